@@ -1,0 +1,425 @@
+"""ONNX: GatherND, GatherElements, Gather, ScatterND, ScatterElements.
+
+A row states only what its version changed. Models also write the domain as "".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ndgather.spec import (
+    COMPLEX,
+    FLOATS,
+    INTEGERS,
+    Attribute,
+    AttributeRange,
+    AttributeType,
+    BatchRule,
+    Choice,
+    Duplicates,
+    Erratum,
+    IndexRule,
+    Input,
+    Kind,
+    OffAxisRule,
+    OperatorVersion,
+    Output,
+    Outside,
+    Reduction,
+    Role,
+)
+
+DOMAIN = "ai.onnx"
+ALIASES = {"": DOMAIN}
+
+TENSOR_TYPES = (*INTEGERS, *FLOATS, "bool", "string", *COMPLEX)
+_WITH_BFLOAT16 = (*TENSOR_TYPES, "bfloat16")
+_CHANGELOG = "https://github.com/onnx/onnx/blob/main/docs/Changelog.md"
+
+_DATA = Input(name="data", role=Role.DATA, type_variable="T", types=TENSOR_TYPES)
+_INDICES_64 = Input(
+    name="indices", role=Role.INDICES, type_variable="tensor(int64)", types=("int64",)
+)
+_INDICES = Input(name="indices", role=Role.INDICES, type_variable="Tind", types=("int32", "int64"))
+_UPDATES = Input(
+    name="updates", role=Role.UPDATES, type_variable="T", types=TENSOR_TYPES, lowest_rank=0
+)
+_OUTPUT = Output(name="output", type_variable="T")
+_DATA_13 = replace(_DATA, types=_WITH_BFLOAT16)
+_UPDATES_13 = replace(_UPDATES, types=_WITH_BFLOAT16)
+
+_AXIS = Attribute(
+    name="axis",
+    type=AttributeType.INT,
+    range=AttributeRange.AXIS,
+    default=0,
+    summary="the axis of data that is indexed; a negative value counts from the last axis",
+)
+_BATCH_DIMS = Attribute(
+    name="batch_dims",
+    type=AttributeType.INT,
+    range=AttributeRange.BATCH_BELOW_RANKS,
+    default=0,
+    summary="how many leading axes data and indices share; tuples address the axes after them",
+)
+_NONE = Choice(word="none", reduction=Reduction.NONE)
+_REDUCTION_16 = Attribute(
+    name="reduction",
+    type=AttributeType.STRING,
+    range=AttributeRange.CHOICE,
+    default="none",
+    choices=(
+        _NONE,
+        Choice(word="add", reduction=Reduction.ADD),
+        Choice(word="mul", reduction=Reduction.MUL),
+    ),
+    summary="how an update meets the element that is there; none replaces it",
+)
+_REDUCTION_18 = replace(
+    _REDUCTION_16,
+    choices=(
+        *_REDUCTION_16.choices,
+        Choice(word="max", reduction=Reduction.MAX),
+        Choice(word="min", reduction=Reduction.MIN),
+    ),
+)
+
+_FROM_BOTH_ENDS = IndexRule(negative=True, outside=Outside.RAISE)
+
+_ANY_TYPE = Erratum(
+    place="Type Constraints",
+    quote="Constrain input and output types to any tensor type.",
+    truth="the list excludes tensor types: the 8-bit and 4-bit floats, 4-bit integers, and "
+    "bfloat16 before version 13",
+)
+_NO_RANK_CONDITION = Erratum(
+    place="Summary, point 1",
+    quote="There is no dependency condition to be met between ranks `r` and `q`",
+    truth="the later points hold the ranks together: a tuple is no longer than the axes it "
+    "addresses, and from version 12 on b < min(q, r)",
+)
+_INVERSE_OF_SCATTER_ND = Erratum(
+    place="Summary",
+    quote="This operator is the inverse of `ScatterND`.",
+    truth="only for distinct tuples and batch_dims = 0: ScatterND has no batch_dims",
+)
+_ZERO_SIZE_NOTE = (
+    "Sizes of zero are not mentioned. They follow from the formula: no tuples give an empty "
+    "result, and every tuple into an axis of size 0 is out of bounds, also where the slice "
+    "that it would copy is empty."
+)
+_ALWAYS_CHECKED_NOTE = (
+    "An index out of bounds is an error without exception in the text, so it is reported also "
+    "where the result has no elements."
+)
+_LEAST_DEPTH_NOTE = (
+    "The text asks for tuples of at least one index and does not say what a tuple of none "
+    "does; this package refuses it for this operator."
+)
+
+_gather_nd_11 = OperatorVersion(
+    name="GatherND",
+    domain=DOMAIN,
+    since=11,
+    kind=Kind.GATHER_ND,
+    inputs=(_DATA, _INDICES_64),
+    outputs=(_OUTPUT,),
+    index_rule=_FROM_BOTH_ENDS,
+    lowest_depth=1,
+    summary="Copies the slices of data that the index tuples on the last axis of indices name.",
+    formula="output[p] = data[*indices[p]] for every p in indices.shape[:-1]; "
+    "output.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
+    source=f"{_CHANGELOG}#GatherND-11",
+    notes=(_LEAST_DEPTH_NOTE, _ZERO_SIZE_NOTE, _ALWAYS_CHECKED_NOTE),
+    errata=(
+        _NO_RANK_CONDITION,
+        Erratum(
+            place="output, case 2",
+            quote="Let us think of each such `r` ranked tensor as `indices_slice`.",
+            truth="each is a tensor of rank 1 and length r",
+        ),
+        _INVERSE_OF_SCATTER_ND,
+        _ANY_TYPE,
+    ),
+)
+_gather_nd_12 = replace(
+    _gather_nd_11,
+    since=12,
+    attributes=(_BATCH_DIMS,),
+    batch_rule=BatchRule.EQUAL,
+    summary="Copies the slices of data that the index tuples on the last axis of indices name, "
+    "batch by batch where the two share leading axes.",
+    formula="output[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
+    "output.shape = indices.shape[:-1] + data.shape[b+k:], b = batch_dims, "
+    "k = indices.shape[-1]",
+    source=f"{_CHANGELOG}#GatherND-12",
+    notes=(
+        _LEAST_DEPTH_NOTE,
+        _ZERO_SIZE_NOTE,
+        _ALWAYS_CHECKED_NOTE,
+        "A negative batch_dims is not foreseen: the attribute is a number of axes, and this "
+        "package refuses it. Some tools compute a wrong shape from it.",
+        "Batch axes must be equal, neither broadcast nor merely of equal product; some "
+        "runtimes accept both.",
+    ),
+    errata=(
+        Erratum(
+            place="Outputs",
+            quote="Tensor of rank q + r - indices_shape[-1] - 1.",
+            truth="q + r - indices_shape[-1] - 1 - b, as the Summary has it",
+        ),
+        Erratum(
+            place="Summary, point 5",
+            quote="-data_shape[i] <= indices[...,i] <= data_shape[i] - 1",
+            truth="data_shape[b+i]: tuples address the axes after the batch axes",
+        ),
+        Erratum(
+            place="output, cases 2 and 3",
+            quote="data[0:b-1,indices_slice]",
+            truth="one coordinate for each batch axis, no slice of them: "
+            "data[p[0], ..., p[b-1], *tuple]",
+        ),
+        Erratum(
+            place="output, case 2",
+            quote="Let us think of each such `r-b` ranked tensor as `indices_slice`.",
+            truth="each is a tensor of rank 1 and length r-b",
+        ),
+        Erratum(
+            place="output, case 3",
+            quote="filled into the corresponding location of the `(q-b-1)`-dimensional tensor",
+            truth="the output has rank q-1 + r-b-k; q-b-1 counts only its middle axes",
+        ),
+        _NO_RANK_CONDITION,
+        Erratum(
+            place="Summary and attribute batch_dims",
+            quote="the gather starts from the `b+1` dimension",
+            truth="the axis with index b: the Summary counts axes from 1, the attribute from 0",
+        ),
+        _INVERSE_OF_SCATTER_ND,
+        Erratum(
+            place="Summary, point 4",
+            quote="should have a value between 1 (inclusive) and rank `r-b` (inclusive)",
+            truth="only more than r-b is called an error; what 0 does is left unsaid",
+        ),
+        _ANY_TYPE,
+    ),
+)
+_gather_nd_13 = replace(
+    _gather_nd_12,
+    since=13,
+    inputs=(_DATA_13, _INDICES_64),
+    source=f"{_CHANGELOG}#GatherND-13",
+)
+
+_OFF_AXIS_NOTE = (
+    "How the other sizes of indices relate to those of data is not stated. The equations read "
+    "data at the position's own coordinates, so indices may be smaller there and then address "
+    "the leading part; larger ones would be out of bounds, and nothing is broadcast."
+)
+_INVERSE_OF_SCATTER_ELEMENTS = Erratum(
+    place="Summary",
+    quote="This operator is also the inverse of ScatterElements.",
+    truth="for distinct indices only",
+)
+_LIKE_TORCH_GATHER = Erratum(
+    place="Summary",
+    quote="It is similar to Torch's gather operation.",
+    truth="torch.gather refuses negative indices, and it states the rule for the other axes",
+)
+
+_gather_elements_11 = OperatorVersion(
+    name="GatherElements",
+    domain=DOMAIN,
+    since=11,
+    kind=Kind.GATHER_ELEMENTS,
+    inputs=(_DATA, _INDICES),
+    outputs=(_OUTPUT,),
+    attributes=(_AXIS,),
+    index_rule=_FROM_BOTH_ENDS,
+    off_axis_rule=OffAxisRule.AT_MOST,
+    summary="Copies one element of data for each element of indices, which replaces the "
+    "position's coordinate on one axis.",
+    formula="output[p] = data[*p[:axis], indices[p], *p[axis+1:]] for every p in "
+    "indices.shape; output.shape = indices.shape",
+    source=f"{_CHANGELOG}#GatherElements-11",
+    notes=(_OFF_AXIS_NOTE,),
+    errata=(
+        Erratum(
+            place="Examples 1 and 2",
+            quote="output = [ [ [1, 1], [4, 3], ], ]",
+            truth="one pair of brackets too many: the outputs have shapes (2, 2) and (2, 3)",
+        ),
+        _LIKE_TORCH_GATHER,
+        _INVERSE_OF_SCATTER_ELEMENTS,
+        _ANY_TYPE,
+    ),
+)
+_gather_elements_13 = replace(
+    _gather_elements_11,
+    since=13,
+    inputs=(_DATA_13, _INDICES),
+    source=f"{_CHANGELOG}#GatherElements-13",
+    errata=(_LIKE_TORCH_GATHER, _INVERSE_OF_SCATTER_ELEMENTS, _ANY_TYPE),
+)
+
+_gather_1 = OperatorVersion(
+    name="Gather",
+    domain=DOMAIN,
+    since=1,
+    kind=Kind.GATHER,
+    inputs=(_DATA, replace(_INDICES, lowest_rank=0)),
+    outputs=(_OUTPUT,),
+    attributes=(_AXIS,),
+    index_rule=IndexRule(negative=False, outside=Outside.RAISE),
+    summary="Copies whole slices of data along one axis, which the axes of indices replace.",
+    formula="output[o, p, s] = data[o, indices[p], s]; "
+    "output.shape = data.shape[:axis] + indices.shape + data.shape[axis+1:]",
+    source=f"{_CHANGELOG}#Gather-1",
+    notes=(
+        "The text asks for indices within bounds and does not name the bounds. Version 11 "
+        "brought the range [-s, s-1], and runtimes of this version refused negative values, so "
+        "this package reads [0, s-1] here.",
+    ),
+    errata=(_ANY_TYPE,),
+)
+_gather_11 = replace(
+    _gather_1,
+    since=11,
+    index_rule=_FROM_BOTH_ENDS,
+    source=f"{_CHANGELOG}#Gather-11",
+    notes=(),
+)
+_gather_13 = replace(
+    _gather_11,
+    since=13,
+    inputs=(_DATA_13, replace(_INDICES, lowest_rank=0)),
+    source=f"{_CHANGELOG}#Gather-13",
+    errata=(
+        Erratum(
+            place="Summary, table",
+            quote="output[r, s, q] = data[ [indices[r, s], q]",
+            truth="data[indices[r, s], q]: a stray bracket, as in the row below it",
+        ),
+        _ANY_TYPE,
+    ),
+)
+
+_scatter_nd_11 = OperatorVersion(
+    name="ScatterND",
+    domain=DOMAIN,
+    since=11,
+    kind=Kind.SCATTER_ND,
+    inputs=(_DATA, _INDICES_64, _UPDATES),
+    outputs=(_OUTPUT,),
+    index_rule=IndexRule(negative=True, outside=Outside.UNDEFINED),
+    duplicates=Duplicates.FORBIDDEN,
+    summary="Copies data and replaces the slices that the index tuples name by the updates.",
+    formula="output = copy of data; output[*indices[p]] = updates[p] for every p in "
+    "indices.shape[:-1]; updates.shape = indices.shape[:-1] + data.shape[k:], "
+    "k = indices.shape[-1]",
+    source=f"{_CHANGELOG}#ScatterND-11",
+    notes=(
+        "Indices are expected in the valid range, and nothing is said of others; this package "
+        "raises.",
+        "Tuples have no least length, unlike those of GatherND: with k = 0 every update "
+        "replaces the whole tensor.",
+    ),
+    errata=(_ANY_TYPE,),
+)
+_scatter_nd_13 = replace(
+    _scatter_nd_11,
+    since=13,
+    inputs=(_DATA_13, _INDICES_64, _UPDATES_13),
+    source=f"{_CHANGELOG}#ScatterND-13",
+)
+_REDUCTION_NOTE = (
+    "What max and min do with NaN, and what a reduction does with bool, string and complex "
+    "data, is not defined."
+)
+_scatter_nd_16 = replace(
+    _scatter_nd_13,
+    since=16,
+    attributes=(_REDUCTION_16,),
+    duplicates=Duplicates.FORBIDDEN_WITHOUT_REDUCTION,
+    summary="Copies data and lets the updates replace, or be combined with, the slices that "
+    "the index tuples name.",
+    formula="output = copy of data; output[*indices[p]] = f(output[*indices[p]], updates[p]) "
+    "for every p in indices.shape[:-1], in any order; "
+    "updates.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
+    source=f"{_CHANGELOG}#ScatterND-16",
+    notes=(*_scatter_nd_13.notes, _REDUCTION_NOTE),
+)
+_scatter_nd_18 = replace(
+    _scatter_nd_16,
+    since=18,
+    attributes=(_REDUCTION_18,),
+    source=f"{_CHANGELOG}#ScatterND-18",
+    errata=(
+        Erratum(
+            place="attribute reduction",
+            quote="'mul':  reduction using the addition operation.",
+            truth="multiplication",
+        ),
+        _ANY_TYPE,
+    ),
+)
+
+_scatter_elements_11 = OperatorVersion(
+    name="ScatterElements",
+    domain=DOMAIN,
+    since=11,
+    kind=Kind.SCATTER_ELEMENTS,
+    inputs=(_DATA, _INDICES, _UPDATES),
+    outputs=(_OUTPUT,),
+    attributes=(_AXIS,),
+    index_rule=_FROM_BOTH_ENDS,
+    off_axis_rule=OffAxisRule.AT_MOST,
+    duplicates=Duplicates.SILENT,
+    summary="Copies data and replaces one element for each element of updates, at the "
+    "position's coordinates with one of them taken from indices.",
+    formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = updates[p] "
+    "for every p in indices.shape; updates.shape = indices.shape",
+    source=f"{_CHANGELOG}#ScatterElements-11",
+    notes=(_OFF_AXIS_NOTE,),
+)
+_scatter_elements_13 = replace(
+    _scatter_elements_11,
+    since=13,
+    inputs=(_DATA_13, _INDICES, _UPDATES_13),
+    source=f"{_CHANGELOG}#ScatterElements-13",
+)
+_scatter_elements_16 = replace(
+    _scatter_elements_13,
+    since=16,
+    attributes=(_AXIS, _REDUCTION_16),
+    duplicates=Duplicates.FORBIDDEN_WITHOUT_REDUCTION,
+    formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = f(the element "
+    "there, updates[p]) for every p in indices.shape; updates.shape = indices.shape",
+    source=f"{_CHANGELOG}#ScatterElements-16",
+    notes=(_OFF_AXIS_NOTE, _REDUCTION_NOTE),
+)
+_scatter_elements_18 = replace(
+    _scatter_elements_16,
+    since=18,
+    attributes=(_AXIS, _REDUCTION_18),
+    source=f"{_CHANGELOG}#ScatterElements-18",
+)
+
+ROWS = (
+    _gather_nd_11,
+    _gather_nd_12,
+    _gather_nd_13,
+    _gather_elements_11,
+    _gather_elements_13,
+    _gather_1,
+    _gather_11,
+    _gather_13,
+    _scatter_nd_11,
+    _scatter_nd_13,
+    _scatter_nd_16,
+    _scatter_nd_18,
+    _scatter_elements_11,
+    _scatter_elements_13,
+    _scatter_elements_16,
+    _scatter_elements_18,
+)

@@ -1,0 +1,491 @@
+"""OpenVINO: GatherND, GatherElements, Gather, ScatterNDUpdate, ScatterElementsUpdate.
+
+A row states only what its version changed. Here the axis of Gather and of
+ScatterElementsUpdate is an input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ndgather.spec import (
+    FLOATS,
+    INTEGERS,
+    Attribute,
+    AttributeRange,
+    AttributeType,
+    BatchRule,
+    Choice,
+    Duplicates,
+    Erratum,
+    IndexRule,
+    Input,
+    Kind,
+    OffAxisRule,
+    OperatorVersion,
+    Output,
+    Outside,
+    Reduction,
+    Role,
+)
+
+DOMAIN = "openvino"
+
+_NUMBERS = (
+    *INTEGERS,
+    "int4",
+    "uint4",
+    "uint2",
+    *FLOATS,
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e8m0fnu",
+    "float4_e2m1fn",
+)
+_ANY = (*_NUMBERS, "bool", "string")
+_PAGES = (
+    "https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/"
+    "operation-specs/movement"
+)
+
+_DATA = Input(name="data", role=Role.DATA, type_variable="T", types=_ANY)
+_INDICES = Input(name="indices", role=Role.INDICES, type_variable="T_IND", types=INTEGERS)
+_UPDATES = Input(name="updates", role=Role.UPDATES, type_variable="T", types=_ANY)
+_AXIS = Input(
+    name="axis",
+    role=Role.AXIS,
+    type_variable="T_AXIS",
+    types=INTEGERS,
+    lowest_rank=0,
+    summary="a scalar or one element: the axis of data that is indexed; a negative value "
+    "counts from the last axis",
+)
+_OUTPUT = Output(name="output", type_variable="T")
+
+_FROM_THE_FRONT = IndexRule(negative=False, outside=Outside.UNDEFINED)
+_FROM_BOTH_ENDS = IndexRule(negative=True, outside=Outside.RAISE)
+
+_TYPES_NOTE = (
+    "Of the supported types, this package takes those that an array can hold; indices may have "
+    "8 to 64 bits."
+)
+_UNDEFINED_NOTE = (
+    "Indices are required to be in range, and nothing is said of others. This package raises, "
+    "also where the result is empty; the CPU plugin reads memory without a check, or gives "
+    "zeros."
+)
+
+_gather_nd_5 = OperatorVersion(
+    name="GatherND",
+    domain=DOMAIN,
+    since=5,
+    kind=Kind.GATHER_ND,
+    inputs=(_DATA, _INDICES),
+    outputs=(_OUTPUT,),
+    attributes=(
+        Attribute(
+            name="batch_dims",
+            type=AttributeType.INT,
+            range=AttributeRange.BATCH_BELOW_RANKS,
+            default=0,
+            summary="how many leading axes data and indices share; tuples address the axes "
+            "after them",
+        ),
+    ),
+    index_rule=_FROM_THE_FRONT,
+    batch_rule=BatchRule.FUSED,
+    lowest_depth=0,
+    summary="Copies the slices of data that the index tuples on the last axis of indices name; "
+    "several batch axes become one axis of the result.",
+    formula="as GatherND-8, and then output.shape = [product of indices.shape[:b]] + "
+    "indices.shape[b:-1] + data.shape[b+k:] where b = batch_dims > 1",
+    source=f"{_PAGES}/gather-nd-5.html",
+    notes=(
+        "The page lets batch axes be broadcast, but its output shape is made from indices "
+        "alone, which fits equal axes only, and the implementation refuses others. This "
+        "package asks for equal batch axes.",
+        "Several batch axes are fused in the result. The page itself calls that incorrect and "
+        "points to version 8; here it is done as written.",
+        "No least length of a tuple is given; a tuple of none copies a whole batch of data.",
+        _UNDEFINED_NOTE,
+        "Negative indices are outside the stated range [0, s-1] and raise; the CPU plugin "
+        "counts them from the end.",
+        _TYPES_NOTE,
+    ),
+    errata=(
+        Erratum(
+            place="attribute batch_dims",
+            quote="to be broadcastable",
+            truth="equal: with data of batch size N and indices of 1 the stated output shape "
+            "would have 1",
+        ),
+        Erratum(
+            place="attribute batch_dims, note",
+            quote="use the :doc:`GatherND_8 <gather-8>` operation",
+            truth="the link leads to Gather-8, not to GatherND-8",
+        ),
+        Erratum(
+            place="Detailed description",
+            quote="`indices.shape[-1] <= data.rank`",
+            truth="indices.shape[-1] <= data.rank - batch_dims",
+        ),
+    ),
+)
+_gather_nd_8 = replace(
+    _gather_nd_5,
+    since=8,
+    index_rule=replace(_FROM_THE_FRONT, negative=True),
+    batch_rule=BatchRule.EQUAL,
+    summary="Copies the slices of data that the index tuples on the last axis of indices name, "
+    "batch by batch where the two share leading axes.",
+    formula="output[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
+    "output.shape = indices.shape[:-1] + data.shape[b+k:], b = batch_dims, "
+    "k = indices.shape[-1]",
+    source=f"{_PAGES}/gather-nd-8.html",
+    notes=(
+        "Older revisions of the page state the range [0, s-1]. Pull request 30764 of June 2025 "
+        "made it [-s, s-1] in the same version, and the CPU plugin counts negative indices "
+        "from the end; so does this package.",
+        "No least length of a tuple is given; a tuple of none copies a whole batch of data.",
+        _UNDEFINED_NOTE,
+        _TYPES_NOTE,
+    ),
+    errata=(
+        Erratum(
+            place="Detailed description",
+            quote="output[i_0, ..., i_{K-2},:,...,:] = data[indices[i_0, ..., i_{K-2}],:,...,:]",
+            truth="for batch_dims = 0 only; otherwise data[i_0, ..., i_{b-1}, "
+            "indices[i_0, ..., i_{K-2}],:,...,:]",
+        ),
+        Erratum(
+            place="Detailed description",
+            quote="indices.shape[-1] <= data.rank",
+            truth="indices.shape[-1] <= data.rank - batch_dims",
+        ),
+        Erratum(
+            place="Inputs",
+            quote="in the range ``[0, s-1]``",
+            truth="[-s, s-1] since June 2025",
+        ),
+        Erratum(
+            place="Example 6",
+            quote="<--- the second batch, shape = (2, 3, 4)",
+            truth="with batch_dims = 2 there are six batches; the label is that of example 5",
+        ),
+    ),
+)
+
+_gather_elements_6 = OperatorVersion(
+    name="GatherElements",
+    domain=DOMAIN,
+    since=6,
+    kind=Kind.GATHER_ELEMENTS,
+    inputs=(_DATA, replace(_INDICES, types=("int32", "int64"))),
+    outputs=(_OUTPUT,),
+    attributes=(
+        Attribute(
+            name="axis",
+            type=AttributeType.INT,
+            range=AttributeRange.AXIS,
+            required=True,
+            summary="the axis of data that is indexed; a negative value counts from the last axis",
+        ),
+    ),
+    index_rule=_FROM_BOTH_ENDS,
+    off_axis_rule=OffAxisRule.EQUAL,
+    summary="Copies one element of data for each element of indices, which replaces the "
+    "position's coordinate on one axis.",
+    formula="output[p] = data[*p[:axis], indices[p], *p[axis+1:]] for every p in "
+    "indices.shape; output.shape = indices.shape",
+    source=f"{_PAGES}/gather-elements-6.html",
+    notes=(
+        "Older revisions of the page state the range [0, s-1]. Pull request 30800 of June 2025 "
+        "brought negative indices to the page, the reference and the CPU plugin in the same "
+        "version; this package counts them from the end.",
+        "Indices are expected within bounds; the CPU plugin throws for others, and this "
+        "package raises.",
+        "Off the axis the sizes must be equal, so smaller indices, which ONNX allows, are refused.",
+    ),
+    errata=(
+        Erratum(
+            place="Detailed description",
+            quote="Optional attribute ``axis``",
+            truth="the attribute is required and has no default",
+        ),
+    ),
+)
+
+_AXIS_ONE = Erratum(
+    place="Inputs",
+    quote="*axis* equal to 1 means that gathering is performed over the first dimension",
+    truth="over the dimension with index 1, the second",
+)
+
+_gather_1 = OperatorVersion(
+    name="Gather",
+    domain=DOMAIN,
+    since=1,
+    kind=Kind.GATHER,
+    inputs=(_DATA, replace(_INDICES, lowest_rank=0), _AXIS),
+    outputs=(_OUTPUT,),
+    index_rule=_FROM_THE_FRONT,
+    summary="Copies whole slices of data along one axis, which the axes of indices replace.",
+    formula="output[o, p, s] = data[o, indices[p], s]; "
+    "output.shape = data.shape[:axis] + indices.shape + data.shape[axis+1:]",
+    source=f"{_PAGES}/gather-1.html",
+    notes=(
+        _UNDEFINED_NOTE,
+        "The page names no types; this package takes those of version 7.",
+        _TYPES_NOTE,
+    ),
+    errata=(
+        Erratum(
+            place="Inputs",
+            quote="``[0, input1[axis] - 1]``",
+            truth="[0, input1.shape[axis] - 1]",
+        ),
+        _AXIS_ONE,
+    ),
+)
+_gather_7 = replace(
+    _gather_1,
+    since=7,
+    attributes=(
+        Attribute(
+            name="batch_dims",
+            type=AttributeType.INT,
+            range=AttributeRange.BATCH_UP_TO_AXIS,
+            default=0,
+            summary="how many leading axes data and indices share; a negative value counts "
+            "from the rank of indices",
+        ),
+    ),
+    batch_rule=BatchRule.EQUAL,
+    summary="Copies whole slices of data along one axis, which the axes of indices replace, "
+    "batch by batch where the two share leading axes.",
+    formula="output[o, p, s] = data[o, indices[o[:b], p], s]; output.shape = "
+    "data.shape[:axis] + indices.shape[b:] + data.shape[axis+1:], b = batch_dims",
+    source=f"{_PAGES}/gather-7.html",
+    notes=(
+        _UNDEFINED_NOTE,
+        "The page calls the operator identical to TensorFlow's; where that leaves an index to "
+        "the device, this package raises.",
+        _TYPES_NOTE,
+    ),
+    errata=(
+        Erratum(
+            place="Inputs",
+            quote="``[0, data[axis] - 1]``",
+            truth="[0, data.shape[axis] - 1]",
+        ),
+        _AXIS_ONE,
+    ),
+)
+_gather_8 = replace(
+    _gather_7,
+    since=8,
+    index_rule=IndexRule(negative=True, outside=Outside.ZEROS),
+    source=f"{_PAGES}/gather-8.html",
+    notes=(
+        "An index outside [-s, s-1] gives zeros (example 7). The zero of a bool is false, of a "
+        "string the empty string; along an axis of size 0 every index gives zeros.",
+        _TYPES_NOTE,
+    ),
+    errata=(_AXIS_ONE,),
+)
+
+_NUMERIC_NOTE = "Numeric is read as: neither bool nor string."
+_SCATTER_INDICES = replace(_INDICES, types=("int32", "int64"))
+
+_scatter_nd_update_3 = OperatorVersion(
+    name="ScatterNDUpdate",
+    domain=DOMAIN,
+    since=3,
+    kind=Kind.SCATTER_ND,
+    inputs=(
+        replace(_DATA, types=_NUMBERS),
+        _SCATTER_INDICES,
+        replace(_UPDATES, types=_NUMBERS, lowest_rank=0),
+    ),
+    outputs=(_OUTPUT,),
+    index_rule=_FROM_THE_FRONT,
+    duplicates=Duplicates.UNDEFINED,
+    one_element_updates=True,
+    summary="Copies data and replaces the slices that the index tuples name by the updates.",
+    formula="output = copy of data; output[*indices[p]] = updates[p] for every p in "
+    "indices.shape[:-1]; updates.shape = indices.shape[:-1] + data.shape[k:], "
+    "k = indices.shape[-1]",
+    source=f"{_PAGES}/scatter-nd-update-3.html",
+    notes=(
+        _UNDEFINED_NOTE,
+        "No least length of a tuple is given; by the formula an update of a tuple of none "
+        "replaces the whole tensor, where the CPU plugin changes nothing.",
+        _NUMERIC_NOTE,
+        _TYPES_NOTE,
+    ),
+)
+_scatter_nd_update_15 = replace(
+    _scatter_nd_update_3,
+    since=15,
+    inputs=(
+        replace(_DATA, types=(*_NUMBERS, "bool")),
+        _SCATTER_INDICES,
+        replace(_UPDATES, types=(*_NUMBERS, "bool"), lowest_rank=0),
+    ),
+    attributes=(
+        Attribute(
+            name="reduction",
+            type=AttributeType.STRING,
+            range=AttributeRange.CHOICE,
+            default="none",
+            choices=(
+                Choice(word="none", reduction=Reduction.NONE),
+                Choice(word="sum", reduction=Reduction.ADD),
+                Choice(word="sub", reduction=Reduction.SUB),
+                Choice(word="prod", reduction=Reduction.MUL),
+                Choice(word="min", reduction=Reduction.MIN),
+                Choice(word="max", reduction=Reduction.MAX),
+            ),
+            summary="how an update meets the element that is there; none replaces it",
+        ),
+    ),
+    index_rule=_FROM_BOTH_ENDS,
+    duplicates=Duplicates.ANY_ORDER,
+    summary="Copies data and lets the updates replace, or be combined with, the slices that "
+    "the index tuples name.",
+    formula="output = copy of data; output[*indices[p]] = f(output[*indices[p]], updates[p]) "
+    "for every p in indices.shape[:-1], in any order; "
+    "updates.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
+    source=f"{_PAGES}/scatter-nd-update-15.html",
+    notes=(
+        "No least length of a tuple is given; by the formula an update of a tuple of none "
+        "meets the whole tensor.",
+        "Numeric is read as: bool too, for which the page defines sum, sub and prod as OR, XOR "
+        "and AND, but not string.",
+        _TYPES_NOTE,
+    ),
+    errata=(
+        Erratum(
+            place="Example 1",
+            quote="output  = [1, 11, 3, 10, 4, 6, 13, 12]",
+            truth="[1, 11, 3, 10, 14, 6, 13, 12], or 9 for 14: index 4 is named twice, in any "
+            "order, and none of its updates is 4",
+        ),
+        Erratum(
+            place="XML example 1",
+            quote="values: [50, 20, 20, 4]",
+            truth="[50, 40, 20, 4], or another of its duplicates; and indices of shape (5,) "
+            "should have the shape (5, 1)",
+        ),
+        Erratum(
+            place="Detailed description, snippet",
+            quote="func(tuple(out[indices[ndidx]]), updates[ndidx])",
+            truth="func(out[tuple(indices[ndidx])], updates[ndidx])",
+        ),
+        Erratum(
+            place="Inputs",
+            quote="``len(data.shape[j] + index)``",
+            truth="data.shape[j] + index",
+        ),
+    ),
+)
+
+_scatter_elements_update_3 = OperatorVersion(
+    name="ScatterElementsUpdate",
+    domain=DOMAIN,
+    since=3,
+    kind=Kind.SCATTER_ELEMENTS,
+    inputs=(
+        replace(_DATA, types=_NUMBERS),
+        _INDICES,
+        replace(_UPDATES, types=_NUMBERS),
+        _AXIS,
+    ),
+    outputs=(_OUTPUT,),
+    index_rule=IndexRule(negative=False, outside=Outside.RAISE),
+    off_axis_rule=OffAxisRule.AT_MOST_EVERYWHERE,
+    duplicates=Duplicates.ANY_ORDER,
+    summary="Copies data and replaces one element for each element of updates, at the "
+    "position's coordinates with one of them taken from indices.",
+    formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = updates[p] "
+    "for every p in indices.shape, in any order; updates.shape = indices.shape",
+    source=f"{_PAGES}/scatter-elements-update-3.html",
+    notes=(
+        "The sizes of updates are at most those of data; the axis itself is not excepted, as "
+        "it is from version 12 on.",
+        "Data may have any rank, but a tensor of rank 0 has no axis to name: the rank is at "
+        "least 1.",
+        _NUMERIC_NOTE,
+        _TYPES_NOTE,
+    ),
+)
+_scatter_elements_update_12 = replace(
+    _scatter_elements_update_3,
+    since=12,
+    inputs=(_DATA, _INDICES, _UPDATES, _AXIS),
+    attributes=(
+        Attribute(
+            name="reduction",
+            type=AttributeType.STRING,
+            range=AttributeRange.CHOICE,
+            default="none",
+            choices=(
+                Choice(word="none", reduction=Reduction.NONE),
+                Choice(word="sum", reduction=Reduction.ADD),
+                Choice(word="prod", reduction=Reduction.MUL),
+                Choice(word="min", reduction=Reduction.MIN),
+                Choice(word="max", reduction=Reduction.MAX),
+                Choice(word="mean", reduction=Reduction.MEAN),
+            ),
+            summary="how an update meets the element that is there; none replaces it",
+        ),
+        Attribute(
+            name="use_init_val",
+            type=AttributeType.BOOL,
+            range=AttributeRange.FLAG,
+            default=True,
+            summary="whether the element of data takes part in the reduction",
+        ),
+    ),
+    index_rule=_FROM_BOTH_ENDS,
+    off_axis_rule=OffAxisRule.AT_MOST,
+    summary="Copies data and lets each element of updates replace, or be combined with, the "
+    "element at the position's coordinates with one of them taken from indices.",
+    formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = f(the element "
+    "there, updates[p]) for every p in indices.shape, in any order; "
+    "updates.shape = indices.shape",
+    source=f"{_PAGES}/scatter-elements-update-12.html",
+    notes=(
+        "The mean of integers is rounded down; bool has no mean, and its sum and prod are OR "
+        "and AND.",
+        "Data may have any rank, but a tensor of rank 0 has no axis to name: the rank is at "
+        "least 1.",
+        _TYPES_NOTE,
+    ),
+    errata=(
+        Erratum(
+            place="Detailed description, 2D case, axis = 1",
+            quote="reduction(updates[i][j], output[indices[i][j]][j]) if axis = 1",
+            truth="reduction(updates[i][j], output[i][indices[i][j]])",
+        ),
+        Erratum(
+            place="Inputs",
+            quote="``len(data.shape[axis] + index)``",
+            truth="data.shape[axis] + index",
+        ),
+    ),
+)
+
+ROWS = (
+    _gather_nd_5,
+    _gather_nd_8,
+    _gather_elements_6,
+    _gather_1,
+    _gather_7,
+    _gather_8,
+    _scatter_nd_update_3,
+    _scatter_nd_update_15,
+    _scatter_elements_update_3,
+    _scatter_elements_update_12,
+)

@@ -1,0 +1,258 @@
+"""The nouns of the specifications: what one version of one operator says, as data.
+
+A row of `ndgather.dialects` is an `OperatorVersion`. Its fields name values of the closed
+enums below; rows hold no functions. The types of tensors (`TensorType` and the shapes in
+it) stand here too, because rows are applied to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FLOATS = ("float16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+
+
+class Kind(StrEnum):
+    """The five walks over data that every operator is one of."""
+
+    GATHER_ND = "gather_nd"
+    GATHER_ELEMENTS = "gather_elements"
+    GATHER = "gather"
+    SCATTER_ND = "scatter_nd"
+    SCATTER_ELEMENTS = "scatter_elements"
+
+    @property
+    def scatters(self) -> bool:
+        return self in {Kind.SCATTER_ND, Kind.SCATTER_ELEMENTS}
+
+
+class Role(StrEnum):
+    """What an input is for."""
+
+    DATA = "data"
+    INDICES = "indices"
+    UPDATES = "updates"
+    AXIS = "axis"
+
+
+class Outside(StrEnum):
+    """What an index outside its axis comes to."""
+
+    RAISE = "raise"
+    ZEROS = "zeros"
+    UNDEFINED = "undefined"
+
+
+class BatchRule(StrEnum):
+    """How the leading axes that data and indices share are held together."""
+
+    NONE = "none"
+    EQUAL = "equal"
+    FUSED = "equal; more than one is fused into a single axis of the result"
+
+
+class OffAxisRule(StrEnum):
+    """How the sizes of indices relate to those of data, where one axis is indexed."""
+
+    FREE = "free"
+    AT_MOST = "indices <= data, but on the axis"
+    AT_MOST_EVERYWHERE = "indices <= data, also on the axis"
+    EQUAL = "indices == data, but on the axis"
+
+
+class Duplicates(StrEnum):
+    """What the text says of two updates for one place."""
+
+    NOT_APPLICABLE = "not applicable"
+    FORBIDDEN = "forbidden"
+    FORBIDDEN_WITHOUT_REDUCTION = "forbidden without a reduction"
+    UNDEFINED = "the result is undefined"
+    ANY_ORDER = "applied in any order"
+    SILENT = "not mentioned"
+
+
+class Reduction(StrEnum):
+    """How an update meets the element that is there. The values are the native words."""
+
+    NONE = "none"
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    MIN = "min"
+    MAX = "max"
+    MEAN = "mean"
+
+
+class AttributeType(StrEnum):
+    """The type of an attribute's value."""
+
+    INT = "int"
+    STRING = "string"
+    BOOL = "bool"
+
+
+class AttributeRange(StrEnum):
+    """Which values an attribute may have; r and q are the ranks of data and indices."""
+
+    AXIS = "-r..r-1"
+    BATCH_BELOW_RANKS = "0..min(q,r)-1"
+    BATCH_UP_TO_AXIS = "-min(q,r)..min(q,r), at most axis once counted from the front"
+    CHOICE = "one of the choices"
+    FLAG = "true or false"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A word that a text gives to a reduction, such as `prod` for `mul`."""
+
+    word: str
+    reduction: Reduction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """A named option of an operator. A required attribute has no default."""
+
+    name: str
+    type: AttributeType
+    range: AttributeRange
+    default: int | str | bool | None = None
+    required: bool = False
+    choices: tuple[Choice, ...] = ()
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A tensor that goes in. Inputs with one type variable have one type."""
+
+    name: str
+    role: Role
+    type_variable: str
+    types: tuple[str, ...]
+    lowest_rank: int = 1
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A tensor that comes out, of the type that its variable has in the inputs."""
+
+    name: str
+    type_variable: str
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRule:
+    """Which index values are allowed along an axis of size s, and what the others come to.
+
+    `negative` is whether the range is ``[-s, s-1]`` rather than ``[0, s-1]``; `outside` is
+    what the text says of the others. Where it says "undefined", this package raises.
+    """
+
+    negative: bool
+    outside: Outside
+
+    @property
+    def raises(self) -> bool:
+        return self.outside is not Outside.ZEROS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erratum:
+    """A place where a published text is wrong: its words, and what is true."""
+
+    place: str
+    quote: str
+    truth: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorVersion:
+    """One version of one operator: a row of the table.
+
+    `since` is the version of the domain that brought it; the row lives until the next
+    `since` of the same name. `lowest_depth` is the least length of an index tuple.
+    `one_element_updates` is whether updates may have any rank, with a single element,
+    where the rule asks for rank 0. `notes` say what this package does where the text is
+    silent or contradicts itself, and why.
+    """
+
+    name: str
+    domain: str
+    since: int
+    kind: Kind
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    index_rule: IndexRule
+    summary: str
+    formula: str
+    source: str
+    attributes: tuple[Attribute, ...] = ()
+    batch_rule: BatchRule = BatchRule.NONE
+    off_axis_rule: OffAxisRule = OffAxisRule.FREE
+    lowest_depth: int = 0
+    duplicates: Duplicates = Duplicates.NOT_APPLICABLE
+    one_element_updates: bool = False
+    notes: tuple[str, ...] = ()
+    errata: tuple[Erratum, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.domain} {self.name}-{self.since}"
+
+    def attribute(self, name: str) -> Attribute | None:
+        return next((found for found in self.attributes if found.name == name), None)
+
+    def input(self, role: Role) -> Input | None:
+        return next((found for found in self.inputs if found.role is role), None)
+
+
+Dim: TypeAlias = int | str | None
+"""The size of an axis: known, known by a name, or unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankAtLeast:
+    """A shape whose first sizes are given, and that may go on."""
+
+    first: tuple[Dim, ...]
+
+
+Shape: TypeAlias = tuple[Dim, ...] | RankAtLeast | None
+"""A shape: every size, the first sizes, or (None) not even the rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The type and the shape of a tensor; None stands for what is unknown."""
+
+    dtype: str | None = None
+    shape: Shape = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equality:
+    """A name, and the size or the other name that it must equal."""
+
+    name: str
+    equals: int | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inference:
+    """What follows from the types and shapes of the inputs of one call.
+
+    `inputs` are the inputs again, with what was learnt about them: sizes merged, ranks
+    found. `depth` is the length of an index tuple, where there are tuples and one length
+    fits. `equalities` are the names that the call forces to be equal.
+    """
+
+    outputs: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]
+    equalities: tuple[Equality, ...] = ()
+    depth: int | None = None
