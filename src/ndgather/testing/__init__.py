@@ -1,0 +1,138 @@
+"""Calls with known answers, for testing this package or what is built on it.
+
+A `Call` holds what one call of `gather_nd`, `gather_elements` or `gather` needs. What must come
+of it is found by the plain loops of `ndgather.reference` alone, and to the last bit: the loops
+run on the numbers of the elements, and the answer is put together from the bytes of the
+elements that they name. `ndgather.testing.strategies` draws calls (it needs Hypothesis).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather import reference
+
+__all__ = ["BadEntry", "Call", "assert_same_elements", "bad_entries", "element_bytes", "expected"]
+
+Array = NDArray[Any]
+
+FILLED = -1  # the number that the loops give to an element that is not taken from data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call: the name of a function of `ndgather`, and its arguments."""
+
+    function: str
+    data: Array
+    indices: Array
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> reference.Mode:
+        mode: reference.Mode = self.options.get("mode", "raise")
+        return mode
+
+    def axis_of(self, position: tuple[int, ...]) -> int:
+        """Return the axis of data that the entry of `indices` at `position` addresses."""
+        if self.function == "gather_nd":
+            return int(self.options.get("batch_dims", 0)) + position[-1]
+        return int(self.options.get("axis", 0)) % self.data.ndim
+
+    def __str__(self) -> str:
+        def shown(array: Array) -> str:
+            return f"<{array.dtype} {array.shape} strides {array.strides}>"
+
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return (
+            f"{self.function}({shown(self.data)}, {shown(self.indices)}{options})\n"
+            f"data = {self.data!r}\nindices = {self.indices!r}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadEntry:
+    """An entry of `indices` that names no place, as `IndexOutOfBoundsError` tells it."""
+
+    position: tuple[int, ...]
+    value: int
+    axis: int
+    size: int
+
+
+def bad_entries(call: Call) -> list[BadEntry]:
+    """Return every entry of `indices` that is an error, in C order."""
+    bad = []
+    for position in np.ndindex(call.indices.shape):
+        axis, value = call.axis_of(position), int(call.indices[position])
+        size = call.data.shape[axis]
+        try:
+            reference.resolve(value, size, call.mode)
+        except IndexError:
+            bad.append(BadEntry(position=position, value=value, axis=axis, size=size))
+    return bad
+
+
+def expected(call: Call) -> Array:
+    """Return the answer by the definition, bit for bit, as a new array in C order.
+
+    Raises
+    ------
+    IndexError
+        An entry of `indices` is out of bounds where the result needs it.
+    """
+    options = {name: value for name, value in call.options.items() if name != "fill_value"}
+    numbers = np.arange(call.data.size).reshape(call.data.shape)
+    loops = getattr(reference, call.function)
+    places = loops(numbers, call.indices, **options, fill_value=FILLED)
+    dtype, filled = call.data.dtype, call.options.get("fill_value")
+    if filled is None:
+        filled = np.zeros((), dtype)
+    if not moves_as_bytes(dtype):
+        values = [*call.data.flat, filled[()] if isinstance(filled, np.ndarray) else filled]
+        answer = np.empty(places.shape, dtype)
+        for position, number in np.ndenumerate(places):
+            answer[position] = values[number]
+        return answer
+    elements = [*split(call.data), *split(np.asarray(filled, dtype))]
+    stored = b"".join(elements[number] for number in places.flat)
+    return np.ndarray(places.shape, dtype, bytearray(stored))
+
+
+def moves_as_bytes(dtype: np.dtype[Any]) -> bool:
+    """Tell whether an element is its bytes, and no reference to something elsewhere."""
+    return not (dtype.hasobject or dtype.char == "T")
+
+
+def element_bytes(array: Array) -> bytes:
+    """Return the bytes of every element in C order, padding and NaN payloads included."""
+    if not array.dtype.itemsize:
+        return b""
+    return np.ascontiguousarray(array.view(f"V{array.dtype.itemsize}")).tobytes()
+
+
+def split(array: Array) -> list[bytes]:
+    """Return the bytes of each element, in C order."""
+    width, stored = array.dtype.itemsize, element_bytes(array)
+    return [stored[width * k : width * (k + 1)] for k in range(array.size)]
+
+
+def assert_same_elements(actual: object, desired: Array) -> None:
+    """Raise AssertionError unless both have one shape, one dtype and the same bits."""
+    assert type(actual) is np.ndarray, f"a {type(actual).__name__} is no plain array"
+    assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
+    assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"
+    if not moves_as_bytes(desired.dtype):
+        for place, value in np.ndenumerate(desired):
+            found = actual[place]
+            assert found is value or (found == value) is True, f"{place}: {found!r}, not {value!r}"
+        return
+    if element_bytes(actual) == element_bytes(desired):
+        return
+    pairs = zip(np.ndindex(desired.shape), split(actual), split(desired), strict=True)
+    wrong = [f"{place}: {got.hex()}, not {want.hex()}" for place, got, want in pairs if got != want]
+    raise AssertionError(f"{len(wrong)} elements differ, the first at {wrong[0]}")

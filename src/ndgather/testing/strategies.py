@@ -1,0 +1,277 @@
+"""Hypothesis strategies that draw calls of the gather functions.
+
+Most calls drawn really copy something; some are empty, some hold an index out of bounds. Draw
+with ``@given(gather_nd_calls())`` and compare with `ndgather.testing.expected`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ndgather.testing import Call, moves_as_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = [
+    "DATA_DTYPES",
+    "FLAVOURS",
+    "INDEX_DTYPES",
+    "LAYOUTS",
+    "MODES",
+    "arranged",
+    "calls",
+    "distinct",
+    "gather_calls",
+    "gather_elements_calls",
+    "gather_nd_calls",
+]
+
+Array = NDArray[Any]
+
+MODES = ("raise", "wrap", "clip", "fill")
+
+# Copies must not be crowded out by the other two.
+FLAVOURS = ("value",) * 7 + ("empty",) * 2 + ("stray",) * 2
+
+INDEX_DTYPES = tuple(
+    np.dtype(order + kind + width)
+    for order in "=>"
+    for kind in "iu"
+    for width in "1248"
+    if order == "=" or width != "1"
+)
+
+DATA_DTYPES: tuple[np.dtype[Any], ...] = (
+    *(np.dtype(char) for char in "?bhiqBHIQefdgFD"),
+    *map(np.dtype, ("M8[s]", "m8[ns]", "S1", "S5", "U3", "V1", "V3", "V7", "V13", "O")),
+    *map(np.dtype, (">i2", ">i4", ">f8", ">c16", ">M8[D]", ">U2")),
+    np.dtype([("number", "u1"), ("value", "f8")]),
+    np.dtype([("number", "u1"), ("value", ">i4")], align=True),
+    np.dtype([("corners", "i2", (3,)), ("name", "S3")]),
+    np.dtypes.StringDType(),
+)
+
+
+def distinct(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array whose elements differ as much as their width lets them."""
+    size, width = int(np.prod(shape, dtype=int)), dtype.itemsize
+    if dtype.char == "?":
+        bits = (np.arange(size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(63)
+        return bits.astype(np.bool_).reshape(shape)
+    if dtype.char in "OTU":
+        values: list[object] = [f"{k:x}" + "é" * (20 * k % 49) for k in range(size)]
+        if dtype.char == "O":
+            values = [[value, (value,), k, None][k % 4] for k, value in enumerate(values)]
+        array = np.empty(size, dtype)
+        for k, value in enumerate(values):
+            array[k] = value
+        return array.reshape(shape)
+    # An odd factor makes k -> k * factor one-to-one in every number of bytes.
+    numbers = (np.arange(size, dtype="<u8") + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    stored = np.resize(numbers.view(np.uint8).reshape(size, 8).T, (max(width, 1), size)).T
+    return np.ndarray(shape, dtype, bytearray(stored[:, :width].tobytes() or b"\0"))
+
+
+def contiguous(values: Array, axes: Sequence[int], steps: Sequence[int], offset: int = 0) -> Array:
+    """Return an array equal to `values` whose memory has `axes` in order and skips by `steps`."""
+    room = [abs(step) * size for step, size in zip(steps, values.shape, strict=True)]
+    room = [room[axis] for axis in axes]
+    if moves_as_bytes(values.dtype):
+        width = values.dtype.itemsize
+        memory = np.full(offset + width * int(np.prod(room, dtype=int)) + 1, 0xA5, np.uint8)
+        whole: Array = np.ndarray(room, values.dtype, memory.data, offset)
+    else:
+        whole = np.empty(room, values.dtype)
+    skips: tuple[Any, ...] = (*(slice(None, None, step) for step in steps), ...)
+    view: Array = whole.transpose(np.argsort(axes))[skips]
+    if moves_as_bytes(values.dtype):
+        as_bytes = f"V{values.dtype.itemsize}"
+        view.view(as_bytes)[...] = values.view(as_bytes)
+    else:
+        view[...] = values
+    return view
+
+
+def in_c_order(values: Array) -> Array:
+    return contiguous(values, range(values.ndim), [1] * values.ndim)
+
+
+def in_fortran_order(values: Array) -> Array:
+    return contiguous(values, range(values.ndim)[::-1], [1] * values.ndim)
+
+
+def reversed_axes(values: Array) -> Array:
+    return contiguous(values, range(values.ndim), [-1] * values.ndim)
+
+
+def every_second(values: Array) -> Array:
+    return contiguous(values, range(values.ndim), [2] * values.ndim)
+
+
+def unaligned(values: Array) -> Array:
+    return contiguous(values, range(values.ndim), [1] * values.ndim, offset=1)
+
+
+def read_only(values: Array) -> Array:
+    array = in_c_order(values)
+    array.flags.writeable = False
+    return array
+
+
+def repeated_first(values: Array) -> Array:
+    return np.broadcast_to(in_c_order(values[:1]), values.shape) if values.ndim else values
+
+
+def repeated_last(values: Array) -> Array:
+    return np.broadcast_to(in_c_order(values[..., :1]), values.shape) if values.ndim else values
+
+
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
+    "C": in_c_order,
+    "F": in_fortran_order,
+    "negative strides": reversed_axes,
+    "every second": every_second,
+    "unaligned": unaligned,
+    "read-only": read_only,
+    "stride 0, first axis": repeated_first,
+    "stride 0, last axis": repeated_last,
+}
+
+
+@st.composite
+def arranged(
+    draw: st.DrawFn, values: Array, layouts: Sequence[str] = (*LAYOUTS, "C", "mixed")
+) -> Array:
+    """Draw an array equal to `values` in another layout (but where an axis has stride 0)."""
+    layout = draw(st.sampled_from(layouts))
+    if layout != "mixed":
+        return LAYOUTS[layout](values)
+    axes = draw(st.permutations(range(values.ndim)))
+    steps = draw(st.tuples(*[st.sampled_from((1, 2, -1, -3))] * values.ndim))
+    return contiguous(values, axes, steps, offset=draw(st.integers(0, 3)))
+
+
+Geometry = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
+
+
+def sides(flavour: str) -> st.SearchStrategy[int]:
+    return st.integers(0 if flavour == "empty" else 1, 4)
+
+
+@st.composite
+def gather_nd_geometry(draw: st.DrawFn, flavour: str) -> Geometry:
+    side = sides(flavour)
+    rank = draw(st.sampled_from((2, 3, 1, 4, 3, 2, 5, 0)))
+    shape = tuple(draw(st.lists(side, min_size=rank, max_size=rank)))
+    batch_dims = draw(st.integers(0, min(2, len(shape))))
+    deepest = len(shape) - batch_dims
+    shallowest = draw(st.sampled_from((1, 1, 1, 1, 1, 0)))
+    depth = draw(st.integers(min(shallowest, deepest), deepest))
+    middle = draw(st.lists(side, max_size=2))
+    return shape, (*shape[:batch_dims], *middle, depth), {"batch_dims": batch_dims}
+
+
+@st.composite
+def gather_elements_geometry(draw: st.DrawFn, flavour: str) -> Geometry:
+    side = sides(flavour)
+    shape = tuple(draw(st.lists(side, min_size=1, max_size=4)))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    taken = [
+        draw(side if d == axis % len(shape) else st.just(size) | st.integers(min(size, 1), size))
+        for d, size in enumerate(shape)
+    ]
+    return shape, tuple(taken), {"axis": axis}
+
+
+@st.composite
+def gather_geometry(draw: st.DrawFn, flavour: str) -> Geometry:
+    side = sides(flavour)
+    shape = tuple(draw(st.lists(side, min_size=1, max_size=4)))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    batch_dims = draw(st.integers(0, axis % len(shape)))
+    middle = draw(st.lists(side, max_size=2))
+    return shape, (*shape[:batch_dims], *middle), {"axis": axis, "batch_dims": batch_dims}
+
+
+GEOMETRIES: dict[str, Callable[[str], st.SearchStrategy[Geometry]]] = {
+    "gather_nd": gather_nd_geometry,
+    "gather_elements": gather_elements_geometry,
+    "gather": gather_geometry,
+}
+
+
+def far_values(size: int) -> list[int]:
+    """Values outside an axis of `size` that become inside ones if a bit of them is lost."""
+    edges = [size, -size - 1]
+    for bits in (7, 8, 15, 16, 31, 32, 63, 64):
+        edges += [sign * 2**bits + near for sign in (1, -1) for near in (-1, 0, size - 1)]
+    return [value for value in edges if not -size <= value < size]
+
+
+def index_values(size: int, dtype: np.dtype[Any], *, outside: bool) -> st.SearchStrategy[int]:
+    """Draw values for an axis of `size`: inside it, or anything that `dtype` holds."""
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    inside = st.integers(max(-size, low), min(max(size, 1) - 1, high))
+    return inside | stray_values(size, dtype) if outside else inside
+
+
+def stray_values(size: int, dtype: np.dtype[Any]) -> st.SearchStrategy[int]:
+    """Draw values that `dtype` holds and an axis of `size`, which is small, does not."""
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    far = [value for value in far_values(size) if low <= value <= high]
+    return st.sampled_from(far) | st.integers(size, min(3 * size + 1, high))
+
+
+@st.composite
+def calls(
+    draw: st.DrawFn,
+    function: str,
+    *,
+    dtypes: Sequence[np.dtype[Any]] = DATA_DTYPES,
+    index_dtypes: Sequence[np.dtype[Any]] = INDEX_DTYPES,
+    modes: Sequence[str] = MODES,
+    flavours: Sequence[str] = FLAVOURS,
+) -> Call:
+    """Draw a well-shaped call of `function`: usually a copy, sometimes empty or out of bounds."""
+    flavour = draw(st.sampled_from(flavours))
+    mode = "raise" if flavour == "stray" else draw(st.sampled_from(modes))
+    data_shape, shape, options = draw(GEOMETRIES[function](flavour))
+    dtype, index_dtype = draw(st.sampled_from(dtypes)), draw(st.sampled_from(index_dtypes))
+    data = draw(arranged(distinct(data_shape, dtype)))
+    options = {**options, "mode": mode}
+    if mode == "fill" and draw(st.booleans()):
+        options["fill_value"] = distinct((5,), dtype)[4, ...]
+
+    indices = np.zeros(shape, index_dtype)
+    call = Call(function=function, data=data, indices=indices, options=options)
+    for position in np.ndindex(shape):
+        size = data_shape[call.axis_of(position)]
+        indices[position] = draw(index_values(size, index_dtype, outside=mode != "raise"))
+    if flavour == "stray" and indices.size:
+        strays = draw(st.lists(st.integers(0, indices.size - 1), min_size=1, max_size=3))
+        for place in strays:
+            position = tuple(map(int, np.unravel_index(place, shape)))
+            size = data_shape[call.axis_of(position)]
+            indices[position] = draw(stray_values(size, index_dtype))
+    indices = draw(arranged(indices))
+    return Call(function=function, data=data, indices=indices, options=options)
+
+
+def gather_nd_calls(**limits: Any) -> st.SearchStrategy[Call]:
+    """Draw calls of `gather_nd`; `limits` are those of `calls`."""
+    return calls("gather_nd", **limits)
+
+
+def gather_elements_calls(**limits: Any) -> st.SearchStrategy[Call]:
+    """Draw calls of `gather_elements`; `limits` are those of `calls`."""
+    return calls("gather_elements", **limits)
+
+
+def gather_calls(**limits: Any) -> st.SearchStrategy[Call]:
+    """Draw calls of `gather`; `limits` are those of `calls`."""
+    return calls("gather", **limits)

@@ -1,0 +1,219 @@
+"""Every call does what the plain loops of the reference say: same bits, or the same error."""
+
+from collections import Counter
+from contextlib import contextmanager
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import assume, event, given, note, settings
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
+from ndgather.testing import (
+    Call,
+    assert_same_elements,
+    bad_entries,
+    element_bytes,
+    expected,
+    moves_as_bytes,
+)
+from ndgather.testing.strategies import (
+    DATA_DTYPES,
+    INDEX_DTYPES,
+    arranged,
+    calls,
+    contiguous,
+    distinct,
+)
+
+FUNCTIONS = ("gather_nd", "gather_elements", "gather")
+
+SMALL_FLOATS = tuple(
+    np.dtype(getattr(ml_dtypes, name))
+    for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "int4", "uint4")
+)
+DTYPES = (*DATA_DTYPES, *SMALL_FLOATS)
+
+WRITEABLE_LAYOUTS = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
+
+
+@contextmanager
+def threads(count):
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(count)
+    try:
+        yield
+    finally:
+        ndgather.set_num_threads(before)
+
+
+def contents(array):
+    """Everything that can change in an array, to compare before and after."""
+    if moves_as_bytes(array.dtype):
+        return element_bytes(array)
+    return list(array.flat) if array.dtype.char == "T" else list(map(id, array.flat))
+
+
+def answer(call, indices=None, **more):
+    function = getattr(ndgather, call.function)
+    return function(call.data, call.indices if indices is None else indices, **call.options, **more)
+
+
+def result_shape(call):
+    """The shape of the result, by the formula of each operator."""
+    data, indices, options = call.data.shape, call.indices.shape, call.options
+    if call.function == "gather_elements":
+        return indices
+    batch_dims = options["batch_dims"]
+    if call.function == "gather_nd":
+        return indices[:-1] + data[batch_dims + indices[-1] :]
+    axis = options["axis"] % len(data)
+    return data[:axis] + indices[batch_dims:] + data[axis + 1 :]
+
+
+def check(call, **more):
+    """Compare one call with the reference; return what came of it."""
+    note(str(call))
+    inputs = contents(call.data), contents(call.indices)
+    out = more.get("out")
+    before = None if out is None else contents(out)
+    bad = bad_entries(call)
+    if bad:
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            answer(call, **more)
+        error, first = caught.value, bad[0]
+        assert error.position == first.position
+        assert (error.value, error.axis, error.size) == (first.value, first.axis, first.size)
+        assert error.count == len(bad)
+        assert before is None or contents(out) == before
+        came = "error"
+    else:
+        desired = expected(call)
+        assert desired.shape == result_shape(call)
+        actual = answer(call, **more)
+        assert_same_elements(actual, desired)
+        if out is None:
+            assert actual.flags.c_contiguous
+            assert actual.flags.writeable
+            assert not np.shares_memory(actual, call.data)
+        else:
+            assert actual is out
+        came = "value" if desired.size else "empty"
+    assert (contents(call.data), contents(call.indices)) == inputs
+    event(came)
+    return came
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_result_is_the_definition(function, data):
+    call = data.draw(calls(function, dtypes=DTYPES))
+    with threads(data.draw(st.sampled_from((1, 2, 4)))):
+        check(call)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_simple_dtypes_and_modes(function, data):
+    """The calls that the fast loops are made for, drawn more often than all dtypes leave room."""
+    dtypes = [np.dtype(char) for char in "bhiqfdD"]
+    call = data.draw(calls(function, dtypes=dtypes, index_dtypes=[np.dtype("i4"), np.dtype("i8")]))
+    check(call)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_out_of_any_layout_takes_the_result(function, data):
+    call = data.draw(calls(function, dtypes=DTYPES))
+    garbage = distinct(result_shape(call), call.data.dtype)
+    check(call, out=data.draw(arranged(garbage, WRITEABLE_LAYOUTS)))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_stray_index_is_told_and_leaves_out_alone(function, data):
+    call = data.draw(calls(function, modes=["raise"], flavours=["stray"]))
+    garbage = distinct(result_shape(call), call.data.dtype)
+    out = data.draw(st.none() | arranged(garbage, WRITEABLE_LAYOUTS))
+    check(call, **({} if out is None else {"out": out}))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_nested_lists_are_indices_too(function, data):
+    native = [dtype for dtype in INDEX_DTYPES if dtype.isnative]
+    call = data.draw(calls(function, index_dtypes=native))
+    nested = call.indices.tolist()
+    found = np.array(nested)
+    assume(found.shape == call.indices.shape and (not found.size or found.dtype.kind in "iu"))
+    if bad_entries(call):
+        with pytest.raises(IndexOutOfBoundsError):
+            answer(call, nested)
+    else:
+        assert_same_elements(answer(call, nested), expected(call))
+
+
+@st.composite
+def shared_calls(draw, function):
+    """A call whose data, indices and out lie in one piece of memory, and mostly overlap."""
+    kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8", "c16"))))
+    index_kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8"))))
+    call = draw(calls(function, dtypes=[kind], index_dtypes=[index_kind]))
+    memory = np.arange(4096, dtype=np.uint8)
+
+    def placed(shape, dtype):
+        axes = draw(st.permutations(range(len(shape))))
+        steps = draw(st.tuples(*[st.sampled_from((1, 1, 2, -1))] * len(shape)))
+        strides = contiguous(np.zeros(shape, dtype), axes, steps).strides
+        pairs = list(zip(shape, strides, strict=True))
+        lowest = sum(min(0, (size - 1) * stride) for size, stride in pairs if size)
+        highest = sum(max(0, (size - 1) * stride) for size, stride in pairs if size)
+        room = memory.size - (highest - lowest + dtype.itemsize)
+        assume(room >= 0)
+        near = draw(st.integers(0, min(room, 64)))
+        return np.ndarray(shape, dtype, memory.data, near - lowest, strides)
+
+    data, out = placed(call.data.shape, kind), placed(result_shape(call), kind)
+    indices = call.indices
+    if draw(st.booleans()):
+        indices = placed(call.indices.shape, index_kind)
+        indices[...] = call.indices
+    return Call(function=function, data=data, indices=indices, options=call.options), out
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_out_may_overlap_the_inputs(function, data):
+    call, out = data.draw(shared_calls(function))
+    note(f"{call}\nout {out.shape} strides {out.strides}")
+    bad, memory = bad_entries(call), element_bytes(out)
+    if bad:
+        event("error")
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            answer(call, out=out)
+        assert caught.value.position == bad[0].position
+        assert element_bytes(out) == memory
+        return
+    desired = expected(call)
+    overlaps = np.shares_memory(out, call.data) or np.shares_memory(out, call.indices)
+    event("overlap" if overlaps else "apart")
+    assert answer(call, out=out) is out
+    assert_same_elements(out, desired)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_most_drawn_calls_copy(function):
+    """A strategy that draws mostly errors or empty results would let a wrong copy pass."""
+    came = Counter()
+
+    @settings(max_examples=300, derandomize=True, database=None)
+    @given(call=calls(function, dtypes=DTYPES))
+    def count(call):
+        came["error" if bad_entries(call) else "value" if expected(call).size else "empty"] += 1
+
+    count()
+    assert came["value"] > 0.6 * came.total(), came
+    assert came["error"] > 0.05 * came.total(), came
+    assert came["empty"] > 0.03 * came.total(), came
