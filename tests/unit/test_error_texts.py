@@ -1,0 +1,610 @@
+"""Bad calls: the class and the exact text of each error, and that `out` is left alone."""
+
+import pickle
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
+from ndgather.testing import element_bytes
+
+DATA = np.arange(6).reshape(2, 3)
+DATA.flags.writeable = False
+EMPTY = np.zeros((2, 0, 3), int)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bad:
+    """A call that is refused; `out_shape` is what the result would have, were it fine."""
+
+    name: str
+    error: type
+    text: str
+    function: str = "gather_nd"
+    data: object = field(default_factory=lambda: DATA)
+    indices: object = ((0, 1), (1, 2))
+    options: dict = field(default_factory=dict)
+    out_shape: tuple | None = (2,)
+
+    def __str__(self):
+        return self.name
+
+    def __call__(self, **more):
+        indices = list(self.indices) if isinstance(self.indices, tuple) else self.indices
+        return getattr(ndgather, self.function)(self.data, indices, **{**self.options, **more})
+
+
+def overlapping(shape, strides):
+    return np.lib.stride_tricks.as_strided(np.zeros(16, int), shape, strides)
+
+
+BAD_INDEX = (
+    Bad(
+        name="one entry too large",
+        error=IndexOutOfBoundsError,
+        indices=((0, 1), (1, 3)),
+        text="gather_nd: indices[1, 1] = 3 is outside axis 1 of data, which has size 3 "
+        "(allowed: -3..2)",
+    ),
+    Bad(
+        name="several entries",
+        error=IndexOutOfBoundsError,
+        indices=((0, -4), (2, 5)),
+        text="gather_nd: indices[0, 1] = -4 is outside axis 1 of data, which has size 3 "
+        "(allowed: -3..2); 3 of 4 entries of indices are out of bounds",
+    ),
+    Bad(
+        name="after a batch axis",
+        error=IndexOutOfBoundsError,
+        indices=((2,), (3,)),
+        options={"batch_dims": 1},
+        text="gather_nd: indices[1, 0] = 3 is outside axis 1 of data, which has size 3 "
+        "(allowed: -3..2)",
+    ),
+    Bad(
+        name="gather_elements",
+        error=IndexOutOfBoundsError,
+        function="gather_elements",
+        indices=((0, -4), (2, 1)),
+        options={"axis": -1},
+        out_shape=(2, 2),
+        text="gather_elements: indices[0, 1] = -4 is outside axis 1 of data, which has size 3 "
+        "(allowed: -3..2)",
+    ),
+    Bad(
+        name="gather",
+        error=IndexOutOfBoundsError,
+        function="gather",
+        indices=(0, 1, 2),
+        out_shape=(3, 3),
+        text="gather: indices[2] = 2 is outside axis 0 of data, which has size 2 (allowed: -2..1)",
+    ),
+    Bad(
+        name="gather, along an inner axis counts entries once",
+        error=IndexOutOfBoundsError,
+        function="gather",
+        indices=(0, 3, -4),
+        options={"axis": 1},
+        out_shape=(2, 3),
+        text="gather: indices[1] = 3 is outside axis 1 of data, which has size 3 (allowed: -3..2)"
+        "; 2 of 3 entries of indices are out of bounds",
+    ),
+    Bad(
+        name="uint64 above the int64 range",
+        error=IndexOutOfBoundsError,
+        indices=np.array([[0, 2**64 - 1]], np.uint64),
+        out_shape=(1,),
+        text="gather_nd: indices[0, 1] = 18446744073709551615 is outside axis 1 of data, which "
+        "has size 3 (allowed: -3..2)",
+    ),
+    Bad(
+        name="2**32 in int64",
+        error=IndexOutOfBoundsError,
+        indices=((0, 2**32), (1, 0)),
+        text="gather_nd: indices[0, 1] = 4294967296 is outside axis 1 of data, which has size 3 "
+        "(allowed: -3..2)",
+    ),
+    Bad(
+        name="an empty axis",
+        error=IndexOutOfBoundsError,
+        data=EMPTY,
+        indices=((0, 0),),
+        out_shape=(1, 3),
+        text="gather_nd: indices[0, 1] = 0 is outside axis 1 of data, which has size 0 "
+        "(the axis is empty)",
+    ),
+    Bad(
+        name="an empty axis, mode wrap",
+        error=IndexOutOfBoundsError,
+        data=EMPTY,
+        indices=((0, 0),),
+        options={"mode": "wrap"},
+        out_shape=(1, 3),
+        text="gather_nd: indices[0, 1] = 0 is outside axis 1 of data, which has size 0 "
+        "(the axis is empty)",
+    ),
+    Bad(
+        name="an empty axis, mode clip",
+        error=IndexOutOfBoundsError,
+        function="gather",
+        data=EMPTY,
+        indices=(7,),
+        options={"axis": 1, "mode": "clip"},
+        out_shape=(2, 1, 3),
+        text="gather: indices[0] = 7 is outside axis 1 of data, which has size 0 "
+        "(the axis is empty)",
+    ),
+    Bad(
+        name="an empty result",
+        error=IndexOutOfBoundsError,
+        data=np.zeros((3, 0)),
+        indices=((5,),),
+        out_shape=(1, 0),
+        text="gather_nd: indices[0, 0] = 5 is outside axis 0 of data, which has size 3 "
+        "(allowed: -3..2)",
+    ),
+    Bad(
+        name="an empty result of gather",
+        error=IndexOutOfBoundsError,
+        function="gather",
+        data=np.zeros((0, 3)),
+        indices=(0, -4),
+        options={"axis": 1},
+        out_shape=(0, 2),
+        text="gather: indices[1] = -4 is outside axis 1 of data, which has size 3 (allowed: -3..2)",
+    ),
+)
+
+BAD_SHAPE = (
+    Bad(
+        name="rank-0 indices",
+        error=ShapeError,
+        indices=np.int64(0),
+        out_shape=None,
+        text="gather_nd: indices.shape = () has rank 0 (allowed: rank 1 or more)",
+    ),
+    Bad(
+        name="batch sizes differ",
+        error=ShapeError,
+        indices=((0,), (1,), (2,)),
+        options={"batch_dims": 1},
+        text="gather_nd: indices.shape[0] = 3 differs from data.shape[0] = 2: batch axes are "
+        "equal in data (2, 3) and indices (3, 1) (allowed: 2)",
+    ),
+    Bad(
+        name="batch size 1 is not repeated",
+        error=ShapeError,
+        indices=((0,),),
+        options={"batch_dims": 1},
+        text="gather_nd: indices.shape[0] = 1 differs from data.shape[0] = 2: batch axes are "
+        "equal in data (2, 3) and indices (1, 1) (allowed: 2)",
+    ),
+    Bad(
+        name="batch sizes of gather differ",
+        error=ShapeError,
+        function="gather",
+        indices=((0,), (1,), (2,)),
+        options={"axis": 1, "batch_dims": 1},
+        text="gather: indices.shape[0] = 3 differs from data.shape[0] = 2: batch axes are "
+        "equal in data (2, 3) and indices (3, 1) (allowed: 2)",
+    ),
+    Bad(
+        name="too deep",
+        error=ShapeError,
+        indices=((0, 1, 2), (0, 1, 2)),
+        text="gather_nd: indices.shape[-1] = 3 is more than the 2 axes that data (2, 3) has; "
+        "indices.shape = (2, 3) (allowed: 0..2)",
+    ),
+    Bad(
+        name="too deep after a batch axis",
+        error=ShapeError,
+        indices=((0, 1), (0, 1)),
+        options={"batch_dims": 1},
+        text="gather_nd: indices.shape[-1] = 2 is more than the 1 axes that data (2, 3) has after "
+        "1 batch axes; indices.shape = (2, 2) (allowed: 0..1)",
+    ),
+    Bad(
+        name="ranks of gather_elements differ",
+        error=ShapeError,
+        function="gather_elements",
+        indices=(0, 1),
+        text="gather_elements: indices.shape = (2,) has rank 1, but data.shape = (2, 3) has rank 2 "
+        "(allowed: the same rank)",
+    ),
+    Bad(
+        name="longer off the axis",
+        error=ShapeError,
+        function="gather_elements",
+        indices=np.zeros((1, 4), int),
+        out_shape=(1, 4),
+        text="gather_elements: indices.shape[1] = 4 is more than data.shape[1] = 3: indices (1, 4) "
+        "may exceed data (2, 3) on axis 0 only (allowed: 0..3)",
+    ),
+    Bad(
+        name="rank-0 data of gather_elements",
+        error=ShapeError,
+        function="gather_elements",
+        data=np.int64(1),
+        indices=np.int64(0),
+        out_shape=(),
+        text="gather_elements: data.shape = () has rank 0 (allowed: rank 1 or more)",
+    ),
+    Bad(
+        name="rank-0 data of gather",
+        error=ShapeError,
+        function="gather",
+        data=np.int64(1),
+        indices=(0,),
+        out_shape=(1,),
+        text="gather: data.shape = () has rank 0 (allowed: rank 1 or more)",
+    ),
+    Bad(
+        name="a result of too many axes",
+        error=ShapeError,
+        data=np.zeros((1,) * 40),
+        indices=np.zeros((1,) * 30 + (0,), int),
+        out_shape=None,
+        text="gather_nd: the result would have rank 70 (allowed: at most 64)",
+    ),
+)
+
+BAD_DTYPE = (
+    *(
+        Bad(
+            name=f"{name} indices",
+            error=DTypeError,
+            indices=np.zeros((2, 2), dtype),
+            text=f"gather_nd: indices.dtype = {shown} is {kind} "
+            "(allowed: int8..int64, uint8..uint64)",
+        )
+        for name, dtype, shown, kind in (
+            ("boolean", "?", "bool", "boolean"),
+            ("floating-point", "f8", "float64", "floating-point"),
+            ("float16", "f2", "float16", "floating-point"),
+            ("complex", "D", "complex128", "no integer type"),
+            ("datetime", "M8[s]", "datetime64[s]", "no integer type"),
+            ("timedelta", "m8[s]", "timedelta64[s]", "no integer type"),
+            ("string", "S2", "|S2", "no integer type"),
+            ("object", "O", "object", "no integer type"),
+        )
+    ),
+    Bad(
+        name="a list of floats",
+        error=DTypeError,
+        indices=((0.0, 1.0),),
+        out_shape=(1,),
+        text="gather_nd: indices.dtype = float64 is floating-point "
+        "(allowed: int8..int64, uint8..uint64)",
+    ),
+    Bad(
+        name="a list of booleans",
+        error=DTypeError,
+        indices=((True, False),),
+        out_shape=(1,),
+        text="gather_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64)",
+    ),
+    Bad(
+        name="no indices, but booleans",
+        error=DTypeError,
+        indices=np.zeros((0, 1), bool),
+        out_shape=(0, 3),
+        text="gather_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64)",
+    ),
+    Bad(
+        name="no indices, but floats",
+        error=DTypeError,
+        indices=np.zeros((0, 1)),
+        out_shape=(0, 3),
+        text="gather_nd: indices.dtype = float64 is floating-point "
+        "(allowed: int8..int64, uint8..uint64)",
+    ),
+    Bad(
+        name="masked data",
+        error=DTypeError,
+        data=np.ma.array(DATA, mask=DATA > 2),
+        text="gather_nd: data = masked array would lose its mask (allowed: a plain array, such "
+        "as data.filled() or data.data)",
+    ),
+    Bad(
+        name="masked indices",
+        error=DTypeError,
+        indices=np.ma.array([[0, 1], [1, 2]], mask=[[0, 0], [1, 1]]),
+        text="gather_nd: indices = masked array would lose its mask (allowed: a plain array, such "
+        "as indices.filled() or indices.data)",
+    ),
+)
+
+BAD_OPTION = (
+    Bad(
+        name="batch_dims too large",
+        error=AttributeValueError,
+        options={"batch_dims": 2},
+        text="gather_nd: batch_dims = 2 is out of range for data of rank 2 and indices of rank 2 "
+        "(allowed: 0..1)",
+    ),
+    Bad(
+        name="batch_dims negative",
+        error=AttributeValueError,
+        options={"batch_dims": -1},
+        text="gather_nd: batch_dims = -1 is out of range for data of rank 2 and indices of rank 2 "
+        "(allowed: 0..1)",
+    ),
+    Bad(
+        name="batch_dims below every integer type",
+        error=AttributeValueError,
+        options={"batch_dims": -(2**31)},
+        text="gather_nd: batch_dims = -2147483648 is out of range for data of rank 2 and indices "
+        "of rank 2 (allowed: 0..1)",
+    ),
+    Bad(
+        name="batch_dims beyond 64 bits",
+        error=AttributeValueError,
+        options={"batch_dims": 2**64},
+        text="gather_nd: batch_dims = 18446744073709551616 is out of range for data of rank 2 and "
+        "indices of rank 2 (allowed: 0..1)",
+    ),
+    Bad(
+        name="batch_dims beyond the axis of gather",
+        error=AttributeValueError,
+        function="gather",
+        options={"axis": 0, "batch_dims": 1},
+        out_shape=(2, 3),
+        text="gather: batch_dims = 1 is out of range for axis 0 of data of rank 2 and indices of "
+        "rank 2 (allowed: 0..0)",
+    ),
+    Bad(
+        name="axis too large",
+        error=AttributeValueError,
+        function="gather_elements",
+        options={"axis": 2},
+        out_shape=(2, 2),
+        text="gather_elements: axis = 2 is out of range for data of rank 2 (allowed: -2..1)",
+    ),
+    Bad(
+        name="axis too small",
+        error=AttributeValueError,
+        function="gather",
+        options={"axis": -3},
+        out_shape=(2, 2, 3),
+        text="gather: axis = -3 is out of range for data of rank 2 (allowed: -2..1)",
+    ),
+    Bad(
+        name="axis no integer",
+        error=DTypeError,
+        function="gather_elements",
+        options={"axis": 1.0},
+        out_shape=(2, 2),
+        text="gather_elements: axis = 1.0 is no integer (allowed: an integer)",
+    ),
+    Bad(
+        name="batch_dims no integer",
+        error=DTypeError,
+        options={"batch_dims": "0"},
+        text="gather_nd: batch_dims = '0' is no integer (allowed: an integer)",
+    ),
+    Bad(
+        name="batch_dims None",
+        error=DTypeError,
+        options={"batch_dims": None},
+        text="gather_nd: batch_dims = None is no integer (allowed: an integer)",
+    ),
+    Bad(
+        name="mode unknown",
+        error=AttributeValueError,
+        options={"mode": "Raise"},
+        text="gather_nd: mode = 'Raise' is unknown (allowed: 'raise', 'wrap', 'clip', 'fill')",
+    ),
+    Bad(
+        name="mode no string",
+        error=AttributeValueError,
+        options={"mode": None},
+        text="gather_nd: mode = None is unknown (allowed: 'raise', 'wrap', 'clip', 'fill')",
+    ),
+    Bad(
+        name="fill_value without mode fill",
+        error=AttributeValueError,
+        options={"fill_value": 0},
+        text="gather_nd: fill_value is given, but mode = 'raise' fills nothing "
+        "(allowed: mode='fill')",
+    ),
+    Bad(
+        name="fill_value without mode fill, mode clip",
+        error=AttributeValueError,
+        options={"fill_value": 0, "mode": "clip"},
+        text="gather_nd: fill_value is given, but mode = 'clip' fills nothing "
+        "(allowed: mode='fill')",
+    ),
+    *(
+        Bad(
+            name=f"fill_value {value!r} of {dtype}",
+            error=DTypeError,
+            data=DATA.astype(dtype),
+            options={"fill_value": value, "mode": "fill"},
+            text=f"gather_nd: fill_value = {value!r} cannot be held by data.dtype = {dtype} "
+            "(allowed: one value of that type)",
+        )
+        for dtype, value in (
+            ("int64", 0.5),
+            ("int64", float("nan")),
+            ("uint8", -1),
+            ("uint8", 256),
+            ("int8", 1000),
+            ("int64", 2**63),
+            ("int64", "x"),
+            ("float64", 1j),
+            ("int64", [1, 2]),
+        )
+    ),
+)
+
+BAD_OUT = (
+    Bad(
+        name="out no array",
+        error=DTypeError,
+        options={"out": [0, 0]},
+        out_shape=None,
+        text="gather_nd: out = list object is no array (allowed: a NumPy array)",
+    ),
+    Bad(
+        name="out of another dtype",
+        error=DTypeError,
+        options={"out": np.zeros(2, np.int32)},
+        out_shape=None,
+        text="gather_nd: out.dtype = int32 differs from data.dtype = int64 (allowed: int64)",
+    ),
+    Bad(
+        name="out of the other byte order",
+        error=DTypeError,
+        options={"out": np.zeros(2, ">i8")},
+        out_shape=None,
+        text="gather_nd: out.dtype = >i8 differs from data.dtype = int64 (allowed: int64)",
+    ),
+    Bad(
+        name="out of another shape",
+        error=ShapeError,
+        options={"out": np.zeros((2, 1), np.int64)},
+        out_shape=None,
+        text="gather_nd: out.shape = (2, 1) differs from the shape of the result (allowed: (2,))",
+    ),
+    Bad(
+        name="out too long",
+        error=ShapeError,
+        options={"out": np.zeros(3, np.int64)},
+        out_shape=None,
+        text="gather_nd: out.shape = (3,) differs from the shape of the result (allowed: (2,))",
+    ),
+    Bad(
+        name="out read-only",
+        error=AttributeValueError,
+        options={"out": np.broadcast_to(np.int64(0), (2,))},
+        out_shape=None,
+        text="gather_nd: out is read-only (allowed: a writeable array)",
+    ),
+    Bad(
+        name="out repeats an element",
+        error=AttributeValueError,
+        options={"out": overlapping((2,), (0,))},
+        out_shape=None,
+        text="gather_nd: out.strides = (0,) let elements of out share memory "
+        "(allowed: strides that keep them apart)",
+    ),
+    Bad(
+        name="out overlaps itself in part",
+        error=AttributeValueError,
+        options={"out": overlapping((2,), (4,))},
+        out_shape=None,
+        text="gather_nd: out.strides = (4,) let elements of out share memory "
+        "(allowed: strides that keep them apart)",
+    ),
+    Bad(
+        name="rows of out overlap",
+        error=AttributeValueError,
+        indices=((0,), (1,)),
+        options={"out": overlapping((2, 3), (16, 8))},
+        out_shape=None,
+        text="gather_nd: out.strides = (16, 8) let elements of out share memory "
+        "(allowed: strides that keep them apart)",
+    ),
+)
+
+BAD = (*BAD_INDEX, *BAD_SHAPE, *BAD_DTYPE, *BAD_OPTION, *BAD_OUT)
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_class_and_text(bad):
+    with pytest.raises(NdgatherError) as caught:
+        bad()
+    assert str(caught.value) == bad.text
+    assert type(caught.value) is bad.error
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("bad", [bad for bad in BAD if bad.out_shape is not None], ids=str)
+def test_out_is_left_alone(bad):
+    dtype = np.asarray(bad.data).dtype
+    out = np.arange(np.prod(bad.out_shape, dtype=int), dtype=dtype).reshape(bad.out_shape) + 70
+    before = element_bytes(out)
+    with pytest.raises(bad.error):
+        bad(out=out)
+    assert element_bytes(out) == before
+
+
+@pytest.mark.parametrize("bad", [bad for bad in BAD_OUT if bad.name != "out no array"], ids=str)
+def test_refused_out_is_left_alone(bad):
+    before = element_bytes(bad.options["out"])
+    with pytest.raises(bad.error):
+        bad()
+    assert element_bytes(bad.options["out"]) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (ShapeError, ValueError),
+        (IndexOutOfBoundsError, IndexError),
+        (DTypeError, TypeError),
+        (AttributeValueError, ValueError),
+    ],
+)
+def test_errors_are_builtin_errors_too(error, builtin):
+    assert issubclass(error, builtin)
+    assert issubclass(error, NdgatherError)
+
+
+@pytest.mark.parametrize("index_dtype", ["i1", "u1", "i8", "u8", ">i4", ">u8"])
+def test_facts_of_the_first_bad_entry(index_dtype):
+    """First in C order of `indices`, whatever its memory order; all bad entries are counted."""
+    indices = np.zeros((3, 4, 2), index_dtype, order="F")
+    indices[2, 3, 1] = indices[1, 0, 1] = 100
+    indices[1, 2, 0] = indices[0, 3, 1] = 101
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        ndgather.gather_nd(np.zeros((7, 9, 2)), indices)
+    error = caught.value
+    assert error.position == (0, 3, 1)
+    assert all(type(place) is int for place in error.position)
+    assert (error.value, error.axis, error.size, error.count) == (101, 1, 9, 4)
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64 - 6])
+@pytest.mark.parametrize("function", ["gather_nd", "gather", "gather_elements"])
+def test_large_uint64_is_no_negative(function, value):
+    data, indices = np.arange(6), np.array([0, value], np.uint64)
+    indices = indices[:, np.newaxis] if function == "gather_nd" else indices
+    call = getattr(ndgather, function)
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        call(data, indices)
+    assert caught.value.value == value
+    np.testing.assert_array_equal(call(data, indices, mode="clip"), [0, 5], strict=True)
+    np.testing.assert_array_equal(call(data, indices, mode="wrap"), [0, value % 6], strict=True)
+    filled = call(data, indices, mode="fill", fill_value=-7)
+    np.testing.assert_array_equal(filled, [0, -7], strict=True)
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_pickle_round_trip(bad):
+    with pytest.raises(NdgatherError) as caught:
+        bad()
+    error = caught.value
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
+
+
+def test_wrong_keyword_is_a_type_error():
+    with pytest.raises(TypeError):
+        ndgather.gather_nd(DATA, [[0]], axis=0)
+    with pytest.raises(TypeError):
+        ndgather.gather_nd(DATA)
+    with pytest.raises(TypeError):
+        ndgather.gather_nd(DATA, [[0]], 0, "clip")
+    with pytest.raises(TypeError):
+        ndgather.gather_elements(DATA, [[0]], 0, mode="clip", modus="clip")
