@@ -1,0 +1,487 @@
+"""The command ``ndgather``: arguments in, text out.
+
+Exit status: 0 done, 1 the work could not be done (one line on standard error says why),
+2 the command was not understood, 130 interrupted. What a command needs is imported when it
+runs, so that ``--help`` does not wait for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import signal
+import sys
+import time
+import traceback
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ndgather import __version__, api, set_num_threads
+from ndgather.errors import NdgatherError, shown
+from ndgather.models import errors, tensor_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+TITLES = ("output", "shape", "dtype", "time", "rate", "file")
+NUMBERS = ("time", "rate")
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+RATES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+MODES = ("raise", "wrap", "clip", "fill")
+
+SUMMARY = """\
+Gather N-dimensional arrays, exactly as each published specification says.
+
+Start with one of these:
+
+  ndgather run model.onnx --input data=dem.npy --input indices=points.npy
+  ndgather gather-nd dem.npy points.npy -o heights.npy
+
+Each command explains itself, with examples: ndgather run --help
+"""
+
+RUN_DESCRIPTION = """\
+Run an ONNX model on arrays from files. Printed for each output: its shape, its
+dtype, the time of the nodes that lead to it, and its bytes per second.
+
+The nodes that gather run in ndgather, all others in the reference evaluator of
+the onnx package (pip install 'ndgather[onnx]').
+"""
+
+RUN_EXAMPLES = """\
+examples:
+  ndgather run model.onnx --input data=dem.npy --input indices=points.npy
+      run the model and say what came out
+
+  ndgather run model.onnx --input data=dem.npz:elevation \\
+          --input indices=points.pb --output heights=heights.npy
+      take a member of an archive and an ONNX tensor; keep the output 'heights'
+
+  ndgather run model.onnx --input data=dem.npy --input indices=points.npy \\
+          --output-dir results
+      keep every output as results/NAME.npy
+
+A .npy input is memory-mapped, not read at once. An output file appears only
+when it is complete; until then a file of that name stays as it is.
+"""
+
+GATHER_FILES = """\
+
+DATA and INDICES are .npy files (memory-mapped), .npz archives (FILE.npz:MEMBER)
+or ONNX tensors (.pb). Neither data nor result has to fit in memory. OUT.npy
+appears only when it is complete; until then a file of that name stays as it is.
+"""
+
+OPTION_HELP = {
+    "axis": "the axis of DATA that INDICES address (default: 0)",
+    "batch_dims": "how many leading axes DATA and INDICES share (default: 0)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gather:
+    """A command that calls one function of the package on two files.
+
+    `shape` gives the shape of the result from those of data and indices where they fit; where
+    they do not, the call refuses them whatever the shape of `out`.
+    """
+
+    command: str
+    function: str
+    summary: str
+    description: str
+    examples: str
+    options: tuple[str, ...]
+    shape: Callable[..., tuple[int, ...]]
+
+
+def _gather_nd_shape(
+    data: tuple[int, ...], indices: tuple[int, ...], batch_dims: int = 0
+) -> tuple[int, ...]:
+    return indices[:-1] + data[batch_dims + sum(indices[-1:]) :]
+
+
+def _gather_elements_shape(
+    _data: tuple[int, ...], indices: tuple[int, ...], axis: int = 0
+) -> tuple[int, ...]:
+    del axis
+    return indices
+
+
+def _gather_shape(
+    data: tuple[int, ...], indices: tuple[int, ...], axis: int = 0, batch_dims: int = 0
+) -> tuple[int, ...]:
+    axis += len(data) if axis < 0 else 0
+    batch_dims += len(indices) if batch_dims < 0 else 0
+    return data[:axis] + indices[batch_dims:] + data[axis + 1 :]
+
+
+_GATHERS = (
+    _Gather(
+        command="gather-nd",
+        function="gather_nd",
+        summary="copy the elements or slices that index tuples name",
+        description="""\
+Copy elements or slices of DATA. The last axis of INDICES holds tuples; each
+names a place in the leading axes of DATA (after the batch axes). The result has
+the shape INDICES.shape[:-1] + the axes of DATA that the tuples leave over.
+""",
+        examples="""\
+examples:
+  ndgather gather-nd dem.npy points.npy -o heights.npy
+      dem (344, 403) and points (1000, 2) give heights (1000,)
+  ndgather gather-nd images.npy frames.npy -o picked.npy --batch-dims 1
+      images (8, 30, 64, 64) and frames (8, 5, 1) give picked (8, 5, 64, 64)
+""",
+        options=("batch_dims",),
+        shape=_gather_nd_shape,
+    ),
+    _Gather(
+        command="gather-elements",
+        function="gather_elements",
+        summary="copy single elements along one axis",
+        description="""\
+Copy single elements of DATA: each entry of INDICES replaces its own coordinate
+along one axis. The result has the shape of INDICES.
+""",
+        examples="""\
+examples:
+  ndgather gather-elements scores.npy order.npy -o best.npy --axis 1
+      scores (100, 20) and order (100, 5), part of an argsort, give best (100, 5)
+""",
+        options=("axis",),
+        shape=_gather_elements_shape,
+    ),
+    _Gather(
+        command="gather",
+        function="gather",
+        summary="copy whole slices along one axis",
+        description="""\
+Copy slices of DATA along one axis: INDICES say which. The result has the shape
+of DATA with that axis replaced by the axes of INDICES.
+""",
+        examples="""\
+examples:
+  ndgather gather embeddings.npy tokens.npy -o vectors.npy
+      embeddings (32000, 256) and tokens (4, 128) give vectors (4, 128, 256)
+""",
+        options=("axis", "batch_dims"),
+        shape=_gather_shape,
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command line and return the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        with _terminating_cleanly():
+            if options.threads is not None:
+                set_num_threads(options.threads)
+            options.work(options)
+    except (NdgatherError, MemoryError) as error:
+        if options.debug:
+            traceback.print_exc()
+        print(f"ndgather {options.command}: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"ndgather {options.command}: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+@contextmanager
+def _terminating_cleanly() -> Iterator[None]:
+    """Let a request to end unwind the stack, so that unfinished files are removed."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # only the main thread may
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ndgather",
+        description=SUMMARY,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ndgather {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+
+    run = _add_command(
+        commands, "run", "run an ONNX model on arrays from files", RUN_DESCRIPTION, RUN_EXAMPLES
+    )
+    run.add_argument("model", metavar="MODEL.onnx", help="the model")
+    run.add_argument(
+        "--input",
+        dest="inputs",
+        action=_Named,
+        metavar="NAME=FILE",
+        help="an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb; once for each input",
+    )
+    keep = run.add_mutually_exclusive_group()
+    keep.add_argument(
+        "--output",
+        dest="outputs",
+        action=_Named,
+        metavar="NAME=FILE",
+        help="keep an output of the model as FILE.npy or FILE.pb; once for each output to keep",
+    )
+    keep.add_argument(
+        "--output-dir",
+        type=Path,
+        metavar="DIR",
+        help="keep every output as DIR/NAME.npy; DIR is made if need be",
+    )
+    _add_common(run, _run)
+
+    for row in _GATHERS:
+        _add_gather(commands, row)
+    return parser
+
+
+def _add_gather(commands: Any, row: _Gather) -> None:
+    parser = _add_command(
+        commands, row.command, row.summary, row.description, row.examples + GATHER_FILES
+    )
+    parser.add_argument("data", metavar="DATA", help="the array that is read")
+    parser.add_argument("indices", metavar="INDICES", help="the integers that say where")
+    parser.add_argument(
+        "-o", "--output", required=True, type=_npy_file, metavar="OUT.npy", help="the result"
+    )
+    for name in row.options:
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(
+            flag, dest=name, type=int, default=0, metavar="N", help=OPTION_HELP[name]
+        )
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        default="raise",
+        metavar="MODE",
+        help="what an index outside its axis does: raise an error (default), wrap around, "
+        "clip to the nearest end, or fill its place in the result; negative indices count "
+        "from the end, but clip to 0",
+    )
+    parser.add_argument(
+        "--fill-value",
+        metavar="V",
+        help="what --mode fill writes (default: zero)",
+    )
+    parser.set_defaults(row=row)
+    _add_common(parser, _gather)
+
+
+def _add_command(
+    commands: Any, name: str, summary: str, description: str, epilog: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def _add_common(
+    parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], None]
+) -> None:
+    parser.add_argument(
+        "--threads",
+        type=_positive,
+        metavar="N",
+        help="how many threads to use (default: as many as this process may)",
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.set_defaults(work=work)
+
+
+class _Named(argparse.Action):
+    """Collect ``NAME=FILE`` options in a dict."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, default={}, **options)
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        del parser, option_string
+        name, equals, file = str(values).partition("=")
+        if not (name and equals and file):
+            raise argparse.ArgumentError(self, f"{values!r} is not of the form NAME=FILE")
+        named = getattr(namespace, self.dest)
+        if name in named:
+            raise argparse.ArgumentError(self, f"{name!r} is given twice")
+        setattr(namespace, self.dest, {**named, name: file})
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _npy_file(text: str) -> Path:
+    if Path(text).suffix != ".npy":
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in .npy")
+    return Path(text)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+
+    model = onnx.Model.load(options.model)
+    names = [port.name for port in model.outputs]
+    for name in options.outputs:
+        if name not in names:
+            raise errors.unknown_output(name, names)
+    files = {name: Path(file) for name, file in options.outputs.items()}
+    if options.output_dir is not None:
+        files = _files_in(options.output_dir, names)
+    for file in files.values():
+        tensor_files.check_place(file)
+
+    inputs = {name: tensor_files.read(place) for name, place in options.inputs.items()}
+    result = model.run(inputs)
+    for output in result.outputs:
+        if output.name in files:
+            tensor_files.write(files[output.name], output.array)
+
+    _print_table(
+        [
+            _columns(
+                output.name,
+                output.array.shape,
+                output.array.dtype,
+                output.seconds,
+                files.get(output.name),
+            )
+            for output in result.outputs
+        ]
+    )
+    others = f", {_nodes(result.other_nodes)} in the reference evaluator of onnx"
+    print(
+        f"\n{_nodes(result.own_nodes)} ran in ndgather{others if result.other_nodes else ''}; "
+        f"{_time(result.seconds)} in all."
+    )
+
+
+def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:
+    """Give each output a file in `folder`, which is made; no name leads out of it."""
+    files: dict[str, Path] = {}
+    for name in names:
+        file = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.npy"
+        if file in files.values():
+            raise errors.same_file(name, file)
+        files[name] = file
+    tensor_files.make_folder(folder)
+    return files
+
+
+def _gather(options: argparse.Namespace) -> None:
+    tensor_files.check_place(options.output)
+    data = tensor_files.read(options.data)
+    indices = tensor_files.read(options.indices)
+    row: _Gather = options.row
+    given = {name: getattr(options, name) for name in row.options}
+    fill_value = None
+    if options.fill_value is not None:
+        fill_value = _fill_value(options.fill_value, data.dtype)
+    function = getattr(api, row.function)
+    shape = row.shape(data.shape, indices.shape, **given)
+    seconds = 0.0
+
+    def work(out: Array | None) -> Array:
+        nonlocal seconds
+        start = time.perf_counter()
+        result: Array = function(
+            data, indices, **given, mode=options.mode, fill_value=fill_value, out=out
+        )
+        seconds = time.perf_counter() - start
+        return result
+
+    if data.dtype.hasobject:  # strings of an ONNX tensor: no file holds them as they are
+        tensor_files.write(options.output, work(None))
+    else:
+        tensor_files.fill(options.output, shape, data.dtype, work)
+    _print_table([_columns(options.output.stem, shape, data.dtype, seconds, options.output)])
+
+
+def _fill_value(text: str, dtype: np.dtype[Any]) -> object:
+    """Read a number as the narrowest kind that it is written in; leave words to the dtype."""
+    words = {"true": True, "false": False}
+    if dtype.kind in "USMm":
+        return text
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float, complex):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _columns(
+    name: str, shape: tuple[int, ...], dtype: np.dtype[Any], seconds: float, file: Path | None
+) -> tuple[str, ...]:
+    count = math.prod(shape) * dtype.itemsize
+    rate = f"{_scaled(count / seconds, RATES)}/s" if seconds else ""
+    return (name, shown(shape), str(dtype), _time(seconds), rate, str(file or ""))
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows of texts in columns, numbers to the right; an empty column is left out."""
+    lines = [""] * (len(rows) + 1)
+    for title, *texts in zip(TITLES, *rows, strict=True):
+        if any(texts):
+            column = [title, *texts]
+            width = max(map(len, column))
+            lines = [
+                f"{line}  {text.rjust(width) if title in NUMBERS else text.ljust(width)}"
+                for line, text in zip(lines, column, strict=True)
+            ]
+    print("\n".join(line[2:].rstrip() for line in lines))
+
+
+def _time(seconds: float) -> str:
+    return _scaled(seconds, TIMES)
+
+
+def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """Write `value` in the largest unit that it reaches, three digits at least."""
+    size, unit = next((item for item in units if value >= item[0]), units[-1])
+    return f"{value / size:#.3g} {unit}".replace(". ", " ")
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"

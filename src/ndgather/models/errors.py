@@ -1,0 +1,175 @@
+"""What can be wrong with a model or a tensor file: the exceptions and their texts.
+
+The texts have the form of those in `ndgather.errors`. The functions build exceptions; they
+never raise them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.errors import DTypeError, NdgatherError, ShapeError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LONGEST_REASON = 300
+
+
+class ModelError(NdgatherError, ValueError):
+    """A model cannot be read, was given the wrong inputs, or failed in one of its nodes."""
+
+
+class FileError(NdgatherError, OSError):
+    """A tensor file cannot be read or written."""
+
+
+class ExtraMissingError(NdgatherError, ImportError):
+    """A package that only some work needs is not installed."""
+
+
+def extra_missing(extra: str) -> ExtraMissingError:
+    return ExtraMissingError(
+        f"this needs the package {extra}, which is not installed "
+        f"(pip install 'ndgather[{extra}]' brings it)"
+    )
+
+
+def reason(error: BaseException) -> str:
+    """Write the text of an exception of another library on one line of bearable length."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}..."
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def unreadable(path: object, error: BaseException) -> FileError:
+    return FileError(f"{path}: cannot be read: {reason(error)}")
+
+
+def not_of_its_kind(path: object, kind: str, error: BaseException | None = None) -> FileError:
+    why = f": {reason(error)}" if error else ""
+    return FileError(f"{path}: is not a {kind} file{why}")
+
+
+def holds_objects(path: object) -> FileError:
+    return FileError(
+        f"{path}: holds pickled Python objects, which are never loaded "
+        f"(allowed: numbers, booleans, dates, fixed-width strings and records)"
+    )
+
+
+def unknown_suffix(path: object, suffixes: Iterable[str]) -> FileError:
+    return FileError(f"{path}: unknown kind of file (allowed: {listed(suffixes)})")
+
+
+def no_member(path: object, member: str, members: Iterable[str]) -> FileError:
+    return FileError(f"{path}: has no member {member!r} (allowed: {listed(members)})")
+
+
+def member_not_named(path: object, members: Iterable[str]) -> FileError:
+    return FileError(
+        f"{path}: holds several arrays, name one as {path}:MEMBER (allowed: {listed(members)})"
+    )
+
+
+def unwritable(path: object, error: BaseException) -> FileError:
+    return FileError(f"{path}: cannot be written: {reason(error)}")
+
+
+def no_folder(path: object, folder: object) -> FileError:
+    return FileError(f"{path}: cannot be written: there is no folder {folder}")
+
+
+def not_a_regular_file(path: object) -> FileError:
+    return FileError(f"{path}: cannot be written: exists and is not a regular file")
+
+
+def same_file(name: str, path: object) -> FileError:
+    return FileError(
+        f"{path}: cannot be written: output {name!r} and another one would both be written there "
+        f"(allowed: --output NAME=FILE for each)"
+    )
+
+
+def not_storable(path: object, what: str, kind: str) -> FileError:
+    return FileError(f"{path}: cannot be written: {what} cannot be stored in a {kind} file")
+
+
+def not_a_model(path: object, error: BaseException) -> ModelError:
+    return ModelError(f"{path}: is not an ONNX model: {reason(error)}")
+
+
+def invalid_model(path: object, error: BaseException) -> ModelError:
+    return ModelError(f"{path}: is not a valid ONNX model: {reason(error)}")
+
+
+def cannot_run(path: object, error: BaseException) -> ModelError:
+    return ModelError(f"{path}: cannot be run: {reason(error)}")
+
+
+def missing_inputs(names: Sequence[str], signature: Iterable[object]) -> ModelError:
+    verb = "input {} is missing" if len(names) == 1 else "inputs {} are missing"
+    return ModelError(
+        f"{verb.format(listed(map(repr, names)))} (the model takes: {listed(map(str, signature))})"
+    )
+
+
+def unknown_input(name: str, signature: Iterable[object]) -> ModelError:
+    return ModelError(
+        f"the model has no input {name!r} (the model takes: {listed(map(str, signature))})"
+    )
+
+
+def unknown_output(name: str, names: Iterable[str]) -> ModelError:
+    return ModelError(f"the model has no output {name!r} (the model gives: {listed(names)})")
+
+
+def not_a_tensor(role: str, name: str, what: str) -> ModelError:
+    return ModelError(f"{role} {name!r} is a {what} (allowed: a tensor)")
+
+
+def input_dtype(name: str, dtype: object, declared: object) -> DTypeError:
+    return DTypeError(
+        f"input {name!r}: dtype = {dtype} is not what the model takes (allowed: {declared})"
+    )
+
+
+def input_shape(name: str, shape: Sequence[object], declared: Sequence[object]) -> ShapeError:
+    return ShapeError(
+        f"input {name!r}: shape = {shown(shape)} is not what the model takes "
+        f"(allowed: {shown(declared)})"
+    )
+
+
+def input_size_differs(
+    name: str, axis: int, size: int, symbol: str, known: int, other: str
+) -> ShapeError:
+    return ShapeError(
+        f"input {name!r}: shape[{axis}] = {size} differs from {symbol} = {known}, which "
+        f"input {other!r} has set (allowed: {known})"
+    )
+
+
+def unknown_version(op_type: str, domain: str, opset: int) -> ModelError:
+    return ModelError(f"{op_type} does not exist in version {opset} of {domain or 'ai.onnx'}")
+
+
+def unknown_attribute(op_type: str, domain: str, name: str, names: Iterable[str]) -> ModelError:
+    return ModelError(
+        f"attribute {name!r} does not exist in {op_type} of {domain or 'ai.onnx'} "
+        f"(allowed: {listed(names)})"
+    )
+
+
+def in_node(error: Exception, name: str, op_type: str) -> NdgatherError:
+    """Say in which node of a model an exception arose; one of ours stays what it is."""
+    place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"
+    if isinstance(error, NdgatherError):
+        error.args = (f"{place}: {error}",)
+        return error
+    return ModelError(f"{place}: {reason(error)}")

@@ -1,0 +1,116 @@
+"""What goes into a model and what comes out of it, whatever file the model came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather.errors import shown
+from ndgather.models import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """An input or output as the model declares it; None where it says nothing.
+
+    A size is a number, the name of a size, or ``"?"``.
+    """
+
+    name: str
+    dtype: np.dtype[Any] | None
+    shape: tuple[int | str, ...] | None
+    optional: bool = False
+
+    def __str__(self) -> str:
+        dtype = "any dtype" if self.dtype is None else dtype_name(self.dtype)
+        return f"{self.name} {dtype} {'(...)' if self.shape is None else shown(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A value that a model gave, and the time of the nodes that led to it."""
+
+    name: str
+    array: Array
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one run of a model gave, the time of all its nodes, and who ran how many."""
+
+    outputs: tuple[Output, ...]
+    seconds: float
+    own_nodes: int
+    other_nodes: int
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    return "string" if dtype.kind in "OTU" else str(dtype)
+
+
+def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return `inputs` as the model wants them, or say what does not fit.
+
+    Byte order is made native, fixed-width strings become Python strings, and the nameless
+    bytes that a ``.npy`` file holds instead of bfloat16, float8 and the like get their name
+    back. No value changes.
+
+    Raises
+    ------
+    ModelError
+        An input is missing or unknown.
+    DTypeError, ShapeError
+        An input is not of the declared type; sizes of the same name differ.
+    """
+    known = {port.name: port for port in ports}
+    for name in inputs:
+        if name not in known:
+            raise errors.unknown_input(name, ports)
+    missing = [port.name for port in ports if port.name not in inputs and not port.optional]
+    if missing:
+        raise errors.missing_inputs(missing, ports)
+
+    fitted: dict[str, Array] = {}
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, array in inputs.items():
+        fitted[name] = _fit_dtype(known[name], array)
+        _check_shape(known[name], array.shape, sizes)
+    return fitted
+
+
+def _fit_dtype(port: Port, array: Array) -> Array:
+    declared, dtype = port.dtype, array.dtype
+    if declared is None or dtype == declared:
+        return array
+    if dtype.newbyteorder("=") == declared:
+        return array.astype(declared)
+    if declared.kind == "O" and dtype.kind in "UT":
+        return array.astype(object)
+    if dtype.type is np.void and dtype.fields is None and dtype.itemsize == declared.itemsize:
+        return array.view(declared)
+    raise errors.input_dtype(port.name, dtype, dtype_name(declared))
+
+
+def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
+    """Check one shape; `sizes` is what earlier inputs have set each named size to."""
+    if port.shape is None:
+        return
+    if len(shape) != len(port.shape):
+        raise errors.input_shape(port.name, shape, port.shape)
+    for axis, (size, declared) in enumerate(zip(shape, port.shape, strict=True)):
+        if isinstance(declared, int):
+            if size != declared:
+                raise errors.input_shape(port.name, shape, port.shape)
+        elif declared != "?":
+            known, other = sizes.setdefault(declared, (size, port.name))
+            if size != known:
+                raise errors.input_size_differs(port.name, axis, size, declared, known, other)
