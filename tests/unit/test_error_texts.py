@@ -267,13 +267,13 @@ BAD_DTYPE = (
         )
         for name, dtype, shown, kind in (
             ("boolean", "?", "bool", "boolean"),
-            ("floating-point", "f8", "float64", "floating-point"),
-            ("float16", "f2", "float16", "floating-point"),
-            ("complex", "D", "complex128", "no integer type"),
-            ("datetime", "M8[s]", "datetime64[s]", "no integer type"),
-            ("timedelta", "m8[s]", "timedelta64[s]", "no integer type"),
-            ("string", "S2", "|S2", "no integer type"),
-            ("object", "O", "object", "no integer type"),
+            ("floating", "f8", "float64", "floating"),
+            ("float16", "f2", "float16", "floating"),
+            ("complex", "D", "complex128", "complex"),
+            ("datetime", "M8[s]", "datetime64[s]", "a date"),
+            ("timedelta", "m8[s]", "timedelta64[s]", "a time span"),
+            ("string", "S2", "|S2", "made of bytes strings"),
+            ("object", "O", "object", "made of objects"),
         )
     ),
     Bad(
@@ -281,8 +281,7 @@ BAD_DTYPE = (
         error=DTypeError,
         indices=((0.0, 1.0),),
         out_shape=(1,),
-        text="gather_nd: indices.dtype = float64 is floating-point "
-        "(allowed: int8..int64, uint8..uint64)",
+        text="gather_nd: indices.dtype = float64 is floating (allowed: int8..int64, uint8..uint64)",
     ),
     Bad(
         name="a list of booleans",
@@ -303,8 +302,7 @@ BAD_DTYPE = (
         error=DTypeError,
         indices=np.zeros((0, 1)),
         out_shape=(0, 3),
-        text="gather_nd: indices.dtype = float64 is floating-point "
-        "(allowed: int8..int64, uint8..uint64)",
+        text="gather_nd: indices.dtype = float64 is floating (allowed: int8..int64, uint8..uint64)",
     ),
     Bad(
         name="masked data",
@@ -327,29 +325,29 @@ BAD_OPTION = (
         name="batch_dims too large",
         error=AttributeValueError,
         options={"batch_dims": 2},
-        text="gather_nd: batch_dims = 2 is out of range for data of rank 2 and indices of rank 2 "
-        "(allowed: 0..1)",
+        text="gather_nd: batch_dims = 2 is out of range for data of shape (2, 3) and "
+        "indices of shape (2, 2) (allowed: 0..1)",
     ),
     Bad(
         name="batch_dims negative",
         error=AttributeValueError,
         options={"batch_dims": -1},
-        text="gather_nd: batch_dims = -1 is out of range for data of rank 2 and indices of rank 2 "
-        "(allowed: 0..1)",
+        text="gather_nd: batch_dims = -1 is out of range for data of shape (2, 3) and "
+        "indices of shape (2, 2) (allowed: 0..1)",
     ),
     Bad(
         name="batch_dims below every integer type",
         error=AttributeValueError,
         options={"batch_dims": -(2**31)},
-        text="gather_nd: batch_dims = -2147483648 is out of range for data of rank 2 and indices "
-        "of rank 2 (allowed: 0..1)",
+        text="gather_nd: batch_dims = -2147483648 is out of range for data of shape "
+        "(2, 3) and indices of shape (2, 2) (allowed: 0..1)",
     ),
     Bad(
         name="batch_dims beyond 64 bits",
         error=AttributeValueError,
         options={"batch_dims": 2**64},
-        text="gather_nd: batch_dims = 18446744073709551616 is out of range for data of rank 2 and "
-        "indices of rank 2 (allowed: 0..1)",
+        text="gather_nd: batch_dims = 18446744073709551616 is out of range for data of "
+        "shape (2, 3) and indices of shape (2, 2) (allowed: 0..1)",
     ),
     Bad(
         name="batch_dims beyond the axis of gather",
@@ -357,8 +355,8 @@ BAD_OPTION = (
         function="gather",
         options={"axis": 0, "batch_dims": 1},
         out_shape=(2, 3),
-        text="gather: batch_dims = 1 is out of range for axis 0 of data of rank 2 and indices of "
-        "rank 2 (allowed: 0..0)",
+        text="gather: batch_dims = 1 is out of range for data of shape (2, 3) and indices of "
+        "shape (2, 2) (allowed: 0..0)",
     ),
     Bad(
         name="axis too large",
@@ -366,7 +364,7 @@ BAD_OPTION = (
         function="gather_elements",
         options={"axis": 2},
         out_shape=(2, 2),
-        text="gather_elements: axis = 2 is out of range for data of rank 2 (allowed: -2..1)",
+        text="gather_elements: axis = 2 is out of range for data of shape (2, 3) (allowed: -2..1)",
     ),
     Bad(
         name="axis too small",
@@ -374,7 +372,7 @@ BAD_OPTION = (
         function="gather",
         options={"axis": -3},
         out_shape=(2, 2, 3),
-        text="gather: axis = -3 is out of range for data of rank 2 (allowed: -2..1)",
+        text="gather: axis = -3 is out of range for data of shape (2, 3) (allowed: -2..1)",
     ),
     Bad(
         name="axis no integer",
