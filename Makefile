@@ -1,0 +1,49 @@
+# One runner: what is done here is what is done everywhere.
+#
+#   make run     set up, build, and run the main job on real input
+#   make test    set up and run the whole test suite
+#   make check   everything that has to pass: lint, types, import contracts, tests, main job
+#   make bench   measure against numpy, torch, onnxruntime, openvino and numba
+#   make clean   remove what building left behind
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+# An install is redone when anything that goes into the build has changed.
+BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
+
+.PHONY: run test check lint bench clean
+
+run: $(VENV)/installed-viz-onnx
+	$(BIN)/python examples/elevation.py
+
+test: $(VENV)/installed-test
+	$(BIN)/python -m pytest -q $(PYTEST_FLAGS)
+
+lint: $(VENV)/installed-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest ndgather._core
+	$(BIN)/lint-imports
+
+check: lint test run
+
+bench: $(VENV)/installed-bench
+	$(BIN)/python -m bench --page
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# `make $(VENV)/installed-a-b` installs the package with the extras a and b; Python files are used
+# from src/, the core is built.
+$(VENV)/installed-%: $(BUILD_FILES) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[$(subst -,$(comma),$*)]'
+	touch $@
+
+comma := ,
+
+clean:
+	rm -rf build dist $(VENV) examples/output bench/results .*_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,87 @@
+// bands.h - gathering along an axis that is not the last, when it is looked at often.
+//
+// Neighbouring positions then read neighbouring columns of data, each at a row of its own: with
+// row strides that are a power of two all those rows fight for the same few cache sets. Instead a
+// band of columns is packed into a buffer that stays in the second-level cache, and every row of
+// the result within that band is gathered from it.
+#pragma once
+
+#include <algorithm>
+
+#include "choose.h"
+#include "gather.h"
+
+namespace ndgather::NDGATHER_ISA {
+
+template <class Rule, class Index, int Width>
+bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end, char* buffer)
+    noexcept {
+  constexpr Size kColumns = kBandBytes / Width;
+  const Position& along = plan.position[plan.position_rank - 2];
+  const Position& across = plan.position[plan.position_rank - 1];
+  const Column column = plan.column[0];
+  for (Size unit = begin; unit < end; ++unit) {
+    const Size first = unit % bands.per_plane * kColumns;
+    const Size columns = std::min(kColumns, across.size - first);
+    Size plane = unit / bands.per_plane;
+    const char* index = plan.indices + first * across.index;
+    const char* far = plan.far + first * Width;
+    char* near = plan.near + first * Width;
+    for (int d = plan.position_rank - 3; d >= 0; --d) {
+      const Position& dim = plan.position[d];
+      const Size at = plane % dim.size;
+      plane /= dim.size;
+      index += at * dim.index;
+      far += at * dim.far;
+      near += at * dim.near;
+    }
+    for (Size e = 0; e < column.extent; ++e) {
+      std::memcpy(buffer + e * kBandBytes, far + e * column.stride,
+                  static_cast<std::size_t>(columns * Width));
+    }
+    for (Size row = 0; row < along.size; ++row, index += along.index, near += along.near) {
+      for (Size b = 0; b < columns * Size{sizeof(Index)}; b += kLine) {
+        prefetch(index + 4 * along.index + b);
+      }
+      Size at[kColumns];
+      bool good = true;
+      for (Size c = 0; c < columns; ++c) {
+        std::uint64_t place = 0;
+        const bool inside = Rule::place(load<Index>(index + c * Size{sizeof(Index)}), column,
+                                        place);
+        const auto offset = static_cast<Size>(place) * kBandBytes + c * Width;
+        at[c] = inside || !Rule::fills ? offset : kNowhere;
+        good &= inside;
+      }
+      if (good) {
+        for (Size c = 0; c < columns; ++c) std::memcpy(near + c * Width, buffer + at[c], Width);
+      } else if constexpr (Rule::fills) {
+        for (Size c = 0; c < columns; ++c) {
+          std::memcpy(near + c * Width, at[c] == kNowhere ? plan.fill : buffer + at[c], Width);
+        }
+      } else {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+inline bool gather_bands(const Plan& plan, const Bands& bands, Size begin, Size end, char* buffer)
+    noexcept {
+  return with_rule(plan.mode, [&](auto rule) {
+    return with_index_type(plan.index_type, [&](auto index) {
+      using Rule = decltype(rule);
+      using Index = decltype(index);
+      switch (plan.width) {
+        case 1: return gather_bands_of<Rule, Index, 1>(plan, bands, begin, end, buffer);
+        case 2: return gather_bands_of<Rule, Index, 2>(plan, bands, begin, end, buffer);
+        case 4: return gather_bands_of<Rule, Index, 4>(plan, bands, begin, end, buffer);
+        case 8: return gather_bands_of<Rule, Index, 8>(plan, bands, begin, end, buffer);
+        default: return gather_bands_of<Rule, Index, 16>(plan, bands, begin, end, buffer);
+      }
+    });
+  });
+}
+
+}  // namespace ndgather::NDGATHER_ISA

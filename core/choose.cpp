@@ -1,0 +1,81 @@
+// choose.cpp - the rules that choose a loop. Each threshold says what was measured.
+#include "choose.h"
+
+#include <algorithm>
+
+namespace ndgather {
+namespace {
+
+// Waking a sleeping thread costs 5 to 50 microseconds: below this, one thread is faster.
+constexpr double kThreadsFrom = 60'000;  // nanoseconds of work
+constexpr double kUnitFrom = 15'000;     // nanoseconds of work in one piece
+// A band's packed copy has to stay in the second-level cache beside what streams past it.
+constexpr Size kBandBuffer = Size{1} << 20;
+// Results beyond the last-level cache are not read from it afterwards.
+constexpr Size kStreamFrom = Size{32} << 20;
+constexpr Size kLine = 64;
+
+}  // namespace
+
+Bands choose_bands(const Plan& plan) {
+  if (plan.column_count != 1 || plan.slice_rank != 0 || plan.position_rank < 2) return {};
+  const Size width = plan.width;
+  if (width > 16 || (width & (width - 1)) != 0) return {};
+  const Position& along = plan.position[plan.position_rank - 2];
+  const Position& across = plan.position[plan.position_rank - 1];
+  constexpr Size kIndexBytes[] = {1, 2, 4, 8, 1, 2, 4, 8};
+  const Size index_bytes = kIndexBytes[static_cast<int>(plan.index_type)];
+  if (along.far != 0 || across.far != width || across.near != width ||
+      across.index != index_bytes) {
+    return {};
+  }
+  const Size extent = plan.column[0].extent;
+  // Packing reads every row once: it pays when the rows are looked up at least as often, and when
+  // the data does not sit in a near cache anyway.
+  if (extent * kBandBytes > kBandBuffer || along.size < extent / 2 || across.size * width < 128 ||
+      extent * across.size * width < (Size{1} << 18)) {
+    return {};
+  }
+  Bands bands;
+  bands.per_plane = (across.size * width + kBandBytes - 1) / kBandBytes;
+  bands.count = bands.per_plane;
+  for (int d = 0; d + 2 < plan.position_rank; ++d) bands.count *= plan.position[d].size;
+  bands.buffer = extent * kBandBytes;
+  return bands;
+}
+
+double nanoseconds(const Plan& plan) {
+  const double bytes = static_cast<double>(plan.width) * static_cast<double>(plan.slice_elements());
+  const double miss = plan.far_bytes > (Size{1} << 20) ? 4 : 0;
+  return static_cast<double>(plan.positions) *
+         (1 + 0.5 * plan.column_count + miss + bytes / (plan.slice_rank > 0 ? 2 : 16));
+}
+
+Cut choose_cut(const Plan& plan, int threads) {
+  Cut cut;
+  cut.per_unit = plan.positions;
+  cut.slice_part = plan.width;
+  const double work = nanoseconds(plan);
+  if (threads <= 1 || work < kThreadsFrom) return cut;
+  const Size wanted = std::min<Size>(static_cast<Size>(work / kUnitFrom), Size{threads} * 16);
+  if (plan.positions < wanted && plan.slice_rank == 0) {
+    // Pieces of a slice hold whole elements and whole cache lines.
+    const Size grain = plan.element * kLine;
+    const Size parts = std::min((wanted + plan.positions - 1) / plan.positions,
+                                (plan.width + grain - 1) / grain);
+    const Size part = (plan.width / parts + grain) / grain * grain;
+    cut.slice_part = std::min(part, plan.width);
+    cut.slice_parts = (plan.width + cut.slice_part - 1) / cut.slice_part;
+  }
+  cut.units = std::min(wanted, plan.positions);
+  cut.per_unit = (plan.positions + cut.units - 1) / cut.units;
+  cut.units = (plan.positions + cut.per_unit - 1) / cut.per_unit;
+  cut.threads = static_cast<int>(std::min<Size>(threads, cut.units * cut.slice_parts));
+  return cut;
+}
+
+bool choose_stream(const Plan& plan) {
+  return plan.slice_rank == 0 && plan.positions * plan.width >= kStreamFrom;
+}
+
+}  // namespace ndgather

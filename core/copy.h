@@ -1,0 +1,159 @@
+// copy.h - n slices from checked offsets of the far array to n places of the near array.
+//
+// A copy needs the width of what it copies, never its dtype. Each function has the same shape, so
+// that the loop above it calls one through a pointer.
+#pragma once
+
+#include <cstring>
+
+#include "offsets.h"
+
+#if defined(__SSE2__) || defined(_M_X64)
+#include <immintrin.h>
+#define NDGATHER_STREAMING_STORES
+#endif
+
+namespace ndgather::NDGATHER_ISA {
+
+using Copy = void (*)(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept;
+
+template <int Width>
+void copy_fixed(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  const char* far = plan.far;
+  if (step == Width) {
+    for (Size i = 0; i < n; ++i) std::memcpy(near + i * Width, far + at[i], Width);
+  } else {
+    for (Size i = 0; i < n; ++i) std::memcpy(near + i * step, far + at[i], Width);
+  }
+}
+
+// Widths from Half + 1 to 2 * Half: two pieces that overlap in the middle.
+template <int Half>
+void copy_halves(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  const char* far = plan.far;
+  const Size second = plan.width - Half;
+  for (Size i = 0; i < n; ++i) {
+    char low[Half], high[Half];
+    std::memcpy(low, far + at[i], Half);
+    std::memcpy(high, far + at[i] + second, Half);
+    std::memcpy(near + i * step, low, Half);
+    std::memcpy(near + i * step + second, high, Half);
+  }
+}
+
+inline void copy_rows(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  const auto width = static_cast<std::size_t>(plan.width);
+  for (Size i = 0; i < n; ++i) std::memcpy(near + i * step, plan.far + at[i], width);
+}
+
+#ifdef NDGATHER_STREAMING_STORES
+// Whole cache lines go around the caches; the ragged ends of a row do not.
+inline void stream_rows(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  for (Size i = 0; i < n; ++i) {
+    char* to = near + i * step;
+    const char* from = plan.far + at[i];
+    Size left = plan.width;
+    const Size head = static_cast<Size>(-reinterpret_cast<std::uintptr_t>(to) & 63);
+    std::memcpy(to, from, static_cast<std::size_t>(head));
+    to += head, from += head, left -= head;
+    for (; left >= 64; left -= 64, to += 64, from += 64) {
+      const auto* source = reinterpret_cast<const __m128i*>(from);
+      const __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
+      const __m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
+      auto* target = reinterpret_cast<__m128i*>(to);
+      _mm_stream_si128(target, a);
+      _mm_stream_si128(target + 1, b);
+      _mm_stream_si128(target + 2, c);
+      _mm_stream_si128(target + 3, d);
+    }
+    std::memcpy(to, from, static_cast<std::size_t>(left));
+  }
+}
+#endif
+
+// One slice that is no single run of bytes: an odometer over its outer dims, `visit` at each
+// element of `width` bytes.
+template <class Visit>
+void each_of_slice(const Plan& plan, Visit visit) noexcept {
+  Size coordinate[kMaxRank];
+  for (int d = 0; d < plan.slice_rank; ++d) coordinate[d] = 0;
+  Size far = 0, near = 0;
+  for (;;) {
+    visit(far, near);
+    int d = plan.slice_rank - 1;
+    for (; d >= 0; --d) {
+      const Slice& dim = plan.slice[d];
+      far += dim.far;
+      near += dim.near;
+      if (++coordinate[d] < dim.size) break;
+      far -= dim.size * dim.far;
+      near -= dim.size * dim.near;
+      coordinate[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+// Slices with gaps: element by element of the slice, and for each of them the whole block of
+// positions, so that a column of a transposed array is looked up in one go.
+template <int Width>
+void copy_scattered(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  const std::size_t width = Width ? Width : static_cast<std::size_t>(plan.width);
+  each_of_slice(plan, [&](Size far_offset, Size near_offset) {
+    const char* from = plan.far + far_offset;
+    char* to = near + near_offset;
+    for (Size i = 0; i < n; ++i) std::memcpy(to + i * step, from + at[i], width);
+  });
+}
+
+// The path of blocks in which some positions are to be filled.
+inline void copy_or_fill(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  const auto width = static_cast<std::size_t>(plan.width);
+  const auto element = static_cast<std::size_t>(plan.element);
+  each_of_slice(plan, [&](Size far_offset, Size near_offset) {
+    for (Size i = 0; i < n; ++i) {
+      char* to = near + near_offset + i * step;
+      if (at[i] != kNowhere) {
+        std::memcpy(to, plan.far + far_offset + at[i], width);
+      } else {
+        for (std::size_t b = 0; b < width; b += element) std::memcpy(to + b, plan.fill, element);
+      }
+    }
+  });
+}
+
+inline Copy pick_copy(const Plan& plan) noexcept {
+  if (plan.slice_rank > 0) {
+    switch (plan.width) {
+      case 1: return copy_scattered<1>;
+      case 2: return copy_scattered<2>;
+      case 4: return copy_scattered<4>;
+      case 8: return copy_scattered<8>;
+      case 16: return copy_scattered<16>;
+      default: return copy_scattered<0>;
+    }
+  }
+  switch (plan.width) {
+    case 1: return copy_fixed<1>;
+    case 2: return copy_fixed<2>;
+    case 4: return copy_fixed<4>;
+    case 8: return copy_fixed<8>;
+    case 12: return copy_fixed<12>;
+    case 16: return copy_fixed<16>;
+    case 32: return copy_fixed<32>;
+    case 64: return copy_fixed<64>;
+    default: break;
+  }
+  if (plan.width <= 4) return copy_halves<2>;
+  if (plan.width <= 8) return copy_halves<4>;
+  if (plan.width <= 16) return copy_halves<8>;
+  if (plan.width <= 32) return copy_halves<16>;
+  if (plan.width <= 64) return copy_halves<32>;
+  if (plan.width <= 128) return copy_halves<64>;
+#ifdef NDGATHER_STREAMING_STORES
+  if (plan.stream) return stream_rows;
+#endif
+  return copy_rows;
+}
+
+}  // namespace ndgather::NDGATHER_ISA

@@ -1,0 +1,72 @@
+// dispatch.h - run-time tags become template arguments. The only switches over them.
+#pragma once
+
+#include "offsets.h"
+
+namespace ndgather::NDGATHER_ISA {
+
+// Calls visit with a value of the C++ type that the tag stands for.
+template <class Visit>
+auto with_index_type(IndexType type, Visit visit) noexcept {
+  switch (type) {
+    case IndexType::i8: return visit(std::int8_t{});
+    case IndexType::i16: return visit(std::int16_t{});
+    case IndexType::i32: return visit(std::int32_t{});
+    case IndexType::i64: return visit(std::int64_t{});
+    case IndexType::u8: return visit(std::uint8_t{});
+    case IndexType::u16: return visit(std::uint16_t{});
+    case IndexType::u32: return visit(std::uint32_t{});
+    default: return visit(std::uint64_t{});
+  }
+}
+
+template <class Visit>
+auto with_rule(Mode mode, Visit visit) noexcept {
+  switch (mode) {
+    case Mode::raise: return visit(Raise{});
+    case Mode::wrap: return visit(Wrap{});
+    case Mode::clip: return visit(Clip{});
+    default: return visit(Fill{});
+  }
+}
+
+// The common calls (int32 and int64, negative values as in Python, tuples without gaps, up to four
+// columns) have loops of their own; all others share the general one.
+template <class Rule, class Index>
+Offsets pick_depth(const Plan& plan) noexcept {
+  if constexpr ((std::is_same_v<Rule, Raise> || std::is_same_v<Rule, Fill>) &&
+                (std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>)) {
+    const Position& inner = plan.position[plan.position_rank - 1];
+    const bool packed = inner.index == Size{sizeof(Index)} * plan.column_count &&
+                        (plan.column_count == 1 || plan.column_stride == Size{sizeof(Index)});
+    if (packed) {
+      switch (plan.column_count) {
+        case 1: return offsets<Rule, Index, 1, true>;
+        case 2: return offsets<Rule, Index, 2, true>;
+        case 3: return offsets<Rule, Index, 3, true>;
+        case 4: return offsets<Rule, Index, 4, true>;
+        default: break;
+      }
+    }
+  }
+  if (plan.column_count == 1) return offsets<Rule, Index, 1, false>;
+  return offsets<Rule, Index, 0, false>;
+}
+
+inline Offsets pick_offsets(const Plan& plan) noexcept {
+  return with_rule(plan.mode, [&](auto rule) {
+    return with_index_type(plan.index_type, [&](auto index) -> Offsets {
+      return pick_depth<decltype(rule), decltype(index)>(plan);
+    });
+  });
+}
+
+inline CountOutside pick_outside(const Plan& plan) noexcept {
+  return with_rule(plan.mode, [&](auto rule) {
+    return with_index_type(plan.index_type, [&](auto index) -> CountOutside {
+      return outside<decltype(rule), decltype(index)>;
+    });
+  });
+}
+
+}  // namespace ndgather::NDGATHER_ISA

@@ -1,0 +1,32 @@
+// engine.h - carrying out a plan. One engine per instruction set, all from the same source.
+#pragma once
+
+#include "choose.h"
+#include "plan.h"
+
+namespace ndgather {
+
+// What a look at the index values found.
+struct Outside {
+  Size count = 0;           // entries out of bounds
+  Size entry = 0;           // the first of them, counted over positions and columns in C order
+  std::uint64_t value = 0;  // its 64 bits
+};
+
+struct Engine {
+  // Gathers the positions [begin, end) of a simplified plan. False: an index value was out of
+  // bounds; nothing outside of the far array was read, and the near array is partly written.
+  bool (*gather)(const Plan& plan, Size begin, Size end) noexcept;
+
+  // The same for the bands [begin, end), with a buffer of bands.buffer bytes.
+  bool (*gather_bands)(const Plan& plan, const Bands& bands, Size begin, Size end,
+                       char* buffer) noexcept;
+
+  // Looks at the index values of the positions [begin, end) of a check plan; copies nothing.
+  Outside (*check)(const Plan& plan, Size begin, Size end) noexcept;
+};
+
+// The engine for this processor.
+const Engine& engine() noexcept;
+
+}  // namespace ndgather

@@ -1,0 +1,111 @@
+// gather.h - the loop behind every gather: a block of offsets, their cache lines asked for, the
+// block before it copied.
+#pragma once
+
+#include <algorithm>
+
+#include "copy.h"
+#include "cursor.h"
+#include "dispatch.h"
+
+namespace ndgather::NDGATHER_ISA {
+
+struct Block {
+  Size at[kBlock];
+  Size n;
+  char* near;
+  bool good;
+};
+
+// Data up to this size answers from the second-level cache, where a prefetch only costs.
+inline constexpr Size kPrefetchFrom = Size{1} << 20;
+// The lines of a row that are asked for ahead; the hardware follows a longer row by itself.
+inline constexpr Size kPrefetchBytes = 1024;
+inline constexpr Size kLine = 64;
+
+inline void prefetch(const char* at) noexcept {
+#if defined(__GNUC__)
+  __builtin_prefetch(at);
+#elif defined(_M_X64)
+  _mm_prefetch(at, _MM_HINT_T0);
+#else
+  (void)at;
+#endif
+}
+
+inline void prefetch_block(const Plan& plan, const Block& block) noexcept {
+  if (plan.width <= kLine) {
+    for (Size i = 0; i < block.n; ++i) prefetch(plan.far + block.at[i]);
+    return;
+  }
+  const Size bytes = std::min(plan.width, kPrefetchBytes);
+  for (Size i = 0; i < block.n; ++i) {
+    const char* row = plan.far + block.at[i];
+    for (Size b = 0; b < bytes; b += kLine) prefetch(row + b);
+    prefetch(row + bytes - 1);
+  }
+}
+
+// The next block: across runs where the near array allows it, else to the end of the run.
+inline void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want) noexcept {
+  const Plan& plan = cursor.plan;
+  block.near = cursor.near;
+  block.good = true;
+  block.n = 0;
+  do {
+    const Size n = std::min(want - block.n, cursor.left);
+    block.good &= offsets(plan, cursor.index, cursor.far, n, block.at + block.n);
+    cursor.advance(n);
+    block.n += n;
+  } while (block.n < want && plan.near_linear);
+}
+
+inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
+  const Offsets offsets = pick_offsets(plan);
+  const Copy copy = pick_copy(plan);
+  const Size step = plan.position[plan.position_rank - 1].near;
+  const bool ahead = plan.far_bytes > kPrefetchFrom;
+  const Size block_bytes = plan.width * plan.slice_elements();
+  const Size most = std::clamp<Size>((Size{1} << 14) / std::max<Size>(block_bytes, 1), 1, kBlock);
+
+  const auto emit = [&](const Block& block) {
+    if (block.good) {
+      copy(plan, block.at, block.n, block.near, step);
+      return true;
+    }
+    if (plan.mode != Mode::fill) return false;
+    copy_or_fill(plan, block.at, block.n, block.near, step);
+    return true;
+  };
+
+  Cursor cursor(plan, begin);
+  Size left = end - begin;
+  Block blocks[2];
+  if (!ahead) {
+    while (left > 0) {
+      fill_block(blocks[0], cursor, offsets, std::min(left, most));
+      left -= blocks[0].n;
+      if (!emit(blocks[0])) return false;
+    }
+    return true;
+  }
+  int current = 0;
+  fill_block(blocks[0], cursor, offsets, std::min(left, most));
+  left -= blocks[0].n;
+  if (blocks[0].good) prefetch_block(plan, blocks[0]);
+  for (;;) {
+    Block& next = blocks[1 - current];
+    if (left > 0) {
+      fill_block(next, cursor, offsets, std::min(left, most));
+      left -= next.n;
+      if (next.good) prefetch_block(plan, next);
+    } else {
+      next.n = 0;
+    }
+    if (!emit(blocks[current])) return false;
+    if (next.n == 0) return true;
+    current = 1 - current;
+  }
+}
+
+}  // namespace ndgather::NDGATHER_ISA

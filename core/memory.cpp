@@ -1,0 +1,172 @@
+// memory.cpp - the pool of large blocks.
+#include "memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#include <sys/mman.h>
+#define NDGATHER_HAS_MMAP
+#endif
+
+namespace ndgather::memory {
+namespace {
+
+constexpr std::size_t kHead = 64;                         // keeps the data on a cache line
+constexpr std::size_t kHugePage = std::size_t{2} << 20;   // of x86-64 and most of ARM
+
+// Stands in front of every block.
+struct Head {
+  std::size_t capacity;  // bytes behind the head
+  void* start;           // what the system gave
+  std::size_t length;
+};
+static_assert(sizeof(Head) <= kHead);
+
+Head& head(void* block) noexcept {
+  return *reinterpret_cast<Head*>(static_cast<char*>(block) - kHead);
+}
+
+void* from_system(std::size_t bytes) noexcept {
+  if (bytes > SIZE_MAX - 2 * kHugePage) return nullptr;
+  const std::size_t needed = (bytes + kHead + kHugePage - 1) / kHugePage * kHugePage;
+#ifdef NDGATHER_HAS_MMAP
+  const std::size_t length = needed + kHugePage;  // room to begin at a huge page
+  void* start = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED) return nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(start);
+  char* aligned = static_cast<char*>(start) + (kHugePage - address % kHugePage) % kHugePage;
+#ifdef MADV_HUGEPAGE
+  madvise(aligned, needed, MADV_HUGEPAGE);
+#endif
+#else
+  const std::size_t length = needed;
+  void* start = ::operator new(length, std::align_val_t{kHead}, std::nothrow);
+  if (start == nullptr) return nullptr;
+  char* aligned = static_cast<char*>(start);
+#endif
+  char* block = aligned + kHead;
+  new (aligned) Head{needed - kHead, start, length};
+  return block;
+}
+
+void to_system(void* block) noexcept {
+  const Head& of = head(block);
+#ifdef NDGATHER_HAS_MMAP
+  munmap(of.start, of.length);
+#else
+  ::operator delete(of.start, std::align_val_t{kHead});
+#endif
+}
+
+// Dead blocks, oldest first.
+class Pool {
+ public:
+  void* take(std::size_t bytes) noexcept {
+    const std::lock_guard lock(mutex_);
+    std::size_t best = count_;
+    for (std::size_t i = 0; i < count_; ++i) {
+      const std::size_t capacity = head(kept_[i]).capacity;
+      // A block that is more than a quarter too large would be waste for as long as the array lives.
+      if (capacity < bytes || capacity - kHugePage > bytes + bytes / 4) continue;
+      if (best == count_ || capacity <= head(kept_[best]).capacity) best = i;
+    }
+    if (best == count_) return nullptr;
+    return remove(best);
+  }
+
+  void keep(void* block) noexcept {
+    const std::size_t capacity = head(block).capacity;
+    const std::lock_guard lock(mutex_);
+    while (count_ > 0 && (total_ + capacity > limit_ || count_ == kept_.size())) {
+      to_system(remove(0));
+    }
+    if (capacity > limit_) return to_system(block);
+    kept_[count_++] = block;
+    total_ += capacity;
+  }
+
+  std::size_t shrink(std::size_t limit, bool for_good) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (for_good) limit_ = limit;
+    const std::size_t before = total_;
+    while (total_ > limit) to_system(remove(0));
+    return before - total_;
+  }
+
+  std::size_t limit() noexcept {
+    const std::lock_guard lock(mutex_);
+    return limit_;
+  }
+
+  // Held around fork, so that no child is born while another thread is in the middle of a change.
+  void lock() noexcept { mutex_.lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
+
+ private:
+  void* remove(std::size_t at) noexcept {
+    void* block = kept_[at];
+    std::copy(kept_.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+              kept_.begin() + static_cast<std::ptrdiff_t>(count_),
+              kept_.begin() + static_cast<std::ptrdiff_t>(at));
+    --count_;
+    total_ -= head(block).capacity;
+    return block;
+  }
+
+  std::mutex mutex_;
+  std::array<void*, 64> kept_;
+  std::size_t count_ = 0, total_ = 0, limit_ = 0;
+};
+
+Pool& pool() noexcept {
+  static Pool& made = []() -> Pool& {
+    alignas(Pool) static unsigned char bytes[sizeof(Pool)];  // never destroyed
+    auto* fresh = new (bytes) Pool;
+#ifdef NDGATHER_HAS_MMAP
+    pthread_atfork([] { pool().lock(); }, [] { pool().unlock(); }, [] { pool().unlock(); });
+#endif
+    return *fresh;
+  }();
+  return made;
+}
+
+}  // namespace
+
+void* allocate(std::size_t bytes) noexcept {
+  void* kept = pool().take(bytes);
+  return kept != nullptr ? kept : from_system(bytes);
+}
+
+void* allocate_zeroed(std::size_t bytes) noexcept {
+  void* block = allocate(bytes);
+  if (block != nullptr) std::memset(block, 0, bytes);
+  return block;
+}
+
+void* resize(void* block, std::size_t bytes) noexcept {
+  if (bytes <= head(block).capacity) return block;
+  void* fresh = allocate(bytes);
+  if (fresh == nullptr) return nullptr;
+  std::memcpy(fresh, block, head(block).capacity);
+  release(block);
+  return fresh;
+}
+
+void release(void* block) noexcept {
+  if (block != nullptr) pool().keep(block);
+}
+
+std::size_t limit() noexcept { return pool().limit(); }
+
+void set_limit(std::size_t bytes) noexcept { pool().shrink(bytes, true); }
+
+std::size_t release_kept() noexcept { return pool().shrink(0, false); }
+
+}  // namespace ndgather::memory

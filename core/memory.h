@@ -1,0 +1,28 @@
+// memory.h - reusable memory for large results.
+//
+// A fresh large array costs as much in page faults as in copying. Blocks of large results that died
+// are kept, up to a limit, and handed to the next result; where the system has huge pages they are
+// asked for.
+#pragma once
+
+#include <cstddef>
+
+namespace ndgather::memory {
+
+// Smaller results stay with the allocator of NumPy.
+inline constexpr std::size_t kLarge = std::size_t{1} << 20;
+
+// Blocks of at least kLarge bytes, 64-byte aligned; nullptr where there is no memory.
+void* allocate(std::size_t bytes) noexcept;
+void* allocate_zeroed(std::size_t bytes) noexcept;
+void* resize(void* block, std::size_t bytes) noexcept;
+void release(void* block) noexcept;
+
+// The most bytes that are kept for later; 0 keeps nothing.
+std::size_t limit() noexcept;
+void set_limit(std::size_t bytes) noexcept;
+
+// Gives everything that is kept back to the system; returns how many bytes that were.
+std::size_t release_kept() noexcept;
+
+}  // namespace ndgather::memory

@@ -1,0 +1,515 @@
+// module.cpp - the binding, and the only file that knows Python and NumPy.
+//
+// One crossing per call: arguments are looked at, the result is allocated, the plan is made and
+// carried out. What does not fit is refused with a Rule and a few numbers; errors.py has the words.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+
+#include "memory.h"
+#include "run.h"
+#include "threads.h"
+
+namespace {
+
+using namespace ndgather;
+
+static_assert(kMaxRank == NPY_MAXDIMS);
+static_assert(sizeof(npy_intp) == sizeof(Size));
+
+PyObject* refused_type;                 // _core.Refused
+PyObject* mode_names[4];                // interned, in the order of Mode
+PyObject* large_handler;                // a PyDataMem_Handler capsule over memory.h
+
+// Work shorter than this keeps the GIL: giving it up and taking it back costs as much.
+constexpr double kReleaseFrom = 10'000;  // nanoseconds
+
+PyObject* refuse(Rule rule, Size first = 0, Size second = 0) {
+  PyObject* facts = Py_BuildValue("inn", static_cast<int>(rule), first, second);
+  if (facts != nullptr) {
+    PyErr_SetObject(refused_type, facts);
+    Py_DECREF(facts);
+  }
+  return nullptr;
+}
+
+PyObject* refuse(const Refusal& refusal) {
+  return refuse(refusal.rule, refusal.first, refusal.second);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Arguments
+
+// Which argument a refusal is about.
+enum Argument : Size { kData, kIndices, kUpdates, kOption, kSecondOption, kFill, kOut };
+
+PyArrayObject* array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
+
+Array view(PyArrayObject* of) {
+  return {static_cast<char*>(PyArray_DATA(of)), PyArray_NDIM(of),
+          reinterpret_cast<const Size*>(PyArray_DIMS(of)),
+          reinterpret_cast<const Size*>(PyArray_STRIDES(of))};
+}
+
+bool option(PyObject* object, Argument which, Size& value) {
+  // Without an exception type, integers beyond 64 bits are cut to the nearest that fits: out of
+  // range all the same.
+  value = PyNumber_AsSsize_t(object, nullptr);
+  if (value != -1 || !PyErr_Occurred()) return true;
+  if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+  PyErr_Clear();
+  refuse(Rule::integer, which);
+  return false;
+}
+
+bool option(PyObject* object, Mode& mode) {
+  for (int m = 0; m < 4; ++m) {
+    if (object == mode_names[m]) {
+      mode = static_cast<Mode>(m);
+      return true;
+    }
+  }
+  if (PyUnicode_Check(object)) {
+    for (int m = 0; m < 4; ++m) {
+      if (PyUnicode_Compare(object, mode_names[m]) == 0) {
+        mode = static_cast<Mode>(m);
+        return true;
+      }
+    }
+  }
+  refuse(Rule::mode);
+  return false;
+}
+
+bool index_type(PyArrayObject* indices, IndexType& type) {
+  const char kind = PyArray_DESCR(indices)->kind;
+  if (kind != 'i' && kind != 'u') {
+    refuse(Rule::index_dtype);
+    return false;
+  }
+  if (PyArray_ISBYTESWAPPED(indices)) {
+    refuse(Rule::convert, kIndices);
+    return false;
+  }
+  const int first = kind == 'i' ? 0 : 4;
+  switch (PyArray_ITEMSIZE(indices)) {
+    case 1: type = static_cast<IndexType>(first); return true;
+    case 2: type = static_cast<IndexType>(first + 1); return true;
+    case 4: type = static_cast<IndexType>(first + 2); return true;
+    default: type = static_cast<IndexType>(first + 3); return true;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Memory of arrays
+
+struct Bytes {
+  const char* begin;
+  const char* end;
+};
+
+Bytes bytes_of(const Array& of, Size element) {
+  Bytes bytes{of.bytes, of.bytes + element};
+  for (int d = 0; d < of.rank; ++d) {
+    if (of.shape[d] == 0) return {of.bytes, of.bytes};
+    const Size reach = (of.shape[d] - 1) * of.strides[d];
+    (reach < 0 ? bytes.begin : bytes.end) += reach;
+  }
+  return bytes;
+}
+
+bool overlap(const Bytes& a, const Bytes& b) {
+  return a.begin < b.end && b.begin < a.end && a.begin != a.end && b.begin != b.end;
+}
+
+// True unless the strides surely keep the elements of `of` apart: sorted by size, each stride
+// steps over all that the smaller ones reach.
+bool may_overlap_itself(const Array& of, Size element) {
+  struct Reach {
+    Size stride, size;
+  } dims[kMaxRank];
+  int rank = 0;
+  for (int d = 0; d < of.rank; ++d) {
+    if (of.shape[d] == 0) return false;
+    if (of.shape[d] > 1) dims[rank++] = {of.strides[d] < 0 ? -of.strides[d] : of.strides[d],
+                                         of.shape[d]};
+  }
+  std::sort(dims, dims + rank, [](const Reach& a, const Reach& b) { return a.stride < b.stride; });
+  Size covered = element;
+  for (int d = 0; d < rank; ++d) {
+    if (dims[d].stride < covered) return true;
+    covered += (dims[d].size - 1) * dims[d].stride;
+  }
+  return false;
+}
+
+// A new array of the type of `like`. Large ones live in reusable memory.
+PyArrayObject* fresh(PyArrayObject* like, const Shape& shape) {
+  const Size element = PyArray_ITEMSIZE(like);
+  Size bytes = element;
+  for (int d = 0; d < shape.rank; ++d) {
+    if (shape.size[d] == 0) continue;
+    if (bytes > PTRDIFF_MAX / shape.size[d]) {
+      refuse(Rule::result_size);
+      return nullptr;
+    }
+    bytes *= shape.size[d];
+  }
+  PyObject* usual = nullptr;
+  if (bytes >= static_cast<Size>(memory::kLarge)) {
+    usual = PyDataMem_SetHandler(large_handler);
+    if (usual == nullptr) return nullptr;
+  }
+  PyArray_Descr* descr = PyArray_DESCR(like);
+  Py_INCREF(reinterpret_cast<PyObject*>(descr));
+  auto* made = array(PyArray_NewFromDescr(
+      &PyArray_Type, descr, shape.rank,
+      reinterpret_cast<const npy_intp*>(shape.size), nullptr, nullptr, 0, nullptr));
+  if (usual != nullptr) {
+    PyObject* ours = PyDataMem_SetHandler(usual);
+    Py_DECREF(usual);
+    if (ours == nullptr) {
+      Py_XDECREF(reinterpret_cast<PyObject*>(made));
+      return nullptr;
+    }
+    Py_DECREF(ours);
+  }
+  return made;
+}
+
+// Whether a given `out` can take the result: the right type and shape, and no memory shared with
+// itself or with an input.
+bool fits(PyObject* out, PyArrayObject* data, PyArrayObject* indices, const Shape& shape) {
+  if (!PyArray_Check(out)) {
+    refuse(Rule::out_type);
+    return false;
+  }
+  auto* given = array(out);
+  const Array of = view(given);
+  const Size element = PyArray_ITEMSIZE(given);
+  Rule rule = Rule::none;
+  if (!PyArray_EquivTypes(PyArray_DESCR(given), PyArray_DESCR(data))) {
+    rule = Rule::out_dtype;
+  } else if (of.rank != shape.rank || !std::equal(of.shape, of.shape + of.rank, shape.size)) {
+    rule = Rule::out_shape;
+  } else if (!PyArray_ISWRITEABLE(given)) {
+    rule = Rule::out_read_only;
+  } else if (may_overlap_itself(of, element)) {
+    rule = Rule::out_overlaps_itself;
+  } else {
+    const Bytes bytes = bytes_of(of, element);
+    if (overlap(bytes, bytes_of(view(data), element)) ||
+        overlap(bytes, bytes_of(view(indices), PyArray_ITEMSIZE(indices)))) {
+      rule = Rule::out_overlaps_input;
+    }
+  }
+  if (rule == Rule::none) return true;
+  refuse(rule);
+  return false;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Running
+
+// Gives up the GIL around work that is worth it.
+class Unlocked {
+ public:
+  explicit Unlocked(double nanoseconds)
+      : state_(nanoseconds >= kReleaseFrom ? PyEval_SaveThread() : nullptr) {}
+  ~Unlocked() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// Looks at all entries of indices. False: one is out of bounds, and the error is set.
+bool all_inside(const Plan& plan, const Array& indices) {
+  Plan check;
+  plan_check(check, plan, indices);
+  Outside found;
+  try {
+    const Unlocked unlocked(nanoseconds(check));
+    found = run_check(check);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+    return false;
+  }
+  if (found.count == 0) return true;
+  PyObject* value = plan.index_type == IndexType::u64
+                        ? PyLong_FromUnsignedLongLong(found.value)
+                        : PyLong_FromLongLong(static_cast<long long>(found.value));
+  PyObject* facts = Py_BuildValue("inNn", static_cast<int>(Rule::out_of_bounds), found.entry,
+                                  value, found.count);
+  if (facts != nullptr) {
+    PyErr_SetObject(refused_type, facts);
+    Py_DECREF(facts);
+  }
+  return false;
+}
+
+bool has_empty_column(const Plan& plan) {
+  return std::any_of(plan.column, plan.column + plan.column_count,
+                     [](const Column& column) { return column.extent == 0; });
+}
+
+// Carries out a gather. False: the error is set; a caller's `out` is as it was.
+bool gather_into(Plan& plan, const Array& indices, bool callers_out) {
+  const bool empty = plan.positions == 0 || plan.width * plan.slice_elements() == 0;
+  if (plan.mode != Mode::fill && (empty || callers_out)) {
+    if ((plan.mode == Mode::raise || has_empty_column(plan)) && !all_inside(plan, indices)) {
+      return false;
+    }
+    // Should another thread change an entry from now on, its place is filled with zeros: the
+    // caller's memory is never left half written by an error.
+    if (plan.mode == Mode::raise) plan.mode = Mode::fill;
+  }
+  if (empty) return true;
+  bool good;
+  try {
+    const Unlocked unlocked(nanoseconds(plan));
+    good = run_gather(plan);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+    return false;
+  }
+  if (good) return true;
+  if (all_inside(plan, indices)) refuse(Rule::indices_changed);
+  return false;
+}
+
+enum class Kind { nd, elements, axis };
+
+struct Options {
+  PyObject *mode, *fill, *out, *negative;
+};
+
+PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Size first,
+                 Size second, const Options& options) {
+  if (!PyArray_CheckExact(data_object)) return refuse(Rule::convert, kData);
+  if (!PyArray_CheckExact(indices_object)) return refuse(Rule::convert, kIndices);
+  auto* data = array(data_object);
+  auto* indices = array(indices_object);
+
+  Plan plan;
+  if (!index_type(indices, plan.index_type)) return nullptr;
+  if (!option(options.mode, plan.mode)) return nullptr;
+  plan.element = plan.width = PyArray_ITEMSIZE(data);
+  if (PyDataType_REFCHK(PyArray_DESCR(data)) || plan.element == 0) return refuse(Rule::references);
+
+  const Array far = view(data), index = view(indices);
+  Shape shape;
+  Refusal refusal;
+  switch (kind) {
+    case Kind::nd: refusal = shape_gather_nd(far, index, first, shape); break;
+    case Kind::elements: refusal = shape_gather_elements(far, index, first, shape); break;
+    case Kind::axis: refusal = shape_gather(far, index, first, second, shape); break;
+  }
+  if (refusal) return refuse(refusal);
+  if (shape.rank > kMaxRank) return refuse(Rule::result_rank, shape.rank, kMaxRank);
+
+  plan.fill = nullptr;
+  if (options.fill != Py_None) {
+    // Python hands over one element of the type of data; see api.py.
+    if (plan.mode != Mode::fill || !PyArray_CheckExact(options.fill) ||
+        PyArray_NDIM(array(options.fill)) != 0 ||
+        !PyArray_EquivTypes(PyArray_DESCR(array(options.fill)), PyArray_DESCR(data))) {
+      return refuse(Rule::convert, kFill);
+    }
+    plan.fill = static_cast<const char*>(PyArray_DATA(array(options.fill)));
+  }
+
+  PyArrayObject* out;
+  const bool callers_out = options.out != Py_None;
+  if (callers_out) {
+    if (!fits(options.out, data, indices, shape)) return nullptr;
+    out = array(options.out);
+    Py_INCREF(options.out);
+  } else {
+    out = fresh(data, shape);
+    if (out == nullptr) return nullptr;
+  }
+
+  const Array near = view(out);
+  switch (kind) {
+    case Kind::nd: plan_gather_nd(plan, far, index, near, first); break;
+    case Kind::elements: plan_gather_elements(plan, far, index, near, first); break;
+    case Kind::axis: plan_gather(plan, far, index, near, first, second); break;
+  }
+  if (options.negative == Py_False) {
+    for (int c = 0; c < plan.column_count; ++c) plan.column[c].lift = 0;
+  }
+  const Bytes bytes = bytes_of(far, plan.element);
+  plan.far_bytes = bytes.end - bytes.begin;
+  plan.stream = false;
+  if (!gather_into(plan, index, callers_out)) {
+    Py_DECREF(reinterpret_cast<PyObject*>(out));
+    return nullptr;
+  }
+  return reinterpret_cast<PyObject*>(out);
+}
+
+bool count_is(Py_ssize_t given, Py_ssize_t wanted) {
+  if (given == wanted) return true;
+  PyErr_Format(PyExc_TypeError, "%zd arguments are needed, %zd given", wanted, given);
+  return false;
+}
+
+PyObject* gather_nd(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Size batch_dims;
+  if (!count_is(count, 7) || !option(args[2], kOption, batch_dims)) return nullptr;
+  return gather(Kind::nd, args[0], args[1], batch_dims, 0, {args[3], args[4], args[5], args[6]});
+}
+
+PyObject* gather_elements(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Size axis;
+  if (!count_is(count, 7) || !option(args[2], kOption, axis)) return nullptr;
+  return gather(Kind::elements, args[0], args[1], axis, 0, {args[3], args[4], args[5], args[6]});
+}
+
+PyObject* gather_axis(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Size axis, batch_dims;
+  if (!count_is(count, 8) || !option(args[2], kOption, axis) ||
+      !option(args[3], kSecondOption, batch_dims)) {
+    return nullptr;
+  }
+  return gather(Kind::axis, args[0], args[1], axis, batch_dims,
+                {args[4], args[5], args[6], args[7]});
+}
+
+// ---------------------------------------------------------------------------------------------
+// Settings
+
+PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(threads()); }
+
+PyObject* set_num_threads(PyObject*, PyObject* count) {
+  const long value = PyLong_AsLong(count);
+  if (value == -1 && PyErr_Occurred()) return nullptr;
+  set_threads(static_cast<int>(std::clamp(value, 1L, 1024L)));
+  Py_RETURN_NONE;
+}
+
+PyObject* get_memory_limit(PyObject*, PyObject*) { return PyLong_FromSize_t(memory::limit()); }
+
+PyObject* set_memory_limit(PyObject*, PyObject* bytes) {
+  const std::size_t value = PyLong_AsSize_t(bytes);
+  if (value == static_cast<std::size_t>(-1) && PyErr_Occurred()) return nullptr;
+  memory::set_limit(value);
+  Py_RETURN_NONE;
+}
+
+PyObject* release_memory(PyObject*, PyObject*) {
+  return PyLong_FromSize_t(memory::release_kept());
+}
+
+PyMethodDef methods[] = {
+    {"gather_nd", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(gather_nd)),
+     METH_FASTCALL,
+     "gather_nd(data, indices, batch_dims, mode, fill, out, negative, /)\n--\n\n"},
+    {"gather_elements",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(gather_elements)), METH_FASTCALL,
+     "gather_elements(data, indices, axis, mode, fill, out, negative, /)\n--\n\n"},
+    {"gather", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(gather_axis)),
+     METH_FASTCALL,
+     "gather(data, indices, axis, batch_dims, mode, fill, out, negative, /)\n--\n\n"},
+    {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\n"},
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(count, /)\n--\n\n"},
+    {"get_memory_limit", get_memory_limit, METH_NOARGS, "get_memory_limit()\n--\n\n"},
+    {"set_memory_limit", set_memory_limit, METH_O, "set_memory_limit(bytes, /)\n--\n\n"},
+    {"release_memory", release_memory, METH_NOARGS, "release_memory()\n--\n\n"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+// ---------------------------------------------------------------------------------------------
+// NumPy's interface to memory.h
+
+void* handler_malloc(void*, std::size_t bytes) { return memory::allocate(bytes); }
+void* handler_calloc(void*, std::size_t count, std::size_t size) {
+  return memory::allocate_zeroed(count * size);
+}
+void* handler_realloc(void*, void* block, std::size_t bytes) {
+  return memory::resize(block, bytes);
+}
+void handler_free(void*, void* block, std::size_t) { memory::release(block); }
+
+PyDataMem_Handler handler = {
+    "ndgather", 1, {nullptr, handler_malloc, handler_calloc, handler_realloc, handler_free}};
+
+int execute(PyObject* module) {
+  if (PyArray_ImportNumPyAPI() < 0) return -1;
+  const char* names[] = {"raise", "wrap", "clip", "fill"};
+  for (int m = 0; m < 4; ++m) {
+    mode_names[m] = PyUnicode_InternFromString(names[m]);
+    if (mode_names[m] == nullptr) return -1;
+  }
+  large_handler = PyCapsule_New(&handler, "mem_handler", nullptr);
+  if (large_handler == nullptr) return -1;
+  refused_type = PyErr_NewExceptionWithDoc(
+      "ndgather._core.Refused", "A call that the core does not carry out: a Rule and its facts.",
+      nullptr, nullptr);
+  if (refused_type == nullptr || PyModule_AddObjectRef(module, "Refused", refused_type) < 0) {
+    return -1;
+  }
+  static constexpr struct {
+    const char* name;
+    int value;
+  } constants[] = {
+      {"CONVERT", static_cast<int>(Rule::convert)},
+      {"REFERENCES", static_cast<int>(Rule::references)},
+      {"INDEX_DTYPE", static_cast<int>(Rule::index_dtype)},
+      {"DATA_RANK", static_cast<int>(Rule::data_rank)},
+      {"INDEX_RANK", static_cast<int>(Rule::index_rank)},
+      {"RANKS_DIFFER", static_cast<int>(Rule::ranks_differ)},
+      {"BATCH_DIMS", static_cast<int>(Rule::batch_dims)},
+      {"AXIS", static_cast<int>(Rule::axis)},
+      {"BATCH_SIZE", static_cast<int>(Rule::batch_size)},
+      {"DEPTH", static_cast<int>(Rule::depth)},
+      {"OFF_AXIS", static_cast<int>(Rule::off_axis)},
+      {"RESULT_RANK", static_cast<int>(Rule::result_rank)},
+      {"RESULT_SIZE", static_cast<int>(Rule::result_size)},
+      {"MODE", static_cast<int>(Rule::mode)},
+      {"OUT_TYPE", static_cast<int>(Rule::out_type)},
+      {"OUT_DTYPE", static_cast<int>(Rule::out_dtype)},
+      {"OUT_SHAPE", static_cast<int>(Rule::out_shape)},
+      {"OUT_READ_ONLY", static_cast<int>(Rule::out_read_only)},
+      {"OUT_OVERLAPS_ITSELF", static_cast<int>(Rule::out_overlaps_itself)},
+      {"OUT_OVERLAPS_INPUT", static_cast<int>(Rule::out_overlaps_input)},
+      {"OUT_OF_BOUNDS", static_cast<int>(Rule::out_of_bounds)},
+      {"INDICES_CHANGED", static_cast<int>(Rule::indices_changed)},
+      {"INTEGER", static_cast<int>(Rule::integer)},
+      {"DATA", kData},
+      {"INDICES", kIndices},
+      {"FIRST_OPTION", kOption},
+  };
+  for (const auto& constant : constants) {
+    if (PyModule_AddIntConstant(module, constant.name, constant.value) < 0) return -1;
+  }
+  return 0;
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(execute)},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, nullptr},
+};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_core", "The engine of ndgather.", 0,
+                          methods, slots, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__core() { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,204 @@
+// plan.cpp - shape rules, the plan of each kind of operator, and its simplification.
+#include "plan.h"
+
+#include <algorithm>
+
+namespace ndgather {
+namespace {
+
+// Brings an axis number in [-count, count) into [0, count).
+bool normalise(Size& axis, Size count) {
+  if (axis < -count || axis >= count) return false;
+  if (axis < 0) axis += count;
+  return true;
+}
+
+Refusal batch_sizes(const Array& data, const Array& indices, Size batch_dims) {
+  for (Size d = 0; d < batch_dims; ++d) {
+    if (data.shape[d] != indices.shape[d]) return {Rule::batch_size, d};
+  }
+  return {};
+}
+
+void set_column(Plan& plan, int c, const Array& far, Size axis) {
+  const Size extent = far.shape[axis];
+  plan.column[c] = {extent, extent, far.strides[axis]};
+}
+
+void set_slice(Plan& plan, const Array& far, Size first, const Array& near, Size near_first) {
+  plan.slice_rank = 0;
+  for (Size d = first; d < far.rank; ++d) {
+    plan.slice[plan.slice_rank++] = {far.shape[d], far.strides[d],
+                                     near.strides[near_first + d - first]};
+  }
+}
+
+void set_bytes(Plan& plan, const Array& far, const Array& indices, const Array& near) {
+  plan.far = far.bytes;
+  plan.near = near.bytes;
+  plan.indices = indices.bytes;
+  plan.positions = 1;
+  for (int d = 0; d < plan.position_rank; ++d) plan.positions *= plan.position[d].size;
+}
+
+}  // namespace
+
+Refusal shape_gather_nd(const Array& data, const Array& indices, Size batch_dims, Shape& result) {
+  if (indices.rank < 1) return {Rule::index_rank, 1};
+  const Size most = std::min<Size>(indices.rank - 1, data.rank);
+  if (batch_dims < 0 || batch_dims > most) return {Rule::batch_dims, 0, most};
+  if (auto refusal = batch_sizes(data, indices, batch_dims)) return refusal;
+  const Size depth = indices.shape[indices.rank - 1];
+  if (depth > data.rank - batch_dims) return {Rule::depth};
+  result.append(indices.shape, indices.rank - 1);
+  const Size first = batch_dims + depth;
+  result.append(data.shape + first, static_cast<int>(data.rank - first));
+  return {};
+}
+
+Refusal shape_gather_elements(const Array& data, const Array& indices, Size& axis, Shape& result) {
+  if (data.rank < 1) return {Rule::data_rank, 1};
+  if (data.rank != indices.rank) return {Rule::ranks_differ};
+  if (!normalise(axis, data.rank)) return {Rule::axis, -data.rank, data.rank - 1};
+  for (int d = 0; d < data.rank; ++d) {
+    if (d != axis && indices.shape[d] > data.shape[d]) return {Rule::off_axis, d, axis};
+  }
+  result.append(indices.shape, indices.rank);
+  return {};
+}
+
+Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& batch_dims,
+                     Shape& result) {
+  if (data.rank < 1) return {Rule::data_rank, 1};
+  if (!normalise(axis, data.rank)) return {Rule::axis, -data.rank, data.rank - 1};
+  const Size most = std::min<Size>(axis, indices.rank);
+  const Size asked = batch_dims;
+  if (batch_dims < 0) batch_dims += indices.rank;
+  if (batch_dims < 0 || batch_dims > most) {
+    return {Rule::batch_dims, asked < 0 ? -Size{indices.rank} : 0, most};
+  }
+  if (auto refusal = batch_sizes(data, indices, batch_dims)) return refusal;
+  result.append(data.shape, static_cast<int>(axis));
+  result.append(indices.shape + batch_dims, static_cast<int>(indices.rank - batch_dims));
+  result.append(data.shape + axis + 1, static_cast<int>(data.rank - axis - 1));
+  return {};
+}
+
+void plan_gather_nd(Plan& plan, const Array& far, const Array& indices, const Array& near,
+                    Size batch_dims) {
+  plan.tuples = true;
+  plan.position_rank = indices.rank - 1;
+  for (int d = 0; d < plan.position_rank; ++d) {
+    plan.position[d] = {indices.shape[d], indices.strides[d],
+                        d < batch_dims ? far.strides[d] : 0, near.strides[d]};
+  }
+  plan.column_count = static_cast<int>(indices.shape[plan.position_rank]);
+  plan.column_stride = indices.strides[plan.position_rank];
+  for (int c = 0; c < plan.column_count; ++c) set_column(plan, c, far, batch_dims + c);
+  set_slice(plan, far, batch_dims + plan.column_count, near, plan.position_rank);
+  set_bytes(plan, far, indices, near);
+}
+
+void plan_gather_elements(Plan& plan, const Array& far, const Array& indices, const Array& near,
+                          Size axis) {
+  plan.tuples = false;
+  plan.position_rank = indices.rank;
+  for (int d = 0; d < indices.rank; ++d) {
+    plan.position[d] = {indices.shape[d], indices.strides[d], d == axis ? 0 : far.strides[d],
+                        near.strides[d]};
+  }
+  plan.column_count = 1;
+  plan.column_stride = 0;
+  set_column(plan, 0, far, axis);
+  plan.slice_rank = 0;
+  set_bytes(plan, far, indices, near);
+}
+
+void plan_gather(Plan& plan, const Array& far, const Array& indices, const Array& near, Size axis,
+                 Size batch_dims) {
+  plan.tuples = false;
+  int rank = 0;
+  for (Size d = 0; d < axis; ++d, ++rank) {
+    plan.position[rank] = {far.shape[d], d < batch_dims ? indices.strides[d] : 0, far.strides[d],
+                           near.strides[rank]};
+  }
+  for (Size d = batch_dims; d < indices.rank; ++d, ++rank) {
+    plan.position[rank] = {indices.shape[d], indices.strides[d], 0, near.strides[rank]};
+  }
+  plan.position_rank = rank;
+  plan.column_count = 1;
+  plan.column_stride = 0;
+  set_column(plan, 0, far, axis);
+  set_slice(plan, far, axis + 1, near, rank);
+  set_bytes(plan, far, indices, near);
+}
+
+void plan_check(Plan& check, const Plan& plan, const Array& indices) {
+  check.tuples = plan.tuples;
+  check.position_rank = plan.tuples ? indices.rank - 1 : indices.rank;
+  check.positions = 1;
+  for (int d = 0; d < check.position_rank; ++d) {
+    check.position[d] = {indices.shape[d], indices.strides[d], 0, 0};
+    check.positions *= indices.shape[d];
+  }
+  check.indices = plan.indices;
+  check.column_count = plan.column_count;
+  check.column_stride = plan.column_stride;
+  std::copy_n(plan.column, plan.column_count, check.column);
+  check.slice_rank = 0;
+  check.width = 0;
+  check.far_bytes = 0;
+  check.index_type = plan.index_type;
+  check.mode = plan.mode;
+}
+
+void simplify(Plan& plan) {
+  int rank = 0;
+  for (int d = 0; d < plan.position_rank; ++d) {
+    const Position inner = plan.position[d];
+    if (inner.size == 1) continue;
+    if (rank > 0) {
+      Position& outer = plan.position[rank - 1];
+      if (outer.index == inner.size * inner.index && outer.far == inner.size * inner.far &&
+          outer.near == inner.size * inner.near) {
+        outer = {outer.size * inner.size, inner.index, inner.far, inner.near};
+        continue;
+      }
+    }
+    plan.position[rank++] = inner;
+  }
+  if (rank == 0) plan.position[rank++] = {1, 0, 0, 0};
+  plan.position_rank = rank;
+  plan.near_linear = true;
+  for (int d = 0; d + 1 < rank; ++d) {
+    const Position& inner = plan.position[d + 1];
+    plan.near_linear &= plan.position[d].near == inner.size * inner.near;
+  }
+
+  rank = 0;
+  for (int d = 0; d < plan.slice_rank; ++d) {
+    const Slice inner = plan.slice[d];
+    if (inner.size == 1) continue;
+    if (rank > 0) {
+      Slice& outer = plan.slice[rank - 1];
+      if (outer.far == inner.size * inner.far && outer.near == inner.size * inner.near) {
+        outer = {outer.size * inner.size, inner.far, inner.near};
+        continue;
+      }
+    }
+    plan.slice[rank++] = inner;
+  }
+  if (rank > 0 && plan.slice[rank - 1].far == plan.width &&
+      plan.slice[rank - 1].near == plan.width) {
+    plan.width *= plan.slice[--rank].size;
+  }
+  plan.slice_rank = rank;
+}
+
+void narrow(Plan& plan, Size begin, Size end) {
+  plan.far += begin;
+  plan.near += begin;
+  plan.width = end - begin;
+}
+
+}  // namespace ndgather

@@ -1,0 +1,149 @@
+// plan.h - the one noun of the engine: which bytes of one array go to which bytes of another.
+//
+// There is a box of positions. At each position some index columns are read; every value is
+// checked against the axis that it addresses and multiplied by the stride of that axis. With a
+// base that depends on the position alone this gives one address in the *far* array, where one
+// slice begins. The *near* array is walked in the order of the positions.
+//
+//   gather : near = result,   far = data         near[p, s] = far[at(p) + s]
+//   scatter: near = updates,  far = destination  far[at(p) + s] = near[p, s]
+//
+// All strides are in bytes. Nothing here knows Python, dtypes or dialects.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ndgather {
+
+using Size = std::ptrdiff_t;
+static_assert(sizeof(Size) == 8, "ndgather needs a 64-bit platform");
+
+inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
+
+// A borrowed view of an array.
+struct Array {
+  char* bytes;
+  int rank;
+  const Size* shape;
+  const Size* strides;
+};
+
+enum class IndexType : std::uint8_t { i8, i16, i32, i64, u8, u16, u32, u64 };
+
+// What happens to an index value that names no place on its axis.
+enum class Mode : std::uint8_t { raise, wrap, clip, fill };
+
+struct Position {
+  Size size, index, far, near;
+};
+
+struct Column {
+  Size extent;  // size of the addressed axis
+  Size lift;    // added to negative values: extent, or 0 where negative values are not allowed
+  Size stride;
+};
+
+struct Slice {
+  Size size, far, near;
+};
+
+// Left uninitialised on purpose: a small call touches only the few entries that it uses.
+struct Plan {
+  const char* indices;
+  char* far;
+  char* near;
+  const char* fill;  // `element` bytes, the value of places that mode fill leaves without data
+  Size positions;    // product of the position sizes
+  Size width;        // bytes that are copied as one; after simplify a whole run of elements
+  Size element;      // bytes of one element
+  Size far_bytes;    // bytes of the far array, for the choice of a loop
+  Size column_stride;
+  int position_rank;
+  int column_count;
+  int slice_rank;
+  bool tuples;       // the last axis of indices holds the columns
+  bool near_linear;  // after simplify: position p of the near array is at p times one step
+  bool stream;       // the near array is large: write around the caches
+  IndexType index_type;
+  Mode mode;
+  Position position[kMaxRank];
+  Column column[kMaxRank];
+  Slice slice[kMaxRank];
+
+  Size slice_elements() const {
+    Size n = 1;
+    for (int d = 0; d < slice_rank; ++d) n *= slice[d].size;
+    return n;
+  }
+};
+
+// Why a call is refused. Python finds the words; see errors.py.
+enum class Rule : int {
+  none,
+  convert,           // an argument is no plain NumPy array: convert it, then call again
+  references,        // elements are references, which the engine does not copy
+  index_dtype,
+  data_rank,
+  index_rank,
+  ranks_differ,
+  batch_dims,        // out of range; the facts are the lowest and highest allowed value
+  axis,
+  batch_size,        // the fact is the axis
+  depth,
+  off_axis,
+  result_rank,
+  result_size,
+  mode,
+  out_type,
+  out_dtype,
+  out_shape,
+  out_read_only,
+  out_overlaps_itself,
+  out_overlaps_input,
+  out_of_bounds,
+  indices_changed,
+  integer,
+};
+
+struct Refusal {
+  Rule rule = Rule::none;
+  Size first = 0, second = 0;
+  explicit operator bool() const { return rule != Rule::none; }
+};
+
+// The shape of a result: known before anything is allocated or read.
+struct Shape {
+  int rank = 0;
+  Size size[2 * kMaxRank];
+  void append(const Size* sizes, int count) {
+    for (int d = 0; d < count; ++d) size[rank++] = sizes[d];
+  }
+};
+
+// The three kinds of operator. Each has its shape rule and its plan; options are normalised by
+// the shape rule, so that the plan takes them as they are.
+Refusal shape_gather_nd(const Array& data, const Array& indices, Size batch_dims, Shape& result);
+Refusal shape_gather_elements(const Array& data, const Array& indices, Size& axis, Shape& result);
+Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& batch_dims,
+                     Shape& result);
+
+void plan_gather_nd(Plan& plan, const Array& far, const Array& indices, const Array& near,
+                    Size batch_dims);
+void plan_gather_elements(Plan& plan, const Array& far, const Array& indices, const Array& near,
+                          Size axis);
+void plan_gather(Plan& plan, const Array& far, const Array& indices, const Array& near, Size axis,
+                 Size batch_dims);
+
+// A plan whose positions are just the entries of `indices`, with the columns of `plan`.
+void plan_check(Plan& check, const Plan& plan, const Array& indices);
+
+// Merges neighbouring dims whose strides allow it and drops dims of size 1; afterwards there is at
+// least one position dim, and a contiguous slice has become part of `width`.
+void simplify(Plan& plan);
+
+// Leaves only the bytes [begin, end) of every contiguous slice, so that few large slices can be
+// shared between threads.
+void narrow(Plan& plan, Size begin, Size end);
+
+}  // namespace ndgather

@@ -1,0 +1,70 @@
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+# Rules of a refusal, and the arguments that one can be about; see core/plan.h.
+CONVERT: Final[int]
+REFERENCES: Final[int]
+INDEX_DTYPE: Final[int]
+DATA_RANK: Final[int]
+INDEX_RANK: Final[int]
+RANKS_DIFFER: Final[int]
+BATCH_DIMS: Final[int]
+AXIS: Final[int]
+BATCH_SIZE: Final[int]
+DEPTH: Final[int]
+OFF_AXIS: Final[int]
+RESULT_RANK: Final[int]
+RESULT_SIZE: Final[int]
+MODE: Final[int]
+OUT_TYPE: Final[int]
+OUT_DTYPE: Final[int]
+OUT_SHAPE: Final[int]
+OUT_READ_ONLY: Final[int]
+OUT_OVERLAPS_ITSELF: Final[int]
+OUT_OVERLAPS_INPUT: Final[int]
+OUT_OF_BOUNDS: Final[int]
+INDICES_CHANGED: Final[int]
+INTEGER: Final[int]
+DATA: Final[int]
+INDICES: Final[int]
+FIRST_OPTION: Final[int]
+
+class Refused(Exception): ...  # noqa: N818 - a signal between two layers, never seen by users
+
+def gather_nd(
+    data: object,
+    indices: object,
+    batch_dims: object,
+    mode: object,
+    fill: object,
+    out: object,
+    negative: object,
+    /,
+) -> NDArray[Any]: ...
+def gather_elements(
+    data: object,
+    indices: object,
+    axis: object,
+    mode: object,
+    fill: object,
+    out: object,
+    negative: object,
+    /,
+) -> NDArray[Any]: ...
+def gather(
+    data: object,
+    indices: object,
+    axis: object,
+    batch_dims: object,
+    mode: object,
+    fill: object,
+    out: object,
+    negative: object,
+    /,
+) -> NDArray[Any]: ...
+def get_num_threads() -> int: ...
+def set_num_threads(count: int, /) -> None: ...
+def get_memory_limit() -> int: ...
+def set_memory_limit(bytes: int, /) -> None: ...
+def release_memory() -> int: ...

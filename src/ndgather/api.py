@@ -1,0 +1,285 @@
+"""The front door: the gather functions of the native dialect.
+
+The native dialect takes everything that is unambiguous; the dialects of published specifications
+are stricter, and stand on the same functions of the core.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from ndgather import _core, calls
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Mode = Literal["raise", "wrap", "clip", "fill"]
+
+
+def gather_nd(
+    data: ArrayLike,
+    indices: ArrayLike,
+    batch_dims: int = 0,
+    *,
+    mode: Mode = "raise",
+    fill_value: object = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Copy the slices of `data` that tuples of indices name.
+
+    The last axis of `indices` holds tuples of length `k`. With ``b = batch_dims``, for every
+    position `p` in ``indices.shape[:-1]``::
+
+        out[p] = data[(*p[:b], *indices[p])]
+
+    Parameters
+    ----------
+    data : array_like, shape ``(B..., D1, ..., Dk, S...)``, any dtype
+        ``B...`` are the `batch_dims` leading axes, ``S...`` is the slice that is copied.
+    indices : array_like of any integer type, shape ``(B..., N..., k)``
+        ``0 <= k <= data.ndim - batch_dims``; with ``k = 0`` every slice is all of its batch.
+    batch_dims : int, default 0
+        How many leading axes `data` and `indices` share; equal in size, one by one.
+    mode : {"raise", "wrap", "clip", "fill"}, default "raise"
+        What becomes of an index value `v` on an axis of size `s`. ``raise`` counts negative values
+        from the end and refuses all outside of ``-s..s-1``; ``wrap`` takes ``v`` modulo ``s``;
+        ``clip`` takes the nearest of ``0..s-1``, so negative values are 0; ``fill`` is as
+        ``raise``, but slices named by a value outside are filled with `fill_value`.
+    fill_value : scalar, default zero of the dtype
+        For ``mode="fill"``; a value that the dtype of `data` can hold.
+    out : array, optional
+        Takes the result: the shape of the result, the dtype of `data`, any strides. It may
+        overlap `data` and `indices`. After an error it is as it was before.
+
+    Returns
+    -------
+    array, shape ``(B..., N..., S...)``, dtype of `data`
+        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        An entry of `indices` is out of bounds, also where the result is empty. It names the first
+        such entry in C order; `data` is never read outside of its bounds.
+    ShapeError
+        The shapes do not fit, or `out` has another shape than the result.
+    DTypeError
+        `indices` is not of an integer type (booleans are refused), or an argument is no array.
+    AttributeValueError
+        `batch_dims` is out of range, `mode` is unknown, or `out` cannot be written.
+    MemoryError
+        The result does not fit in memory; nothing was touched.
+
+    See Also
+    --------
+    gather_elements : One index per element of the result.
+    gather : Whole slices along one axis.
+
+    Notes
+    -----
+    ONNX GatherND-11 to 13, OpenVINO GatherND-8 and ``tf.gather_nd`` are this function under
+    stricter rules. `indices` is read once; each slice is copied once. The work is shared between
+    threads (`set_num_threads`) where that is faster, and the GIL is released around work of more
+    than about ten microseconds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather import gather_nd
+    >>> data = np.array([[10, 11, 12], [20, 21, 22]])
+    >>> gather_nd(data, [[0, 2], [1, -3]])  # tuples of two: single elements
+    array([12, 20])
+    >>> gather_nd(data, [[1], [0]])  # tuples of one: rows
+    array([[20, 21, 22],
+           [10, 11, 12]])
+    >>> gather_nd(data, [[2], [0]], batch_dims=1)  # one tuple for each row
+    array([12, 20])
+    >>> gather_nd(data, [[0, 7], [1, 0]], mode="fill", fill_value=-1)
+    array([-1, 20])
+    >>> gather_nd(data, [[0, 2], [2, 0]])
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.IndexOutOfBoundsError: gather_nd: indices[1, 0] = 2 is outside axis 0 of data, \
+which has size 2 (allowed: -2..1)
+    """
+    try:
+        return _core.gather_nd(data, indices, batch_dims, mode, fill_value, out, True)
+    except _core.Refused as refused:
+        call = calls.Call(
+            caller="gather_nd",
+            function=_core.gather_nd,
+            data=data,
+            indices=indices,
+            options=(batch_dims,),
+            option_names=("batch_dims",),
+            mode=mode,
+            fill_value=fill_value,
+            out=out,
+        )
+        return calls.answer(refused, call)
+
+
+def gather_elements(
+    data: ArrayLike,
+    indices: ArrayLike,
+    axis: int = 0,
+    *,
+    mode: Mode = "raise",
+    fill_value: object = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Copy one element of `data` for each entry of `indices`, moved along one axis.
+
+    For every position `p` in ``indices.shape``::
+
+        out[p] = data[(*p[:axis], indices[p], *p[axis + 1 :])]
+
+    Parameters
+    ----------
+    data : array_like, rank 1 or more, any dtype
+    indices : array_like of any integer type, the rank of `data`
+        On the axes other than `axis` its sizes may be smaller than those of `data`, never larger;
+        nothing is broadcast.
+    axis : int, default 0
+        ``-data.ndim..data.ndim-1``
+    mode, fill_value
+        What becomes of values outside of the axis; see `gather_nd`.
+    out : array, optional
+        Takes the result; see `gather_nd`.
+
+    Returns
+    -------
+    array, shape of `indices`, dtype of `data`
+        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+
+    Raises
+    ------
+    IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
+        As for `gather_nd`.
+
+    See Also
+    --------
+    gather_nd : One tuple of indices per slice.
+
+    Notes
+    -----
+    ONNX GatherElements-11 and 13 and OpenVINO GatherElements-6 are this function under stricter
+    rules; ``torch.gather`` is it without negative values, ``numpy.take_along_axis`` with
+    broadcasting. Along an axis that is not the last, columns are packed in bands that stay in the
+    cache when that pays; one thread then uses up to 1 MiB besides the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather import gather_elements
+    >>> data = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    >>> gather_elements(data, [[1, 2, 0], [2, 0, 0]], axis=0)
+    array([[4, 8, 3],
+           [7, 2, 3]])
+    >>> gather_elements(data, [[-1], [0]], axis=1)
+    array([[3],
+           [4]])
+    >>> gather_elements(data, [[0], [9]], axis=1)
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.IndexOutOfBoundsError: gather_elements: indices[1, 0] = 9 is outside axis 1 of \
+data, which has size 3 (allowed: -3..2)
+    """
+    try:
+        return _core.gather_elements(data, indices, axis, mode, fill_value, out, True)
+    except _core.Refused as refused:
+        call = calls.Call(
+            caller="gather_elements",
+            function=_core.gather_elements,
+            data=data,
+            indices=indices,
+            options=(axis,),
+            option_names=("axis",),
+            mode=mode,
+            fill_value=fill_value,
+            out=out,
+        )
+        return calls.answer(refused, call)
+
+
+def gather(
+    data: ArrayLike,
+    indices: ArrayLike,
+    axis: int = 0,
+    *,
+    batch_dims: int = 0,
+    mode: Mode = "raise",
+    fill_value: object = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Copy whole slices of `data` along one axis.
+
+    With ``b = batch_dims``, for every position `o` in ``data.shape[:axis]``, `p` in
+    ``indices.shape[b:]`` and `s` in ``data.shape[axis+1:]``::
+
+        out[(*o, *p, *s)] = data[(*o, indices[(*o[:b], *p)], *s)]
+
+    Parameters
+    ----------
+    data : array_like, rank 1 or more, any dtype
+    indices : array_like of any integer type, any rank
+        Of rank 0 it drops the axis.
+    axis : int, default 0
+        ``-data.ndim..data.ndim-1``
+    batch_dims : int, default 0
+        How many leading axes `data` and `indices` share; at most `axis` and the rank of `indices`.
+        Negative values count from the rank of `indices`.
+    mode, fill_value
+        What becomes of values outside of the axis; see `gather_nd`.
+    out : array, optional
+        Takes the result; see `gather_nd`.
+
+    Returns
+    -------
+    array, shape ``data.shape[:axis] + indices.shape[b:] + data.shape[axis+1:]``, dtype of `data`
+        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+
+    Raises
+    ------
+    IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
+        As for `gather_nd`.
+
+    See Also
+    --------
+    gather_nd : One tuple of indices per slice.
+
+    Notes
+    -----
+    ONNX Gather-1 to 13 and OpenVINO Gather-1 to 8 are this function under stricter rules;
+    ``numpy.take`` is it for ``batch_dims=0``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather import gather
+    >>> data = np.array([[1, 2, 3], [4, 5, 6]])
+    >>> gather(data, [[2, 0]], axis=1)
+    array([[[3, 1]],
+    <BLANKLINE>
+           [[6, 4]]])
+    >>> gather(data, [[2, 0], [1, 1]], axis=1, batch_dims=1)
+    array([[3, 1],
+           [5, 5]])
+    >>> gather(data, 5, mode="clip")
+    array([4, 5, 6])
+    """
+    try:
+        return _core.gather(data, indices, axis, batch_dims, mode, fill_value, out, True)
+    except _core.Refused as refused:
+        call = calls.Call(
+            caller="gather",
+            function=_core.gather,
+            data=data,
+            indices=indices,
+            options=(axis, batch_dims),
+            option_names=("axis", "batch_dims"),
+            mode=mode,
+            fill_value=fill_value,
+            out=out,
+        )
+        return calls.answer(refused, call)

@@ -1,0 +1,164 @@
+"""How many threads a call may use, and how much memory of dead results is kept for the next."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ndgather import _core, errors
+
+_KEPT_AT_MOST = 256 << 20
+_SHARE_OF_MEMORY = 16
+
+
+def get_num_threads() -> int:
+    """Return how many threads one call may use.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> ndgather.get_num_threads() >= 1
+    True
+    """
+    return _core.get_num_threads()
+
+
+def set_num_threads(count: int) -> None:
+    """Let one call use up to `count` threads, the calling one included.
+
+    At the start it is the value of the environment variable ``NDGATHER_NUM_THREADS``, or else the
+    number of processors that the process may use: its CPU affinity, cut by the limit of its
+    control group. Results do not depend on it. Small calls use one thread whatever it is.
+
+    Parameters
+    ----------
+    count : int
+        1 to 1024.
+
+    Raises
+    ------
+    AttributeValueError
+        `count` is outside that range.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> before = ndgather.get_num_threads()
+    >>> ndgather.set_num_threads(1)
+    >>> ndgather.get_num_threads()
+    1
+    >>> ndgather.set_num_threads(before)
+    """
+    if not isinstance(count, int):
+        raise errors.option_not_integer("set_num_threads", "count", count)
+    if not 1 <= count <= 1024:
+        raise errors.option_out_of_range("set_num_threads", "count", count, 1, 1024, "threads")
+    _core.set_num_threads(count)
+
+
+def get_memory_limit() -> int:
+    """Return how many bytes of dead results are kept at most; see `set_memory_limit`."""
+    return _core.get_memory_limit()
+
+
+def set_memory_limit(limit: int) -> None:
+    """Keep at most `limit` bytes of large results that died, for the results to come.
+
+    A fresh large array costs as much time in page faults as the gather into it. Results of 1 MiB
+    and more are therefore kept when they die and given to the next result of about their size.
+    At the start the limit is the value of the environment variable ``NDGATHER_MEMORY_LIMIT``, or
+    else 256 MiB, but never more than 1/16 of the memory of the machine.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes; 0 keeps nothing.
+
+    Raises
+    ------
+    AttributeValueError
+        `limit` is negative.
+    """
+    if not isinstance(limit, int):
+        raise errors.option_not_integer("set_memory_limit", "limit", limit)
+    if not 0 <= limit < 2**63:
+        raise errors.option_out_of_range("set_memory_limit", "limit", limit, 0, 2**63 - 1, "bytes")
+    _core.set_memory_limit(limit)
+
+
+def release_memory() -> int:
+    """Give all kept memory back to the system.
+
+    Returns
+    -------
+    int
+        How many bytes that were.
+    """
+    return _core.release_memory()
+
+
+def apply_defaults() -> None:
+    """Set what the environment, or else the machine, says."""
+    threads = _from_environment("NDGATHER_NUM_THREADS")
+    set_num_threads(min(_usable_processors(), 1024) if threads is None else threads)
+    limit = _from_environment("NDGATHER_MEMORY_LIMIT")
+    set_memory_limit(min(_KEPT_AT_MOST, _memory() // _SHARE_OF_MEMORY) if limit is None else limit)
+
+
+def _from_environment(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.environment_not_integer(name, text) from None
+
+
+def _usable_processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    return max(1, min(count, *quotas(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")), count))
+
+
+def quotas(membership: Path, root: Path) -> list[int]:
+    """Return the processor limits of the process' control groups, rounded up to whole ones.
+
+    `membership` lists the groups of the process, one ``number:controllers:path`` a line, below
+    `root`; version 2 groups state ``cpu.max``, version 1 groups ``cpu.cfs_quota_us`` and
+    ``cpu.cfs_period_us``. Every group above one counts too.
+    """
+    limits = []
+    for line in _read(membership).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = root / "cpu" if controllers else root
+        group = top / path.lstrip("/")
+        for at in (group, *group.parents):
+            if not at.is_relative_to(top):
+                break
+            if controllers:
+                numbers = [_read(at / "cpu.cfs_quota_us"), _read(at / "cpu.cfs_period_us")]
+            else:
+                numbers = _read(at / "cpu.max").split()
+            if len(numbers) == 2 and all(number.strip().isdigit() for number in numbers):
+                quota, period = map(int, numbers)
+                limits.append(max(1, -(-quota // period)))
+    return limits
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return _KEPT_AT_MOST * _SHARE_OF_MEMORY
