@@ -91,9 +91,9 @@ def expected(call: Call) -> Array:
     places = loops(numbers, call.indices, **options, fill_value=FILLED)
     dtype, filled = call.data.dtype, call.options.get("fill_value")
     if filled is None:
-        filled = np.zeros((), dtype)
+        filled = np.zeros(1, dtype)[0] if not moves_as_bytes(dtype) else np.zeros((), dtype)
     if not moves_as_bytes(dtype):
-        values = [*call.data.flat, filled[()] if isinstance(filled, np.ndarray) else filled]
+        values = [*call.data.flat, filled]
         answer = np.empty(places.shape, dtype)
         for position, number in np.ndenumerate(places):
             answer[position] = values[number]
