@@ -57,7 +57,12 @@ bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end,
         for (Size c = 0; c < columns; ++c) std::memcpy(near + c * Width, buffer + at[c], Width);
       } else if constexpr (Rule::fills) {
         for (Size c = 0; c < columns; ++c) {
-          std::memcpy(near + c * Width, at[c] == kNowhere ? plan.fill : buffer + at[c], Width);
+          char* to = near + c * Width;
+          if (at[c] != kNowhere) {
+            std::memcpy(to, buffer + at[c], Width);
+          } else {
+            fill(plan, to, Width);
+          }
         }
       } else {
         return false;

@@ -106,17 +106,25 @@ void copy_scattered(const Plan& plan, const Size* at, Size n, char* near, Size s
   });
 }
 
+inline void fill(const Plan& plan, char* to, Size bytes) noexcept {
+  if (plan.fill == nullptr) {
+    std::memset(to, 0, static_cast<std::size_t>(bytes));
+    return;
+  }
+  const auto element = static_cast<std::size_t>(plan.element);
+  for (Size b = 0; b < bytes; b += plan.element) std::memcpy(to + b, plan.fill, element);
+}
+
 // The path of blocks in which some positions are to be filled.
 inline void copy_or_fill(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
   const auto width = static_cast<std::size_t>(plan.width);
-  const auto element = static_cast<std::size_t>(plan.element);
   each_of_slice(plan, [&](Size far_offset, Size near_offset) {
     for (Size i = 0; i < n; ++i) {
       char* to = near + near_offset + i * step;
       if (at[i] != kNowhere) {
         std::memcpy(to, plan.far + far_offset + at[i], width);
       } else {
-        for (std::size_t b = 0; b < width; b += element) std::memcpy(to + b, plan.fill, element);
+        fill(plan, to, plan.width);
       }
     }
   });

@@ -53,7 +53,7 @@ struct Plan {
   const char* indices;
   char* far;
   char* near;
-  const char* fill;  // `element` bytes, the value of places that mode fill leaves without data
+  const char* fill;  // one element for the places that mode fill leaves without data; null: zeros
   Size positions;    // product of the position sizes
   Size width;        // bytes that are copied as one; after simplify a whole run of elements
   Size element;      // bytes of one element

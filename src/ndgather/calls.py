@@ -75,7 +75,7 @@ def answer(refused: _core.Refused, call: Call) -> Array:
     if rule == _core.CONVERT:
         return convert(call).run()
     if rule == _core.REFERENCES:
-        return gather_references(call)
+        return gather_references(convert(call))
     if rule == _core.OUT_OVERLAPS_INPUT:
         result = replace(call, out=None).run()
         np.copyto(call.out, result)
@@ -121,7 +121,8 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
     element = np.zeros((), dtype)
     try:
         with np.errstate(over="raise", invalid="raise"):
-            element[()] = value
+            # A 0-d array gives its element; anything else is one, a list among objects too.
+            element[... if isinstance(value, np.ndarray) and value.ndim == 0 else ()] = value
         kept = dtype.kind not in "biuSUmM" or bool(element[()] == value)
     except (TypeError, ValueError, OverflowError, FloatingPointError):
         kept = False
