@@ -1,0 +1,275 @@
+"""Arrays above every block and thread threshold, on a grid of shapes, against NumPy's indexing.
+
+The plain loops are too slow here. `by_numpy` answers with NumPy's own indexing instead, and is
+first proved against the loops on small calls.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
+from ndgather.testing import Call, assert_same_elements, bad_entries, expected
+from ndgather.testing.strategies import DATA_DTYPES, MODES, calls, moves_as_bytes
+
+WIDTHS = (1, 2, 3, 4, 5, 8, 12, 16, 24, 64, 100, 1024)
+INDEX_DTYPES = ("i8", "i4", "u4", "i2", "u8", ">i8", "i1", "u1", "u2")
+THREADS = (1, 2, 4)
+BYTES = 1 << 21  # of data, and about as much of results
+
+
+def places(values, size, mode):
+    """Where each value lies on an axis of `size`, and which of them lie nowhere."""
+    if values.dtype == np.uint64:
+        beyond = values > np.uint64(2**63 - 1)
+        rest = (values % np.uint64(max(size, 1))).astype(np.int64)
+        values = np.where(beyond, np.uint64(2**63 - 1), values).astype(np.int64)
+    else:
+        values = values.astype(np.int64)
+        rest = values % max(size, 1)
+    if mode == "wrap":
+        return rest, np.zeros(values.shape, bool)
+    if mode == "clip":
+        return np.clip(values, 0, size - 1), np.zeros(values.shape, bool)
+    nowhere = (values < -size) | (values >= size)
+    return np.where(nowhere, 0, np.where(values < 0, values + size, values)), nowhere
+
+
+def by_numpy(call):
+    """Answer a call whose indices are in bounds, or have a mode, on axes that are not empty."""
+    data, indices, options = call.data, call.indices, call.options
+    whole = data.view(f"V{data.dtype.itemsize}")
+    if call.function == "gather_nd":
+        batch_dims, depth = options.get("batch_dims", 0), indices.shape[-1]
+        found = [
+            places(indices[..., j], data.shape[batch_dims + j], call.mode) for j in range(depth)
+        ]
+        lead = np.indices(indices.shape[:-1], sparse=True)[:batch_dims]
+        result = whole[(*lead, *(place for place, _ in found))]
+        shape = indices.shape[:-1] + data.shape[batch_dims + depth :]
+        result = np.broadcast_to(result, shape)
+        nowhere = np.zeros(indices.shape[:-1], bool)
+        for _, outside in found:
+            nowhere |= outside
+    else:
+        axis = options.get("axis", 0) % data.ndim
+        place, nowhere = places(indices, data.shape[axis], call.mode)
+        if call.function == "gather_elements":
+            grid = list(np.indices(indices.shape, sparse=True))
+            grid[axis] = place
+            result = whole[tuple(grid)]
+        else:
+            batch_dims = options.get("batch_dims", 0)
+            outer = np.indices(data.shape[:axis], sparse=True)
+            tail = indices.ndim - batch_dims
+            outer = [at.reshape(at.shape + (1,) * tail) for at in outer]
+            lead = data.shape[:batch_dims] + (1,) * (axis - batch_dims)
+            place = place.reshape(lead + indices.shape[batch_dims:])
+            result = whole[(*outer, place)]
+            nowhere = np.broadcast_to(
+                nowhere.reshape(lead + indices.shape[batch_dims:]),
+                data.shape[:axis] + indices.shape[batch_dims:],
+            )
+    filled = np.zeros((), data.dtype)
+    if call.mode == "fill" and options.get("fill_value") is not None:
+        filled = np.asarray(options["fill_value"], data.dtype)
+    result = np.array(result)
+    result[nowhere] = filled.view(whole.dtype)
+    return result.view(data.dtype)
+
+
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
+@given(data=st.data())
+def test_numpy_answers_as_the_loops_do(function, data):
+    dtypes = [dtype for dtype in DATA_DTYPES if moves_as_bytes(dtype)]
+    call = data.draw(calls(function, dtypes=dtypes, flavours=["value"]))
+    note(str(call))
+    assert not bad_entries(call)
+    assert_same_elements(by_numpy(call), expected(call))
+
+
+def elements(shape, width, random):
+    stored = random.integers(0, 256, (int(np.prod(shape)), width), np.uint8)
+    kind = {1: "u1", 2: "f2", 4: "f4", 8: "i8", 16: "c16", 64: "U16", 24: "S24"}.get(width)
+    if kind == "U16":
+        stored[:, 1::4] = stored[:, 2::4] = stored[:, 3::4] = 0  # code points below 256
+    return np.ndarray(shape, kind or f"V{width}", stored.data)
+
+
+def strided(array):
+    """The same values with gaps, and the first axis backwards."""
+    room = np.empty((*array.shape[:-1], array.shape[-1] * 2), array.dtype)[..., ::2][::-1]
+    room[...] = array
+    return room
+
+
+def index_values(shape, sizes, dtype, mode, random):
+    """Index values for axes of `sizes` (the last axis of `shape` if several), in all flavours."""
+    limits = np.iinfo(dtype)
+    sizes = np.asarray(sizes)
+    low, high = (-sizes, sizes) if mode == "raise" else (-2 * sizes, 2 * sizes)
+    low, high = np.maximum(low, limits.min), np.minimum(high, min(limits.max, 2**62))
+    return random.integers(low, high, shape).astype(dtype)
+
+
+def compare(call, threads, **more):
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(threads)
+    try:
+        function = getattr(ndgather, call.function)
+        actual = function(call.data, call.indices, **call.options, **more)
+    finally:
+        ndgather.set_num_threads(before)
+    assert_same_elements(actual, by_numpy(call))
+
+
+def variants(*axes):
+    """Every combination of `axes`, with modes, index types and threads taking turns beside."""
+    beside = (itertools.cycle(turn) for turn in (MODES, INDEX_DTYPES, (*THREADS, *THREADS, 2)))
+    rows = zip(itertools.product(*axes), *beside, strict=False)
+    return [
+        pytest.param(number, *chosen, *turn, id="-".join(map(str, (*chosen, *turn))))
+        for number, (chosen, *turn) in enumerate(rows)
+    ]
+
+
+def sides(count, rank):
+    """A shape of about `count` elements and `rank` axes, no two sizes alike."""
+    side = max(2, int(count ** (1 / rank)))
+    return tuple(max(1, side - 1 + d) for d in range(rank))
+
+
+@pytest.mark.parametrize(
+    ("seed", "width", "depth", "layout", "mode", "index_dtype", "threads"),
+    variants(WIDTHS, range(1, 6), ("contiguous", "strided")),
+)
+def test_gather_nd_elements(seed, width, depth, layout, mode, index_dtype, threads):
+    """Single elements: the depth is the rank of data, with and without a batch axis."""
+    random = np.random.default_rng(seed)
+    batch_dims = seed % 2 if depth > 1 else 0
+    shape = sides(BYTES // width, depth)
+    count = min(BYTES // width, 60_000)
+    lead = (shape[0], count // shape[0] + 1) if batch_dims else (count,)
+    data = elements(shape, width, random)
+    sizes = shape[batch_dims:]
+    indices = index_values((*lead, len(sizes)), sizes, index_dtype, mode, random)
+    if layout == "strided":
+        data, indices = strided(data), strided(indices)
+    options = {"batch_dims": batch_dims, "mode": mode}
+    compare(Call(function="gather_nd", data=data, indices=indices, options=options), threads)
+
+
+@pytest.mark.parametrize(
+    ("seed", "width", "depth", "layout", "mode", "index_dtype", "threads"),
+    variants(WIDTHS, range(1, 4), ("contiguous", "strided")),
+)
+def test_gather_nd_rows(seed, width, depth, layout, mode, index_dtype, threads):
+    """Slices: rows of `width` bytes made of elements of one byte, or of five axes' ends."""
+    random = np.random.default_rng(seed)
+    lead = sides(BYTES // width, depth)
+    data = elements((*lead, width) if width % 2 else (*lead, 2, width // 2), 1, random)
+    indices = index_values((20_000 // (1 + width // 64), depth), lead, index_dtype, mode, random)
+    if layout == "strided":
+        data, indices = strided(data), strided(indices)
+    options = {"mode": mode, **({"fill_value": 200} if mode == "fill" else {})}
+    compare(Call(function="gather_nd", data=data, indices=indices, options=options), threads)
+
+
+@pytest.mark.parametrize(
+    ("seed", "width", "axis", "layout", "mode", "index_dtype", "threads"),
+    variants(WIDTHS, ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)), ("contiguous", "strided")),
+)
+def test_gather_elements(seed, width, axis, layout, mode, index_dtype, threads):
+    random = np.random.default_rng(seed)
+    rank, axis = axis
+    shape = sides(BYTES // width, rank)
+    data = elements(shape, width, random)
+    taken = list(shape)
+    taken[axis] += 3 - 5 * (seed % 2)
+    taken[axis - 1] -= 1 if rank > 1 else 0
+    indices = index_values(taken, shape[axis], index_dtype, mode, random)
+    if layout == "strided":
+        data, indices = strided(data), strided(indices)
+    options = {"axis": axis, "mode": mode}
+    call = Call(function="gather_elements", data=data, indices=indices, options=options)
+    compare(call, threads)
+
+
+@pytest.mark.parametrize(
+    ("seed", "shape", "axis", "width", "mode", "index_dtype", "threads"),
+    variants(((600, 700), (1500, 130), (5, 200, 301)), (-2,), (1, 2, 4, 8, 16)),
+)
+def test_gather_elements_along_columns(seed, shape, axis, width, mode, index_dtype, threads):
+    """Columns that are looked at often: the shapes for which bands of columns are packed."""
+    random = np.random.default_rng(seed)
+    data = elements(shape, width, random)
+    for rows, columns in ((shape[-2], shape[-1]), (shape[-2] * 2, shape[-1] - 3)):
+        taken = (*shape[:-2], rows, columns)
+        indices = index_values(taken, shape[-2], index_dtype, mode, random)
+        options = {"axis": axis, "mode": mode}
+        call = Call(function="gather_elements", data=data, indices=indices, options=options)
+        compare(call, threads)
+        out = np.asfortranarray(np.zeros(taken, data.dtype))
+        compare(call, threads, out=out)
+
+
+@pytest.mark.parametrize(
+    ("seed", "width", "axis", "layout", "mode", "index_dtype", "threads"),
+    variants(WIDTHS, ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)), ("contiguous", "strided")),
+)
+def test_gather(seed, width, axis, layout, mode, index_dtype, threads):
+    random = np.random.default_rng(seed)
+    rank, axis = axis
+    shape = sides(BYTES // width, rank)
+    data = elements(shape, width, random)
+    batch_dims = seed % (axis + 1)
+    taken = (*shape[:batch_dims], shape[axis] // 2 + 1)
+    indices = index_values(taken, shape[axis], index_dtype, mode, random)
+    if layout == "strided":
+        data, indices = strided(data), strided(indices)
+    options = {"axis": axis, "batch_dims": batch_dims, "mode": mode}
+    compare(Call(function="gather", data=data, indices=indices, options=options), threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("row_bytes", [200, 1023, 4096, 40_001, 1 << 20, (1 << 22) + 7])
+def test_results_beyond_the_caches(row_bytes, threads):
+    """Results of 40 MiB, which may be written around the caches, and rows cut between threads."""
+    random = np.random.default_rng(row_bytes)
+    rows = max(3, (4 << 20) // row_bytes)
+    data = random.integers(0, 256, (rows, row_bytes), np.uint8)
+    indices = random.integers(-rows, rows, ((40 << 20) // row_bytes, 1))
+    compare(Call(function="gather_nd", data=data, indices=indices), threads)
+    whole = np.zeros(indices.shape[0] * row_bytes + 13, np.uint8)
+    out = whole[13:].reshape(indices.shape[0], row_bytes)
+    compare(Call(function="gather_nd", data=data, indices=indices), threads, out=out)
+    assert not whole[:13].any()
+
+
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize(
+    "count", [1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1025, 70_001]
+)
+def test_one_bad_entry_anywhere_is_found(function, count, threads):
+    """The first, the last, or one at the edge of a block; nothing before it hides it."""
+    data, good = np.arange(1000), np.arange(count) % 1000
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(threads)
+    try:
+        for place in {0, count // 3, count // 2, max(count - 2, 0), count - 1}:
+            for value in (1000, -1001, 2**62):
+                indices = good.copy()
+                indices[place] = value
+                entry = (place,) if function != "gather_nd" else (place, 0)
+                indices = indices.reshape(count, 1) if function == "gather_nd" else indices
+                with pytest.raises(IndexOutOfBoundsError) as caught:
+                    getattr(ndgather, function)(data, indices)
+                error = caught.value
+                assert (error.position, error.value, error.count) == (entry, value, 1)
+    finally:
+        ndgather.set_num_threads(before)
