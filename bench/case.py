@@ -1,0 +1,332 @@
+"""What one benchmark case is, and how its arrays are drawn from a seed.
+
+The table of cases is `cases.py`; nothing here is timed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import ceil, prod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+Operator = Literal["gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements"]
+Pattern = Literal["random", "sorted", "reversed", "repeated", "unique", "warped"]
+Layout = Literal["C", "transposed", "every second row"]
+Reduction = Literal["none", "add", "mul", "min", "max"]
+Output = Literal["new", "given", "data"]
+SizeClass = Literal["L1", "L2", "L3", "memory", "1 GB+"]
+
+LINE_BYTES = 64
+HOT_PLACES = 100
+VARIED_SIDES = 8
+_SIZE_CLASSES: tuple[tuple[SizeClass, int], ...] = (
+    ("L1", 32 << 10),
+    ("L2", 1 << 20),
+    ("L3", 32 << 20),
+    ("memory", 1 << 30),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrays:
+    """The arguments of one call."""
+
+    data: Array
+    indices: Array
+    updates: Array | None
+    out: Array | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One row of the table: a call, its arrays, and who makes such a call.
+
+    `index_shape` is the whole shape of ``indices``, depth included. `output` says where the
+    answer goes: a new array, a given one of the right shape, or ``data`` itself (scatter only).
+    With `varied_shapes` one run makes 64 calls, no two of the same shape.
+    """
+
+    name: str
+    why: str
+    group: str
+    operator: Operator
+    data_shape: Shape
+    index_shape: Shape
+    dtype: str = "float32"
+    index_dtype: str = "int64"
+    pattern: Pattern = "random"
+    layout: Layout = "C"
+    axis: int = 0
+    batch_dims: int = 0
+    reduction: Reduction = "none"
+    output: Output = "new"
+    varied_shapes: bool = False
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_scatter(self) -> bool:
+        return self.operator in ("scatter_nd", "scatter_elements")
+
+    @property
+    def has_tuples(self) -> bool:
+        """Whether the last axis of ``indices`` holds index tuples."""
+        return self.operator in ("gather_nd", "scatter_nd")
+
+    @property
+    def indexed_axes(self) -> range:
+        """The axes of ``data`` that index values address."""
+        if self.has_tuples:
+            return range(self.batch_dims, self.batch_dims + self.index_shape[-1])
+        axis = self.axis % len(self.data_shape)
+        return range(axis, axis + 1)
+
+    @property
+    def slice_axes(self) -> range:
+        """The axes of ``data`` that are copied whole for each position."""
+        first = len(self.data_shape) if self._per_element else self.indexed_axes.stop
+        return range(first, len(self.data_shape))
+
+    @property
+    def _per_element(self) -> bool:
+        return self.operator in ("gather_elements", "scatter_elements")
+
+    @property
+    def gathered_shape(self) -> Shape:
+        """Shape of what a gather returns and of the updates a scatter takes."""
+        tail = tuple(self.data_shape[axis] for axis in self.slice_axes)
+        if self.has_tuples:
+            return self.index_shape[:-1] + tail
+        if self._per_element:
+            return self.index_shape
+        return (
+            self.data_shape[: self.indexed_axes.start] + self.index_shape[self.batch_dims :] + tail
+        )
+
+    @property
+    def output_shape(self) -> Shape:
+        return self.data_shape if self.is_scatter else self.gathered_shape
+
+    @property
+    def item_bytes(self) -> int:
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def slice_bytes(self) -> int:
+        return self.item_bytes * prod(self.data_shape[axis] for axis in self.slice_axes)
+
+    @property
+    def data_bytes(self) -> int:
+        return self.item_bytes * prod(self.data_shape)
+
+    @property
+    def output_bytes(self) -> int:
+        return self.item_bytes * prod(self.output_shape)
+
+    @property
+    def reach_bytes(self) -> int:
+        """Bytes of data that one index value chooses from, at the least."""
+        return self.slice_bytes * prod(self.data_shape[axis] for axis in self.indexed_axes)
+
+    @property
+    def lookups(self) -> int:
+        """How many slices one call copies."""
+        return prod(self.gathered_shape) * self.item_bytes // max(self.slice_bytes, 1)
+
+    @property
+    def size_class(self) -> SizeClass:
+        """Where data would lie on a common processor."""
+        return next((name for name, most in _SIZE_CLASSES if self.data_bytes < most), "1 GB+")
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes no engine can avoid moving in one run.
+
+        Indices read once, each touched cache line of data read once, output written once. For a
+        scatter: updates read once, and data either copied whole or its touched lines read and
+        written back.
+        """
+        return sum(_bytes_moved(variant) for variant in self.variants())
+
+    def variants(self) -> tuple[Case, ...]:
+        """Return the calls that one run makes: this one, or 64 of different shapes."""
+        if not self.varied_shapes:
+            return (self,)
+        rows, columns = self.data_shape
+        count, last = self.index_shape
+        return tuple(
+            replace(
+                self,
+                data_shape=(rows + i, columns + j),
+                index_shape=(count + i, last if self.has_tuples else last + j),
+                varied_shapes=False,
+            )
+            for i, j in product(range(VARIED_SIDES), repeat=2)
+        )
+
+    def reduced(self, elements: int) -> Case:
+        """Return the same case with every side capped, so that no array exceeds `elements`.
+
+        One cap for all sides keeps every equality and order between them.
+        """
+        cap = max(*self.data_shape, *self.index_shape)
+        case = self
+        while cap > 8 and max(prod(case.data_shape), prod(case.gathered_shape)) > elements:
+            cap = cap * 7 // 8
+            case = replace(
+                self,
+                data_shape=tuple(min(side, cap) for side in self.data_shape),
+                index_shape=tuple(min(side, cap) for side in self.index_shape),
+            )
+        return case
+
+    def arrays(self) -> Arrays:
+        """Draw the arrays of one call; the same seed gives the same arrays."""
+        rng = np.random.default_rng(self.seed)
+        indices = draw_indices(self, rng)
+        updates = None
+        if self.is_scatter:
+            # Small whole numbers (or signs, for products) keep every order of summation exact.
+            low, high = (1, 2) if self.reduction == "mul" else (0, 8)
+            updates = rng.integers(low, high, self.gathered_shape, np.int8).astype(self.dtype)
+        given = self.output == "given"
+        return Arrays(
+            data=draw_data(self),
+            indices=indices,
+            updates=updates,
+            out=np.zeros(self.output_shape, self.dtype) if given else None,
+        )
+
+
+def empty_data(case: Case) -> Array:
+    """Return memory of the case's shape and layout, not yet touched."""
+    if case.layout == "transposed":
+        return np.empty(case.data_shape[::-1], case.dtype).T
+    if case.layout == "every second row":
+        rows, *rest = case.data_shape
+        return np.empty((2 * rows, *rest), case.dtype)[::2]
+    return np.empty(case.data_shape, case.dtype)
+
+
+def draw_data(case: Case) -> Array:
+    """Return data whose neighbours differ, in small whole numbers that every dtype holds."""
+    period = 2039 if case.item_bytes > 1 else 127
+    data = empty_data(case)
+    data[...] = np.resize(np.arange(period).astype(case.dtype), data.size).reshape(data.shape)
+    return data
+
+
+def draw_indices(case: Case, rng: np.random.Generator) -> Array:
+    """Draw valid, non-negative index values (some peers refuse negative ones)."""
+    sizes = tuple(case.data_shape[axis] for axis in case.indexed_axes)
+    if case.has_tuples:
+        lead = case.index_shape[:-1]
+        if case.pattern == "warped":
+            columns: tuple[Array, ...] = _warped(lead, sizes)
+        else:
+            groups = prod(lead[: case.batch_dims])
+            count = prod(lead[case.batch_dims :])
+            columns = np.unravel_index(
+                _places(case, rng, groups, count, prod(sizes)).reshape(lead), sizes
+            )
+        return np.stack(columns, axis=-1).astype(case.index_dtype)
+    if case._per_element:
+        axis = case.indexed_axes.start
+        others = case.index_shape[:axis] + case.index_shape[axis + 1 :]
+        places = _places(case, rng, prod(others), case.index_shape[axis], sizes[0])
+        moved = np.moveaxis(places.reshape(*others, case.index_shape[axis]), -1, axis)
+        return np.ascontiguousarray(moved, case.index_dtype)
+    groups = prod(case.index_shape[: case.batch_dims])
+    count = prod(case.index_shape[case.batch_dims :])
+    places = _places(case, rng, groups, count, sizes[0])
+    return places.reshape(case.index_shape).astype(case.index_dtype)
+
+
+def _places(case: Case, rng: np.random.Generator, groups: int, count: int, size: int) -> Array:
+    """Draw `count` places below `size` for each group, in the order the pattern asks for."""
+    if case.pattern == "reversed":
+        descending = np.arange(count - 1, -1, -1) * size // count
+        return np.broadcast_to(descending, (groups, count))
+    if case.pattern == "repeated":
+        return rng.integers(size, size=HOT_PLACES)[rng.integers(HOT_PLACES, size=(groups, count))]
+    if case.pattern == "unique" and groups == 1:
+        return np.resize(rng.permutation(size), count)[None]
+    if case.pattern == "unique":
+        return rng.permuted(np.tile(np.arange(size), (groups, 1)), axis=1)[:, :count]
+    places = rng.integers(size, size=(groups, count))
+    return np.sort(places, axis=-1) if case.pattern == "sorted" else places
+
+
+def _warped(lead: Shape, sizes: Shape) -> tuple[Array, ...]:
+    """Return the four pixels around each place of an image turned by ten degrees."""
+    _, height, width = lead
+    y, x = np.indices((height, width), dtype=np.float64)
+    cos, sin = np.cos(np.pi / 18), np.sin(np.pi / 18)
+    y0, x0 = sizes[0] / 2, sizes[1] / 2
+    source_y = np.floor(y0 + (y - height / 2) * cos - (x - width / 2) * sin).astype(np.int64)
+    source_x = np.floor(x0 + (y - height / 2) * sin + (x - width / 2) * cos).astype(np.int64)
+    corners = ((0, 0), (0, 1), (1, 0), (1, 1))
+    return (
+        np.stack([np.clip(source_y + dy, 0, sizes[0] - 1) for dy, _ in corners]),
+        np.stack([np.clip(source_x + dx, 0, sizes[1] - 1) for _, dx in corners]),
+    )
+
+
+def _bytes_moved(case: Case) -> int:
+    gathered = case.item_bytes * prod(case.gathered_shape)
+    fixed = np.dtype(case.index_dtype).itemsize * prod(case.index_shape) + gathered
+    if case.is_scatter and case.output != "data":
+        return fixed + 2 * case.data_bytes
+    return fixed + LINE_BYTES * _lines_touched(case) * (2 if case.is_scatter else 1)
+
+
+def _lines_touched(case: Case) -> int:
+    """Count the distinct cache lines of data that the case's slices lie on."""
+    strides = empty_data(case).strides
+    indices = draw_indices(case, np.random.default_rng(case.seed)).astype(np.int64)
+    starts = _slice_starts(case, indices, strides)
+    width = case.slice_bytes
+    dense = tuple(np.empty(case.data_shape, case.dtype).strides)
+    tail = case.slice_axes
+    if strides[tail.start :] != dense[tail.start :]:
+        inner = np.zeros((), np.int64)
+        for axis in tail:
+            inner = np.add.outer(inner, np.arange(case.data_shape[axis]) * strides[axis])
+        starts = np.add.outer(np.unique(starts), inner.reshape(-1)).reshape(-1)
+        width = case.item_bytes
+    first, last = starts // LINE_BYTES, (starts + width - 1) // LINE_BYTES
+    touched = np.zeros(ceil(case.data_bytes * 2 / LINE_BYTES) + 2, np.bool_)
+    for step in range(ceil(width / LINE_BYTES) + 1):
+        touched[np.minimum(first + step, last)] = True
+    return int(np.count_nonzero(touched))
+
+
+def _slice_starts(case: Case, indices: Array, strides: Shape) -> Array:
+    """Return the byte offset in data of each slice, one per position."""
+    axes = case.indexed_axes
+    if case.has_tuples:
+        chosen = sum(indices[..., j] * strides[axis] for j, axis in enumerate(axes))
+        lead = case.index_shape[: case.batch_dims]
+    elif case._per_element:
+        chosen = indices * strides[axes.start]
+        lead = case.index_shape
+    else:
+        lead = case.data_shape[: axes.start]
+        gap = (1,) * (axes.start - case.batch_dims)
+        shape = indices.shape[: case.batch_dims] + gap + indices.shape[case.batch_dims :]
+        chosen = indices.reshape(shape) * strides[axes.start]
+    base = np.zeros((1,) * np.ndim(chosen), np.int64)
+    for axis, side in enumerate(lead):
+        if not (case._per_element and axis == axes.start):
+            base = base + (np.arange(side) * strides[axis]).reshape(
+                (-1,) + (1,) * (np.ndim(chosen) - axis - 1)
+            )
+    return np.asarray(base + chosen).reshape(-1)

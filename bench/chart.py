@@ -1,0 +1,170 @@
+"""The chart of one run: one line per case, with the time of each library over ours."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from .peers import OWN
+from .report import ENOUGH_OF_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .measure import Result
+    from .report import Record
+
+_COLOURS = {
+    "numpy": "#4C72B0",
+    "torch": "#DD5B36",
+    "onnxruntime": "#8172B3",
+    "openvino": "#2A9D8F",
+    "jax": "#C44E8A",
+    "numba": "#B08D2E",
+}
+_OWN_COLOUR = "#111827"
+_SHORT_COLOUR = "#D9822B"
+_WIDEST_RATIO = 100.0
+_INCHES_PER_ROW = 0.21
+_GROUP_TITLES = {
+    "foundation": "the usual suspects",
+    "call": "tiny calls",
+    "size": "size of data",
+    "pattern": "order of indices",
+    "dtype": "types",
+    "depth": "index depth",
+    "out": "output given",
+    "layout": "strided data",
+    "rows": "rows",
+    "batch": "batch_dims",
+    "axis": "axis",
+    "world": "real-world shapes",
+    "scatter": "scatter",
+}
+_STYLE: Any = {"font.size": 8.5, "font.family": "sans-serif", "svg.hashsalt": "ndgather"}
+
+
+def draw(run: Record, path: Path) -> None:
+    """Draw one line per case: how long each library takes over ours, and how near the limit."""
+    results = [result for result in run.results if result.own is not None]
+    groups = [
+        (name, list(members))
+        for name, members in groupby(
+            sorted(results, key=lambda result: list(_GROUP_TITLES).index(result.case.group)),
+            key=lambda result: result.case.group,
+        )
+    ]
+    for _, members in groups:
+        members.sort(key=lambda result: -(result.ratio or 0))
+    places = _places(groups)
+    height = max(places.values(), default=0) + 1.0
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(11, height * _INCHES_PER_ROW + 1.7), layout="constrained")
+        times, shares = figure.subplots(1, 2, sharey=True, width_ratios=(4, 1))
+        _draw_times(times, results, places)
+        _draw_shares(shares, results, places)
+        times.set_yticks(
+            [places[result.case.name] for result in results],
+            [result.case.name for result in results],
+        )
+        times.set_ylim(height, -1.2)
+        for name, members in groups:
+            top = places[members[0].case.name]
+            times.text(
+                _WIDEST_RATIO * 1.15,
+                top - 0.85,
+                _GROUP_TITLES[name],
+                ha="right",
+                va="center",
+                style="italic",
+                color="#6B7280",
+            )
+            for axes in (times, shares):
+                axes.axhline(top - 1.3, color="#D1D5DB", linewidth=0.6)
+        figure.suptitle(
+            f"Time of the same call, in units of ndgather's ({run.setting.threads} threads,"
+            f" {run.setting.processor})",
+            x=0.01,
+            ha="left",
+            fontsize=12,
+            fontweight="bold",
+        )
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _places(groups: Sequence[tuple[str, Sequence[Result]]]) -> dict[str, float]:
+    """Return the height of each case's line, with room for a title above each group."""
+    places: dict[str, float] = {}
+    at = 0.0
+    for _, members in groups:
+        for result in members:
+            places[result.case.name] = at
+            at += 1.0
+        at += 1.3
+    return places
+
+
+def _draw_times(axes: Any, results: Sequence[Result], places: dict[str, float]) -> None:
+    axes.set_xscale("log")
+    axes.axvspan(0.2, 1, color="#FEF2F2", zorder=0)
+    axes.axvline(1, color=_OWN_COLOUR, linewidth=1.6, zorder=2)
+    seen: set[str] = set()
+    for result in results:
+        at, own = places[result.case.name], result.own
+        assert own is not None
+        ratios = {
+            timing.peer: timing.seconds / own.seconds
+            for timing in result.timings
+            if timing.peer in _COLOURS
+        }
+        if not ratios:
+            continue
+        least, most = min(ratios.values()), min(max(ratios.values()), _WIDEST_RATIO)
+        axes.plot([min(least, 1), max(most, 1)], [at, at], color="#D1D5DB", linewidth=1, zorder=1)
+        for peer, ratio in ratios.items():
+            beyond = ratio > _WIDEST_RATIO
+            axes.plot(
+                min(ratio, _WIDEST_RATIO),
+                at,
+                marker=">" if beyond else "o",
+                markersize=6.5 if ratio == least else 4.5,
+                color=_COLOURS[peer],
+                markeredgecolor="white",
+                markeredgewidth=0.5,
+                linestyle="none",
+                zorder=3,
+                label=None if peer in seen else peer,
+            )
+            seen.add(peer)
+    axes.set_xlim(0.4, _WIDEST_RATIO * 1.2)
+    ticks = (0.5, 1, 2, 3, 5, 10, 20, 50, 100)
+    axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
+    axes.minorticks_off()
+    axes.xaxis.tick_top()
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color="#E5E7EB", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(f"right of the line: slower than {OWN.name}")
+    axes.spines[:].set_visible(False)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1.02), ncols=6, frameon=False)
+
+
+def _draw_shares(axes: Any, results: Sequence[Result], places: dict[str, float]) -> None:
+    for result in results:
+        share = result.limit_fraction
+        if share is None or not result.memory_bound:
+            continue
+        colour = _OWN_COLOUR if share >= ENOUGH_OF_LIMIT else _SHORT_COLOUR
+        axes.barh(places[result.case.name], min(share, 1.2), height=0.6, color=colour)
+    axes.axvline(ENOUGH_OF_LIMIT, color="#6B7280", linewidth=0.8, linestyle="--")
+    axes.set_xlim(0, 1.2)
+    ticks = (0, 0.35, ENOUGH_OF_LIMIT, 1)
+    axes.set_xticks(ticks, [f"{tick:.0%}" for tick in ticks])
+    axes.xaxis.tick_top()
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("of the machine's limit\n(data or output beyond the cache)")
+    axes.spines[:].set_visible(False)

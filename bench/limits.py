@@ -1,0 +1,169 @@
+"""What the machine allows: how fast it copies, and how fast it reads at random places.
+
+Measured with numba and NumPy, never with this package's own engine. No run of a case can be
+faster than the slower of two things it has to do: move its bytes, and look at its random places.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .case import LINE_BYTES, Array, Case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_LARGEST_COPY_BYTES = 512 << 20
+_READS_PER_SAMPLE = 1 << 19
+_SAMPLES = 5
+_SAMPLE_SECONDS = 2e-3
+_RANDOM_PATTERNS = ("random", "unique")
+_USUAL_CACHE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The least time of one run of a case, and what sets it."""
+
+    copy_seconds: float
+    read_seconds: float | None
+
+    @property
+    def seconds(self) -> float:
+        return max(self.copy_seconds, self.read_seconds or 0.0)
+
+    @property
+    def set_by(self) -> str:
+        return "copy" if self.seconds == self.copy_seconds else "random reads"
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    """Speeds measured so far, each once per size, for one to `threads` threads."""
+
+    threads: int
+    copy_bytes_per_second: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    read_seconds: dict[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
+
+    def limit(self, case: Case) -> Limit:
+        """Return the limit of one call of `case`, each part with its best number of threads."""
+        moved = case.bytes_moved // len(case.variants())
+        copy_speed = max(self.copy_speeds(moved))
+        reads = None
+        if case.pattern in _RANDOM_PATTERNS and case.lookups and find_spec("numba"):
+            each = min(self.random_reads(case.reach_bytes, case.slice_bytes))
+            reads = each * case.lookups
+        return Limit(copy_seconds=moved / copy_speed, read_seconds=reads)
+
+    def copy_speeds(self, moved_bytes: int) -> tuple[float, ...]:
+        """Return bytes read plus written per second, by number of threads."""
+        size = min(_power_of_two(moved_bytes // 2), _LARGEST_COPY_BYTES)
+        if size not in self.copy_bytes_per_second:
+            source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
+            self.copy_bytes_per_second[size] = tuple(
+                2 * size / min(_copy_seconds(source, target, count) for _ in range(_SAMPLES))
+                for count in range(1, self.threads + 1)
+            )
+        return self.copy_bytes_per_second[size]
+
+    def random_reads(self, reach_bytes: int, row_bytes: int) -> tuple[float, ...]:
+        """Return seconds per read of one row at a random place, by number of threads.
+
+        Of a row no longer than a cache line one word is read: the line comes with it.
+        """
+        key = (_power_of_two(reach_bytes), row_bytes)
+        if key not in self.read_seconds:
+            loops = import_module(f"{__package__}.loops")
+            word = next(size for size in (8, 4, 2, 1) if row_bytes % size == 0)
+            rows = max(key[0] // row_bytes, 1)
+            data: Array = np.ones((rows, row_bytes // word), f"u{word}")
+            count = max(_READS_PER_SAMPLE * LINE_BYTES // max(row_bytes, LINE_BYTES), LINE_BYTES)
+            places: Array = np.random.default_rng(0).integers(rows, size=count, dtype=np.uint32)
+            if row_bytes <= LINE_BYTES:
+                places *= np.uint32(data.shape[1])
+                data = data.reshape(-1)
+            read = loops.read_words if row_bytes <= LINE_BYTES else loops.read_rows
+            self.read_seconds[key] = tuple(
+                _best(partial(read, data, places, count), loops.set_threads, count) / places.size
+                for count in range(1, self.threads + 1)
+            )
+        return self.read_seconds[key]
+
+
+def last_level_cache_bytes() -> int:
+    """Return the size of the last-level cache, or 32 MB where the system does not say."""
+    sizes = [
+        int(path.read_text().strip().removesuffix("K")) << 10
+        for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+        if path.read_text().strip().endswith("K")
+    ]
+    return max(sizes, default=_USUAL_CACHE_BYTES)
+
+
+def is_memory_bound(case: Case) -> bool:
+    """Whether data or output is larger than the last-level cache."""
+    return max(case.data_bytes, case.output_bytes) > last_level_cache_bytes()
+
+
+def _power_of_two(size: int) -> int:
+    return 1 << max(size - 1, 1).bit_length()
+
+
+def _copy_seconds(source: Array, target: Array, threads: int) -> float:
+    """Return the least time of one copy: by NumPy in threads, or by a compiled loop."""
+    candidates = []
+    if find_spec("numba"):
+        loops = import_module(f"{__package__}.loops")
+        candidates.append(
+            _best(
+                lambda repeats: loops.copy(source, target, threads, repeats),
+                loops.set_threads,
+                threads,
+            )
+        )
+    shares = list(
+        zip(np.array_split(target, threads), np.array_split(source, threads), strict=True)
+    )
+    with ThreadPoolExecutor(threads) as pool:
+        candidates.append(_best(lambda repeats: _copy_shares(pool, shares, repeats)))
+    return min(candidates)
+
+
+def _copy_shares(
+    pool: ThreadPoolExecutor, shares: Sequence[tuple[Array, Array]], repeats: int
+) -> None:
+    def copy(share: tuple[Array, Array]) -> None:
+        for _ in range(repeats):
+            np.copyto(*share)
+
+    list(pool.map(copy, shares))
+
+
+def _best(
+    run: Callable[[int], Any],
+    set_threads: Callable[[int], None] | None = None,
+    threads: int = 1,
+) -> float:
+    """Return the least time of one repeat of ``run(repeats)``."""
+    if set_threads:
+        set_threads(threads)
+    run(1)
+    repeats = 1
+    while (seconds := _timed(run, repeats)) < _SAMPLE_SECONDS:
+        repeats *= 4
+    return min(seconds, *(_timed(run, repeats) for _ in range(_SAMPLES))) / repeats
+
+
+def _timed(run: Callable[[int], Any], repeats: int) -> float:
+    started = perf_counter()
+    run(repeats)
+    return perf_counter() - started

@@ -1,0 +1,188 @@
+"""Plain loops compiled by numba: those of the numba peer, and those that measure the machine.
+
+The first half is what someone would write who does not know this package; the second half moves
+bytes and does nothing else. Importing this module needs numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_numba: Any = import_module("numba")
+PREFETCH_DISTANCE = 64
+
+prange: Any = _numba.prange
+set_threads: Callable[[int], None] = _numba.set_num_threads
+thread_limit: int = _numba.config.NUMBA_NUM_THREADS
+
+
+def _parallel(function: Function) -> Function:
+    compiled: Function = _numba.njit(parallel=True, cache=True)(function)
+    return compiled
+
+
+def _sequential(function: Function) -> Function:
+    compiled: Function = _numba.njit(cache=True)(function)
+    return compiled
+
+
+@_parallel
+def points(data: Array, indices: Array, out: Array) -> None:
+    """``out[n] = data[indices[n, 0], indices[n, 1]]``, data of any strides."""
+    for n in prange(out.shape[0]):
+        out[n] = data[indices[n, 0], indices[n, 1]]
+
+
+@_parallel
+def rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
+    """``out[b, n, :] = data[b, place(indices[b, n]), :]`` with tuples of any depth."""
+    count = out.shape[1]
+    for step in prange(out.shape[0] * count):
+        b, n = step // count, step % count
+        place = 0
+        for j in range(sizes.size):
+            place = place * sizes[j] + indices[b, n, j]
+        for s in range(out.shape[2]):
+            out[b, n, s] = data[b, place, s]
+
+
+@_parallel
+def elements(data: Array, indices: Array, out: Array) -> None:
+    """``out[o, i, j] = data[o, indices[o, i, j], j]``."""
+    count = out.shape[1]
+    for step in prange(out.shape[0] * count):
+        o, i = step // count, step % count
+        for j in range(out.shape[2]):
+            out[o, i, j] = data[o, indices[o, i, j], j]
+
+
+@_parallel
+def along_axis(data: Array, indices: Array, out: Array) -> None:
+    """``out[b, o, p, s] = data[b, o, indices[b, p], s]``."""
+    outer, count = out.shape[1], out.shape[2]
+    for step in prange(out.shape[0] * outer * count):
+        b, o, p = step // (outer * count), step // count % outer, step % count
+        for s in range(out.shape[3]):
+            out[b, o, p, s] = data[b, o, indices[b, p], s]
+
+
+@_sequential
+def set_rows(data: Array, indices: Array, sizes: Array, updates: Array) -> None:
+    """``data[place(indices[n]), :] = updates[n, :]``, in order."""
+    for n in range(updates.shape[0]):
+        place = 0
+        for j in range(sizes.size):
+            place = place * sizes[j] + indices[n, j]
+        for s in range(updates.shape[1]):
+            data[place, s] = updates[n, s]
+
+
+@_sequential
+def add_rows(data: Array, indices: Array, sizes: Array, updates: Array) -> None:
+    """``data[place(indices[n]), :] += updates[n, :]``, in order."""
+    for n in range(updates.shape[0]):
+        place = 0
+        for j in range(sizes.size):
+            place = place * sizes[j] + indices[n, j]
+        for s in range(updates.shape[1]):
+            data[place, s] += updates[n, s]
+
+
+@_parallel
+def set_elements(data: Array, indices: Array, updates: Array) -> None:
+    """``data[o, indices[o, i, j], j] = updates[o, i, j]``; each `o` on one thread."""
+    for o in prange(updates.shape[0]):
+        for i in range(updates.shape[1]):
+            for j in range(updates.shape[2]):
+                data[o, indices[o, i, j], j] = updates[o, i, j]
+
+
+@_parallel
+def add_elements(data: Array, indices: Array, updates: Array) -> None:
+    """``data[o, indices[o, i, j], j] += updates[o, i, j]``; each `o` on one thread."""
+    for o in prange(updates.shape[0]):
+        for i in range(updates.shape[1]):
+            for j in range(updates.shape[2]):
+                data[o, indices[o, i, j], j] += updates[o, i, j]
+
+
+@_parallel
+def max_elements(data: Array, indices: Array, updates: Array) -> None:
+    """``data[o, indices[o, i, j], j] = max(itself, updates[o, i, j])``; each `o` on one thread."""
+    for o in prange(updates.shape[0]):
+        for i in range(updates.shape[1]):
+            for j in range(updates.shape[2]):
+                place = indices[o, i, j]
+                data[o, place, j] = max(data[o, place, j], updates[o, i, j])
+
+
+@_parallel
+def copy(source: Array, target: Array, threads: int, repeats: int) -> None:
+    """Copy `source` to `target`, both of bytes, `repeats` times, a share for each thread."""
+    share = (source.size + threads - 1) // threads
+    for t in prange(threads):
+        first, last = t * share, min((t + 1) * share, source.size)
+        for _ in range(repeats):
+            target[first:last] = source[first:last]
+
+
+@_numba.extending.intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def _prefetch(_context: Any, words: Any, place: Any) -> Any:
+    """Ask for the cache line of ``words[place]`` without waiting for it."""
+    llvm: Any = import_module("llvmlite.ir")
+    byte_pointer, number = llvm.IntType(8).as_pointer(), llvm.IntType(32)
+    kind = llvm.FunctionType(llvm.VoidType(), [byte_pointer, number, number, number])
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.bitcast(builder.gep(array.data, [arguments[1]]), byte_pointer)
+        instruction = _numba.core.cgutils.get_or_insert_function(
+            builder.module, kind, "llvm.prefetch.p0i8"
+        )
+        read, keep, data_cache = (llvm.Constant(number, value) for value in (0, 3, 1))
+        builder.call(instruction, [address, read, keep, data_cache])
+        return context.get_dummy_value()
+
+    return _numba.types.void(words, place), generate
+
+
+@_parallel
+def read_words(words: Array, places: Array, threads: int, repeats: int) -> np.uint64:
+    """Read one word at each of `places` (uint32), `repeats` times, a share for each thread."""
+    share = (places.size + threads - 1) // threads
+    total = np.uint64(0)
+    for t in prange(threads):
+        seen = np.uint64(0)
+        first = np.uint64(t * share)
+        last = np.uint64(min((t + 1) * share, places.size))
+        for _ in range(repeats):
+            for n in range(first, last):
+                ahead = min(n + np.uint64(PREFETCH_DISTANCE), last - np.uint64(1))
+                _prefetch(words, np.uint64(places[ahead]))
+                seen += np.uint64(words[places[n]])
+        total += seen
+    return total
+
+
+@_parallel
+def read_rows(rows: Array, places: Array, threads: int, repeats: int) -> np.uint64:
+    """Read whole rows at `places` (uint32), `repeats` times, a share for each thread."""
+    share = (places.size + threads - 1) // threads
+    total = np.uint64(0)
+    for t in prange(threads):
+        seen = np.uint64(0)
+        for _ in range(repeats):
+            for n in range(t * share, min((t + 1) * share, places.size)):
+                place = places[n]
+                for s in range(rows.shape[1]):
+                    seen += np.uint64(rows[place, s])
+        total += seen
+    return total

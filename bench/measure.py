@@ -1,0 +1,255 @@
+"""Check every peer's answer to a case, then time those that are right, in turn.
+
+The peers take turns within each round, in an order that moves on by one every round, with a
+pause and an untimed call before the timed ones: nobody runs on the caches or beside the still
+spinning threads of another. Outputs are freed as they come.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from statistics import median, quantiles
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .limits import Limit, Machine, is_memory_bound
+from .peer import NOT_INSTALLED, Call, Peer, Unsupported
+from .peers import ORACLE, OWN
+
+if TYPE_CHECKING:
+    from .case import Array, Arrays, Case
+    from .peer import Bind
+
+_SAMPLE_SECONDS = 4e-3
+_ROUND_SECONDS = 40e-3
+_MOST_SAMPLES_PER_ROUND = 5
+_TRIAL_SECONDS = 25e-3
+_LONGEST_REASON = 160
+_PAUSE_SECONDS = 10e-3
+
+Run = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long one peer took for one call, by its fastest right idiom."""
+
+    peer: str
+    idiom: str
+    samples: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        return median(self.samples)
+
+    @property
+    def spread(self) -> float:
+        """Distance between the quartiles, as a share of the median."""
+        if len(self.samples) < 2:
+            return 0.0
+        low, _, high = quantiles(self.samples, n=4, method="inclusive")
+        return (high - low) / self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one case gave: timings of the peers that can do it, reasons of those that cannot.
+
+    `failed` says that this package made the call and was wrong.
+    """
+
+    case: Case
+    timings: tuple[Timing, ...]
+    refusals: dict[str, str]
+    failed: bool
+    bytes_moved: int
+    limit: Limit
+    memory_bound: bool
+
+    @property
+    def own(self) -> Timing | None:
+        return next((timing for timing in self.timings if timing.peer == OWN.name), None)
+
+    @property
+    def fastest_peer(self) -> Timing | None:
+        others = (timing for timing in self.timings if timing.peer != OWN.name)
+        return min(others, key=lambda timing: timing.seconds, default=None)
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as long the fastest peer takes."""
+        own, peer = self.own, self.fastest_peer
+        return peer.seconds / own.seconds if own and peer else None
+
+    @property
+    def limit_fraction(self) -> float | None:
+        """Least possible time over our time."""
+        return self.limit.seconds / self.own.seconds if self.own else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    peer: Peer
+    idiom: str
+    run: Run
+    seconds: float
+
+
+def check(case: Case, peers: Sequence[Peer], threads: int) -> tuple[dict[str, str], bool]:
+    """Compare every peer with the oracle; return what was refused, and whether ours is wrong."""
+    _, refusals, failed = _all_ready(case, peers, threads)
+    return refusals, failed
+
+
+def measure(
+    case: Case, peers: Sequence[Peer], threads: int, rounds: int, machine: Machine
+) -> Result:
+    """Check `case` with every peer, then time it."""
+    limit = machine.limit(case)
+    ready, refusals, failed = _all_ready(case, peers, threads)
+    samples: dict[str, list[float]] = {one.peer.name: [] for one in ready}
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for turn in range(rounds):
+            first = turn % max(len(ready), 1)
+            for one in (*ready[first:], *ready[:first]):
+                samples[one.peer.name] += _round(one)
+    finally:
+        if collecting:
+            gc.enable()
+    calls = len(case.variants())
+    return Result(
+        case=case,
+        timings=tuple(
+            Timing(
+                peer=one.peer.name,
+                idiom=one.idiom,
+                samples=tuple(seconds / calls for seconds in samples[one.peer.name]),
+            )
+            for one in ready
+        ),
+        refusals=refusals,
+        failed=failed,
+        bytes_moved=case.bytes_moved // calls,
+        limit=limit,
+        memory_bound=is_memory_bound(case),
+    )
+
+
+def _own_arrays(arrays: Arrays, case: Case) -> Arrays:
+    """Return arrays that a peer may write to: data copied, the output without an old answer."""
+    if arrays.out is not None:
+        arrays.out[...] = 0
+    return replace(arrays, data=arrays.data.copy()) if case.output == "data" else arrays
+
+
+def _expected(case: Case, inputs: Sequence[tuple[Case, Arrays]], threads: int) -> list[Array]:
+    """Return the oracle's answers: those of its first idiom."""
+    bind = next(iter(ORACLE.prepare(case, threads).values()))
+    calls = [bind(variant, _own_arrays(arrays, case)) for variant, arrays in inputs]
+    return [call.answer(call.run()).copy() for call in calls]
+
+
+def _all_ready(
+    case: Case, peers: Sequence[Peer], threads: int
+) -> tuple[list[_Ready], dict[str, str], bool]:
+    """Return the peers ready to be timed, the reasons of the others, and whether ours failed."""
+    inputs = [(variant, variant.arrays()) for variant in case.variants()]
+    expected = _expected(case, inputs, threads)
+    ready: list[_Ready] = []
+    refusals: dict[str, str] = {}
+    failed = False
+    for peer in peers:
+        try:
+            ready.append(_ready(peer, case, inputs, expected, threads))
+        except Unsupported as refusal:
+            refusals[peer.name] = str(refusal)
+        except Exception as error:  # a peer may fail in any way; the table says how
+            refusals[peer.name] = _reason(error)
+            failed = failed or peer == OWN
+    return ready, refusals, failed
+
+
+def _ready(
+    peer: Peer,
+    case: Case,
+    inputs: Sequence[tuple[Case, Arrays]],
+    expected: Sequence[Array],
+    threads: int,
+) -> _Ready:
+    """Return the peer's fastest idiom whose answer is right."""
+    if not peer.installed:
+        raise Unsupported(NOT_INSTALLED)
+    best: _Ready | None = None
+    errors: list[Exception] = []
+    for name, bind in peer.prepare(case, threads).items():
+        try:
+            run = _checked(bind, case, inputs, expected)
+        except Exception as error:
+            errors.append(error)
+            continue
+        seconds = _trial(run)
+        if best is None or seconds < best.seconds:
+            best = _Ready(peer=peer, idiom=name, run=run, seconds=seconds)
+    if best is None:
+        raise errors[0]
+    return best
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, AssertionError):
+        return "wrong answer"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:_LONGEST_REASON]}"
+
+
+def _checked(
+    bind: Bind, case: Case, inputs: Sequence[tuple[Case, Arrays]], expected: Sequence[Array]
+) -> Run:
+    """Return one run of all calls, after each call's answer was compared."""
+    calls: list[Call] = []
+    for (variant, arrays), right in zip(inputs, expected, strict=True):
+        call = bind(variant, _own_arrays(arrays, case))
+        np.testing.assert_array_equal(call.answer(call.run()), right, strict=True)
+        calls.append(call)
+    if len(calls) == 1:
+        return calls[0].run
+    runs = [call.run for call in calls]
+
+    def run_all() -> None:
+        for run in runs:
+            run()
+
+    return run_all
+
+
+def _sample(run: Run, number: int) -> float:
+    steps = repeat(None, number)
+    started = perf_counter()
+    for _ in steps:
+        run()
+    return (perf_counter() - started) / number
+
+
+def _trial(run: Run) -> float:
+    """Return the least time of a few calls, to choose between idioms and the loop's length."""
+    started, best = perf_counter(), _sample(run, 1)
+    while perf_counter() - started < _TRIAL_SECONDS:
+        number = max(int(_SAMPLE_SECONDS / 4 / max(best, 1e-9)), 1)
+        best = min(best, _sample(run, number))
+    return best
+
+
+def _round(ready: _Ready) -> list[float]:
+    """Return one peer's samples of one round."""
+    number = max(int(_SAMPLE_SECONDS / ready.seconds), 1)
+    count = int(_ROUND_SECONDS / (ready.seconds * number))
+    sleep(_PAUSE_SECONDS)
+    ready.run()
+    return [_sample(ready.run, number) for _ in range(min(max(count, 1), _MOST_SAMPLES_PER_ROUND))]

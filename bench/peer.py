@@ -1,0 +1,108 @@
+"""What a peer is: a library, and the best ways it has to make the call of a case.
+
+A peer offers one or more *idioms*; the report keeps the fastest whose answer is right. Whatever
+can be made ready before the call is made ready: sessions, tensors in the index type the library
+wants, views of index columns. One module `with_<name>` adapts each library, and is imported
+only when its row of `peers.py` is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+
+from .case import Array, Arrays, Case
+
+NOT_INSTALLED = "not installed"
+
+
+class Unsupported(Exception):  # noqa: N818 - a refusal with its reason, not a failure
+    """The peer cannot make this call; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call made ready, and how to read its answer from what `run` returns."""
+
+    run: Callable[[], Any]
+    answer: Callable[[Any], Array] = np.asarray
+
+
+Bind = Callable[[Case, Arrays], Call]
+Idioms = Mapping[str, Bind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """One library of the comparison."""
+
+    name: str
+    module: str
+    threads: Literal["as given", "one", "its own choice"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def installed(self) -> bool:
+        return find_spec(self.module) is not None
+
+    @property
+    def version(self) -> str:
+        return metadata.version(self.module)
+
+    def thread_text(self, threads: int) -> str:
+        return str(threads) if self.threads == "as given" else self.threads
+
+    def prepare(self, case: Case, threads: int) -> Idioms:
+        """Set the number of threads and return the idioms for `case`.
+
+        Raises
+        ------
+        Unsupported
+            The library cannot make this call.
+        """
+        adapter = import_module(f"{__package__}.with_{self.name}")
+        idioms: Idioms = adapter.prepare(case, threads)
+        return idioms
+
+
+def open_grid(sides: tuple[int, ...], rank: int) -> list[Array]:
+    """Return one index array per leading axis, each long on its own axis of `rank` axes."""
+    return [
+        np.arange(side).reshape((1,) * axis + (side,) + (1,) * (rank - axis - 1))
+        for axis, side in enumerate(sides)
+    ]
+
+
+def advanced_index(case: Case, indices: Array) -> tuple[Array, ...]:
+    """Return the key with which ``data[key]`` is the case's gather."""
+    if case.has_tuples:
+        grid = open_grid(case.data_shape[: case.batch_dims], indices.ndim - 1)
+        return (*grid, *(indices[..., j] for j in range(indices.shape[-1])))
+    axis = case.indexed_axes.start
+    if case.operator == "gather":
+        if axis != case.batch_dims:
+            raise Unsupported("an advanced index behind a slice moves its axes to the front")
+        return (*open_grid(case.data_shape[:axis], indices.ndim), indices)
+    grid = open_grid(indices.shape, indices.ndim)
+    return (*grid[:axis], indices, *grid[axis + 1 :])
+
+
+def has_advanced_index(case: Case) -> bool:
+    return case.operator != "gather" or case.indexed_axes.start == case.batch_dims
+
+
+def is_take(case: Case) -> bool:
+    """Whether the call picks whole slices along one axis, the same for every batch."""
+    per_element = case.operator in ("gather_elements", "scatter_elements")
+    return len(case.indexed_axes) == 1 and case.batch_dims == 0 and not per_element
+
+
+def slice_shape(case: Case) -> tuple[int, ...]:
+    return tuple(case.data_shape[axis] for axis in case.slice_axes)

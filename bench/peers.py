@@ -1,0 +1,18 @@
+"""Who is compared: one row per library."""
+
+from __future__ import annotations
+
+from .peer import Peer
+
+OWN = Peer(name="ndgather", module="ndgather", threads="as given")
+ORACLE = Peer(name="numpy", module="numpy", threads="one")
+PEERS = (
+    OWN,
+    ORACLE,
+    Peer(name="torch", module="torch", threads="as given"),
+    Peer(name="onnxruntime", module="onnxruntime", threads="as given"),
+    Peer(name="openvino", module="openvino", threads="as given"),
+    Peer(name="jax", module="jax", threads="its own choice"),
+    Peer(name="numba", module="numba", threads="as given"),
+    Peer(name="reference", module="ndgather", threads="one"),
+)

@@ -1,0 +1,277 @@
+"""The results as people and programs read them: a table while it runs, a summary, JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from math import exp, log
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .case import Case
+from .limits import Limit, Machine, last_level_cache_bytes
+from .measure import Result, Timing
+from .peers import OWN
+
+if TYPE_CHECKING:
+    from .peer import Peer
+
+ENOUGH_OF_LIMIT = 0.70
+_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Where and with what a run was made."""
+
+    date: str
+    processor: str
+    system: str
+    python: str
+    threads: int
+    processors: int
+    last_level_cache_bytes: int
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One run of the benchmark."""
+
+    setting: Setting
+    results: tuple[Result, ...]
+    copy_speeds: tuple[tuple[int, tuple[float, ...]], ...]
+    read_seconds: tuple[tuple[int, int, tuple[float, ...]], ...]
+
+
+def setting(peers: Sequence[Peer], threads: int) -> Setting:
+    """Describe this machine and the installed peers."""
+    return Setting(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        processor=_processor(),
+        system=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        threads=threads,
+        processors=usable_processors(),
+        last_level_cache_bytes=last_level_cache_bytes(),
+        versions={
+            peer.name: f"{peer.version}, threads: {peer.thread_text(threads)}"
+            for peer in peers
+            if peer.installed
+        },
+    )
+
+
+def usable_processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def record(where: Setting, results: Iterable[Result], machine: Machine) -> Record:
+    return Record(
+        setting=where,
+        results=tuple(results),
+        copy_speeds=tuple(sorted(machine.copy_bytes_per_second.items())),
+        read_seconds=tuple((*key, each) for key, each in sorted(machine.read_seconds.items())),
+    )
+
+
+# reading and writing --------------------------------------------------------------------------
+
+
+def save(run: Record, path: Path) -> None:
+    """Write `run` as JSON; derived numbers are included for readers without this package."""
+    results = [
+        asdict(result)
+        | {
+            "median_seconds": {timing.peer: timing.seconds for timing in result.timings},
+            "ratio": result.ratio,
+            "limit_fraction": result.limit_fraction,
+        }
+        for result in run.results
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = asdict(run) | {"schema": _SCHEMA, "results": results}
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def load(path: Path) -> Record:
+    """Read what `save` wrote."""
+    content = json.loads(path.read_text())
+    if content["schema"] != _SCHEMA:
+        raise ValueError(f"{path}: written by another version of the benchmark")
+    return Record(
+        setting=Setting(**content["setting"]),
+        results=tuple(_result(each) for each in content["results"]),
+        copy_speeds=tuple((size, tuple(speeds)) for size, speeds in content["copy_speeds"]),
+        read_seconds=tuple((a, b, tuple(each)) for a, b, each in content["read_seconds"]),
+    )
+
+
+def _result(content: dict[str, Any]) -> Result:
+    case: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in content["case"].items()
+    }
+    return Result(
+        case=Case(**case),
+        timings=tuple(
+            Timing(**(timing | {"samples": tuple(timing["samples"])}))
+            for timing in content["timings"]
+        ),
+        refusals=content["refusals"],
+        failed=content["failed"],
+        bytes_moved=content["bytes_moved"],
+        limit=Limit(**content["limit"]),
+        memory_bound=content["memory_bound"],
+    )
+
+
+# text -----------------------------------------------------------------------------------------
+
+
+def seconds_text(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def bytes_text(count: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def ratio_text(result: Result) -> str:
+    return "-" if result.ratio is None else f"{result.ratio:.2f}"
+
+
+def fraction_text(result: Result) -> str:
+    fraction = result.limit_fraction
+    mark = "" if result.memory_bound else "*"
+    return "-" if fraction is None else f"{fraction:.0%}{mark}"
+
+
+def time_text(result: Result, peer: str) -> str:
+    timing = next((each for each in result.timings if each.peer == peer), None)
+    return seconds_text(timing.seconds) if timing else "-"
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return exp(sum(map(log, values)) / len(values))
+
+
+_Column = tuple[str, int, Callable[[Result], str]]
+
+
+def _columns(peers: Sequence[Peer]) -> list[_Column]:
+    def spread(result: Result) -> str:
+        return f"{result.own.spread:.0%}" if result.own else "-"
+
+    def best(result: Result) -> str:
+        return result.fastest_peer.peer if result.fastest_peer else "-"
+
+    columns: list[_Column] = [
+        ("case", -26, lambda result: result.case.name),
+        ("moved", 8, lambda result: bytes_text(result.bytes_moved)),
+    ]
+    for peer in peers:
+        columns.append((peer.name, 8, lambda result, name=peer.name: time_text(result, name)))  # type: ignore[misc]  # the default argument is not part of the type
+        if peer == OWN:
+            columns.append(("spread", 6, spread))
+    return [
+        *columns,
+        ("ratio", 6, ratio_text),
+        ("fastest peer", -12, best),
+        ("of limit", 8, fraction_text),
+    ]
+
+
+def _line(columns: Sequence[_Column], texts: Iterable[str]) -> str:
+    return "  ".join(
+        text.ljust(-width) if width < 0 else text.rjust(max(width, len(title)))
+        for (title, width, _), text in zip(columns, texts, strict=True)
+    ).rstrip()
+
+
+def header(peers: Sequence[Peer]) -> str:
+    columns = _columns(peers)
+    return _line(columns, (title for title, _, _ in columns))
+
+
+def row(result: Result, peers: Sequence[Peer]) -> str:
+    columns = _columns(peers)
+    return _line(columns, (text(result) for _, _, text in columns))
+
+
+def summary(run: Record) -> str:
+    """Return what the table says, in a few lines."""
+    lines = [
+        "ratio: time of the fastest peer over ours. of limit: least possible time over ours"
+        " (* all in the cache).",
+        "",
+    ]
+    compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
+    for title, chosen in (
+        ("gathers", [ratio for result, ratio in compared if not result.case.is_scatter]),
+        ("scatters", [ratio for result, ratio in compared if result.case.is_scatter]),
+        ("all", [ratio for _, ratio in compared]),
+    ):
+        if chosen:
+            lines.append(
+                f"{title}: {len(chosen)} cases, geometric mean {geometric_mean(chosen):.2f},"
+                f" least {min(chosen):.2f}"
+            )
+    slower = [f"{result.case.name} {ratio:.2f}" for result, ratio in compared if ratio < 1]
+    lines.append(f"slower than the fastest peer: {', '.join(slower) or 'none'}")
+    far = [
+        f"{result.case.name} {result.limit_fraction:.0%}"
+        for result in run.results
+        if result.memory_bound
+        and result.limit_fraction is not None
+        and result.limit_fraction < ENOUGH_OF_LIMIT
+    ]
+    lines += [
+        f"memory-bound and below {ENOUGH_OF_LIMIT:.0%} of the limit: {', '.join(far) or 'none'}",
+        "",
+    ]
+    lines += limit_lines(run)
+    where = run.setting
+    lines += [
+        "",
+        f"{where.processor}, {where.processors} processors, {where.system}, Python {where.python}",
+    ]
+    lines += [f"{name} {text}" for name, text in where.versions.items()]
+    return "\n".join(lines)
+
+
+def limit_lines(run: Record) -> list[str]:
+    """Return the measured speeds of the machine, by number of threads."""
+    lines = ["copy speed (read plus written) with 1, 2, .. threads:"]
+    lines += [
+        f"  {bytes_text(size):>8}  {'  '.join(f'{bytes_text(speed)}/s' for speed in speeds)}"
+        for size, speeds in run.copy_speeds
+    ]
+    lines.append("one random read with 1, 2, .. threads:")
+    lines += [
+        f"  {bytes_text(width):>8} from {bytes_text(reach):>8}  "
+        + "  ".join(seconds_text(seconds) for seconds in each)
+        for reach, width, each in run.read_seconds
+    ]
+    return lines

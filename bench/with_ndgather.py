@@ -1,0 +1,43 @@
+"""Our own package, through its public functions."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .peer import Call, Idioms, Unsupported
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .case import Arrays, Case
+
+_ndgather = import_module("ndgather")
+
+
+def prepare(case: Case, threads: int) -> Idioms:
+    _ndgather.set_num_threads(threads)
+    return calls_of(_ndgather, case)
+
+
+def calls_of(module: ModuleType, case: Case) -> Idioms:
+    """Return the calls of a module that has this package's functions."""
+    function = getattr(module, case.operator, None)
+    if function is None:
+        raise Unsupported(f"{module.__name__} has no {case.operator} yet")
+    options: dict[str, Any] = {} if case.has_tuples else {"axis": case.axis}
+    if case.batch_dims:
+        options["batch_dims"] = case.batch_dims
+    if case.is_scatter:
+        options["reduction"] = case.reduction
+
+    def bind(case: Case, arrays: Arrays) -> Call:
+        inputs = [arrays.data, arrays.indices]
+        if arrays.updates is not None:
+            inputs.append(arrays.updates)
+        out = arrays.data if case.output == "data" else arrays.out
+        given = {} if out is None else {"out": out}
+        return Call(run=partial(function, *inputs, **options, **given))
+
+    return {case.operator: bind}
