@@ -13,6 +13,47 @@
 
 namespace ndgather::NDGATHER_ISA {
 
+// Where one band begins in each array.
+struct Band {
+  Size first;  // its first column
+  const char* index;
+  char* far;
+  char* near;
+};
+
+inline Band band_of(const Plan& plan, const Bands& bands, Size unit) noexcept {
+  const Position& across = plan.position[plan.position_rank - 1];
+  const Size first = unit % bands.per_plane * (kBandBytes / plan.width);
+  Size plane = unit / bands.per_plane;
+  Band band{first, plan.indices + first * across.index, plan.far + first * plan.width,
+            plan.near + first * plan.width};
+  for (int d = plan.position_rank - 3; d >= 0; --d) {
+    const Position& dim = plan.position[d];
+    const Size at = plane % dim.size;
+    plane /= dim.size;
+    band.index += at * dim.index;
+    band.far += at * dim.far;
+    band.near += at * dim.near;
+  }
+  return band;
+}
+
+// Packs `bytes` of every row into a row of kBandBytes.
+inline void pack(const char* far, const Column& column, Size bytes, char* buffer) noexcept {
+  if (bytes == kBandBytes) {
+    for (Size e = 0; e < column.extent; ++e) {
+      prefetch(far + (e + 16) * column.stride);
+      prefetch(far + (e + 16) * column.stride + kLine);
+      std::memcpy(buffer + e * kBandBytes, far + e * column.stride, kBandBytes);
+    }
+  } else {
+    for (Size e = 0; e < column.extent; ++e) {
+      std::memcpy(buffer + e * kBandBytes, far + e * column.stride,
+                  static_cast<std::size_t>(bytes));
+    }
+  }
+}
+
 template <class Rule, class Index, int Width>
 bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end, char* buffer)
     noexcept {
@@ -21,37 +62,22 @@ bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end,
   const Position& across = plan.position[plan.position_rank - 1];
   const Column column = plan.column[0];
   for (Size unit = begin; unit < end; ++unit) {
-    const Size first = unit % bands.per_plane * kColumns;
+    auto [first, index, far, near] = band_of(plan, bands, unit);
     const Size columns = std::min(kColumns, across.size - first);
-    Size plane = unit / bands.per_plane;
-    const char* index = plan.indices + first * across.index;
-    const char* far = plan.far + first * Width;
-    char* near = plan.near + first * Width;
-    for (int d = plan.position_rank - 3; d >= 0; --d) {
-      const Position& dim = plan.position[d];
-      const Size at = plane % dim.size;
-      plane /= dim.size;
-      index += at * dim.index;
-      far += at * dim.far;
-      near += at * dim.near;
-    }
-    for (Size e = 0; e < column.extent; ++e) {
-      std::memcpy(buffer + e * kBandBytes, far + e * column.stride,
-                  static_cast<std::size_t>(columns * Width));
-    }
+    pack(far, column, columns * Width, buffer);
     for (Size row = 0; row < along.size; ++row, index += along.index, near += along.near) {
       for (Size b = 0; b < columns * Size{sizeof(Index)}; b += kLine) {
         prefetch(index + 4 * along.index + b);
       }
       Size at[kColumns];
-      bool good = true;
+      std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
       for (Size c = 0; c < columns; ++c) {
         std::uint64_t place = 0;
         const bool inside = Rule::place(load<Index>(index + c * Size{sizeof(Index)}), column,
                                         place);
         const auto offset = static_cast<Size>(place) * kBandBytes + c * Width;
         at[c] = inside || !Rule::fills ? offset : kNowhere;
-        good &= inside;
+        good &= std::uint64_t{inside};
       }
       if (good) {
         for (Size c = 0; c < columns; ++c) std::memcpy(near + c * Width, buffer + at[c], Width);

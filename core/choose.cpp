@@ -74,6 +74,27 @@ Cut choose_cut(const Plan& plan, int threads) {
   return cut;
 }
 
+Sharing choose_sharing(const Plan& plan, int threads) {
+  Sharing sharing;
+  if (threads <= 1 || nanoseconds(plan) < kThreadsFrom) return sharing;
+  sharing.threads = threads;
+  for (int d = 0; d < plan.position_rank; ++d) {
+    if (plan.position[d].far != 0 && plan.position[d].size >= threads) {
+      sharing.position = d;
+      return sharing;
+    }
+  }
+  // Each part of a slice starts with reading the index again, and wants some lines to write.
+  if (plan.slice_rank == 0 && plan.width >= 4 * kLine * threads) {
+    const Size grain = plan.element * kLine;
+    sharing.slice_part = (plan.width / threads + grain - 1) / grain * grain;
+    sharing.threads = static_cast<int>((plan.width + sharing.slice_part - 1) / sharing.slice_part);
+    return sharing;
+  }
+  sharing.shift = plan.far_bytes > (Size{1} << 20) ? 12 : 6;
+  return sharing;
+}
+
 bool choose_stream(const Plan& plan) {
   return plan.slice_rank == 0 && plan.positions * plan.width >= kStreamFrom;
 }

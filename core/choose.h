@@ -28,6 +28,29 @@ struct Cut {
 
 Cut choose_cut(const Plan& plan, int threads);
 
+// Which places of the far array one thread writes when the updates of a scatter are shared by
+// place: every thread looks at all indices and applies those that it owns, in order.
+struct Owner {
+  Size owners = 1;
+  Size self = 0;
+  int shift = 0;  // places within 2**shift bytes belong together
+  bool owns(Size at) const noexcept {
+    const auto block = static_cast<std::uint64_t>(at) >> shift;
+    const std::uint64_t hash = block * 0x9E3779B97F4A7C15u >> 32;
+    return static_cast<Size>(hash * static_cast<std::uint64_t>(owners) >> 32) == self;
+  }
+};
+
+// How a scatter is shared between threads such that every place is written by one of them.
+struct Sharing {
+  int threads = 1;
+  int position = -1;  // cut along this position dim, whose steps address places of their own
+  Size slice_part = 0;  // or else: cut every slice into parts of these bytes
+  int shift = -1;       // or else: by place
+};
+
+Sharing choose_sharing(const Plan& plan, int threads);
+
 // Whether the near array is written around the caches.
 bool choose_stream(const Plan& plan);
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "offsets.h"
+#include "slice.h"
 
 #if defined(__SSE2__) || defined(_M_X64)
 #include <immintrin.h>
@@ -70,29 +71,6 @@ inline void stream_rows(const Plan& plan, const Size* at, Size n, char* near, Si
   }
 }
 #endif
-
-// One slice that is no single run of bytes: an odometer over its outer dims, `visit` at each
-// element of `width` bytes.
-template <class Visit>
-void each_of_slice(const Plan& plan, Visit visit) noexcept {
-  Size coordinate[kMaxRank];
-  for (int d = 0; d < plan.slice_rank; ++d) coordinate[d] = 0;
-  Size far = 0, near = 0;
-  for (;;) {
-    visit(far, near);
-    int d = plan.slice_rank - 1;
-    for (; d >= 0; --d) {
-      const Slice& dim = plan.slice[d];
-      far += dim.far;
-      near += dim.near;
-      if (++coordinate[d] < dim.size) break;
-      far -= dim.size * dim.far;
-      near -= dim.size * dim.near;
-      coordinate[d] = 0;
-    }
-    if (d < 0) return;
-  }
-}
 
 // Slices with gaps: element by element of the slice, and for each of them the whole block of
 // positions, so that a column of a transposed array is looked up in one go.

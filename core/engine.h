@@ -3,6 +3,7 @@
 
 #include "choose.h"
 #include "plan.h"
+#include "store.h"
 
 namespace ndgather {
 
@@ -21,6 +22,14 @@ struct Engine {
   // The same for the bands [begin, end), with a buffer of bands.buffer bytes.
   bool (*gather_bands)(const Plan& plan, const Bands& bands, Size begin, Size end,
                        char* buffer) noexcept;
+
+  // Applies the updates that `owner` owns of a simplified plan, in C order of indices. False: an
+  // index value was out of bounds, and the far array is partly written.
+  bool (*scatter)(const Plan& plan, Store store, const Owner& owner) noexcept;
+
+  // The same for the bands [begin, end), with a buffer of bands.buffer bytes.
+  bool (*scatter_bands)(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
+                        char* buffer) noexcept;
 
   // Looks at the index values of the positions [begin, end) of a check plan; copies nothing.
   Outside (*check)(const Plan& plan, Size begin, Size end) noexcept;

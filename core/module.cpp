@@ -25,6 +25,8 @@ static_assert(sizeof(npy_intp) == sizeof(Size));
 
 PyObject* refused_type;                 // _core.Refused
 PyObject* mode_names[4];                // interned, in the order of Mode
+PyObject* drop_name;                    // what Mode::fill is called where nothing is filled
+PyObject* reduction_names[6];           // in the order of Reduction
 PyObject* large_handler;                // a PyDataMem_Handler capsule over memory.h
 
 // Work shorter than this keeps the GIL: giving it up and taking it back costs as much.
@@ -68,23 +70,32 @@ bool option(PyObject* object, Argument which, Size& value) {
   return false;
 }
 
+// The place of a string in a list of interned ones; -1 if it is none of them.
+int place_among(PyObject* object, PyObject* const* names, int count) {
+  for (int n = 0; n < count; ++n) {
+    if (object == names[n]) return n;
+  }
+  if (!PyUnicode_Check(object)) return -1;
+  for (int n = 0; n < count; ++n) {
+    if (PyUnicode_Compare(object, names[n]) == 0) return n;
+  }
+  return -1;
+}
+
 bool option(PyObject* object, Mode& mode) {
-  for (int m = 0; m < 4; ++m) {
-    if (object == mode_names[m]) {
-      mode = static_cast<Mode>(m);
-      return true;
-    }
-  }
-  if (PyUnicode_Check(object)) {
-    for (int m = 0; m < 4; ++m) {
-      if (PyUnicode_Compare(object, mode_names[m]) == 0) {
-        mode = static_cast<Mode>(m);
-        return true;
-      }
-    }
-  }
-  refuse(Rule::mode);
-  return false;
+  const int place = place_among(object, mode_names, 4);
+  if (place < 0) refuse(Rule::mode);
+  mode = static_cast<Mode>(place);
+  return place >= 0;
+}
+
+// The modes of a scatter: one of those that a gather has but fill, or drop.
+bool scatter_option(PyObject* object, Mode& mode) {
+  int place = place_among(object, mode_names, 3);
+  if (place < 0 && place_among(object, &drop_name, 1) == 0) place = static_cast<int>(Mode::fill);
+  if (place < 0) refuse(Rule::mode);
+  mode = static_cast<Mode>(place);
+  return place >= 0;
 }
 
 bool index_type(PyArrayObject* indices, IndexType& type) {
@@ -358,6 +369,191 @@ PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Siz
   return reinterpret_cast<PyObject*>(out);
 }
 
+// ---------------------------------------------------------------------------------------------
+// Scattering
+
+// What the arithmetic needs to know of the elements of `data`. NumPy's own types speak for
+// themselves; for others Python hands over a table of all results, or the name of bfloat16.
+bool element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type) {
+  static constexpr struct {
+    int number;
+    ElementType type;
+  } kTypes[] = {
+      {NPY_BOOL, ElementType::boolean},
+      {NPY_HALF, ElementType::f16},
+      {NPY_FLOAT, ElementType::f32},
+      {NPY_DOUBLE, ElementType::f64},
+      {NPY_LONGDOUBLE, ElementType::long_double},
+      {NPY_CFLOAT, ElementType::c64},
+      {NPY_CDOUBLE, ElementType::c128},
+      {NPY_CLONGDOUBLE, ElementType::complex_long_double},
+  };
+  type = ElementType::opaque;
+  if (arithmetic != Py_None) {
+    if (!PyArray_CheckExact(arithmetic)) {
+      type = ElementType::bf16;
+    } else {
+      type = ElementType::table;
+      plan.table = static_cast<const char*>(PyArray_DATA(array(arithmetic)));
+    }
+    return true;
+  }
+  if (PyArray_ISBYTESWAPPED(data)) return false;
+  const char kind = PyArray_DESCR(data)->kind;
+  if (kind == 'i' || kind == 'u') {
+    const int first = kind == 'i' ? 0 : 4;
+    switch (PyArray_ITEMSIZE(data)) {
+      case 1: type = static_cast<ElementType>(first); return true;
+      case 2: type = static_cast<ElementType>(first + 1); return true;
+      case 4: type = static_cast<ElementType>(first + 2); return true;
+      default: type = static_cast<ElementType>(first + 3); return true;
+    }
+  }
+  for (const auto& known : kTypes) {
+    if (PyArray_TYPE(data) == known.number) type = known.type;
+  }
+  return type != ElementType::opaque;
+}
+
+// Fills `out` with `data`, of the same shape and type. False: the error is set.
+bool copy_all(PyArrayObject* out, PyArrayObject* data) {
+  if (!PyArray_IS_C_CONTIGUOUS(out) || !PyArray_IS_C_CONTIGUOUS(data)) {
+    return PyArray_CopyInto(out, data) == 0;
+  }
+  Plan plan;
+  plan.far = static_cast<char*>(PyArray_DATA(data));
+  plan.near = static_cast<char*>(PyArray_DATA(out));
+  plan.indices = nullptr;
+  plan.fill = nullptr;
+  plan.positions = 1;
+  plan.element = plan.width = PyArray_ITEMSIZE(data);
+  plan.far_bytes = PyArray_NBYTES(data);
+  plan.column_stride = 0;
+  plan.position_rank = plan.column_count = 0;
+  plan.slice_rank = 1;
+  plan.slice[0] = {PyArray_SIZE(data), plan.element, plan.element};
+  plan.tuples = true;
+  plan.index_type = IndexType::i64;
+  plan.mode = Mode::raise;
+  try {
+    const Unlocked unlocked(nanoseconds(plan));
+    return run_gather(plan);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+    return false;
+  }
+}
+
+bool same_memory(PyArrayObject* a, PyArrayObject* b) {
+  const Array first = view(a), second = view(b);
+  return first.bytes == second.bytes && first.rank == second.rank &&
+         std::equal(first.shape, first.shape + first.rank, second.shape) &&
+         std::equal(first.strides, first.strides + first.rank, second.strides);
+}
+
+struct ScatterOptions {
+  PyObject *reduction, *mode, *out, *negative, *arithmetic;
+};
+
+PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
+                  PyObject* updates_object, Size axis, const ScatterOptions& options) {
+  if (!PyArray_CheckExact(data_object)) return refuse(Rule::convert, kData);
+  if (!PyArray_CheckExact(indices_object)) return refuse(Rule::convert, kIndices);
+  if (!PyArray_CheckExact(updates_object)) return refuse(Rule::convert, kUpdates);
+  auto* data = array(data_object);
+  auto* indices = array(indices_object);
+  auto* updates = array(updates_object);
+
+  Plan plan;
+  if (!index_type(indices, plan.index_type)) return nullptr;
+  if (!scatter_option(options.mode, plan.mode)) return nullptr;
+  const int reduction_place = place_among(options.reduction, reduction_names, 6);
+  if (reduction_place < 0) return refuse(Rule::reduction);
+  const auto reduction = static_cast<Reduction>(reduction_place);
+  plan.element = plan.width = PyArray_ITEMSIZE(data);
+  if (PyDataType_REFCHK(PyArray_DESCR(data)) || plan.element == 0) return refuse(Rule::references);
+  if (!PyArray_EquivTypes(PyArray_DESCR(updates), PyArray_DESCR(data))) {
+    return refuse(Rule::updates_dtype);
+  }
+  auto type = ElementType::opaque;
+  if (reduction != Reduction::none &&
+      !element_type(data, options.arithmetic, plan, type)) {
+    return refuse(Rule::reduction_type);
+  }
+
+  const Array destination = view(data), index = view(indices);
+  Shape shape;
+  const Refusal refusal = kind == Kind::nd
+                              ? shape_gather_nd(destination, index, 0, shape)
+                              : shape_gather_elements(destination, index, axis, shape);
+  if (refusal) return refuse(refusal);
+  if (!same_shape(view(updates), shape)) return refuse(Rule::updates_shape);
+  if (reduction != Reduction::none) {
+    plan.slice_rank = 0;
+    if (pick_store(plan, reduction, type) == nullptr) return refuse(Rule::reduction_type);
+  }
+
+  Shape whole;
+  whole.append(destination.shape, destination.rank);
+  PyArrayObject* out;
+  const bool callers_out = options.out != Py_None;
+  bool in_place = false;
+  if (callers_out) {
+    in_place = PyArray_Check(options.out) && same_memory(array(options.out), data);
+    if (!fits(options.out, in_place ? updates : data, indices, whole)) return nullptr;
+    out = array(options.out);
+    if (overlap(bytes_of(view(out), plan.element), bytes_of(view(updates), plan.element))) {
+      return refuse(Rule::out_overlaps_input);
+    }
+    Py_INCREF(options.out);
+  } else {
+    out = fresh(data, whole);
+    if (out == nullptr) return nullptr;
+  }
+
+  const Array far = view(out);
+  if (kind == Kind::nd) {
+    plan_gather_nd(plan, far, index, view(updates), 0);
+  } else {
+    plan_gather_elements(plan, far, index, view(updates), axis);
+  }
+  if (options.negative == Py_False) {
+    for (int c = 0; c < plan.column_count; ++c) plan.column[c].lift = 0;
+  }
+  const Bytes bytes = bytes_of(far, plan.element);
+  plan.far_bytes = bytes.end - bytes.begin;
+  plan.fill = nullptr;
+  plan.stream = false;
+
+  const bool empty = plan.positions == 0 || plan.width * plan.slice_elements() == 0;
+  bool good = true;
+  if (plan.mode != Mode::fill && (empty || callers_out)) {
+    good = !(plan.mode == Mode::raise || has_empty_column(plan)) || all_inside(plan, index);
+    // Should another thread change an entry from now on, its update is dropped: the caller's
+    // memory is never left half written by an error.
+    if (plan.mode == Mode::raise) plan.mode = Mode::fill;
+  }
+  good = good && (in_place || copy_all(out, data));
+  if (good && !empty) {
+    bool done;
+    try {
+      const Unlocked unlocked(nanoseconds(plan));
+      done = run_scatter(plan, reduction, type);
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+      Py_DECREF(reinterpret_cast<PyObject*>(out));
+      return nullptr;
+    }
+    if (!done) {
+      good = false;
+      if (all_inside(plan, index)) refuse(Rule::indices_changed);
+    }
+  }
+  if (good) return reinterpret_cast<PyObject*>(out);
+  Py_DECREF(reinterpret_cast<PyObject*>(out));
+  return nullptr;
+}
+
 bool count_is(Py_ssize_t given, Py_ssize_t wanted) {
   if (given == wanted) return true;
   PyErr_Format(PyExc_TypeError, "%zd arguments are needed, %zd given", wanted, given);
@@ -384,6 +580,19 @@ PyObject* gather_axis(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   return gather(Kind::axis, args[0], args[1], axis, batch_dims,
                 {args[4], args[5], args[6], args[7]});
+}
+
+PyObject* scatter_nd(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (!count_is(count, 8)) return nullptr;
+  return scatter(Kind::nd, args[0], args[1], args[2], 0,
+                 {args[3], args[4], args[5], args[6], args[7]});
+}
+
+PyObject* scatter_elements(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Size axis;
+  if (!count_is(count, 9) || !option(args[3], kOption, axis)) return nullptr;
+  return scatter(Kind::elements, args[0], args[1], args[2], axis,
+                 {args[4], args[5], args[6], args[7], args[8]});
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -421,6 +630,13 @@ PyMethodDef methods[] = {
     {"gather", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(gather_axis)),
      METH_FASTCALL,
      "gather(data, indices, axis, batch_dims, mode, fill, out, negative, /)\n--\n\n"},
+    {"scatter_nd", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(scatter_nd)),
+     METH_FASTCALL,
+     "scatter_nd(data, indices, updates, reduction, mode, out, negative, arithmetic, /)\n--\n\n"},
+    {"scatter_elements",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(scatter_elements)), METH_FASTCALL,
+     "scatter_elements(data, indices, updates, axis, reduction, mode, out, negative, arithmetic, "
+     "/)\n--\n\n"},
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\n"},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(count, /)\n--\n\n"},
     {"get_memory_limit", get_memory_limit, METH_NOARGS, "get_memory_limit()\n--\n\n"},
@@ -450,6 +666,13 @@ int execute(PyObject* module) {
   for (int m = 0; m < 4; ++m) {
     mode_names[m] = PyUnicode_InternFromString(names[m]);
     if (mode_names[m] == nullptr) return -1;
+  }
+  drop_name = PyUnicode_InternFromString("drop");
+  if (drop_name == nullptr) return -1;
+  const char* reductions[] = {"none", "add", "sub", "mul", "min", "max"};
+  for (int r = 0; r < 6; ++r) {
+    reduction_names[r] = PyUnicode_InternFromString(reductions[r]);
+    if (reduction_names[r] == nullptr) return -1;
   }
   large_handler = PyCapsule_New(&handler, "mem_handler", nullptr);
   if (large_handler == nullptr) return -1;
@@ -486,6 +709,10 @@ int execute(PyObject* module) {
       {"OUT_OF_BOUNDS", static_cast<int>(Rule::out_of_bounds)},
       {"INDICES_CHANGED", static_cast<int>(Rule::indices_changed)},
       {"INTEGER", static_cast<int>(Rule::integer)},
+      {"REDUCTION", static_cast<int>(Rule::reduction)},
+      {"REDUCTION_TYPE", static_cast<int>(Rule::reduction_type)},
+      {"UPDATES_SHAPE", static_cast<int>(Rule::updates_shape)},
+      {"UPDATES_DTYPE", static_cast<int>(Rule::updates_dtype)},
       {"DATA", kData},
       {"INDICES", kIndices},
       {"FIRST_OPTION", kOption},

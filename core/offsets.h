@@ -38,19 +38,20 @@ bool offsets(const Plan& plan, const char* index, Size far, Size n, Size* out) n
   Column fixed[Columns > 0 ? Columns : 1];  // a copy that the stores to `out` cannot touch
   for (int c = 0; c < Columns; ++c) fixed[c] = plan.column[c];
   const Column* column = Columns > 0 ? fixed : plan.column;
-  bool good = true;
+  std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
   for (Size i = 0; i < n; ++i) {
     auto at = static_cast<std::uint64_t>(far + i * inner.far);
-    bool inside = true;
+    std::uint64_t inside = 1;
     for (int c = 0; c < columns; ++c) {
       std::uint64_t place = 0;
-      inside &= Rule::place(load<Index>(index + i * step + c * column_step), column[c], place);
+      const auto value = load<Index>(index + i * step + c * column_step);
+      inside &= std::uint64_t{Rule::place(value, column[c], place)};
       at += place * static_cast<std::uint64_t>(column[c].stride);
     }
     out[i] = inside || !Rule::fills ? static_cast<Size>(at) : kNowhere;
     good &= inside;
   }
-  return good;
+  return good != 0;
 }
 
 using Offsets = bool (*)(const Plan&, const char*, Size, Size, Size*) noexcept;

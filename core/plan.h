@@ -54,6 +54,7 @@ struct Plan {
   char* far;
   char* near;
   const char* fill;  // one element for the places that mode fill leaves without data; null: zeros
+  const char* table;  // of the results for all pairs of one-byte elements; see store.h
   Size positions;    // product of the position sizes
   Size width;        // bytes that are copied as one; after simplify a whole run of elements
   Size element;      // bytes of one element
@@ -103,6 +104,10 @@ enum class Rule : int {
   out_overlaps_input,
   out_of_bounds,
   indices_changed,
+  reduction,         // unknown
+  reduction_type,    // has no meaning for this type of element
+  updates_shape,
+  updates_dtype,
   integer,
 };
 
@@ -127,6 +132,15 @@ Refusal shape_gather_nd(const Array& data, const Array& indices, Size batch_dims
 Refusal shape_gather_elements(const Array& data, const Array& indices, Size& axis, Shape& result);
 Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& batch_dims,
                      Shape& result);
+
+// Scatters: the shape that updates must have. The rest of the rule is that of the gather.
+inline bool same_shape(const Array& array, const Shape& shape) {
+  if (array.rank != shape.rank) return false;
+  for (int d = 0; d < shape.rank; ++d) {
+    if (array.shape[d] != shape.size[d]) return false;
+  }
+  return true;
+}
 
 void plan_gather_nd(Plan& plan, const Array& far, const Array& indices, const Array& near,
                     Size batch_dims);

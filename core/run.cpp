@@ -35,13 +35,15 @@ const Engine& pick_engine() noexcept {
   return engine_baseline;
 }
 
-bool run_bands(const Plan& plan, const Bands& bands) {
+// Shares bands between threads; each has a buffer of its own.
+template <class Work>
+bool run_bands(const Plan& plan, const Bands& bands, Work work) {
   int seats = 1;
   if (nanoseconds(plan) > 60'000) seats = static_cast<int>(std::min<Size>(threads(), bands.count));
-  const auto buffer = std::make_unique<char[]>(static_cast<std::size_t>(bands.buffer * seats));
+  const std::unique_ptr<char[]> buffer(new char[static_cast<std::size_t>(bands.buffer * seats)]);
   std::atomic<bool> good{true};
   share(seats, bands.count, [&](int seat, Size unit) {
-    if (!engine().gather_bands(plan, bands, unit, unit + 1, buffer.get() + seat * bands.buffer)) {
+    if (!work(unit, buffer.get() + seat * bands.buffer)) {
       good.store(false, std::memory_order_relaxed);
     }
   });
@@ -58,7 +60,11 @@ const Engine& engine() noexcept {
 bool run_gather(Plan& plan) {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
-  if (const Bands bands = choose_bands(plan); bands.count > 0) return run_bands(plan, bands);
+  if (const Bands bands = choose_bands(plan); bands.count > 0) {
+    return run_bands(plan, bands, [&](Size unit, char* buffer) {
+      return engine().gather_bands(plan, bands, unit, unit + 1, buffer);
+    });
+  }
   plan.stream = choose_stream(plan);
   const Cut cut = choose_cut(plan, threads());
   if (cut.units * cut.slice_parts == 1) return engine().gather(plan, 0, plan.positions);
@@ -76,6 +82,42 @@ bool run_gather(Plan& plan) {
       whole = engine().gather(piece, begin, end);
     }
     if (!whole) good.store(false, std::memory_order_relaxed);
+  });
+  return good;
+}
+
+bool run_scatter(Plan& plan, Reduction reduction, ElementType type) {
+  simplify(plan);
+  if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
+  const Store store = pick_store(plan, reduction, type);
+  if (const Bands bands = choose_bands(plan); bands.count > 0) {
+    return run_bands(plan, bands, [&](Size unit, char* buffer) {
+      return engine().scatter_bands(plan, store, bands, unit, unit + 1, buffer);
+    });
+  }
+  const Sharing sharing = choose_sharing(plan, threads());
+  if (sharing.threads == 1) return engine().scatter(plan, store, Owner{});
+  std::atomic<bool> good{true};
+  share(sharing.threads, sharing.threads, [&](int, Size part) {
+    Plan piece = plan;
+    Owner owner;
+    if (sharing.position >= 0) {
+      Position& dim = piece.position[sharing.position];
+      const Size begin = dim.size * part / sharing.threads;
+      const Size end = dim.size * (part + 1) / sharing.threads;
+      piece.indices += begin * dim.index;
+      piece.far += begin * dim.far;
+      piece.near += begin * dim.near;
+      piece.positions = piece.positions / dim.size * (end - begin);
+      dim.size = end - begin;
+      piece.near_linear = false;  // the cut leaves gaps between runs
+    } else if (sharing.slice_part > 0) {
+      const Size begin = part * sharing.slice_part;
+      narrow(piece, begin, std::min(begin + sharing.slice_part, plan.width));
+    } else {
+      owner = {sharing.threads, part, sharing.shift};
+    }
+    if (!engine().scatter(piece, store, owner)) good.store(false, std::memory_order_relaxed);
   });
   return good;
 }

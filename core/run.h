@@ -9,6 +9,9 @@ namespace ndgather {
 // std::bad_alloc before anything is touched.
 bool run_gather(Plan& plan);
 
+// The same for a scatter; the far array is partly written then.
+bool run_scatter(Plan& plan, Reduction reduction, ElementType type);
+
 // Looks at every entry of indices; changes nothing.
 Outside run_check(Plan& check);
 

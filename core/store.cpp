@@ -1,0 +1,238 @@
+// store.cpp - assignment by width, and the arithmetic of every type and reduction.
+#include "store.h"
+
+#include <bit>
+#include <complex>
+#include <cstring>
+#include <type_traits>
+
+#include "slice.h"
+
+namespace ndgather {
+namespace {
+
+// ---------------------------------------------------------------------------------------------
+// Numbers that C++ has no type for: held as bits, computed in float, rounded to nearest even at
+// every step. A float has more than twice their bits, so that sums and products round only once.
+
+struct Half {
+  std::uint16_t bits;
+  operator float() const noexcept {
+    const std::uint32_t sign = (bits & 0x8000u) << 16;
+    const std::uint32_t exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+    if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
+    if (exponent == 0) {  // zero or subnormal: fraction * 2**-24
+      const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+      return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
+    }
+    return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+  }
+  static Half from(float value) noexcept {
+    const auto wide = std::bit_cast<std::uint32_t>(value);
+    const auto sign = static_cast<std::uint16_t>(wide >> 16 & 0x8000);
+    const std::uint32_t magnitude = wide & 0x7fffffff;
+    if (magnitude > 0x7f800000) {  // NaN: quiet, with the payload that fits
+      return {static_cast<std::uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x3ff))};
+    }
+    if (magnitude >= 0x477ff000) return {static_cast<std::uint16_t>(sign | 0x7c00)};
+    if (magnitude < 0x38800000) {  // subnormal: adding 0.5 lets the addition do the rounding
+      const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+      const auto rounded = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u;
+      return {static_cast<std::uint16_t>(sign | rounded)};
+    }
+    const std::uint32_t even = magnitude >> 13 & 1;
+    return {static_cast<std::uint16_t>(sign | (magnitude - 0x38000000u + 0xfff + even) >> 13)};
+  }
+};
+
+struct BFloat {
+  std::uint16_t bits;
+  operator float() const noexcept { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+  static BFloat from(float value) noexcept {
+    const auto wide = std::bit_cast<std::uint32_t>(value);
+    if ((wide & 0x7fffffff) > 0x7f800000) {
+      return {static_cast<std::uint16_t>(wide >> 16 | 0x40)};  // NaN: quiet
+    }
+    return {static_cast<std::uint16_t>((wide + 0x7fff + (wide >> 16 & 1)) >> 16)};
+  }
+};
+
+struct Bool {
+  std::uint8_t bits;
+};
+
+template <class T>
+inline constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
+template <class T>
+inline constexpr bool is_complex = false;
+template <class T>
+inline constexpr bool is_complex<std::complex<T>> = true;
+
+// ---------------------------------------------------------------------------------------------
+// Reductions
+
+template <class T>
+bool is_nan(T value) noexcept {
+  return value != value;
+}
+
+// Integers in two's complement: unsigned arithmetic, at least as wide as int, wraps around.
+template <class T>
+using Wrapping = std::make_unsigned_t<std::conditional_t<(sizeof(T) < sizeof(int)), int, T>>;
+
+template <Reduction R, class T>
+T reduce(T old, T update) noexcept {
+  if constexpr (std::is_same_v<T, Bool>) {
+    const bool a = old.bits != 0, b = update.bits != 0;
+    if constexpr (R == Reduction::add || R == Reduction::max) return {std::uint8_t{a || b}};
+    if constexpr (R == Reduction::mul || R == Reduction::min) return {std::uint8_t{a && b}};
+    if constexpr (R == Reduction::sub) return {std::uint8_t{a != b}};
+  } else if constexpr (is_small_float<T>) {
+    if constexpr (R == Reduction::min || R == Reduction::max) {
+      const float a = old, b = update;
+      const bool take = R == Reduction::min ? b < a : b > a;
+      return !is_nan(a) && (take || is_nan(b)) ? update : old;
+    } else {
+      return T::from(reduce<R, float>(old, update));
+    }
+  } else if constexpr (std::is_integral_v<T>) {
+    using U = Wrapping<T>;
+    if constexpr (R == Reduction::add) return static_cast<T>(U(old) + U(update));
+    if constexpr (R == Reduction::sub) return static_cast<T>(U(old) - U(update));
+    if constexpr (R == Reduction::mul) return static_cast<T>(U(old) * U(update));
+    if constexpr (R == Reduction::min) return update < old ? update : old;
+    if constexpr (R == Reduction::max) return update > old ? update : old;
+  } else if constexpr (is_complex<T>) {
+    if constexpr (R == Reduction::add) return old + update;
+    if constexpr (R == Reduction::sub) return old - update;
+    if constexpr (R == Reduction::mul) {  // the plain formula, as NumPy has it
+      return {old.real() * update.real() - old.imag() * update.imag(),
+              old.real() * update.imag() + old.imag() * update.real()};
+    }
+  } else {
+    if constexpr (R == Reduction::add) return old + update;
+    if constexpr (R == Reduction::sub) return old - update;
+    if constexpr (R == Reduction::mul) return old * update;
+    if constexpr (R == Reduction::min || R == Reduction::max) {  // NaN wins
+      const bool take = R == Reduction::min ? update < old : update > old;
+      return !is_nan(old) && (take || is_nan(update)) ? update : old;
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Loops
+
+template <Reduction R, class T>
+void reduce_run(char* to, const char* from, Size bytes) noexcept {
+  for (Size b = 0; b < bytes; b += Size{sizeof(T)}) {
+    T old, update;
+    std::memcpy(&old, to + b, sizeof(T));
+    std::memcpy(&update, from + b, sizeof(T));
+    const T result = reduce<R, T>(old, update);
+    std::memcpy(to + b, &result, sizeof(T));
+  }
+}
+
+template <Reduction R, class T>
+void store_reduced(const Plan& plan, char* far, const Size* at, const char* const* from, Size n)
+    noexcept {
+  if (plan.slice_rank == 0 && plan.width == Size{sizeof(T)}) {
+    for (Size i = 0; i < n; ++i) reduce_run<R, T>(far + at[i], from[i], sizeof(T));
+  } else if (plan.slice_rank == 0) {
+    for (Size i = 0; i < n; ++i) reduce_run<R, T>(far + at[i], from[i], plan.width);
+  } else {
+    each_of_slice(plan, [&](Size far_offset, Size near_offset) {
+      for (Size i = 0; i < n; ++i) {
+        reduce_run<R, T>(far + far_offset + at[i], from[i] + near_offset, plan.width);
+      }
+    });
+  }
+}
+
+void store_table(const Plan& plan, char* far, const Size* at, const char* const* from, Size n)
+    noexcept {
+  each_of_slice(plan, [&](Size far_offset, Size near_offset) {
+    for (Size i = 0; i < n; ++i) {
+      auto* to = reinterpret_cast<unsigned char*>(far + far_offset + at[i]);
+      const auto* update = reinterpret_cast<const unsigned char*>(from[i] + near_offset);
+      for (Size b = 0; b < plan.width; ++b) {
+        to[b] = static_cast<unsigned char>(plan.table[to[b] * 256 + update[b]]);
+      }
+    }
+  });
+}
+
+template <int Width>
+void store_fixed(const Plan&, char* far, const Size* at, const char* const* from, Size n)
+    noexcept {
+  for (Size i = 0; i < n; ++i) std::memcpy(far + at[i], from[i], Width);
+}
+
+void store_any(const Plan& plan, char* far, const Size* at, const char* const* from, Size n)
+    noexcept {
+  each_of_slice(plan, [&](Size far_offset, Size near_offset) {
+    for (Size i = 0; i < n; ++i) {
+      std::memcpy(far + far_offset + at[i], from[i] + near_offset,
+                  static_cast<std::size_t>(plan.width));
+    }
+  });
+}
+
+Store pick_assignment(const Plan& plan) noexcept {
+  if (plan.slice_rank > 0) return store_any;
+  switch (plan.width) {
+    case 1: return store_fixed<1>;
+    case 2: return store_fixed<2>;
+    case 4: return store_fixed<4>;
+    case 8: return store_fixed<8>;
+    case 16: return store_fixed<16>;
+    case 32: return store_fixed<32>;
+    default: return store_any;
+  }
+}
+
+template <class T>
+Store pick_reduced(Reduction reduction) noexcept {
+  switch (reduction) {
+    case Reduction::add: return store_reduced<Reduction::add, T>;
+    case Reduction::sub: return store_reduced<Reduction::sub, T>;
+    case Reduction::mul: return store_reduced<Reduction::mul, T>;
+    default: break;
+  }
+  if constexpr (!is_complex<T>) {
+    if (reduction == Reduction::min) return store_reduced<Reduction::min, T>;
+    if (reduction == Reduction::max) return store_reduced<Reduction::max, T>;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Store pick_store(const Plan& plan, Reduction reduction, ElementType type) noexcept {
+  if (reduction == Reduction::none) return pick_assignment(plan);
+  switch (type) {
+    case ElementType::i8: return pick_reduced<std::int8_t>(reduction);
+    case ElementType::i16: return pick_reduced<std::int16_t>(reduction);
+    case ElementType::i32: return pick_reduced<std::int32_t>(reduction);
+    case ElementType::i64: return pick_reduced<std::int64_t>(reduction);
+    case ElementType::u8: return pick_reduced<std::uint8_t>(reduction);
+    case ElementType::u16: return pick_reduced<std::uint16_t>(reduction);
+    case ElementType::u32: return pick_reduced<std::uint32_t>(reduction);
+    case ElementType::u64: return pick_reduced<std::uint64_t>(reduction);
+    case ElementType::f16: return pick_reduced<Half>(reduction);
+    case ElementType::bf16: return pick_reduced<BFloat>(reduction);
+    case ElementType::f32: return pick_reduced<float>(reduction);
+    case ElementType::f64: return pick_reduced<double>(reduction);
+    case ElementType::long_double: return pick_reduced<long double>(reduction);
+    case ElementType::c64: return pick_reduced<std::complex<float>>(reduction);
+    case ElementType::c128: return pick_reduced<std::complex<double>>(reduction);
+    case ElementType::complex_long_double:
+      return pick_reduced<std::complex<long double>>(reduction);
+    case ElementType::boolean: return pick_reduced<Bool>(reduction);
+    case ElementType::table: return store_table;
+    default: return nullptr;
+  }
+}
+
+}  // namespace ndgather
