@@ -1,0 +1,190 @@
+"""The four modes: NumPy's meaning where NumPy has the mode, and what may be filled in."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather.errors import AttributeValueError, DTypeError
+from ndgather.testing import assert_same_elements
+
+VALUES = np.array([0, 4, 5, 6, 13, -1, -5, -6, -11, 2**31, -(2**31), 2**62, -(2**63), 2**63 - 1])
+DATA = np.arange(10, 15)
+FUNCTIONS = {
+    "gather_nd": lambda data, indices, **options: ndgather.gather_nd(
+        data, indices[:, np.newaxis], **options
+    ),
+    "gather_elements": ndgather.gather_elements,
+    "gather": ndgather.gather,
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("mode", ["wrap", "clip"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_numpy_take_has_these_modes(function, mode, size):
+    data = DATA[:size]
+    desired = np.take(data, VALUES, mode=mode)
+    assert_same_elements(FUNCTIONS[function](data, VALUES, mode=mode), desired)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", ">i4", "u8"])
+@pytest.mark.parametrize("mode", ["wrap", "clip"])
+def test_extremes_of_every_index_type(function, dtype, mode):
+    limits = np.iinfo(dtype)
+    values = [limits.min, limits.min + 1, 0, 1, limits.max - 1, limits.max]
+    indices = np.array(values, dtype)
+    placed = [value % 5 if mode == "wrap" else min(max(value, 0), 4) for value in values]
+    assert_same_elements(FUNCTIONS[function](DATA, indices, mode=mode), DATA[placed])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_raise_is_numpy_indexing(function):
+    inside = np.arange(-5, 5)
+    assert_same_elements(FUNCTIONS[function](DATA, inside), DATA[inside])
+    assert_same_elements(FUNCTIONS[function](DATA, inside, mode="raise"), DATA[inside])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_fill_counts_from_the_end_and_fills_outside(function):
+    call = FUNCTIONS[function]
+    indices = np.array([-6, -5, -1, 0, 4, 5, 2**62])
+    assert_same_elements(call(DATA, indices, mode="fill"), np.array([0, 10, 14, 10, 14, 0, 0]))
+    filled = call(DATA, indices, mode="fill", fill_value=-7)
+    assert_same_elements(filled, np.array([-7, 10, 14, 10, 14, -7, -7]))
+
+
+def test_one_component_outside_fills_the_slice():
+    data = np.arange(1, 25).reshape(2, 3, 4)
+    indices = [[0, 3], [2, 0], [1, 1], [-3, -4]]
+    result = ndgather.gather_nd(data, indices, mode="fill", fill_value=-1)
+    desired = np.full((4, 4), -1)
+    desired[2] = data[1, 1]
+    assert_same_elements(result, desired)
+
+
+def test_each_component_wraps_and_clips_on_its_own_axis():
+    data = np.arange(6).reshape(2, 3)
+    indices = [[2, 3], [-1, -1], [5, 7]]
+    wrapped = ndgather.gather_nd(data, indices, mode="wrap")
+    assert_same_elements(wrapped, data[[0, 1, 1], [0, 2, 1]])
+    clipped = ndgather.gather_nd(data, indices, mode="clip")
+    assert_same_elements(clipped, data[[1, 0, 1], [2, 0, 2]])
+
+
+OTHER_ZEROS = {
+    "?": False,
+    "f4": 0.0,
+    "D": 0j,
+    "S3": b"",
+    "U2": "",
+    "M8[s]": np.datetime64(0, "s"),
+    "m8[ns]": np.timedelta64(0, "ns"),
+    "O": 0,
+    "T": "",
+}
+
+
+@pytest.mark.parametrize("dtype", OTHER_ZEROS)
+def test_default_fill_value_is_zero_of_the_dtype(dtype):
+    kind = np.dtypes.StringDType() if dtype == "T" else np.dtype(dtype)
+    data = np.ones(2, "i8").astype(kind)
+    result = ndgather.gather(data, [0, 2], mode="fill")
+    desired = data.copy()
+    desired[1] = OTHER_ZEROS[dtype]
+    assert_same_elements(result, desired)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("?", True),
+        ("?", 1),
+        ("i1", -128),
+        ("u1", 255),
+        ("u8", 2**64 - 1),
+        ("i8", -(2**63)),
+        ("i4", np.int64(7)),
+        ("i4", 7.0),
+        ("f4", 0.1),
+        ("f4", float("inf")),
+        ("f2", float("nan")),
+        ("f8", -0.0),
+        ("F", 1 + 2j),
+        ("S3", b"abc"),
+        ("U3", "abc"),
+        ("M8[s]", np.datetime64("2020-01-01")),
+        ("M8[s]", np.datetime64("NaT")),
+        ("m8[s]", np.timedelta64("NaT")),
+        ("m8[s]", np.timedelta64(3, "m")),
+        (">i4", 1),
+        (">f8", 0.5),
+        ("O", None),
+        ("O", [1, 2]),
+        ("O", (1, 2)),
+        (ml_dtypes.bfloat16, 1.5),
+        (ml_dtypes.int4, -8),
+    ],
+)
+def test_fill_values_that_fit(dtype, value):
+    data = np.zeros(2, dtype)
+    desired = data.copy()
+    desired[1] = value
+    result = ndgather.gather(data, [0, 2], mode="fill", fill_value=value)
+    assert result.dtype == desired.dtype
+    if dtype == "O":
+        assert result[1] is value
+    else:
+        assert_same_elements(result, desired)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("?", 2),
+        ("i1", 128),
+        ("u8", -1),
+        ("u8", 2**64),
+        ("i4", 2.5),
+        ("i4", float("inf")),
+        ("f4", 1e300),
+        ("f2", 70000.0),
+        ("f8", "text"),
+        ("F", None),
+        ("S3", b"abcd"),
+        ("U3", "abcd"),
+        ("M8[s]", "no date"),
+        ("i8", np.array([1])),
+        ("i8", object()),
+        (ml_dtypes.int4, 100),
+        (ml_dtypes.int4, 2.5),
+    ],
+)
+def test_fill_values_that_do_not_fit(dtype, value):
+    data = np.zeros(2, dtype)
+    with pytest.raises(DTypeError, match="fill_value"):
+        ndgather.gather(data, [0, 2], mode="fill", fill_value=value)
+    with pytest.raises(DTypeError, match="fill_value"):  # also where nothing is to be filled
+        ndgather.gather(data, [0, 1], mode="fill", fill_value=value)
+
+
+@pytest.mark.parametrize("bits", [0x7FA00001, 0xFFC12345, 0x80000000])
+def test_filled_and_copied_bits_are_kept(bits):
+    """Signalling NaNs with a payload, and the negative zero."""
+    data = np.array([1, bits], np.uint32).view(np.float32)
+    fill_value = np.array(bits, np.uint32).view(np.float32)
+    result = ndgather.gather(data, [1, 5], mode="fill", fill_value=fill_value)
+    np.testing.assert_array_equal(result.view(np.uint32), np.array([bits, bits], np.uint32))
+
+
+@pytest.mark.parametrize("mode", ["", "RAISE", "nearest", b"raise", 0, None, ["raise"]])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_unknown_modes_are_refused(function, mode):
+    with pytest.raises(AttributeValueError, match="mode"):
+        FUNCTIONS[function](DATA, np.array([0]), mode=mode)
+
+
+def test_mode_need_not_be_the_same_string():
+    mode = "".join(["cl", "ip"])
+    assert_same_elements(ndgather.gather(DATA, [9], mode=mode), DATA[-1:].copy())

@@ -1,0 +1,344 @@
+"""What comes back: shapes at the edges, rank 0, empty arrays, lists, other array types."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather.errors import DTypeError, IndexOutOfBoundsError
+from ndgather.testing import assert_same_elements
+
+FUNCTIONS = (ndgather.gather_nd, ndgather.gather_elements, ndgather.gather)
+DATA = np.arange(24).reshape(2, 3, 4)
+
+
+def test_rank_0_result_is_an_array():
+    result = ndgather.gather_nd(DATA, [1, 2, 3])
+    assert_same_elements(result, np.array(23))
+    assert_same_elements(ndgather.gather(np.arange(3), 2), np.array(2))
+    out = np.array(-1)
+    assert ndgather.gather_nd(DATA, [1, 2, 3], out=out) is out
+    assert_same_elements(out, np.array(23))
+
+
+@pytest.mark.parametrize("lead", [(), (1,), (3,), (2, 2), (0,), (5, 0)])
+def test_depth_0_copies_all_of_data(lead):
+    actual = ndgather.gather_nd(DATA, np.zeros((*lead, 0), int))
+    assert_same_elements(actual, np.array(np.broadcast_to(DATA, (*lead, 2, 3, 4))))
+    assert not np.shares_memory(actual, DATA)
+
+
+def test_depth_0_after_batch_axes():
+    indices = np.zeros((2, 5, 0), int)
+    desired = np.array(np.broadcast_to(DATA[:, np.newaxis], (2, 5, 3, 4)))
+    assert_same_elements(ndgather.gather_nd(DATA, indices, 1), desired)
+
+
+def test_batch_dims_of_all_axes_of_data():
+    """With ``b == data.ndim`` only depth 0 is left: each element is repeated."""
+    desired = np.array(np.broadcast_to(DATA[..., np.newaxis], (2, 3, 4, 2)))
+    assert_same_elements(ndgather.gather_nd(DATA, np.zeros((2, 3, 4, 2, 0), int), 3), desired)
+    assert_same_elements(ndgather.gather_nd(DATA, np.zeros((2, 3, 4, 0), int), 3), DATA)
+
+
+@pytest.mark.parametrize("lead", [(), (4,), (0,)])
+def test_rank_0_data_with_depth_0(lead):
+    desired = np.full(lead, 7, np.int16)
+    assert_same_elements(ndgather.gather_nd(np.int16(7), np.zeros((*lead, 0), int)), desired)
+
+
+@pytest.mark.parametrize(
+    ("data_shape", "indices_shape", "batch_dims", "shape"),
+    [
+        ((0,), (0, 1), 0, (0,)),
+        ((0, 3), (0, 1), 0, (0, 3)),
+        ((3, 0), (2, 1), 0, (2, 0)),
+        ((3, 0), (0, 2), 0, (0,)),
+        ((0, 3), (0, 4, 1), 1, (0, 4)),
+        ((0, 0), (0, 0), 1, (0, 0)),
+        ((2, 0), (2, 0, 1), 1, (2, 0)),
+        ((2, 3, 0), (2, 5, 1), 1, (2, 5, 0)),
+    ],
+)
+def test_empty_gather_nd(data_shape, indices_shape, batch_dims, shape):
+    data, indices = np.zeros(data_shape, np.float32), np.zeros(indices_shape, np.int64)
+    actual = ndgather.gather_nd(data, indices, batch_dims)
+    assert_same_elements(actual, np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("data_shape", "indices_shape", "axis"),
+    [
+        ((0,), (0,), 0),
+        ((3,), (0,), 0),
+        ((0, 3), (0, 3), 0),
+        ((2, 0), (9, 0), 0),
+        ((2, 3), (0, 5), 1),
+    ],
+)
+def test_empty_gather_elements(data_shape, indices_shape, axis):
+    data, indices = np.zeros(data_shape, np.float32), np.zeros(indices_shape, np.int64)
+    actual = ndgather.gather_elements(data, indices, axis)
+    assert_same_elements(actual, np.zeros(indices_shape, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("data_shape", "indices_shape", "axis", "shape"),
+    [
+        ((0,), (0,), 0, (0,)),
+        ((3,), (0, 2), 0, (0, 2)),
+        ((0, 3), (4,), 1, (0, 4)),
+        ((2, 0, 3), (0,), 1, (2, 0, 3)),
+        ((2, 3, 0), (), 1, (2, 0)),
+    ],
+)
+def test_empty_gather(data_shape, indices_shape, axis, shape):
+    data, indices = np.zeros(data_shape, np.float32), np.zeros(indices_shape, np.int64)
+    assert_same_elements(ndgather.gather(data, indices, axis), np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+def test_index_into_an_empty_axis_is_an_error(mode):
+    """Also where the slice is empty too: nothing is the right place."""
+    for data in (np.zeros((0, 3)), np.zeros((0, 0))):
+        for call in (
+            lambda data: ndgather.gather_nd(data, [[0]], mode=mode),
+            lambda data: ndgather.gather(data, [0], mode=mode),
+        ):
+            with pytest.raises(IndexOutOfBoundsError):
+                call(data)
+    with pytest.raises(IndexOutOfBoundsError):
+        ndgather.gather_elements(np.zeros((0, 3)), [[0, 0, 0]], mode=mode)
+
+
+def test_index_into_an_empty_axis_is_filled():
+    data = np.zeros((0, 3))
+    desired = np.full((1, 3), 5.0)
+    for fill in (5, 5.0, np.float64(5)):
+        options = {"mode": "fill", "fill_value": fill}
+        assert_same_elements(ndgather.gather_nd(data, [[0]], **options), desired)
+        assert_same_elements(ndgather.gather(data, [0], **options), desired)
+        assert_same_elements(ndgather.gather_elements(data, [[0, 0, 0]], **options), desired)
+
+
+@pytest.mark.parametrize("mode", ["wrap", "clip", "fill"])
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_no_indices_into_an_empty_axis(call, mode):
+    actual = call(np.zeros((0, 1)), np.zeros((0, 1), np.int8), mode=mode)
+    assert actual.size == 0
+    assert actual.dtype == np.float64
+
+
+def test_empty_lists_are_indices():
+    """An empty list has no type of its own."""
+    vector = np.arange(3)
+    assert_same_elements(ndgather.gather_elements(vector, []), np.zeros(0, int))
+    assert_same_elements(ndgather.gather(vector, []), np.zeros(0, int))
+    assert_same_elements(ndgather.gather(DATA, [[], []], 1), np.zeros((2, 2, 0, 4), int))
+    assert_same_elements(ndgather.gather_nd(DATA, []), DATA)
+    assert_same_elements(ndgather.gather_nd(DATA, [[]]), DATA[np.newaxis].copy())
+    assert_same_elements(ndgather.gather_nd(DATA, ()), DATA)
+
+
+def test_lists_tuples_and_scalars_are_arrays():
+    assert_same_elements(ndgather.gather_nd([[1, 2], [3, 4]], [[1, 0]]), np.array([3]))
+    assert_same_elements(
+        ndgather.gather_elements((1.5, 2.5), (1, 0, -1)), np.array([2.5, 1.5, 2.5])
+    )
+    assert_same_elements(ndgather.gather(["a", "bc"], [1]), np.array(["bc"]))
+    assert_same_elements(ndgather.gather(range(5), np.int8(-1)), np.array(4))
+    assert_same_elements(ndgather.gather([b"ab"], True * 0), np.array(b"ab"))
+
+
+def test_subclasses_give_plain_arrays(tmp_path):
+    matrix = np.arange(6).reshape(2, 3).view(type("Tagged", (np.ndarray,), {}))
+    assert_same_elements(ndgather.gather_nd(matrix, [[1, 2]]), np.array([5]))
+    mapped = np.memmap(tmp_path / "data", np.int32, "w+", shape=(2, 3))
+    mapped[...] = [[1, 2, 3], [4, 5, 6]]
+    assert_same_elements(ndgather.gather(mapped, [1]), np.array([[4, 5, 6]], np.int32))
+    indices = np.memmap(tmp_path / "indices", np.int64, "w+", shape=(1,))
+    assert_same_elements(ndgather.gather(mapped, indices), np.array([[1, 2, 3]], np.int32))
+    mapped.flush()
+
+
+def test_what_has_the_array_interface_is_taken():
+    class Wrapped:
+        __array_interface__ = DATA.__array_interface__
+
+    assert_same_elements(ndgather.gather_nd(Wrapped(), [[1]]), DATA[1:].copy())
+
+
+@pytest.mark.parametrize("data", [object(), {1: 2}, [[1, 2], [3]], lambda: 0])
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_what_is_no_array_is_refused(call, data):
+    with pytest.raises(DTypeError):
+        call(data, [[0]])
+    with pytest.raises(DTypeError):
+        call(np.arange(3), data)
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_result_is_new_and_writeable(call):
+    data = np.arange(3)
+    data.flags.writeable = False
+    indices = np.array([[0]]) if call is ndgather.gather_nd else np.array([0])
+    result = call(data, indices)
+    result[...] = 9
+    np.testing.assert_array_equal(data, [0, 1, 2], strict=True)
+
+
+def test_out_is_returned_and_filled():
+    out = np.zeros((2, 4), np.int64, order="F")
+    assert ndgather.gather_nd(DATA, [[0, 1], [1, 2]], out=out) is out
+    assert_same_elements(out, DATA[[0, 1], [1, 2]])
+    assert out.flags.f_contiguous
+
+
+def test_out_of_a_subclass_keeps_its_class():
+    out = np.zeros(1, np.int64).view(type("Tagged", (np.ndarray,), {}))
+    assert ndgather.gather_nd(DATA, [[1, 2, 3]], out=out) is out
+    np.testing.assert_array_equal(out.view(np.ndarray), [23], strict=True)
+
+
+def test_empty_out_of_any_strides():
+    out = np.lib.stride_tricks.as_strided(np.zeros(4), (0, 5), (0, 0))
+    assert ndgather.gather_nd(np.zeros((2, 5)), np.zeros((0, 1), int), out=out) is out
+
+
+@pytest.mark.parametrize("dtype", ["V0", "S0", "U0", []], ids=str)
+def test_elements_of_no_bytes(dtype):
+    data = np.empty((2, 3), dtype)
+    for width_kept in (data.dtype.itemsize,):
+        actual = ndgather.gather_nd(data, [[1], [0], [1]])
+        assert actual.shape == (3, 3)
+        assert actual.dtype.itemsize == width_kept
+    with pytest.raises(IndexOutOfBoundsError):
+        ndgather.gather_nd(data, [[2]])
+
+
+def test_index_values_of_64_bits():
+    """An axis of 2**62 elements (all the same one): no value is cut to 32 or 53 bits."""
+    size = 2**62
+    data = np.broadcast_to(np.int8(5), (size,))
+    inside = np.array([0, size - 1, -size, -1, 2**32, 2**53 + 1])
+    assert_same_elements(ndgather.gather(data, inside), np.full(6, 5, np.int8))
+    for value in (size, -size - 1, 2**63 - 1, -(2**63)):
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            ndgather.gather(data, np.array([0, value]))
+        assert caught.value.value == value
+    values = np.array([2**63, 2**64 - 1, 2**62], np.uint64)
+    assert_same_elements(ndgather.gather(data, values, mode="clip"), np.full(3, 5, np.int8))
+    assert_same_elements(ndgather.gather(data, values, mode="wrap"), np.full(3, 5, np.int8))
+    assert_same_elements(ndgather.gather(data, values, mode="fill"), np.zeros(3, np.int8))
+
+
+@pytest.mark.parametrize(
+    ("shape", "place"), [((1, 46342, 46341), (0, 46341, 0)), ((2, 65536, 65535), (1, 0, 61440))]
+)
+def test_flat_places_beyond_32_bits(shape, place):
+    """Shapes whose flat offset does not fit 32 bits, by repeating one row."""
+    row = np.arange(shape[-1], dtype=np.int32)
+    data = np.broadcast_to(row, shape)
+    assert_same_elements(ndgather.gather_nd(data, [place]), row[[place[-1]]])
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        ndgather.gather_nd(data, [(place[0], place[1], shape[2])])
+    assert caught.value.axis == 2
+
+
+@pytest.mark.parametrize("value", [(2, 0), (0, 2), (0, 3), (1, 2), (3, -1), (-3, 0), (0, -3)])
+def test_each_component_is_checked_by_itself(value):
+    """Several of these have a flat offset that lies inside of data."""
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        ndgather.gather_nd(np.arange(4).reshape(2, 2), [value])
+    assert caught.value.position == (0, 0 if not -2 <= value[0] < 2 else 1)
+
+
+@pytest.mark.parametrize(
+    ("data_size", "lead"),
+    [(2**20, (2**40,)), (2**30, (2**40,)), (2**61, (8, 8)), (2**62, (2**50,))],
+)
+def test_result_that_no_memory_holds(data_size, lead):
+    data = np.broadcast_to(np.int8(1), (data_size,))
+    with pytest.raises(MemoryError):
+        ndgather.gather_nd(data, np.zeros((*lead, 0), np.int8))
+
+
+def test_result_that_no_memory_holds_from_valid_indices():
+    data = np.broadcast_to(np.int64(1), (3, 2**40))
+    indices = np.broadcast_to(np.int8(2), (2**20, 1))
+    before = indices.copy()
+    with pytest.raises(MemoryError):
+        ndgather.gather_nd(data, indices)
+    np.testing.assert_array_equal(indices, before)
+    with pytest.raises(MemoryError):
+        ndgather.gather(data, np.broadcast_to(np.int8(0), (2**30,)), axis=1)
+
+
+def test_ranks_up_to_the_limit_of_numpy():
+    data = np.arange(16).reshape((1,) * 30 + (2, 2, 2, 2) + (1,) * 30)
+    place = (0,) * 30 + (1, 0, 1, 1) + (0,) * 30
+    assert_same_elements(ndgather.gather_nd(data, [place]), np.array([11]))
+    assert_same_elements(ndgather.gather_nd(data, place), np.array(11))
+    indices = np.ones((1,) * 33 + (1,) + (1,) * 30, int)
+    taken = ndgather.gather_elements(data, indices, 33)
+    assert_same_elements(taken, np.ones(indices.shape, int))
+    assert_same_elements(ndgather.gather(data, 1, 30), data[(0,) * 30 + (1,)][(np.newaxis,) * 30])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_many_axes_that_do_not_merge(order):
+    """Slices and positions with a gap on every axis."""
+    whole = np.asarray(np.arange(4**6).reshape((4,) * 6), order=order)
+    data = whole[tuple(slice(None, None, 2 - d % 2 * 3) for d in range(6))]
+    lead = np.random.default_rng(0).integers(-data.shape[0], data.shape[0], (3, 2, 4, 1))
+    indices = lead[:, ::-1, ::2]
+    assert_same_elements(ndgather.gather_nd(data, indices), data[indices[..., 0]].copy())
+
+
+def test_references_are_counted():
+    """Objects are owned by the result, let go of in `out`, and untouched by an error."""
+    kept, other = object(), object()
+    data = np.array([kept, other, None], object)
+    before = sys.getrefcount(kept)
+    result = ndgather.gather_nd(data, [[0], [0], [1]])
+    assert sys.getrefcount(kept) == before + 2
+    assert ndgather.gather(data, [1, 2, 2], out=result) is result
+    assert sys.getrefcount(kept) == before
+    with pytest.raises(IndexOutOfBoundsError):
+        ndgather.gather(data, [0, 0, 3], out=result)
+    assert sys.getrefcount(kept) == before
+    assert result.tolist() == [other, None, None]
+    for mode in ("wrap", "clip", "fill"):
+        for _ in range(100):
+            ndgather.gather_elements(data, [0, 1, 5], mode=mode)
+    assert sys.getrefcount(kept) == before
+
+
+def test_strings_of_any_length():
+    """Long strings live outside of the array; result and `out` have an arena of their own."""
+    kind = np.dtypes.StringDType()
+    data = np.array(["", "short", "of a middling length", "long " * 100], kind)
+    indices = np.array([3, 0, 2, 1, -1])
+    desired = data[indices]
+    result = ndgather.gather(data, indices)
+    out = np.array(["x" * 50] * 5, np.dtypes.StringDType())
+    assert ndgather.gather(data, indices, out=out) is out
+    del data
+    np.testing.assert_array_equal(result, desired, strict=True)
+    np.testing.assert_array_equal(out, desired, strict=True)
+
+
+def test_missing_strings_stay_missing():
+    kind = np.dtypes.StringDType(na_object=None)
+    data = np.array(["a", None], kind)
+    assert ndgather.gather(data, [1, 0, 1]).tolist() == [None, "a", None]
+
+
+def test_structures_with_references():
+    kind = np.dtype([("name", "O"), ("number", "i4")])
+    data = np.array([("one", 1), (["two"], 2)], kind)
+    result = ndgather.gather_nd(data, [[1], [0], [1]])
+    assert result.dtype == kind
+    assert result.tolist() == [(["two"], 2), ("one", 1), (["two"], 2)]
+    assert result["name"][0] is data["name"][1]
