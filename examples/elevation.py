@@ -107,14 +107,22 @@ def main() -> None:
 
     model = OUTPUT / "sample_elevation.onnx"
     onnx.save(gather_model(terrain.elevation), model)
-    command = ["run", shown(model)]
+    options = []
     for name, array in inputs.items():
-        np.save(OUTPUT / f"{name}.npy", array)
-        command += ["--input", f"{name}={shown(OUTPUT / f'{name}.npy')}"]
-    command += ["--output-dir", shown(OUTPUT)]
+        file = OUTPUT / f"{name}.npy"
+        np.save(file, array)
+        options.append(("--input", f"{name}={shown(file)}"))
+    options.append(("--output-dir", shown(OUTPUT)))
 
-    print(f"Terrain: {terrain.elevation.shape[0]} x {terrain.elevation.shape[1]} heights")
-    print("$ ndgather", *command, end="\n\n")
+    rows, columns = terrain.elevation.shape
+    print(
+        f"Terrain: {rows} x {columns} heights from {terrain.elevation.min()} to "
+        f"{terrain.elevation.max()} m, the jacksboro_fault_dem.npz that matplotlib ships."
+    )
+    print(f"Model: two GatherND nodes, which read it along a transect of {len(transect)} cells")
+    print(f"and at {stations.shape[0]} x {stations.shape[1]} stations.\n")
+    print(" \\\n    ".join(["$ ndgather run " + shown(model), *map(" ".join, options)]), "\n")
+    command = ["run", shown(model), *(word for option in options for word in option)]
     if status := ndgather(command):
         raise SystemExit(status)
 
@@ -124,7 +132,7 @@ def main() -> None:
     np.testing.assert_array_equal(
         heights, terrain.elevation[stations[..., 0], stations[..., 1]], strict=True
     )
-    print("Both outputs equal plain NumPy indexing, value for value.")
+    print("\nBoth outputs equal plain NumPy indexing, value for value.")
 
     picture = OUTPUT / "elevation.png"
     draw(terrain, transect, profile, stations, heights).savefig(picture, dpi=150)

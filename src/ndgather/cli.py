@@ -14,20 +14,22 @@ import signal
 import sys
 import time
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ndgather import __version__, api, set_num_threads
 from ndgather.errors import NdgatherError, shown
 from ndgather.models import errors, tensor_files
+from ndgather.models.ports import dtype_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import FrameType
 
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 TITLES = ("output", "shape", "dtype", "time", "rate", "file")
 NUMBERS = ("time", "rate")
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 RATES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 MODES = ("raise", "wrap", "clip", "fill")
@@ -77,9 +80,10 @@ when it is complete; until then a file of that name stays as it is.
 
 GATHER_FILES = """\
 
-DATA and INDICES are .npy files (memory-mapped), .npz archives (FILE.npz:MEMBER)
-or ONNX tensors (.pb). Neither data nor result has to fit in memory. OUT.npy
-appears only when it is complete; until then a file of that name stays as it is.
+DATA and INDICES are .npy files (memory-mapped), .npz archives given as
+FILE.npz:MEMBER, or ONNX tensors (.pb). Neither data nor result has to fit in
+memory. OUT.npy appears only when it is complete; until then a file of that name
+stays as it is.
 """
 
 OPTION_HELP = {
@@ -157,7 +161,7 @@ along one axis. The result has the shape of INDICES.
         examples="""\
 examples:
   ndgather gather-elements scores.npy order.npy -o best.npy --axis 1
-      scores (100, 20) and order (100, 5), part of an argsort, give best (100, 5)
+      scores (100, 20) and order (100, 5), from argsort, give best (100, 5)
 """,
         options=("axis",),
         shape=_gather_elements_shape,
@@ -437,17 +441,21 @@ def _gather(options: argparse.Namespace) -> None:
 
 
 def _fill_value(text: str, dtype: np.dtype[Any]) -> object:
-    """Read a number as the narrowest kind that it is written in; leave words to the dtype."""
-    words = {"true": True, "false": False}
-    if dtype.kind in "USMm":
-        return text
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float, complex):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
+    """Read `text` as `dtype` wants it; what cannot be read stays text, for the call to refuse."""
+
+    def time_value(text: str) -> object:
+        return np.array(text).astype(dtype)[()]
+
+    readers: dict[str, tuple[Callable[[str], object], ...]] = {
+        "b": (lambda text: BOOLEANS[text.lower()],),
+        "S": (str.encode,),
+        "U": (str,),
+        "M": (time_value,),
+        "m": (time_value,),
+    }
+    for read in readers.get(dtype.kind, (int, float, complex)):
+        with suppress(KeyError, ValueError):
+            return read(text)
     return text
 
 
@@ -455,8 +463,8 @@ def _columns(
     name: str, shape: tuple[int, ...], dtype: np.dtype[Any], seconds: float, file: Path | None
 ) -> tuple[str, ...]:
     count = math.prod(shape) * dtype.itemsize
-    rate = f"{_scaled(count / seconds, RATES)}/s" if seconds else ""
-    return (name, shown(shape), str(dtype), _time(seconds), rate, str(file or ""))
+    rate = f"{_scaled(count / seconds, RATES)}/s" if count and seconds else ""
+    return (name, shown(shape), dtype_name(dtype), _time(seconds), rate, str(file or ""))
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:

@@ -53,7 +53,7 @@ def unreadable(path: object, error: BaseException) -> FileError:
 
 def not_of_its_kind(path: object, kind: str, error: BaseException | None = None) -> FileError:
     why = f": {reason(error)}" if error else ""
-    return FileError(f"{path}: is not a {kind} file{why}")
+    return FileError(f"{path}: is not a whole {kind} file{why}")
 
 
 def holds_objects(path: object) -> FileError:
@@ -101,7 +101,7 @@ def not_storable(path: object, what: str, kind: str) -> FileError:
 
 
 def not_a_model(path: object, error: BaseException) -> ModelError:
-    return ModelError(f"{path}: is not an ONNX model: {reason(error)}")
+    return ModelError(f"{path}: cannot be read as an ONNX model: {reason(error)}")
 
 
 def invalid_model(path: object, error: BaseException) -> ModelError:

@@ -6,6 +6,8 @@ The nodes that are not ours run in the reference evaluator of the `onnx` package
 from __future__ import annotations
 
 import time
+from collections import Counter
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +23,7 @@ try:
     import onnx
     from onnx import helper, numpy_helper
     from onnx.reference import ReferenceEvaluator
-    from onnx.reference.op_run import OpRun
+    from onnx.reference.op_run import OpFunction, OpRun
 except ModuleNotFoundError as missing:
     raise errors.extra_missing("onnx") from missing
 
@@ -117,6 +119,10 @@ _OPS = tuple(
 )
 
 
+# How many nodes of one run were ours (True) and not ours (False), in subgraphs too.
+_tally: ContextVar[Counter[bool]] = ContextVar("tally")
+
+
 class _Step:
     """A node of an evaluator that measures its time and says its name when it fails."""
 
@@ -139,6 +145,8 @@ class _Step:
             raise errors.in_node(cause, self.node.onnx_node.name, self.node.op_type) from error
         finally:
             self.seconds += time.perf_counter() - start
+        if not (self.node.has_subgraph or isinstance(self.node, OpFunction)):
+            _tally.get()[isinstance(self.node, _OwnOp)] += 1
         return outputs
 
 
@@ -204,17 +212,21 @@ class Model:
         except Exception as error:  # whatever the evaluator finds it cannot do
             raise errors.cannot_run(self._path, error) from error
         names = [port.name for port in self.outputs]
-        values = evaluator.run(names, fitted)
+        tally = Counter[bool]()
+        token = _tally.set(tally)
+        try:
+            values = evaluator.run(names, fitted)
+        finally:
+            _tally.reset(token)
         steps = evaluator.steps
-        own = sum(isinstance(step.node, _OwnOp) for step in steps)
         return Run(
             outputs=tuple(
                 Output(name=name, array=_tensor(name, value), seconds=_seconds(steps, name))
                 for name, value in zip(names, values, strict=True)
             ),
             seconds=sum(step.seconds for step in steps),
-            own_nodes=own,
-            other_nodes=len(steps) - own,
+            own_nodes=tally[True],
+            other_nodes=tally[False],
         )
 
 

@@ -70,7 +70,7 @@ def _split(place: str) -> tuple[Path, str]:
 
 def _read_npy(path: Path) -> Array:
     try:
-        return np.lib.format.open_memmap(path, mode="r")
+        return np.asarray(np.lib.format.open_memmap(path, mode="r"))
     except ValueError as error:
         if "Python objects" in str(error):
             raise errors.holds_objects(path) from error
@@ -155,7 +155,7 @@ def fill(
     with _replacing(path) as part:
         out = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
         _reserve(part)
-        work(out)
+        work(np.asarray(out))
         out.flush()
         del out  # unmapped before it is renamed: some systems insist
 

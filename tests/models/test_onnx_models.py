@@ -1,0 +1,438 @@
+"""ONNX models: gather nodes are ours wherever they stand, and errors name the node."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from ndgather import api, reference
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, ShapeError
+from ndgather.models import onnx as onnx_models
+from ndgather.models.errors import FileError, ModelError
+
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
+INDICES = np.array([[0, 1], [2, -1]])
+BAD = np.array([[0, 1], [2, 9]])
+BAD_TEXT = "gather_nd: indices[1, 1] = 9 is outside axis 1 of data, which has size 4"
+
+
+def info(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model_of(nodes, inputs, outputs, *, initial=(), opset=13, domains=(), functions=()):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, initial)
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(name, 1) for name in domains)]
+    return helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=8)
+
+
+def gather_model(op_type="GatherND", *, kind=FLOAT, index=INT64, domain="", opset=13, **attributes):
+    node = helper.make_node(
+        op_type, ["data", "indices"], ["out"], name="pick", domain=domain, **attributes
+    )
+    return model_of(
+        [node],
+        [info("data", kind, ["a", "b"]), info("indices", index, ["n", "k"])],
+        [info("out", kind, None)],
+        opset=opset,
+        domains=[domain] if domain else (),
+    )
+
+
+@pytest.fixture
+def ours(monkeypatch):
+    """Count the calls of our functions: the reference evaluator has nodes of these names too."""
+    calls = []
+    rows = [
+        onnx_models._Row(
+            op_type=row.op_type,
+            domain=row.domain,
+            since=row.since,
+            attributes=row.attributes,
+            function=lambda *a, row=row, **k: (calls.append(row.op_type), row.function(*a, **k))[1],
+        )
+        for row in onnx_models._ROWS
+    ]
+    monkeypatch.setattr(onnx_models, "_ROWS", rows)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (gather_model(), reference.gather_nd(DATA, INDICES)),
+        (gather_model(opset=11), reference.gather_nd(DATA, INDICES)),
+        (gather_model("GatherElements"), reference.gather_elements(DATA, INDICES)),
+        (
+            gather_model("GatherElements", axis=1),
+            reference.gather_elements(DATA, INDICES, axis=1),
+        ),
+        (gather_model("Gather"), reference.gather(DATA, INDICES)),
+        (gather_model("Gather", axis=-1), reference.gather(DATA, INDICES, axis=-1)),
+        (
+            gather_model(domain="com.microsoft"),
+            reference.gather_nd(DATA, INDICES),
+        ),
+    ],
+    ids=["ND", "ND-11", "Elements", "Elements axis", "Gather", "Gather axis", "contributed"],
+)
+def test_gather_nodes_are_ours(ours, model, expected):
+    out = onnx_models.run(model, {"data": DATA, "indices": INDICES})["out"]
+
+    np.testing.assert_array_equal(out, expected, strict=True)
+    assert ours == [model.graph.node[0].op_type]
+
+
+def test_batch_dims(ours):
+    indices = np.array([[3], [0], [1]])
+
+    out = onnx_models.run(gather_model(batch_dims=1), {"data": DATA, "indices": indices})["out"]
+
+    np.testing.assert_array_equal(out, reference.gather_nd(DATA, indices, 1), strict=True)
+
+
+def test_int32_indices_in_the_contributed_domain(ours):
+    model = gather_model(domain="com.microsoft", index=INT32)
+
+    out = onnx_models.run(model, {"data": DATA, "indices": INDICES.astype(np.int32)})["out"]
+
+    np.testing.assert_array_equal(out, np.array([1, 11], np.float32), strict=True)
+
+
+def test_an_attribute_that_the_operator_has_not_is_refused():
+    model = gather_model(domain="com.microsoft", batch_dims=1)
+
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.run(model, {"data": DATA, "indices": INDICES})
+    assert str(refusal.value) == (
+        "node 'pick' (GatherND): attribute 'batch_dims' does not exist in GatherND of "
+        "com.microsoft (allowed: none)"
+    )
+
+
+def test_an_operator_that_the_opset_has_not_is_refused():
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.run(gather_model(opset=10), {"data": DATA, "indices": INDICES})
+    assert str(refusal.value) == (
+        "node 'pick' (GatherND): GatherND does not exist in version 10 of ai.onnx"
+    )
+
+
+def test_other_nodes_run_around_ours(ours):
+    model = model_of(
+        [
+            helper.make_node("Transpose", ["data"], ["turned"], perm=[1, 0]),
+            helper.make_node("GatherND", ["turned", "fixed"], ["picked"]),
+            helper.make_node("Add", ["picked", "picked"], ["out"]),
+        ],
+        [info("data", FLOAT, [3, 4])],
+        [info("out", FLOAT, [2])],
+        initial=[numpy_helper.from_array(np.array([[1, 0], [-1, 2]]), "fixed")],
+    )
+
+    run = onnx_models.Model(model).run({"data": DATA})
+
+    np.testing.assert_array_equal(run.outputs[0].array, np.array([2, 22], np.float32), strict=True)
+    assert ours == ["GatherND"]
+    assert (run.own_nodes, run.other_nodes) == (1, 2)
+
+
+def function_model():
+    body = [helper.make_node("GatherND", ["d", "i"], ["o"], name="inner")]
+    function = helper.make_function(
+        "my.functions", "Pick", ["d", "i"], ["o"], body, [helper.make_opsetid("", 13)]
+    )
+    return model_of(
+        [
+            helper.make_node(
+                "Pick", ["data", "indices"], ["out"], name="call", domain=function.domain
+            )
+        ],
+        [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["n", 2])],
+        [info("out", FLOAT, ["n"])],
+        domains=[function.domain],
+        functions=[function],
+    )
+
+
+def branch_model():
+    def branch(name):
+        node = helper.make_node("GatherND", ["data", "indices"], [name], name="inner")
+        return helper.make_graph([node], name, [], [info(name, FLOAT, ["n"])])
+
+    choose = helper.make_node(
+        "If", ["yes"], ["out"], name="call", then_branch=branch("t"), else_branch=branch("e")
+    )
+    return model_of(
+        [choose],
+        [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["n", 2])],
+        [info("out", FLOAT, ["n"])],
+        initial=[numpy_helper.from_array(np.array(True), "yes")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "op_type"),
+    [(function_model(), "Pick"), (branch_model(), "If")],
+    ids=["function", "branch"],
+)
+def test_nodes_inside_others_are_ours_too(ours, model, op_type):
+    run = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
+
+    np.testing.assert_array_equal(run.outputs[0].array, np.array([1, 11], np.float32), strict=True)
+    assert ours == ["GatherND"]
+    assert (run.own_nodes, run.other_nodes) == (1, 0)
+    with pytest.raises(IndexOutOfBoundsError) as refusal:
+        onnx_models.run(model, {"data": DATA, "indices": BAD})
+    assert str(refusal.value).startswith(
+        f"node 'call' ({op_type}): node 'inner' (GatherND): {BAD_TEXT}"
+    )
+
+
+def test_an_error_of_ours_keeps_its_class_and_facts():
+    with pytest.raises(IndexOutOfBoundsError) as refusal:
+        onnx_models.run(gather_model(), {"data": DATA, "indices": BAD})
+    error = refusal.value
+    assert str(error) == f"node 'pick' (GatherND): {BAD_TEXT} (allowed: -4..3)"
+    assert (error.position, error.value, error.axis, error.size, error.count) == (
+        (1, 1), 9, 1, 4, 1,
+    )  # fmt: skip
+
+
+def test_a_type_error_of_ours_is_not_hidden_by_the_evaluator():
+    model = model_of(
+        [helper.make_node("GatherND", ["data", "indices"], ["out"])],
+        [info("data", FLOAT, ["a", "b"]), info("indices", FLOAT, ["n", 2])],
+        [info("out", FLOAT, ["n"])],
+    )
+
+    with pytest.raises(DTypeError) as refusal:
+        onnx_models.run(model, {"data": DATA, "indices": INDICES.astype(np.float32)})
+    assert str(refusal.value) == (
+        "node GatherND without a name: gather_nd: indices.dtype = float32 is floating "
+        "(allowed: int8..int64, uint8..uint64)"
+    )
+
+
+def test_an_error_of_another_node_is_one_line_with_its_name():
+    model = model_of(
+        [helper.make_node("Add", ["data", "other"], ["out"], name="sum")],
+        [info("data", FLOAT, ["a", "b"]), info("other", FLOAT, ["c", "d"])],
+        [info("out", FLOAT, ["a", "b"])],
+    )
+
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.run(model, {"data": DATA, "other": np.zeros((5, 7), np.float32)})
+    assert str(refusal.value) == (
+        "node 'sum' (Add): operands could not be broadcast together with shapes (3,4) (5,7)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "array"),
+    [
+        (TensorProto.BFLOAT16, DATA.astype(ml_dtypes.bfloat16)),
+        (TensorProto.FLOAT8E4M3FN, DATA.astype(ml_dtypes.float8_e4m3fn)),
+        (TensorProto.STRING, DATA.astype(str).astype(object)),
+        (TensorProto.COMPLEX128, DATA.astype(np.complex128)),
+        (TensorProto.BOOL, DATA % 2 == 0),
+    ],
+    ids=["bfloat16", "float8", "string", "complex", "bool"],
+)
+def test_every_element_type(kind, array):
+    out = onnx_models.run(gather_model(kind=kind), {"data": array, "indices": INDICES})["out"]
+
+    np.testing.assert_array_equal(out, array[[0, 2], [1, -1]], strict=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "taken"),
+    [
+        (FLOAT, DATA.astype(">f4"), DATA),
+        (
+            TensorProto.BFLOAT16,
+            DATA.astype(ml_dtypes.bfloat16).view("V2"),
+            DATA.astype(ml_dtypes.bfloat16),
+        ),
+        (TensorProto.STRING, DATA.astype(str), DATA.astype(str).astype(object)),
+    ],
+    ids=["byte order", "unnamed bytes", "fixed-width strings"],
+)
+def test_what_files_hold_is_made_what_the_model_takes(kind, given, taken):
+    out = onnx_models.run(gather_model(kind=kind), {"data": given, "indices": INDICES})["out"]
+
+    np.testing.assert_array_equal(out, taken[[0, 2], [1, -1]], strict=True)
+
+
+def two_input_model():
+    return model_of(
+        [helper.make_node("Add", ["x", "y"], ["out"])],
+        [info("x", FLOAT, ["N", None]), info("y", FLOAT, ["N", 4])],
+        [info("out", FLOAT, ["N", 4])],
+        initial=[numpy_helper.from_array(DATA, "y")],
+    )
+
+
+def test_an_input_with_a_value_of_its_own_may_be_left_out():
+    out = onnx_models.run(two_input_model(), {"x": DATA})["out"]
+    np.testing.assert_array_equal(out, DATA + DATA, strict=True)
+
+    out = onnx_models.run(two_input_model(), {"x": DATA, "y": DATA * 2})["out"]
+    np.testing.assert_array_equal(out, DATA + DATA * 2, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "text"),
+    [
+        (
+            {},
+            ModelError,
+            "input 'x' is missing (the model takes: x float32 (N, ?), y float32 (N, 4))",
+        ),
+        (
+            {"x": DATA, "z": DATA},
+            ModelError,
+            "the model has no input 'z' (the model takes: x float32 (N, ?), y float32 (N, 4))",
+        ),
+        (
+            {"x": DATA.astype(np.float64)},
+            DTypeError,
+            "input 'x': dtype = float64 is not what the model takes (allowed: float32)",
+        ),
+        (
+            {"x": DATA[0]},
+            ShapeError,
+            "input 'x': shape = (4,) is not what the model takes (allowed: (N, ?))",
+        ),
+        (
+            {"x": DATA, "y": DATA[:, :3]},
+            ShapeError,
+            "input 'y': shape = (3, 3) is not what the model takes (allowed: (N, 4))",
+        ),
+        (
+            {"x": DATA, "y": DATA[:2]},
+            ShapeError,
+            "input 'y': shape[0] = 2 differs from N = 3, which input 'x' has set (allowed: 3)",
+        ),
+    ],
+    ids=["missing", "unknown", "dtype", "rank", "size", "named size"],
+)
+def test_inputs_that_do_not_fit_are_refused(inputs, error, text):
+    with pytest.raises(error) as refusal:
+        onnx_models.run(two_input_model(), inputs)
+    assert str(refusal.value) == text
+
+
+def test_inputs_that_are_no_tensors_are_refused():
+    sequence = helper.make_tensor_sequence_value_info("many", FLOAT, [3])
+    model = model_of(
+        [helper.make_node("SequenceLength", ["many"], ["out"])],
+        [sequence],
+        [info("out", INT64, [])],
+    )
+
+    with pytest.raises(ModelError, match=r"^input 'many' is a sequence \(allowed: a tensor\)$"):
+        onnx_models.Model(model)
+
+
+def test_outputs_that_are_no_tensors_are_refused():
+    sequence = helper.make_tensor_sequence_value_info("out", FLOAT, [3, 4])
+    model = model_of(
+        [helper.make_node("SequenceConstruct", ["data"], ["out"])],
+        [info("data", FLOAT, [3, 4])],
+        [sequence],
+    )
+
+    with pytest.raises(ModelError, match=r"^output 'out' is a list \(allowed: a tensor\)$"):
+        onnx_models.run(model, {"data": DATA})
+
+
+class TestFiles:
+    def test_external_data_is_found_beside_the_model(self, tmp_path):
+        model = model_of(
+            [helper.make_node("GatherND", ["data", "indices"], ["out"])],
+            [info("data", FLOAT, [3, 4])],
+            [info("out", FLOAT, [2])],
+            initial=[numpy_helper.from_array(INDICES, "indices")],
+        )
+        path = tmp_path / "model.onnx"
+        onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+        assert (tmp_path / "weights.bin").exists()
+
+        out = onnx_models.run(path, {"data": DATA})["out"]
+        np.testing.assert_array_equal(out, np.array([1, 11], np.float32), strict=True)
+
+        (tmp_path / "weights.bin").unlink()
+        with pytest.raises(ModelError, match=r"model\.onnx: cannot be read as an ONNX model: ."):
+            onnx_models.run(path, {"data": DATA})
+
+    def test_a_model_that_breaks_the_rules_is_refused(self, tmp_path):
+        path = tmp_path / "model.onnx"
+        model = gather_model()
+        model.graph.output[0].CopyFrom(info("out", FLOAT, ["n"]))
+        model.graph.node[0].input[1] = "index"
+        onnx.save(model, path)
+
+        with pytest.raises(ModelError, match=r"model\.onnx: is not a valid ONNX model: .*index"):
+            onnx_models.Model.load(path)
+
+    def test_a_file_that_is_not_there_is_refused(self, tmp_path):
+        with pytest.raises(FileError, match=r"none\.onnx: cannot be read: no such file"):
+            onnx_models.Model.load(tmp_path / "none.onnx")
+
+
+def test_the_time_of_an_output_is_that_of_the_nodes_before_it():
+    model = model_of(
+        [
+            helper.make_node("GatherND", ["data", "indices"], ["picked"]),
+            helper.make_node("Neg", ["picked"], ["negative"]),
+            helper.make_node("Abs", ["data"], ["apart"]),
+        ],
+        [info("data", FLOAT, [3, 4]), info("indices", INT64, [2, 2])],
+        [info(name, FLOAT, None) for name in ("picked", "negative", "apart", "data")],
+    )
+
+    run = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
+
+    picked, negative, apart, data = (output.seconds for output in run.outputs)
+    assert 0 < picked < negative
+    assert run.seconds == pytest.approx(negative + apart)
+    assert data == 0
+
+
+def test_a_node_in_a_branch_counts_for_what_it_reads():
+    inner = helper.make_node("Neg", ["picked"], ["t"])
+    branch = helper.make_graph([inner], "then", [], [info("t", FLOAT, None)])
+    other = helper.make_graph([], "else", [], [info("data", FLOAT, None)])
+    model = model_of(
+        [
+            helper.make_node("GatherND", ["data", "indices"], ["picked"]),
+            helper.make_node("If", ["yes"], ["out"], then_branch=branch, else_branch=other),
+        ],
+        [info("data", FLOAT, [3, 4]), info("indices", INT64, [2, 2])],
+        [info("out", FLOAT, None)],
+        initial=[numpy_helper.from_array(np.array(True), "yes")],
+    )
+
+    run = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
+
+    assert run.outputs[0].seconds == run.seconds
+
+
+def test_our_operators_serve_any_reference_evaluator(ours):
+    evaluator = ReferenceEvaluator(gather_model(), new_ops=onnx_models.reference_ops())
+
+    (out,) = evaluator.run(None, {"data": DATA, "indices": INDICES})
+
+    np.testing.assert_array_equal(out, np.array([1, 11], np.float32), strict=True)
+    assert ours == ["GatherND"]
+
+
+def test_implementations_are_found_by_version():
+    assert onnx_models.implementation("GatherND", "", 11).args[0].attributes == set()
+    newest = onnx_models.implementation("GatherND", "", 13).args[0]
+    assert newest.function is api.gather_nd
+    assert newest.attributes == {"batch_dims"}

@@ -1,0 +1,245 @@
+"""Tensor files: what is read from them, what is refused, and how they are written."""
+
+import stat
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ndgather.models import tensor_files
+from ndgather.models.errors import FileError
+
+ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def save_tensor(path, array):
+    path.write_bytes(numpy_helper.from_array(array).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        ARRAY,
+        np.asfortranarray(ARRAY),
+        ARRAY.astype(">f4"),
+        np.array(3),
+        np.zeros((0, 2)),
+        np.array([("a", 1)], dtype=[("name", "U3"), ("count", "i4")]),
+        np.array(["2020-01-01", "NaT"], "M8[D]"),
+    ],
+    ids=["C", "Fortran", "big-endian", "rank 0", "empty", "records", "dates"],
+)
+def test_npy_files_are_mapped_read_only(here, array):
+    np.save("a.npy", array)
+
+    read = tensor_files.read("a.npy")
+
+    np.testing.assert_array_equal(read, array, strict=True)
+    assert isinstance(read.base, np.memmap)
+    assert type(read) is np.ndarray
+    assert not read.flags.writeable
+
+
+def test_members_of_archives(here):
+    np.savez("a.npz", first=ARRAY, second=np.array(1))
+    np.savez_compressed("one.npz", only=ARRAY)
+
+    np.testing.assert_array_equal(tensor_files.read("a.npz:first"), ARRAY, strict=True)
+    np.testing.assert_array_equal(tensor_files.read("a.npz:second"), np.array(1), strict=True)
+    np.testing.assert_array_equal(tensor_files.read("one.npz"), ARRAY, strict=True)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        ARRAY,
+        ARRAY.astype(ml_dtypes.bfloat16),
+        ARRAY.astype(ml_dtypes.float8_e5m2),
+        np.array([["a", "bé"]], object),
+    ],
+    ids=lambda array: str(array.dtype),
+)
+def test_onnx_tensors_keep_their_type(here, array):
+    save_tensor(here / "a.pb", array)
+
+    np.testing.assert_array_equal(tensor_files.read("a.pb"), array, strict=True)
+
+
+UNREADABLE = {
+    "none.npy": "none.npy: cannot be read: no such file or directory",
+    "none.npz:a": "none.npz: cannot be read: no such file or directory",
+    "none.pb": "none.pb: cannot be read: no such file or directory",
+    "folder.npy": "folder.npy: cannot be read: is a directory",
+    "notes.txt": "notes.txt: unknown kind of file (allowed: .npy, .npz, .pb)",
+    "text.npy": (
+        "text.npy: is not a whole .npy file: the magic string is not correct; expected "
+        "b'\\x93NUMPY', got b'a text'"
+    ),
+    "empty.npy": (
+        "empty.npy: is not a whole .npy file: EOF: reading magic string, expected 8 bytes got 0"
+    ),
+    "short.npy": "short.npy: is not a whole .npy file: mmap length is greater than file size",
+    "objects.npy": (
+        "objects.npy: holds pickled Python objects, which are never loaded "
+        "(allowed: numbers, booleans, dates, fixed-width strings and records)"
+    ),
+    "objects.npz": (
+        "objects.npz:o: holds pickled Python objects, which are never loaded "
+        "(allowed: numbers, booleans, dates, fixed-width strings and records)"
+    ),
+    "text.npz": "text.npz: is not a whole .npz file",
+    "two.npz": "two.npz: holds several arrays, name one as two.npz:MEMBER (allowed: a, b)",
+    "two.npz:c": "two.npz: has no member 'c' (allowed: a, b)",
+    "text.pb": (
+        "text.pb: is not a whole TensorProto (.pb) file: Error parsing message with type "
+        "'onnx.TensorProto': Wire format was corrupt"
+    ),
+    "latin.pb": (
+        "latin.pb: is not a whole TensorProto (.pb) file: 'utf-8' codec can't decode byte 0xe9 "
+        "in position 0: unexpected end of data"
+    ),
+}
+
+
+@pytest.mark.parametrize(("place", "text"), UNREADABLE.items(), ids=UNREADABLE)
+def test_what_cannot_be_read_is_refused(here, place, text):
+    (here / "folder.npy").mkdir()
+    for name in "notes.txt", "text.npy", "text.npz", "text.pb":
+        (here / name).write_text("a text that is no array")
+    (here / "empty.npy").touch()
+    np.save("whole.npy", ARRAY)
+    (here / "short.npy").write_bytes((here / "whole.npy").read_bytes()[:-1])
+    np.save("objects.npy", np.array([{}], object))
+    np.savez("objects.npz", o=np.array([{}], object))
+    np.savez("two.npz", a=1, b=2)
+    latin = helper.make_tensor("s", TensorProto.STRING, [1], [b"\xe9"])
+    (here / "latin.pb").write_bytes(latin.SerializeToString())
+
+    with pytest.raises(FileError) as refusal:
+        tensor_files.read(place)
+    assert str(refusal.value) == text
+
+
+@pytest.mark.parametrize(
+    "array",
+    [ARRAY, ARRAY.T, np.array(3), np.zeros((0, 2)), np.array(["a", "bé"])],
+    ids=["C", "transposed", "rank 0", "empty", "strings"],
+)
+def test_written_arrays_are_read_back(here, array):
+    for name in "a.npy", "a.pb":
+        tensor_files.write(here / name, array)
+        read = tensor_files.read(name)
+        np.testing.assert_array_equal(read.astype(array.dtype), array, strict=True)
+
+
+def test_strings_become_fixed_width(here):
+    tensor_files.write(here / "a.npy", np.array(["a", "bé"], object))
+
+    np.testing.assert_array_equal(np.load("a.npy"), np.array(["a", "bé"]), strict=True)
+
+
+def test_bits_of_a_type_that_npy_has_not_are_kept(here):
+    array = ARRAY.astype(ml_dtypes.bfloat16)
+
+    tensor_files.write(here / "a.npy", array)
+
+    read = tensor_files.read("a.npy")
+    assert read.dtype == np.dtype("V2")
+    np.testing.assert_array_equal(read.view(ml_dtypes.bfloat16), array, strict=True)
+
+
+UNWRITABLE = {
+    "none/a.npy": (ARRAY, "none/a.npy: cannot be written: there is no folder none"),
+    "folder.npy": (ARRAY, "folder.npy: cannot be written: exists and is not a regular file"),
+    "a.txt": (ARRAY, "a.txt: unknown kind of file (allowed: .npy, .pb)"),
+    "a.npy": (
+        np.array(["ends in NUL\0"], object),
+        "a.npy: cannot be written: dtype object with these values cannot be stored in a .npy file",
+    ),
+    "b.npy": (
+        np.array([{}], object),
+        "b.npy: cannot be written: dtype object with these values cannot be stored in a .npy file",
+    ),
+    "a.pb": (
+        np.array(["2020-01-01"], "M8[D]"),
+        "a.pb: cannot be written: dtype datetime64[D] cannot be stored in a TensorProto (.pb) file",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "case"), UNWRITABLE.items(), ids=UNWRITABLE)
+def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, name, case):
+    monkeypatch.chdir(tmp_path)
+    array, text = case
+    (tmp_path / "folder.npy").mkdir()
+
+    with pytest.raises(FileError) as refusal:
+        tensor_files.write(tensor_files.Path(name), array)
+
+    assert str(refusal.value) == text
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.npy"]
+
+
+class TestAnUnfinishedFile:
+    """The old file stays until the new one is complete, and nothing else stays."""
+
+    @pytest.fixture
+    def old(self, here):
+        np.save("a.npy", ARRAY)
+        return here / "a.npy"
+
+    def test_is_not_seen_while_it_grows(self, old):
+        def work(out):
+            out[...] = 1
+            np.testing.assert_array_equal(np.load(old), ARRAY, strict=True)
+
+        tensor_files.fill(old, (4,), np.dtype(np.int8), work)
+
+        np.testing.assert_array_equal(np.load(old), np.ones(4, np.int8), strict=True)
+        assert [path.name for path in old.parent.iterdir()] == ["a.npy"]
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
+    def test_is_removed_after_an_error(self, old, error):
+        def work(out):
+            out[:2] = 1
+            raise error
+
+        with pytest.raises(error):
+            tensor_files.fill(old, (4,), np.dtype(np.int8), work)
+
+        np.testing.assert_array_equal(np.load(old), ARRAY, strict=True)
+        assert [path.name for path in old.parent.iterdir()] == ["a.npy"]
+
+    def test_is_removed_where_the_old_one_cannot_be_replaced(self, old, monkeypatch):
+        def refuse(*_):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(tensor_files.Path, "replace", refuse)
+
+        with pytest.raises(FileError, match=r"a\.npy: cannot be written: permission denied$"):
+            tensor_files.write(old, ARRAY + 1)
+
+        np.testing.assert_array_equal(np.load(old), ARRAY, strict=True)
+        assert [path.name for path in old.parent.iterdir()] == ["a.npy"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and modes are of POSIX")
+def test_a_link_is_followed_and_modes_are_the_usual(here):
+    np.save("target.npy", ARRAY)
+    (here / "link.npy").symlink_to("target.npy")
+
+    tensor_files.write(here / "link.npy", ARRAY + 1)
+
+    assert (here / "link.npy").is_symlink()
+    np.testing.assert_array_equal(np.load("target.npy"), ARRAY + 1, strict=True)
+    (here / "plain").touch()
+    mode = stat.S_IMODE((here / "plain").stat().st_mode)
+    assert stat.S_IMODE((here / "target.npy").stat().st_mode) == mode
