@@ -71,20 +71,17 @@ class _Call:
         return dims if axes.exact else RankAtLeast(dims) if dims else None
 
     def refuse_places_on_empty_axis(self, axis: int, positions: Sequence[Size]) -> None:
-        """Refuse any position where the indexed axis is empty; no index names a place there."""
-        row = self.row
-        empty = self.sizes.value(self.data.sizes[axis]) == 0
-        if not (empty and row.index_rule.raises and self.check_empty_axes):
+        """Hold to: where there are positions, the axis that their indices address has places."""
+        if not (self.row.index_rule.raises and self.check_empty_axes):
             return
-        found = {self.sizes.find(size) for size in positions}
-        open_sizes = [size for size in found if not isinstance(size, int)]
-        if 0 in found or len(open_sizes) > 1:
-            return
-        if not open_sizes:
+        size = self.data.sizes[axis]
+        open_sizes = {self.sizes.find(each) for each in positions if not self.sizes.bounds(each)[0]}
+        if not open_sizes and not self.sizes.bound(size, 1):
             raise errors.empty_axis(
                 self.caller, axis, self.shown(self.data), self.shown(self.indices)
             )
-        self.sizes.equate(open_sizes[0], 0)
+        if len(open_sizes) == 1 and self.sizes.value(size) == 0:
+            self.sizes.equate(open_sizes.pop(), 0)
 
 
 def infer(
@@ -129,11 +126,11 @@ def infer(
     for role, value in values.items():
         _settle_value(call, role, value)
     _settle_ranks(call)
-    _settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
     if "axis" in attributes:
         _settle_axis(call, int(attributes["axis"]))
     elif Role.AXIS in values:
         _settle_axis(call, int(values[Role.AXIS].item()))
+    _settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
     call, shape, depth = _settle(call)
     _refuse_known_outside(call, values)
     names = dict.fromkeys(
@@ -202,18 +199,14 @@ def _settle_ranks(call: _Call) -> None:
         _equate_updates(call, call.indices.sizes[:-1])
     if row.kind not in {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}:
         return
-    same = [
-        call.axes[role] for role in (Role.DATA, Role.INDICES, Role.UPDATES) if role in call.axes
-    ]
-    rank = max(axes.rank for axes in same)
-    exact = any(axes.exact for axes in same)
-    for axes in same[1:]:
-        if not all(each.is_of(rank) if exact else each.reaches(rank) for each in (same[0], axes)):
-            if axes is call.indices:
-                raise errors.ranks_differ(caller, call.shown(same[0]), call.shown(axes))
-            raise errors.updates_do_not_fit(caller, call.shown(axes), call.shown(call.indices))
-    if row.kind is Kind.SCATTER_ELEMENTS:
-        _equate_updates(call, call.indices.sizes)
+    data, indices, updates = call.data, call.indices, call.axes.get(Role.UPDATES)
+    if not data.is_as_long_as(indices):
+        raise errors.ranks_differ(caller, call.shown(data), call.shown(indices))
+    if updates is None:
+        return
+    if not (updates.is_as_long_as(indices) and data.is_as_long_as(indices)):
+        raise errors.updates_do_not_fit(caller, call.shown(updates), call.shown(indices))
+    _equate_updates(call, indices.sizes)
 
 
 def _equate_updates(call: _Call, wanted: Sequence[Size]) -> None:
@@ -237,14 +230,9 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
         return
     both = (call.data, call.indices)
     below = attribute.range is AttributeRange.BATCH_BELOW_RANKS
-    highest = min((axes.rank for axes in both if axes.exact), default=None)
-    if highest is not None:
-        highest -= below
-        lowest = 0 if below else -highest
-        allowed = lowest <= batch_dims <= highest
-    else:
-        lowest, highest, allowed = 0, 0, batch_dims >= 0 or not below
-    if not allowed:
+    highest = min((axes.rank - below for axes in both if axes.exact), default=abs(batch_dims))
+    lowest = 0 if below else -highest
+    if not lowest <= batch_dims <= highest:
         ranks = f"data {errors.shown(call.shown(call.data))} and indices " + errors.shown(
             call.shown(call.indices)
         )
@@ -254,6 +242,9 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
     if batch_dims < 0 and call.indices.exact:
         batch_dims += call.indices.rank
     call.batch_dims = batch_dims
+    axis = call.axis if call.axis is not None else call.data.rank if call.data.exact else -1
+    if 0 <= axis < batch_dims and call.row.kind is Kind.GATHER:
+        raise errors.axis_before_batch(call.caller, axis, batch_dims)
     for axes in both:
         axes.reaches(batch_dims + below)
     for each in range(batch_dims):
@@ -278,6 +269,9 @@ def _settle_axis(call: _Call, axis: int | None) -> None:
             data.rank - 1,
             f"data of shape {errors.shown(call.shown(data))}",
         )
+    if call.row.kind is not Kind.GATHER:
+        for role in {Role.INDICES, Role.UPDATES} & set(call.axes):
+            call.axes[role].reaches(needed)
     call.axis = axis % data.rank if data.exact else axis
 
 
@@ -332,9 +326,9 @@ def _applied(call: _Call, choice: int) -> Axes:
     """Apply the rules of the kind until nothing more follows; return the axes of the result."""
     rule = _RULES[call.row.kind]
     while True:
-        merges = call.sizes.merges
+        steps = call.sizes.steps
         out = rule(call, choice)
-        if call.sizes.merges == merges:
+        if call.sizes.steps == steps:
             return out
 
 
@@ -361,8 +355,7 @@ def _gather_nd(call: _Call, depth: int) -> Axes:
         call.sizes.equate(indices.sizes[-1], depth)
         for axis in range(batch_dims, batch_dims + depth):
             call.refuse_places_on_empty_axis(axis, lead)
-    if call.row.batch_rule is BatchRule.FUSED and batch_dims > 1:
-        lead = [_product(call.sizes, lead[:batch_dims]), *lead[batch_dims:]]
+    lead = _fused(call, lead)
     if not indices.exact:
         return _followed_by_unknown(lead, data.rank - batch_dims - depth)
     return Axes([*lead, *data.sizes[batch_dims + depth :]], data.exact)
@@ -371,6 +364,14 @@ def _gather_nd(call: _Call, depth: int) -> Axes:
 def _followed_by_unknown(sizes: Sequence[Size], count: int) -> Axes:
     """Return axes of which the first are known, and at least `count` more follow."""
     return Axes([*sizes, *(Unknown() for _ in range(count))], exact=False)
+
+
+def _fused(call: _Call, lead: list[Size]) -> list[Size]:
+    """Return the first axes of the result, the batch axes as one where the row says so."""
+    count = call.batch_dims
+    if call.row.batch_rule is not BatchRule.FUSED or count < 2:
+        return lead
+    return [_product(call.sizes, lead[:count]), *lead[count:]]
 
 
 def _product(sizes: Sizes, factors: Sequence[Size]) -> Size:
@@ -394,10 +395,8 @@ def _gather_elements(call: _Call, axis: int) -> Axes:
                     call.caller, each, axis, call.shown(data), call.shown(indices)
                 )
             continue
-        most, least = sizes.value(have), sizes.value(take)
-        if most is None:
-            continue
-        if (least is not None and least > most) or (most == 0 and not sizes.equate(take, 0)):
+        most, least = sizes.bounds(have)[1], sizes.bounds(take)[0]
+        if not (sizes.bound(have, least) and sizes.bound(take, 0, most)):
             raise errors.longer_off_axis(
                 call.caller, each, axis, call.shown(data), call.shown(indices)
             )
@@ -465,7 +464,7 @@ def _loosely(call: _Call) -> Axes:
     if call.row.kind is Kind.GATHER_ELEMENTS:
         return indices
     if call.row.kind is Kind.GATHER_ND:
-        return Axes(indices.sizes[:-1], exact=False)
+        return Axes(_fused(call, indices.sizes[:-1]), exact=False)
     lead = data.sizes[: max(call.batch_dims, data.rank + call.axis if call.axis else 0)]
     rank = data.rank - 1 + indices.rank - call.batch_dims
     return _followed_by_unknown(lead, rank - len(lead))

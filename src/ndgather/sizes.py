@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ndgather.spec import Dim, RankAtLeast, Shape
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Unknown:
@@ -21,21 +18,24 @@ Size: TypeAlias = int | str | Unknown
 
 
 class Sizes:
-    """Which sizes of a call are equal. A known size stands for its names, a name for unknowns."""
+    """What is known of the sizes of a call: which are equal, and between which bounds.
 
-    def __init__(self, found: Mapping[str | Unknown, Size] | None = None) -> None:
-        self._found = dict(found or {})
+    A known size stands for its names, and a name for what is unknown.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Size, Size] = {}
+        self._bounds: dict[Size, tuple[int, int | None]] = {}
+        self.steps = 0  # how many facts were added
 
     def copy(self) -> Sizes:
-        return Sizes(self._found)
-
-    @property
-    def merges(self) -> int:
-        """How many times two sizes were made one."""
-        return len(self._found)
+        copied = Sizes()
+        copied._found, copied._bounds = dict(self._found), dict(self._bounds)
+        copied.steps = self.steps
+        return copied
 
     def find(self, size: Size) -> Size:
-        while not isinstance(size, int) and size in self._found:
+        while size in self._found:
             size = self._found[size]
         return size
 
@@ -43,17 +43,39 @@ class Sizes:
         found = self.find(size)
         return found if isinstance(found, int) else None
 
+    def bounds(self, size: Size) -> tuple[int, int | None]:
+        """Return the least and the greatest that `size` can be; None is no bound."""
+        found = self.find(size)
+        return (found, found) if isinstance(found, int) else self._bounds.get(found, (0, None))
+
+    def bound(self, size: Size, least: int, most: int | None = None) -> bool:
+        """Hold `size` between bounds, and return whether it can be."""
+        before = self.bounds(size)
+        highs = [high for high in (before[1], most) if high is not None]
+        low, high = max(before[0], least), min(highs, default=None)
+        if (low, high) == before:
+            return True
+        if high is not None and low > high:
+            return False
+        if low == high:
+            return self.equate(size, low)
+        self._bounds[self.find(size)] = (low, high)
+        self.steps += 1
+        return True
+
     def equate(self, first: Size, second: Size) -> bool:
         """Make two sizes one, and return whether they can be."""
         first, second = self.find(first), self.find(second)
-        if first is second or first == second:
+        if first == second:
             return True
         if isinstance(first, int) or (isinstance(first, str) and isinstance(second, Unknown)):
             first, second = second, first
         if isinstance(first, int):
             return False
+        least, most = self.bounds(first)
         self._found[first] = second
-        return True
+        self.steps += 1
+        return self.bound(second, least, most)
 
     def dim(self, size: Size) -> Dim:
         """Return `size` as a shape shows it: its value, or its own name, or another's."""
@@ -96,3 +118,10 @@ class Axes:
         fits = self.reaches(rank) and self.rank == rank
         self.exact = self.exact or fits
         return fits
+
+    def is_as_long_as(self, other: Axes) -> bool:
+        """Return whether both have the same rank, adding unknown axes where they may be."""
+        rank = max(self.rank, other.rank)
+        if self.exact or other.exact:
+            return self.is_of(rank) and other.is_of(rank)
+        return self.reaches(rank) and other.reaches(rank)

@@ -1,0 +1,199 @@
+"""Operators: found by name, called strictly, compared as data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ndgather import api, errors
+from ndgather.differences import Difference
+from ndgather.operators import Operator, operator, operators
+from ndgather.spec import TensorType
+
+ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def version_of(*args, **options):
+    return operator(*args, **options).version
+
+
+def test_newest_version_is_the_default():
+    assert version_of("GatherND") == 13
+    assert version_of("GatherND", domain="openvino") == 8
+    assert version_of("GatherND", domain="com.microsoft") == 1
+
+
+def test_version_is_exact():
+    assert version_of("GatherND", version=12) == 12
+    with pytest.raises(errors.AttributeValueError, match=r"version = 14 .*11, 12, 13"):
+        operator("GatherND", version=14)
+
+
+@pytest.mark.parametrize(("opset", "since"), [(11, 11), (12, 12), (13, 13), (15, 13), (26, 13)])
+def test_opset_finds_the_newest_version_in_it(opset, since):
+    assert version_of("GatherND", opset=opset) == since
+
+
+def test_opset_before_the_first_version_is_refused():
+    with pytest.raises(errors.AttributeValueError, match=r"opset = 10 .*at least 11"):
+        operator("GatherND", opset=10)
+
+
+def test_version_and_opset_exclude_each_other():
+    with pytest.raises(errors.AttributeValueError, match="both given"):
+        operator("GatherND", version=13, opset=13)
+
+
+def test_empty_domain_is_an_alias():
+    assert operator("GatherND", domain="") is operator("GatherND")
+    assert operators(domain="") == operators(domain="ai.onnx")
+
+
+def test_unknown_names_are_refused_with_those_that_exist():
+    with pytest.raises(errors.AttributeValueError, match="Gather, GatherElements, GatherND"):
+        operator("GatherNd")
+    with pytest.raises(errors.AttributeValueError, match="the domain is unknown"):
+        operator("GatherND", domain="caffe")
+
+
+def test_operators_are_filtered_by_name_and_domain():
+    assert len(operators()) == 27
+    assert [str(each.row) for each in operators("GatherND", "openvino")] == [
+        "openvino GatherND-5",
+        "openvino GatherND-8",
+    ]
+    assert operators("GatherND", "caffe") == ()
+
+
+def test_repr_can_be_read_back():
+    op = operator("GatherND", domain="com.microsoft")
+    assert repr(op) == "operator('GatherND', domain='com.microsoft', version=1)"
+    assert eval(repr(op), {"operator": operator}) is op
+
+
+# binding
+
+
+def test_inputs_may_be_given_by_name():
+    op = operator("GatherND")
+    np.testing.assert_array_equal(op(ROWS, indices=[[1]]), op(data=ROWS, indices=[[1]]))
+    with pytest.raises(errors.AttributeValueError, match="by place and by name"):
+        op(ROWS, [[1]], data=ROWS)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_count_of_inputs_is_checked(count):
+    with pytest.raises(errors.AttributeValueError, match="2, data, indices"):
+        operator("GatherND")(*[ROWS, [[1]], [1]][:count])
+
+
+def test_lists_are_arrays_and_an_empty_list_has_no_type_of_its_own():
+    assert operator("GatherND")([[1, 2]], [[0]]).tolist() == [[1, 2]]
+    assert operator("Gather")([[1, 2]], []).shape == (0, 2)
+
+
+def test_result_is_new_and_of_the_type_of_data():
+    taken = operator("Gather")(ROWS, [0, 1])
+    assert taken.dtype == ROWS.dtype
+    assert not np.shares_memory(taken, ROWS)
+
+
+def test_scatter_runs_or_says_that_it_does_not():
+    op = operator("ScatterND")
+    data, indices, updates = np.zeros(4), np.array([[1], [3]]), np.array([5.0, 7.0])
+    if not hasattr(api, "scatter_nd"):
+        with pytest.raises(errors.NdgatherError, match="does not run it"):
+            op(data, indices, updates)
+        return
+    np.testing.assert_array_equal(op(data, indices, updates), [0, 5, 0, 7])
+
+
+def test_checks_of_a_shape_are_done_for_each_type_and_option():
+    op = operator("GatherND")
+    assert op(ROWS, [[1]]).shape == (1, 3)
+    assert op(ROWS, [[1], [0]], batch_dims=1).shape == (2,)
+    assert op(ROWS, [[1]]).shape == (1, 3)
+    with pytest.raises(errors.DTypeError):
+        op(ROWS, np.array([[1]], np.int32))
+
+
+def test_message_names_the_operator_and_the_place():
+    with pytest.raises(errors.IndexOutOfBoundsError) as caught:
+        operator("GatherND")(ROWS, np.array([[0, 1], [1, 3]]))
+    assert str(caught.value) == (
+        "ai.onnx GatherND-13: indices[1, 1] = 3 is outside axis 1 of data, which has size 3 "
+        "(allowed: -3..2)"
+    )
+
+
+# inference of types
+
+
+def test_infer_gives_the_type_of_data():
+    found = operator("GatherND").infer(TensorType("bfloat16", ("N", 3)), TensorType("int64", None))
+    assert found.outputs[0].dtype == "bfloat16"
+    assert operator("GatherND").infer(TensorType(), TensorType()).outputs == (TensorType(),)
+
+
+def test_infer_refuses_types_as_a_run_does():
+    op = operator("GatherND", version=12)
+    with pytest.raises(errors.DTypeError, match="bfloat16 is not taken"):
+        op.infer(TensorType("bfloat16"), TensorType("int64"))
+    with pytest.raises(errors.DTypeError, match="int32 is not taken"):
+        op.infer(TensorType("float32"), TensorType("int32"))
+
+
+def test_infer_takes_the_type_of_updates_from_data_and_back():
+    op = operator("ScatterND")
+    found = op.infer(TensorType(), TensorType(), TensorType("float16"))
+    assert found.outputs[0].dtype == "float16"
+    with pytest.raises(errors.DTypeError, match="differs"):
+        op.infer(TensorType("float32"), TensorType(), TensorType("float16"))
+
+
+def test_infer_wants_every_input_but_an_axis():
+    with pytest.raises(errors.AttributeValueError, match="1 inputs are given"):
+        operator("GatherND").infer(TensorType("float32", (2, 3)))
+    with pytest.raises(errors.AttributeValueError, match="weights"):
+        operator("GatherND").infer(TensorType(), TensorType(), constants={"weights": 1})
+
+
+# differences
+
+
+def test_diff_of_12_and_13_is_bfloat16():
+    found = operator("GatherND", version=12).diff(operator("GatherND", version=13))
+    assert found == (Difference(what="inputs.data.types", here=(), there=("bfloat16",)),)
+
+
+def test_diff_of_11_and_12_is_batch_dims():
+    found = operator("GatherND", version=11).diff(operator("GatherND", version=12))
+    assert [each.what for each in found] == ["attributes.batch_dims", "batch_rule"]
+    assert found[0].here is None
+    assert found[0].there.default == 0
+
+
+def test_diff_between_dialects():
+    found = operator("GatherElements").diff(operator("GatherElements", domain="openvino"))
+    whats = {each.what: (each.here, each.there) for each in found}
+    assert whats["attributes.axis.required"] == (False, True)
+    assert whats["attributes.axis.default"] == (0, None)
+    assert "off_axis_rule" in whats
+    assert whats["inputs.data.types"][0] == ("complex64", "complex128")
+
+
+def test_diff_of_index_rules_names_the_part():
+    found = operator("Gather", domain="openvino", version=7).diff(
+        operator("Gather", domain="openvino", version=8)
+    )
+    assert [each.what for each in found] == ["index_rule.negative", "index_rule.outside"]
+
+
+def test_diff_with_itself_is_empty():
+    for op in operators():
+        assert op.diff(op) == ()
+
+
+def test_operator_is_made_from_any_row():
+    row = operator("GatherND").row
+    assert Operator(row)(ROWS, [[1]]).shape == (1, 3)

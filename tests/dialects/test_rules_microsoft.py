@@ -1,0 +1,68 @@
+"""Every rule of com.microsoft GatherND-1 has a test that is named after it."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ndgather import errors
+from ndgather.operators import operator
+
+OP = operator("GatherND", domain="com.microsoft")
+ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_index_types_are_int32_and_int64(dtype):
+    np.testing.assert_array_equal(OP(ROWS, np.array([[1]], dtype)), ROWS[1:], strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint32", "uint64", "bool"])
+def test_other_index_types_are_refused(dtype):
+    with pytest.raises(errors.DTypeError, match=r"\(allowed: int32, int64\)"):
+        OP(ROWS, np.array([[1]]).astype(dtype))
+
+
+def test_bfloat16_is_refused():
+    with pytest.raises(errors.DTypeError, match="bfloat16 is not taken"):
+        OP(ROWS.astype(ml_dtypes.bfloat16), np.array([[1]]))
+
+
+def test_there_are_no_attributes():
+    with pytest.raises(errors.AttributeValueError, match=r"\(allowed: no attributes\)"):
+        OP(ROWS, np.array([[1]]), batch_dims=0)
+
+
+def test_negative_indices_count_from_the_end():
+    np.testing.assert_array_equal(OP(ROWS, np.array([[-1]])), ROWS[1:], strict=True)
+
+
+def test_out_of_bounds_is_an_error_also_when_the_result_is_empty():
+    for data in (ROWS, ROWS[:, :0]):
+        with pytest.raises(errors.IndexOutOfBoundsError):
+            OP(data, np.array([[2]]))
+
+
+def test_depth_0_copies_data_for_each_tuple():
+    taken = OP(ROWS, np.zeros((2, 0), np.int32))
+    np.testing.assert_array_equal(taken, np.stack([ROWS, ROWS]), strict=True)
+
+
+def test_unknown_depth_is_not_read_as_0():
+    assert OP.infer_shape(("A", "B"), ("Q", 2)) == ("Q",)
+    found = OP.infer_shape(("A", "B"), ("Q", "K"))
+    assert found.first == ("Q",)
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "expected"),
+    [
+        ([[0, 1], [2, 3]], [[0, 0], [1, 1]], [0, 3]),
+        ([[0, 1], [2, 3]], [[1], [0]], [[2, 3], [0, 1]]),
+        ([[[0, 1], [2, 3]], [[4, 5], [6, 7]]], [[0, 1], [1, 0]], [[2, 3], [4, 5]]),
+        ([[[0, 1], [2, 3]], [[4, 5], [6, 7]]], [[[0, 1]], [[1, 0]]], [[[2, 3]], [[4, 5]]]),
+    ],
+)
+def test_examples(data, indices, expected):
+    np.testing.assert_array_equal(OP(data, np.array(indices, np.int32)), expected)

@@ -1,0 +1,434 @@
+"""Every rule of the ONNX texts has a test that is named after it.
+
+The texts: https://github.com/onnx/onnx/blob/main/docs/Changelog.md
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ndgather import errors
+from ndgather.operators import operator
+from ndgather.spec import RankAtLeast
+
+I64 = np.int64
+ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
+NARROW = ("int32", "int16", "int8", "uint8", "uint32", "uint64", "bool", "float32")
+BEFORE_13 = (
+    ("GatherND", 11),
+    ("GatherND", 12),
+    ("GatherElements", 11),
+    ("Gather", 1),
+    ("Gather", 11),
+)
+FROM_13 = ("GatherND", 13), ("GatherElements", 13), ("Gather", 13)
+GATHERS = BEFORE_13 + FROM_13
+BY_AXIS = tuple(each for each in GATHERS if each[0] != "GatherND")
+GATHER_ND = tuple(version for name, version in GATHERS if name == "GatherND")
+BATCHED = (12, 13)
+
+
+def gather(name, version):
+    return operator(name, version=version)
+
+
+def indices_for(name, values):
+    """Indices into axis 0 of a rank-2 tensor, as the operator wants them."""
+    array = np.array(values, I64)
+    return array.reshape(-1, 1) if name != "Gather" else array
+
+
+# types
+
+
+@pytest.mark.parametrize(("name", "version"), GATHERS)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128", "bool"),
+    ],
+)
+def test_data_types_of_every_version(name, version, dtype):
+    data = np.array([[0, 1], [1, 0]]).astype(dtype)
+    taken = gather(name, version)(data, indices_for(name, [1]))
+    np.testing.assert_array_equal(
+        taken, data[1:] if name != "GatherElements" else data[1:, :1], strict=True
+    )
+
+
+@pytest.mark.parametrize(("name", "version"), GATHERS)
+@pytest.mark.parametrize("dtype", ["U3", object])
+def test_string_data(name, version, dtype):
+    data = np.array([["a", "b"], ["c", "d"]], dtype)
+    assert gather(name, version)(data, indices_for(name, [1])).reshape(-1)[0] == "c"
+
+
+@pytest.mark.parametrize(("name", "version"), BEFORE_13)
+def test_bfloat16_before_13_is_refused(name, version):
+    with pytest.raises(errors.DTypeError, match="bfloat16 is not taken"):
+        gather(name, version)(ROWS.astype(ml_dtypes.bfloat16), indices_for(name, [1]))
+
+
+@pytest.mark.parametrize(("name", "version"), FROM_13)
+def test_bfloat16_from_13_on(name, version):
+    data = ROWS.astype(ml_dtypes.bfloat16)
+    taken = gather(name, version)(data, indices_for(name, [1]))
+    assert taken.dtype == data.dtype
+    assert float(taken.reshape(-1)[0]) == 3.0
+
+
+@pytest.mark.parametrize(("name", "version"), GATHERS)
+@pytest.mark.parametrize(
+    "data",
+    [
+        ROWS.astype(ml_dtypes.float8_e5m2),
+        ROWS.astype(ml_dtypes.int4),
+        ROWS.astype("datetime64[s]"),
+        np.array([[1, None]], object),
+        np.zeros((2, 2), [("a", "i4")]),
+    ],
+    ids=["float8", "int4", "date", "object", "record"],
+)
+def test_any_tensor_type_means_the_listed_types(name, version, data):
+    with pytest.raises(errors.DTypeError, match="is not taken"):
+        gather(name, version)(data, indices_for(name, [0]))
+
+
+@pytest.mark.parametrize("version", GATHER_ND)
+@pytest.mark.parametrize("dtype", NARROW)
+def test_gather_nd_index_type_is_int64_only(version, dtype):
+    with pytest.raises(errors.DTypeError, match=r"indices.dtype .* \(allowed: int64\)"):
+        gather("GatherND", version)(ROWS, np.zeros((1, 1), dtype))
+
+
+@pytest.mark.parametrize(("name", "version"), BY_AXIS)
+@pytest.mark.parametrize("dtype", NARROW)
+def test_index_types_by_axis_are_int32_and_int64(name, version, dtype):
+    indices = indices_for(name, [0]).astype(dtype)
+    if dtype == "int32":
+        assert gather(name, version)(ROWS, indices).size
+        return
+    with pytest.raises(errors.DTypeError, match=r"\(allowed: int32, int64\)"):
+        gather(name, version)(ROWS, indices)
+
+
+def test_byte_order_is_no_part_of_a_type():
+    taken = operator("GatherND")(ROWS.astype(">f4"), np.array([[1]], ">i8"))
+    np.testing.assert_array_equal(taken, ROWS[1:])
+
+
+# attributes
+
+
+def test_gather_nd_11_has_no_attributes():
+    with pytest.raises(errors.AttributeValueError, match="batch_dims is no attribute"):
+        gather("GatherND", 11)(ROWS, np.array([[1]]), batch_dims=0)
+
+
+@pytest.mark.parametrize("version", BATCHED)
+def test_gather_nd_batch_dims_default_is_0(version):
+    op = gather("GatherND", version)
+    np.testing.assert_array_equal(op(ROWS, np.array([[1]])), op(ROWS, [[1]], batch_dims=0))
+
+
+@pytest.mark.parametrize("version", BATCHED)
+@pytest.mark.parametrize("value", [1.0, "1", True, None, [1]])
+def test_gather_nd_batch_dims_is_an_int(version, value):
+    op = gather("GatherND", version)
+    if value is None:  # as if it were not given
+        assert op(ROWS, np.array([[1]]), batch_dims=value).shape == (1, 3)
+        return
+    with pytest.raises(errors.DTypeError, match=r"batch_dims = .* \(allowed: int\)"):
+        op(ROWS, np.array([[1]]), batch_dims=value)
+
+
+@pytest.mark.parametrize("version", BATCHED)
+@pytest.mark.parametrize("batch_dims", [-1, -2, 2, 3])
+def test_gather_nd_batch_dims_is_0_or_more_and_below_both_ranks(version, batch_dims):
+    with pytest.raises(errors.AttributeValueError, match=r"batch_dims = .*allowed: 0..1"):
+        gather("GatherND", version)(ROWS, np.zeros((2, 3, 1), I64), batch_dims=batch_dims)
+    with pytest.raises(errors.AttributeValueError, match=r"batch_dims = .*allowed: 0..0"):
+        gather("GatherND", version)(ROWS, np.zeros((1,), I64), batch_dims=batch_dims)
+
+
+@pytest.mark.parametrize(("name", "version"), BY_AXIS)
+def test_axis_default_is_0_and_counts_from_the_back(name, version):
+    op, indices = gather(name, version), indices_for(name, [1])
+    np.testing.assert_array_equal(op(ROWS, indices), op(ROWS, indices, axis=-2))
+    for axis in (2, -3):
+        with pytest.raises(errors.AttributeValueError, match=r"axis = .*allowed: -2..1"):
+            op(ROWS, indices, axis=axis)
+
+
+# ranks
+
+
+@pytest.mark.parametrize(("name", "version"), GATHERS)
+def test_data_of_rank_0_is_refused(name, version):
+    with pytest.raises(errors.ShapeError, match=r"data.shape = \(\) has rank 0"):
+        gather(name, version)(np.float32(1), indices_for(name, [0]))
+
+
+@pytest.mark.parametrize(("name", "version"), [each for each in GATHERS if each[0] != "Gather"])
+def test_indices_of_rank_0_are_refused(name, version):
+    with pytest.raises(errors.ShapeError, match=r"indices.shape = \(\) has rank 0"):
+        gather(name, version)(ROWS, np.array(0))
+
+
+@pytest.mark.parametrize("version", [1, 11, 13])
+def test_gather_indices_of_rank_0_drop_the_axis(version):
+    op = gather("Gather", version)
+    np.testing.assert_array_equal(op(ROWS, np.array(1)), ROWS[1], strict=True)
+    np.testing.assert_array_equal(op(ROWS, np.array(1), axis=1), ROWS[:, 1], strict=True)
+    assert op.infer_shape(("A", "B"), (), axis=1) == ("A",)
+
+
+@pytest.mark.parametrize("version", [11, 13])
+def test_gather_elements_ranks_are_equal(version):
+    with pytest.raises(errors.ShapeError, match="the same rank"):
+        gather("GatherElements", version)(ROWS, np.array([0, 1]))
+
+
+# the batch rule and the depth
+
+
+@pytest.mark.parametrize("version", BATCHED)
+@pytest.mark.parametrize(
+    ("data", "indices", "batch_dims"),
+    [
+        ((2, 3), (3, 1), 1),
+        ((2, 3), (4, 1), 1),
+        ((1, 3), (2, 1), 1),
+        ((2, 3), (1, 1), 1),
+        ((2, 3, 5), (3, 2, 1), 2),
+        ((0, 3), (2, 1), 1),
+    ],
+    ids=["unequal", "divisible", "data 1", "indices 1", "equal product", "zero"],
+)
+def test_gather_nd_batch_axes_are_equal_and_not_broadcast(version, data, indices, batch_dims):
+    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+        gather("GatherND", version)(np.zeros(data), np.zeros(indices, I64), batch_dims=batch_dims)
+
+
+@pytest.mark.parametrize("version", GATHER_ND)
+def test_gather_nd_depth_is_at_least_1(version):
+    with pytest.raises(errors.ShapeError, match=r"too short .*allowed: 1..2"):
+        gather("GatherND", version)(ROWS, np.zeros((4, 0), I64))
+
+
+@pytest.mark.parametrize("version", GATHER_ND)
+def test_gather_nd_depth_is_at_most_r(version):
+    with pytest.raises(errors.ShapeError, match="more than the 2 axes"):
+        gather("GatherND", version)(ROWS, np.zeros((4, 3), I64))
+
+
+@pytest.mark.parametrize("version", BATCHED)
+def test_gather_nd_depth_is_at_most_r_less_b(version):
+    with pytest.raises(errors.ShapeError, match="more than the 1 axes"):
+        gather("GatherND", version)(ROWS, np.zeros((2, 2), I64), batch_dims=1)
+
+
+# index values
+
+
+@pytest.mark.parametrize(("name", "version"), [each for each in GATHERS if each != ("Gather", 1)])
+def test_negative_indices_count_from_the_end(name, version):
+    op = gather(name, version)
+    for value in (-1, -2):
+        np.testing.assert_array_equal(
+            op(ROWS, indices_for(name, [value])), op(ROWS, indices_for(name, [value + 2]))
+        )
+
+
+def test_gather_1_negative_indices_are_outside():
+    with pytest.raises(errors.IndexOutOfBoundsError, match=r"allowed: 0..1\)") as caught:
+        gather("Gather", 1)(ROWS, np.array([0, -1]))
+    assert (caught.value.position, caught.value.value) == ((1,), -1)
+
+
+@pytest.mark.parametrize(("name", "version"), GATHERS)
+@pytest.mark.parametrize("value", [2, -3, 2**31, 2**32, -(2**32), 2**63 - 1, -(2**63)])
+def test_out_of_bounds_is_an_error(name, version, value):
+    with pytest.raises(errors.IndexOutOfBoundsError) as caught:
+        gather(name, version)(ROWS, indices_for(name, [0, value]))
+    assert (caught.value.value, caught.value.axis, caught.value.size) == (value, 0, 2)
+
+
+@pytest.mark.parametrize("name", ["GatherND", "Gather"])
+def test_out_of_bounds_is_an_error_when_the_slice_is_empty(name):
+    with pytest.raises(errors.IndexOutOfBoundsError):
+        operator(name)(np.zeros((3, 0)), indices_for(name, [5]))
+
+
+def test_out_of_bounds_is_an_error_when_no_slice_is_taken():
+    with pytest.raises(errors.IndexOutOfBoundsError):
+        operator("Gather")(np.zeros((0, 3)), np.array([5]), axis=1)
+
+
+@pytest.mark.parametrize("name", ["GatherND", "Gather", "GatherElements"])
+def test_every_index_into_an_axis_of_size_0_is_out_of_bounds(name):
+    with pytest.raises(errors.IndexOutOfBoundsError, match="the axis is empty"):
+        operator(name)(np.zeros((0, 1)), indices_for(name, [0]))
+
+
+@pytest.mark.parametrize("name", ["GatherND", "Gather", "GatherElements"])
+def test_no_indices_into_an_axis_of_size_0_are_fine(name):
+    assert operator(name)(np.zeros((0, 1)), indices_for(name, [])).shape == (0, 1)
+
+
+@pytest.mark.parametrize("version", BATCHED)
+def test_gather_nd_batch_of_size_0_is_fine(version):
+    op = gather("GatherND", version)
+    shape = op(np.zeros((0, 3, 4)), np.zeros((0, 2, 1), I64), batch_dims=1).shape
+    assert shape == (0, 2, 4)
+
+
+# off-axis sizes
+
+
+@pytest.mark.parametrize("version", [11, 13])
+def test_gather_elements_off_axis_sizes_may_be_smaller(version):
+    data = np.arange(12).reshape(3, 4)
+    taken = gather("GatherElements", version)(data, np.array([[2, 0]]))
+    np.testing.assert_array_equal(taken, [[8, 1]])
+
+
+@pytest.mark.parametrize("version", [11, 13])
+def test_gather_elements_off_axis_sizes_may_not_be_larger_nor_broadcast(version):
+    op = gather("GatherElements", version)
+    for indices in (np.zeros((1, 4), I64), np.zeros((5, 4), I64)):
+        with pytest.raises(errors.ShapeError, match=r"more than data\.shape"):
+            op(ROWS[:, :1], indices, axis=0)
+
+
+@pytest.mark.parametrize("version", [11, 13])
+def test_gather_elements_axis_size_of_indices_is_free(version):
+    taken = gather("GatherElements", version)(ROWS, np.ones((5, 3), I64))
+    np.testing.assert_array_equal(taken, np.tile(ROWS[1], (5, 1)))
+
+
+# results: the examples of the texts
+
+CUBE = np.arange(8).reshape(2, 2, 2)
+
+
+@pytest.mark.parametrize("version", GATHER_ND)
+@pytest.mark.parametrize(
+    ("data", "indices", "expected"),
+    [
+        ([[0, 1], [2, 3]], [[0, 0], [1, 1]], [0, 3]),
+        ([[0, 1], [2, 3]], [[1], [0]], [[2, 3], [0, 1]]),
+        (CUBE, [[0, 1], [1, 0]], [[2, 3], [4, 5]]),
+        (CUBE, [[[0, 1]], [[1, 0]]], [[[2, 3]], [[4, 5]]]),
+    ],
+)
+def test_gather_nd_examples(version, data, indices, expected):
+    np.testing.assert_array_equal(gather("GatherND", version)(data, indices), expected)
+
+
+@pytest.mark.parametrize("version", BATCHED)
+def test_gather_nd_example_with_batch_dims(version):
+    taken = gather("GatherND", version)(CUBE, [[1], [0]], batch_dims=1)
+    np.testing.assert_array_equal(taken, [[2, 3], [4, 5]])
+
+
+@pytest.mark.parametrize("version", BATCHED)
+def test_gather_nd_output_rank_takes_b_away(version):
+    shape = gather("GatherND", version).infer_shape((2, 2, 2), (2, 1), batch_dims=1)
+    assert len(shape) == 2 + 3 - 1 - 1 - 1
+
+
+@pytest.mark.parametrize("version", [11, 13])
+def test_gather_elements_examples_have_no_stray_brackets(version):
+    op = gather("GatherElements", version)
+    first = op([[1, 2], [3, 4]], [[0, 0], [1, 0]], axis=1)
+    np.testing.assert_array_equal(first, [[1, 1], [4, 3]])
+    second = op(np.arange(1, 10).reshape(3, 3), [[1, 2, 0], [2, 0, 0]], axis=0)
+    np.testing.assert_array_equal(second, [[4, 8, 3], [7, 2, 3]])
+
+
+@pytest.mark.parametrize("version", [1, 11, 13])
+def test_gather_output_shape_puts_indices_in_place_of_the_axis(version):
+    op = gather("Gather", version)
+    assert op.infer_shape(("P", "Q", "R"), ("S", "T"), axis=1) == ("P", "S", "T", "R")
+    taken = op(ROWS, np.array([[0, 2]]), axis=1)
+    np.testing.assert_array_equal(taken, ROWS[:, [[0, 2]]], strict=True)
+
+
+# scatters: types, attributes and shapes
+
+SCATTERS = tuple(
+    (name, version) for name in ("ScatterND", "ScatterElements") for version in (11, 13, 16, 18)
+)
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+def test_scatter_output_shape_is_that_of_data(name, version):
+    indices = (5, 1) if name == "ScatterND" else (5, "W")
+    updates = (5, "W")
+    assert gather(name, version).infer_shape(("H", "W"), indices, updates) == ("H", "W")
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+def test_scatter_nd_updates_shape_is_exact(version):
+    op = gather("ScatterND", version)
+    assert op.infer_shape((4, 5), (3, 1), (3, 5)) == (4, 5)
+    assert op.infer_shape((4, 5), (2,), ()) == (4, 5)
+    for updates in ((3, 4), (2, 5), (3, 1), (3,), (1, 3, 5)):
+        with pytest.raises(errors.ShapeError, match=r"updates.shape"):
+            op.infer_shape((4, 5), (3, 1), updates)
+    with pytest.raises(errors.ShapeError, match=r"updates.shape"):
+        op.infer_shape((4, 5), (2,), (1,))
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+def test_scatter_nd_depth_has_no_lower_bound(version):
+    op = gather("ScatterND", version)
+    assert op.infer_shape((4, 5), (3, 0), (3, 4, 5)) == (4, 5)
+    with pytest.raises(errors.ShapeError, match="more than the 2 axes"):
+        op.infer_shape((4, 5), (3, 3), (3,))
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+def test_scatter_elements_updates_have_the_shape_of_indices(version):
+    op = gather("ScatterElements", version)
+    for updates in ((3, 4), (3,), (3, 5, 1)):
+        with pytest.raises(errors.ShapeError, match=r"updates.shape"):
+            op.infer_shape((4, 5), (3, 5), updates)
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+def test_scatter_elements_off_axis_sizes_may_be_smaller_only(version):
+    op = gather("ScatterElements", version)
+    assert op.infer_shape((4, 5), (9, 3), (9, 3), axis=0) == (4, 5)
+    with pytest.raises(errors.ShapeError, match=r"more than data\.shape"):
+        op.infer_shape((4, 5), (9, 6), (9, 6), axis=0)
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+def test_reductions_by_version(name, version):
+    op = gather(name, version)
+    words = {11: (), 13: (), 16: ("none", "add", "mul"), 18: ("none", "add", "mul", "max", "min")}
+    shapes = ((4, 5), (3, 1), (3, 5)) if name == "ScatterND" else ((4, 5), (3, 5), (3, 5))
+    for word in ("none", "add", "mul", "max", "min", "sum"):
+        if word in words[version]:
+            assert op.infer_shape(*shapes, reduction=word) == (4, 5)
+            continue
+        with pytest.raises(errors.AttributeValueError, match="reduction"):
+            op.infer_shape(*shapes, reduction=word)
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+def test_scatter_types_are_one_for_data_and_updates(name, version):
+    op = gather(name, version)
+    indices = np.zeros((2, 1), I64)
+    updates = np.zeros((2, 1) if name != "ScatterND" else (2, 3))
+    with pytest.raises(errors.DTypeError, match=r"updates.dtype = float64 differs"):
+        op(ROWS, indices, updates)
+
+
+def test_rank_of_an_unknown_tensor_is_at_least_what_the_rules_need():
+    assert operator("Gather").infer_shape(None, ("S",), axis=2) == RankAtLeast((None, None, "S"))

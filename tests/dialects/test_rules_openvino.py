@@ -1,0 +1,382 @@
+"""Every rule of the OpenVINO texts has a test that is named after it.
+
+The texts: https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ndgather import errors
+from ndgather.operators import operator
+from ndgather.spec import TensorType
+
+ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def openvino(name, version):
+    return operator(name, domain="openvino", version=version)
+
+
+GATHER_ND = pytest.mark.parametrize("op", [openvino("GatherND", 5), openvino("GatherND", 8)])
+GATHER = pytest.mark.parametrize("op", [openvino("Gather", version) for version in (1, 7, 8)])
+BATCHED_GATHER = pytest.mark.parametrize("op", [openvino("Gather", 7), openvino("Gather", 8)])
+GATHER_ELEMENTS = openvino("GatherElements", 6)
+GATHER_8 = openvino("Gather", 8)
+
+
+# GatherND
+
+
+@GATHER_ND
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_gather_nd_index_types_are_all_integers(op, dtype):
+    np.testing.assert_array_equal(op(ROWS, np.array([[1]], dtype)), ROWS[1:], strict=True)
+
+
+@GATHER_ND
+@pytest.mark.parametrize(
+    "dtype", ["bool", "float64", "U3", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4]
+)
+def test_gather_nd_takes_every_supported_type(op, dtype):
+    data = np.array([["1", "0"], ["0", "1"]]).astype(np.float32).astype(dtype)
+    assert op(data, np.array([[1]])).dtype == data.dtype
+
+
+@GATHER_ND
+def test_complex_is_no_supported_type(op):
+    with pytest.raises(errors.DTypeError, match="complex64 is not taken"):
+        op(ROWS.astype(np.complex64), np.array([[1]]))
+
+
+@GATHER_ND
+@pytest.mark.parametrize("batch_dims", [-1, 2])
+def test_gather_nd_batch_dims_is_below_both_ranks(op, batch_dims):
+    with pytest.raises(errors.AttributeValueError, match=r"allowed: 0\.\.1"):
+        op(ROWS, np.zeros((2, 3, 1), np.int64), batch_dims=batch_dims)
+
+
+@GATHER_ND
+@pytest.mark.parametrize("shape", [(1, 3), (4, 3)])
+def test_gather_nd_batch_axes_are_equal(op, shape):
+    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+        op(np.zeros(shape), np.zeros((2, 1), np.int64), batch_dims=1)
+
+
+@GATHER_ND
+def test_gather_nd_depth_has_no_lower_bound(op):
+    taken = op(ROWS, np.zeros((2, 0), np.int64))
+    np.testing.assert_array_equal(taken, np.stack([ROWS, ROWS]), strict=True)
+
+
+@GATHER_ND
+def test_gather_nd_depth_is_at_most_r_less_b(op):
+    with pytest.raises(errors.ShapeError, match="more than the 1 axes"):
+        op(ROWS, np.zeros((2, 2), np.int64), batch_dims=1)
+
+
+def test_gather_nd_5_fuses_several_batch_axes():
+    data = np.arange(1, 25).reshape(2, 3, 4)
+    indices = np.array([[[[1]], [[0]], [[2]]], [[[0]], [[2]], [[2]]]])
+    op = openvino("GatherND", 5)
+    np.testing.assert_array_equal(
+        op(data, indices, batch_dims=2), [[2], [5], [11], [13], [19], [23]]
+    )
+    assert op.infer_shape((30, 2, 100, 35), (30, 2, 3, 1), batch_dims=2) == (60, 3, 35)
+    assert op.infer_shape(("N", 1, 5), ("N", 1, 7, 1), batch_dims=2) == ("N", 7)
+    assert op.infer_shape(("N", 2, 5), ("N", 2, 7, 1), batch_dims=2) == (None, 7)
+
+
+def test_gather_nd_5_keeps_a_single_batch_axis():
+    data, indices = np.array([[1, 2], [3, 4]]), np.array([[1], [0]])
+    np.testing.assert_array_equal(openvino("GatherND", 5)(data, indices, batch_dims=1), [2, 3])
+
+
+def test_gather_nd_8_keeps_all_batch_axes():
+    data = np.arange(1, 25).reshape(2, 3, 4)
+    indices = np.array([[[[1]], [[0]], [[2]]], [[[0]], [[2]], [[2]]]])
+    taken = openvino("GatherND", 8)(data, indices, batch_dims=2)
+    np.testing.assert_array_equal(taken, [[[2], [5], [11]], [[13], [19], [23]]])
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "batch_dims", "expected"),
+    [
+        ((1000, 256, 10, 15), (25, 125, 3), 0, (25, 125, 15)),
+        ((30, 2, 100, 35), (30, 2, 3, 1), 2, (30, 2, 3, 35)),
+        ((1, 64, 64, 320), (1, 64, 64, 1, 1), 3, (1, 64, 64, 1)),
+    ],
+)
+def test_gather_nd_8_layer_examples(data, indices, batch_dims, expected):
+    op = openvino("GatherND", 8)
+    assert op.infer_shape(data, indices, batch_dims=batch_dims) == expected
+
+
+def test_gather_nd_5_negative_indices_are_outside():
+    with pytest.raises(errors.IndexOutOfBoundsError, match=r"allowed: 0\.\.1\)") as caught:
+        openvino("GatherND", 5)(ROWS, np.array([[0], [-1]]))
+    assert caught.value.position == (1, 0)
+
+
+def test_gather_nd_8_negative_indices_count_from_the_end():
+    taken = openvino("GatherND", 8)(ROWS, np.array([[-1]]))
+    np.testing.assert_array_equal(taken, ROWS[1:], strict=True)
+
+
+@GATHER_ND
+@pytest.mark.parametrize("value", [2, 2**32, 2**40])
+def test_undefined_out_of_bounds_raises(op, value):
+    with pytest.raises(errors.IndexOutOfBoundsError):
+        op(ROWS, np.array([[value]]))
+
+
+# GatherElements
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_gather_elements_index_types_are_int32_and_int64(dtype):
+    indices = np.zeros((2, 3), dtype)
+    if dtype in {"int32", "int64"}:
+        assert GATHER_ELEMENTS(ROWS, indices, axis=0).shape == (2, 3)
+        return
+    with pytest.raises(errors.DTypeError, match=r"\(allowed: int32, int64\)"):
+        GATHER_ELEMENTS(ROWS, indices, axis=0)
+
+
+def test_gather_elements_axis_is_required():
+    with pytest.raises(errors.AttributeValueError, match="axis is missing"):
+        GATHER_ELEMENTS(ROWS, np.zeros((2, 3), np.int64))
+
+
+def test_gather_elements_axis_range():
+    assert GATHER_ELEMENTS(ROWS, np.zeros((2, 9), np.int64), axis=-1).shape == (2, 9)
+    for axis in (2, -3):
+        with pytest.raises(errors.AttributeValueError, match=r"allowed: -2\.\.1"):
+            GATHER_ELEMENTS(ROWS, np.zeros((2, 3), np.int64), axis=axis)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 3)])
+def test_gather_elements_off_axis_sizes_are_equal(shape):
+    with pytest.raises(errors.ShapeError, match=r"differs from data\.shape\[0\]"):
+        GATHER_ELEMENTS(ROWS, np.zeros(shape, np.int64), axis=1)
+    assert GATHER_ELEMENTS.infer_shape((3, "W"), ("R", "C"), axis=1) == (3, "C")
+
+
+def test_gather_elements_negative_indices_count_from_the_end():
+    taken = GATHER_ELEMENTS(ROWS, np.full((1, 3), -1), axis=0)
+    np.testing.assert_array_equal(taken, ROWS[1:], strict=True)
+
+
+def test_gather_elements_out_of_bounds_raises():
+    with pytest.raises(errors.IndexOutOfBoundsError):
+        GATHER_ELEMENTS(ROWS, np.full((1, 3), 2), axis=0)
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "axis", "expected"),
+    [
+        ([[1, 2], [3, 4]], [[0, 1], [0, 0]], 0, [[1, 4], [1, 2]]),
+        ([[1, 7], [4, 3]], [[1, 1, 0], [1, 0, 1]], 1, [[7, 7, 1], [3, 4, 3]]),
+        (np.arange(1, 10).reshape(3, 3), [[1, 0, 1], [1, 2, 0]], 0, [[4, 2, 6], [4, 8, 3]]),
+    ],
+)
+def test_gather_elements_examples(data, indices, axis, expected):
+    np.testing.assert_array_equal(GATHER_ELEMENTS(data, indices, axis=axis), expected)
+
+
+# Gather
+
+
+@GATHER
+def test_gather_axis_is_an_input(op):
+    np.testing.assert_array_equal(op(ROWS, [0, 2], 1), ROWS[:, [0, 2]], strict=True)
+    np.testing.assert_array_equal(op(ROWS, [0, 2], np.array([1], np.int8)), ROWS[:, [0, 2]])
+    np.testing.assert_array_equal(op(ROWS, [0, 2], axis=-1), ROWS[:, [0, 2]], strict=True)
+    with pytest.raises(errors.AttributeValueError, match="2 inputs are given"):
+        op(ROWS, [0])
+
+
+@GATHER
+def test_gather_axis_is_one_integer_in_range(op):
+    with pytest.raises(errors.ShapeError, match="no single value"):
+        op(ROWS, [0], [0, 1])
+    with pytest.raises(errors.ShapeError, match="no single value"):
+        op(ROWS, [0], [[0]])
+    with pytest.raises(errors.DTypeError, match=r"axis\.dtype = float64"):
+        op(ROWS, [0], 0.0)
+    for axis in (2, -3):
+        with pytest.raises(errors.AttributeValueError, match=r"allowed: -2\.\.1"):
+            op(ROWS, [0], axis)
+
+
+@GATHER
+def test_gather_scalar_indices_drop_the_axis(op):
+    np.testing.assert_array_equal(op(ROWS, 1, 0), ROWS[1], strict=True)
+
+
+def test_gather_1_has_no_batch_dims():
+    with pytest.raises(errors.AttributeValueError, match="no attribute"):
+        openvino("Gather", 1)(ROWS, [0], 0, batch_dims=0)
+
+
+@BATCHED_GATHER
+def test_gather_batch_dims_counts_from_the_rank_of_indices(op):
+    data = np.arange(1, 11).reshape(2, 5)
+    indices = np.array([[0, 0, 4], [4, 0, 0]])
+    for batch_dims in (1, -1):
+        taken = op(data, indices, 1, batch_dims=batch_dims)
+        np.testing.assert_array_equal(taken, [[1, 1, 5], [10, 6, 6]])
+
+
+@BATCHED_GATHER
+def test_gather_batch_dims_may_be_all_of_indices(op):
+    taken = op(ROWS, np.array([2, 0]), 1, batch_dims=1)
+    np.testing.assert_array_equal(taken, [2, 3])
+
+
+@BATCHED_GATHER
+@pytest.mark.parametrize("batch_dims", [-3, 3])
+def test_gather_batch_dims_range(op, batch_dims):
+    with pytest.raises(errors.AttributeValueError, match=r"allowed: -2\.\.2"):
+        op(ROWS, np.zeros((2, 1, 1), np.int64), 1, batch_dims=batch_dims)
+
+
+@BATCHED_GATHER
+@pytest.mark.parametrize(("axis", "batch_dims"), [(0, 1), (-2, 1), (1, 2), (0, -1)])
+def test_gather_batch_dims_is_at_most_axis(op, axis, batch_dims):
+    with pytest.raises(errors.AttributeValueError, match="batch axes"):
+        op(ROWS, np.zeros((2, 3), np.int64), axis, batch_dims=batch_dims)
+
+
+@BATCHED_GATHER
+def test_gather_batch_axes_are_equal(op):
+    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+        op(ROWS, np.zeros((3, 1), np.int64), 1, batch_dims=1)
+
+
+@BATCHED_GATHER
+def test_gather_output_shape(op):
+    assert op.infer_shape((2, 64, 128), (2, 32, 21), axis=1, batch_dims=1) == (2, 32, 21, 128)
+    assert op.infer_shape((2, 1, 5, 4), (2, 3), axis=2, batch_dims=1) == (2, 1, 3, 4)
+
+
+@pytest.mark.parametrize("version", [1, 7])
+@pytest.mark.parametrize("value", [-1, 5, 2**32])
+def test_gather_undefined_out_of_bounds_raises_before_8(version, value):
+    with pytest.raises(errors.IndexOutOfBoundsError, match=r"allowed: 0\.\.1\)"):
+        openvino("Gather", version)(ROWS, [value], 0)
+
+
+def test_gather_8_negative_indices_count_from_the_end():
+    np.testing.assert_array_equal(GATHER_8([1, 2, 3, 4, 5], [0, -2, -1], 0), [1, 4, 5])
+
+
+def test_gather_8_out_of_bounds_gives_zeros():
+    np.testing.assert_array_equal(GATHER_8([1, 2, 3, 4, 5], [3, 10, -20], 0), [4, 0, 0])
+    np.testing.assert_array_equal(GATHER_8([1, 2, 3], [2**32, -(2**63)], 0), [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero"), [("bool", False), ("float64", 0.0), ("U2", ""), (object, "")]
+)
+def test_gather_8_zero_of_each_type(dtype, zero):
+    data = np.array([["ab"]]).astype(dtype) if zero == "" else np.ones((1, 1), dtype)
+    taken = GATHER_8(data, [7], 0)
+    assert taken[0, 0] == zero
+    assert type(taken[0, 0]) is type(data[:, 0][0]) or dtype == "U2"
+
+
+def test_gather_8_index_into_an_empty_axis_gives_zeros():
+    assert GATHER_8.infer_shape((0, 2), (1,), axis=0) == (1, 2)
+    np.testing.assert_array_equal(GATHER_8(np.zeros((0, 2)), [0], 0), [[0.0, 0.0]])
+
+
+# scatters: types, attributes and shapes
+
+
+def infer_scatter_nd(version, *shapes, **named):
+    return openvino("ScatterNDUpdate", version).infer_shape(*shapes, **named)
+
+
+def infer_scatter_elements(version, *shapes, **named):
+    return openvino("ScatterElementsUpdate", version).infer_shape(*shapes, **named)
+
+
+@pytest.mark.parametrize("version", [3, 15])
+def test_scatter_nd_update_shapes(version):
+    shapes = (1000, 256, 10, 15), (25, 125, 3), (25, 125, 15)
+    assert infer_scatter_nd(version, *shapes) == (1000, 256, 10, 15)
+    assert infer_scatter_nd(version, (4, 5), (3, 0), (3, 4, 5)) == (4, 5)
+    with pytest.raises(errors.ShapeError, match=r"updates\.shape"):
+        infer_scatter_nd(version, (4, 5), (3, 1), (3, 4))
+    with pytest.raises(errors.ShapeError, match="more than the 2 axes"):
+        infer_scatter_nd(version, (4, 5), (3, 3), (3,))
+
+
+@pytest.mark.parametrize("version", [3, 15])
+def test_scatter_nd_update_of_rank_0_may_be_one_element(version):
+    for updates in ((), (1,), (1, 1)):
+        assert infer_scatter_nd(version, (4, 5), (2,), updates) == (4, 5)
+    with pytest.raises(errors.ShapeError, match=r"updates\.shape"):
+        infer_scatter_nd(version, (4, 5), (2,), (2,))
+
+
+def test_scatter_nd_update_reductions():
+    for word in ("none", "sum", "sub", "prod", "min", "max"):
+        assert infer_scatter_nd(15, (4,), (3, 1), (3,), reduction=word) == (4,)
+    with pytest.raises(errors.AttributeValueError, match="unknown"):
+        infer_scatter_nd(15, (4,), (3, 1), (3,), reduction="mean")
+    with pytest.raises(errors.AttributeValueError, match="no attribute"):
+        infer_scatter_nd(3, (4,), (3, 1), (3,), reduction="none")
+
+
+@pytest.mark.parametrize(("version", "dtype"), [(3, "bool"), (3, "string"), (15, "string")])
+def test_scatter_nd_update_takes_numeric_types(version, dtype):
+    data, indices = TensorType(dtype, (4,)), TensorType("int32", (3, 1))
+    with pytest.raises(errors.DTypeError, match="is not taken"):
+        openvino("ScatterNDUpdate", version).infer(data, indices, TensorType(dtype, (3,)))
+
+
+def test_scatter_nd_update_15_takes_bool():
+    data, indices = TensorType("bool", (4,)), TensorType("int32", (3, 1))
+    found = openvino("ScatterNDUpdate", 15).infer(data, indices, TensorType("bool", (3,)))
+    assert found.outputs == (data,)
+
+
+@pytest.mark.parametrize("version", [3, 12])
+def test_scatter_elements_update_shapes(version):
+    shapes = (1000, 256, 7, 7), (125, 20, 7, 6), (125, 20, 7, 6)
+    assert infer_scatter_elements(version, *shapes, axis=0) == (1000, 256, 7, 7)
+    with pytest.raises(errors.ShapeError, match=r"updates\.shape"):
+        infer_scatter_elements(version, (4, 5), (3, 5), (3, 4), axis=0)
+    with pytest.raises(errors.ShapeError, match=r"more than data\.shape"):
+        infer_scatter_elements(version, (4, 5), (3, 6), (3, 6), axis=0)
+
+
+def test_scatter_elements_update_may_be_longer_on_the_axis_from_12_on():
+    shapes = (4, 5), (9, 5), (9, 5)
+    assert infer_scatter_elements(12, *shapes, axis=0) == (4, 5)
+    with pytest.raises(errors.ShapeError, match=r"more than data\.shape"):
+        infer_scatter_elements(3, *shapes, axis=0)
+
+
+def test_scatter_elements_update_attributes():
+    shapes = (4,), (3,), (3,)
+    for word in ("none", "sum", "prod", "min", "max", "mean"):
+        found = infer_scatter_elements(12, *shapes, axis=0, reduction=word, use_init_val=False)
+        assert found == (4,)
+    with pytest.raises(errors.AttributeValueError, match="unknown"):
+        infer_scatter_elements(12, *shapes, axis=0, reduction="sub")
+    with pytest.raises(errors.DTypeError, match=r"allowed: bool"):
+        infer_scatter_elements(12, *shapes, axis=0, use_init_val=1)
+    with pytest.raises(errors.AttributeValueError, match="no attribute"):
+        infer_scatter_elements(3, *shapes, axis=0, reduction="none")
+
+
+def test_scatter_elements_update_axis_is_an_input():
+    assert infer_scatter_elements(12, (4, "W"), (3, "V"), ("R", "V")) == (4, "W")
+    with pytest.raises(errors.AttributeValueError, match=r"allowed: -2\.\.1"):
+        infer_scatter_elements(12, (4, 5), (3, 5), (3, 5), axis=2)

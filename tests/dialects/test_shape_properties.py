@@ -1,0 +1,244 @@
+"""Inference and runs hold together, for every row of the table."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, event, given, note, settings
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather import errors, reference, shapes
+from ndgather.operators import operators
+from ndgather.spec import (
+    AttributeRange,
+    IndexRule,
+    Kind,
+    Outside,
+    RankAtLeast,
+    Role,
+    TensorType,
+)
+
+EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
+GATHERS = tuple(op for op in operators() if not op.row.kind.scatters)
+EVERY_GATHER = pytest.mark.parametrize("op", GATHERS, ids=lambda op: str(op.row))
+BY_TUPLE = {Kind.GATHER_ND, Kind.SCATTER_ND}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shapes:
+    """The shapes of the inputs of one call, in their order, and its options."""
+
+    tensors: tuple
+    named: dict
+
+
+@st.composite
+def calls(draw, row):
+    """Draw shapes and options for `row` that fit more often than not."""
+    side = st.integers(0, 3) if draw(st.integers(0, 3)) == 0 else st.integers(1, 3)
+    data = tuple(draw(st.lists(side, min_size=1, max_size=4)))
+    named = {}
+    batch_dims = 0
+    axis = draw(st.integers(0, len(data) - 1))
+    attribute = row.attribute("batch_dims")
+    if attribute is not None and draw(st.booleans()):
+        below = attribute.range is AttributeRange.BATCH_BELOW_RANKS
+        batch_dims = draw(st.integers(0, len(data) - 1 if below else axis))
+        named["batch_dims"] = batch_dims
+    if row.kind in BY_TUPLE:
+        depth = draw(st.integers(row.lowest_depth, len(data) - batch_dims))
+        lead = (*data[:batch_dims], *draw(st.lists(side, max_size=2)))
+        indices = (*lead, depth)
+        updates = (*lead, *data[depth:])
+    elif row.kind is Kind.GATHER:
+        indices = (*data[:batch_dims], *draw(st.lists(side, max_size=2)))
+        updates = ()
+    else:
+        smaller = draw(st.booleans())
+        indices = tuple(
+            draw(side) if at == axis else draw(st.integers(0, size)) if smaller else size
+            for at, size in enumerate(data)
+        )
+        updates = indices
+    if row.attribute("axis") or row.input(Role.AXIS):
+        named["axis"] = draw(st.sampled_from([axis, axis - len(data)]))
+    tensors = [data, indices, *([updates] if row.kind.scatters else [])]
+    if draw(st.integers(0, 3)) == 0:
+        at = draw(st.integers(0, len(tensors) - 1))
+        tensors[at] = tuple(draw(st.lists(side, max_size=4)))
+    if draw(st.integers(0, 9)) == 0 and named:
+        name = draw(st.sampled_from(sorted(named)))
+        named[name] = draw(st.integers(-5, 5))
+    return Shapes(tensors=tuple(tensors), named=named)
+
+
+def inferred(op, tensors, named):
+    try:
+        return op.infer_shape(*tensors, **named)
+    except errors.NdgatherError as refusal:
+        return refusal
+
+
+def arrays(call):
+    """Return distinct data, and indices that are in bounds where any are."""
+    data = np.arange(np.prod(call.tensors[0], dtype=int), dtype=np.int32).reshape(call.tensors[0])
+    indices = np.zeros(call.tensors[1], np.int64)
+    return data, indices
+
+
+@EVERY_GATHER
+@given(data=st.data())
+def test_run_gives_the_inferred_shape_or_refuses_too(op, data):
+    call = data.draw(calls(op.row))
+    expected = inferred(op, call.tensors, call.named)
+    values, indices = arrays(call)
+    note(f"{call}: {expected}")
+    if isinstance(expected, errors.NdgatherError):
+        event("refused")
+        with pytest.raises(type(expected)):
+            op(values, indices, **call.named)
+        return
+    event("accepted")
+    assert op(values, indices, **call.named).shape == expected
+
+
+@EVERY_GATHER
+@given(data=st.data())
+def test_run_gives_what_the_definition_gives(op, data):
+    call = data.draw(calls(op.row))
+    assume(not isinstance(inferred(op, call.tensors, call.named), errors.NdgatherError))
+    row = op.row
+    values, indices = arrays(call)
+    options = dict(call.named)
+    first = options.get("batch_dims", 0) if row.kind in BY_TUPLE else options.get("axis", 0)
+    lowest = -1 if row.index_rule.negative else 0
+    spread = 0 if row.index_rule.raises else 1
+    for at in np.ndindex(indices.shape):
+        size = values.shape[first + at[-1] if row.kind in BY_TUPLE else first]
+        low, high = lowest * (size + spread), size - 1 + spread
+        indices[at] = data.draw(st.integers(low, max(low, high)))
+    mode = "raise" if row.index_rule.raises else "fill"
+    expected = getattr(reference, row.kind.value)(values, indices, **options, mode=mode)
+    actual = op(values, indices, **options)
+    np.testing.assert_array_equal(actual, expected.reshape(actual.shape), strict=True)
+
+
+LAX = IndexRule(negative=True, outside=Outside.RAISE)
+
+
+def native_row(row):
+    """The row that says what the native function of the same kind allows."""
+    inputs = tuple(
+        replace(each, types=("int64", "int32"), lowest_rank=0 if row.kind is Kind.GATHER else 1)
+        if each.role is Role.INDICES
+        else each
+        for each in row.inputs
+    )
+    return replace(row, lowest_depth=0, index_rule=LAX, inputs=inputs)
+
+
+NATIVE = tuple(
+    next(op for op in GATHERS if op.name == name and op.domain == domain and op.version == since)
+    for name, domain, since in (
+        ("GatherND", "openvino", 8),
+        ("GatherElements", "ai.onnx", 13),
+        ("Gather", "openvino", 8),
+    )
+)
+
+
+@pytest.mark.parametrize("op", NATIVE, ids=lambda op: op.row.kind.value)
+@given(data=st.data())
+def test_engine_and_inference_decide_alike(op, data):
+    row = native_row(op.row)
+    call = data.draw(calls(row))
+    options = {each.name: each.default for each in row.attributes} | call.named
+    # The native functions take data that has no axes but batch axes; no specification does.
+    assume(0 <= options.get("batch_dims", 0) < len(call.tensors[0]))
+    values, indices = arrays(call)
+    types = [TensorType("int32", values.shape), TensorType("int64", indices.shape)]
+    known = {}
+    if row.input(Role.AXIS):
+        known[Role.AXIS] = np.array(options.pop("axis"))
+        types.append(TensorType("int64", ()))
+    try:
+        expected = shapes.infer(row, types, options, values=known).outputs[0].shape
+    except errors.NdgatherError as refusal:
+        expected = refusal
+    native = getattr(ndgather, row.kind.value)
+    note(f"{call}: {expected}")
+    if isinstance(expected, errors.NdgatherError):
+        with pytest.raises(errors.NdgatherError):
+            native(values, indices, **{**options, **call.named})
+        return
+    assert native(values, indices, **{**options, **call.named}).shape == expected
+
+
+def admits(shape, sizes):
+    """Return whether `shape`, with unknown sizes, could be `sizes`."""
+    if shape is None:
+        return True
+    first = shape.first if isinstance(shape, RankAtLeast) else shape
+    if len(sizes) < len(first) or (isinstance(shape, tuple) and len(sizes) > len(first)):
+        return False
+    return all(
+        not isinstance(dim, int) or dim == size for dim, size in zip(first, sizes, strict=False)
+    )
+
+
+@EVERY
+@given(data=st.data())
+def test_forgetting_sizes_never_makes_inference_wrong(op, data):
+    call = data.draw(calls(op.row))
+    whole = inferred(op, call.tensors, call.named)
+    assume(not isinstance(whole, errors.NdgatherError))
+    tensors = []
+    for tensor in call.tensors:
+        dims = tuple(data.draw(st.sampled_from([size, f"s{size}", None])) for size in tensor)
+        keep = data.draw(st.integers(0, len(dims)))
+        tensors.append(data.draw(st.sampled_from([dims, dims, RankAtLeast(dims[:keep]), None])))
+    named = dict(call.named)
+    if op.row.input(Role.AXIS) and data.draw(st.booleans()):
+        del named["axis"]
+    partial = inferred(op, tensors, named)
+    note(f"{call} {tensors} {named}: {whole} {partial}")
+    assert not isinstance(partial, errors.NdgatherError)
+    assert admits(partial, whole)
+    found = op.infer(*(TensorType(None, each) for each in tensors), **named)
+    for learnt, sizes in zip(found.inputs, call.tensors, strict=False):
+        assert admits(learnt.shape, sizes)
+    for each in found.equalities:
+        assert each.equals == int(each.name[1:]) or each.equals == each.name
+
+
+@EVERY
+@settings(max_examples=40)
+@given(data=st.data())
+def test_accepted_sizes_with_unknowns_have_a_call_that_runs(op, data):
+    call = data.draw(calls(op.row))
+    unknown = []
+    tensors = []
+    for tensor in call.tensors:
+        dims = list(tensor)
+        for at in range(len(dims)):
+            if len(unknown) < 3 and data.draw(st.booleans()):
+                name = data.draw(st.sampled_from("xyz"))
+                unknown += [name] if name not in unknown else []
+                dims[at] = name
+        tensors.append(tuple(dims))
+    partial = inferred(op, tensors, call.named)
+    note(f"{tensors} {call.named}: {partial}")
+
+    def runs(values):
+        sizes = dict(zip(unknown, values, strict=True))
+        whole = [tuple(sizes.get(dim, dim) for dim in tensor) for tensor in tensors]
+        return not isinstance(inferred(op, whole, call.named), errors.NdgatherError)
+
+    some_call_runs = any(runs(each) for each in itertools.product(range(5), repeat=len(unknown)))
+    event(f"runs: {some_call_runs}")
+    assert some_call_runs is not isinstance(partial, errors.NdgatherError)

@@ -1,0 +1,191 @@
+"""Shapes on which the inference of widely used tools goes wrong, and what is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from ndgather import errors
+from ndgather.operators import operator
+from ndgather.spec import Equality, RankAtLeast, TensorType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    name: str
+    operator: str
+    data: object
+    indices: object
+    truth: object
+    updates: object = ()
+    attributes: dict = field(default_factory=dict)
+
+    def shapes(self):
+        return (self.data, self.indices, *([self.updates] if self.updates != () else []))
+
+
+def gather_nd(name, data, indices, truth, **attributes):
+    return Case(
+        name=name,
+        operator="GatherND",
+        data=data,
+        indices=indices,
+        truth=truth,
+        attributes=attributes,
+    )
+
+
+def gather_elements(name, data, indices, truth, **attributes):
+    return Case(
+        name=name,
+        operator="GatherElements",
+        data=data,
+        indices=indices,
+        truth=truth,
+        attributes=attributes,
+    )
+
+
+N, M, A, B, C, Q, K, R, W = "NMABCQKRW"
+
+CASES = (
+    gather_nd("H01", (2, 3), (2,), ()),
+    gather_nd("H02", (N, 3, 4), (N, 2, 1), (N, 2, 4), batch_dims=1),
+    gather_nd("H03", (5, 3, 4), (N, 2, 1), (5, 2, 4), batch_dims=1),
+    gather_nd("H04", (M, 3, 4), (5, 2, 1), (5, 2, 4), batch_dims=1),
+    gather_nd("H05", (2, 3), (3, 1), errors.ShapeError, batch_dims=1),
+    gather_nd("H06", (2, 3), (2,), errors.AttributeValueError, batch_dims=1),
+    gather_nd("H07", (2, 3), (4, 0), errors.ShapeError),
+    gather_nd("H08", (2, 3), (4, 3), errors.ShapeError),
+    gather_nd("H09", (2, 3, 4), (2, 5, 1), (2, 5, 4), batch_dims=1),
+    gather_nd("H10", (2, 3, 4, 5), (2, 3, 6, 1), (2, 3, 6, 5), batch_dims=2),
+    gather_nd("H11", (2, 3, 4), (5, K), RankAtLeast((5,))),
+    gather_nd("H12", (A, A), (Q, K), (Q,), batch_dims=1),
+    gather_nd("H13", (2, 3), (2, 1), errors.AttributeValueError, batch_dims=-1),
+    gather_nd("H14", (A, B, C), (Q, 2), (Q, C)),
+    gather_nd("H15", None, (Q, 2), RankAtLeast((Q,))),
+    gather_nd("H16", (2, 3), None, None),
+    gather_nd("H17", (2, 3, 4), (2, 2), errors.AttributeValueError, batch_dims=2),
+    gather_elements("H18", (3, 4), (2,), errors.ShapeError),
+    gather_elements("H19", (3, 4), (3, 2), errors.AttributeValueError, axis=5),
+    gather_elements("H20", (3, 4), (9, 2), errors.ShapeError, axis=1),
+    gather_elements("H21", (3, W), (R, C), (R, C), axis=1),
+    gather_elements("H22", (3, 4), None, (None, None)),
+    Case(
+        name="H24",
+        operator="ScatterND",
+        data=(4, 5),
+        indices=(3, 3),
+        updates=(3,),
+        truth=errors.ShapeError,
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_shape_is_the_true_one(case):
+    op = operator(case.operator)
+    if isinstance(case.truth, type):
+        with pytest.raises(case.truth):
+            op.infer_shape(*case.shapes(), **case.attributes)
+    else:
+        assert op.infer_shape(*case.shapes(), **case.attributes) == case.truth
+
+
+def test_merged_batch_size_is_learnt_by_both_inputs():
+    found = operator("GatherND").infer(
+        TensorType("float32", (5, 3, "N")), TensorType("int64", ("N", 2, 1)), batch_dims=1
+    )
+    assert [each.shape for each in found.inputs] == [(5, 3, 5), (5, 2, 1)]
+    assert found.outputs == (TensorType("float32", (5, 2, 5)),)
+    assert found.equalities == (Equality(name="N", equals=5),)
+
+
+def test_two_names_of_one_batch_size_are_reported_equal():
+    found = operator("GatherND").infer(
+        TensorType(None, ("A", "A")), TensorType(None, ("Q", "K")), batch_dims=1
+    )
+    assert found.equalities == (
+        Equality(name="A", equals="Q"),
+        Equality(name="K", equals=1),
+    )
+    assert found.depth == 1
+    assert found.inputs[1].shape == ("Q", 1)
+
+
+def test_conflict_through_a_name_is_refused():
+    op = operator("GatherND")
+    assert op.infer_shape(("A", "A", 3), (2, 2, 1), batch_dims=2) == (2, 2)
+    with pytest.raises(errors.ShapeError, match="differs from"):
+        op.infer_shape(("A", "A", 3), (2, 4, 1), batch_dims=2)
+
+
+def test_depth_is_deduced_from_updates():
+    found = operator("ScatterND").infer(
+        TensorType(None, ("N", 3, 4)), TensorType(None, (7, "K")), TensorType(None, (7, 4))
+    )
+    assert found.depth == 2
+    assert found.outputs[0].shape == ("N", 3, 4)
+
+
+def test_rank_of_data_is_deduced_from_updates():
+    op = operator("ScatterND")
+    assert op.infer_shape(None, (7, 2), (7, 4)) == (None, None, 4)
+
+
+def test_unknown_sizes_of_a_known_rank_stay_unknown():
+    assert operator("GatherND").infer_shape((None, 3, None), (None, 1)) == (None, 3, None)
+
+
+def test_first_sizes_are_enough_where_the_tuple_ends_in_them():
+    op = operator("GatherND")
+    shape = op.infer_shape(RankAtLeast(("N", 3, 4)), ("N", 2, 1), batch_dims=1)
+    assert shape == RankAtLeast(("N", 2, 4))
+
+
+def test_rank_of_data_and_indices_unknown_leaves_only_batch_sizes():
+    op = operator("GatherND")
+    assert op.infer_shape(RankAtLeast((5,)), None, batch_dims=1) == RankAtLeast((5,))
+
+
+def test_unknown_axis_keeps_what_every_axis_gives():
+    op = operator("Gather", domain="openvino")
+    assert op.infer_shape((3, 3), (2,)) == (None, None)
+    assert op.infer_shape((3, 4), (3,), batch_dims=1) == (3,)
+    assert op.infer_shape((3, 4), (5,), axis=-1) == (3, 5)
+    assert op.infer_shape(None, (5,), axis=-1) == RankAtLeast((None,))
+    assert op.infer_shape(RankAtLeast((7, 8)), (5,), axis=1) == RankAtLeast((7, 5))
+
+
+def test_no_place_on_an_empty_axis_is_found_without_values():
+    op = operator("GatherND")
+    assert op.infer_shape((0, 3), (0, 1)) == (0, 3)
+    assert op.infer_shape((0, 3), ("N", 1)) == (0, 3)
+    with pytest.raises(errors.IndexOutOfBoundsError, match="which is empty"):
+        op.infer_shape((0, 3), (4, 1))
+
+
+def test_constant_index_outside_is_found_without_a_run():
+    op = operator("GatherND")
+    data = TensorType("float32", ("N", 5))
+    indices = TensorType("int64", (2, 2))
+    assert op.infer(data, indices, constants={"indices": [[9, 4], [7, -5]]}).depth == 2
+    with pytest.raises(errors.IndexOutOfBoundsError) as caught:
+        op.infer(data, indices, constants={"indices": [[9, 4], [7, 5]]})
+    error = caught.value
+    assert (error.position, error.value, error.axis, error.size) == ((1, 1), 5, 1, 5)
+
+
+def test_constant_of_another_shape_than_declared_is_refused():
+    data, indices = TensorType("float32", ("N", 5)), TensorType("int64", ("N", 2))
+    op = operator("GatherND")
+    assert op.infer(data, indices, constants={"indices": [[0, 0]]}).inputs[0].shape == (1, 5)
+    with pytest.raises(errors.ShapeError, match="declared"):
+        op.infer(data, indices, constants={"indices": [0, 0]})
+
+
+@pytest.mark.parametrize("shape", [(-1,), (1.5,), (True,), ("",), "N", 3])
+def test_what_is_no_shape_is_refused(shape):
+    with pytest.raises(errors.DTypeError, match="is no shape"):
+        operator("GatherND").infer_shape(shape, (1, 1))

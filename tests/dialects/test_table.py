@@ -1,0 +1,208 @@
+"""The rows of the table: held against the schemas that onnx ships, and to themselves."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import ndgather
+from ndgather import dialects
+from ndgather.dialects import ROWS
+from ndgather.spec import (
+    AttributeRange,
+    AttributeType,
+    BatchRule,
+    Duplicates,
+    Kind,
+    OffAxisRule,
+    Reduction,
+    Role,
+)
+
+ONNX = tuple(row for row in ROWS if row.domain == "ai.onnx")
+EVERY = pytest.mark.parametrize("row", ROWS, ids=str)
+EVERY_ONNX = pytest.mark.parametrize("row", ONNX, ids=str)
+
+VERSIONS = {
+    ("ai.onnx", "GatherND"): (11, 12, 13),
+    ("ai.onnx", "GatherElements"): (11, 13),
+    ("ai.onnx", "Gather"): (1, 11, 13),
+    ("ai.onnx", "ScatterND"): (11, 13, 16, 18),
+    ("ai.onnx", "ScatterElements"): (11, 13, 16, 18),
+    ("com.microsoft", "GatherND"): (1,),
+    ("openvino", "GatherND"): (5, 8),
+    ("openvino", "GatherElements"): (6,),
+    ("openvino", "Gather"): (1, 7, 8),
+    ("openvino", "ScatterNDUpdate"): (3, 15),
+    ("openvino", "ScatterElementsUpdate"): (3, 12),
+}
+
+
+def test_every_version_has_one_row():
+    found: dict[tuple[str, str], tuple[int, ...]] = {}
+    for row in ROWS:
+        found[row.domain, row.name] = (*found.get((row.domain, row.name), ()), row.since)
+    assert found == VERSIONS
+
+
+@EVERY
+def test_row_holds_together(row):
+    roles = [each.role for each in row.inputs]
+    assert roles[:2] == [Role.DATA, Role.INDICES]
+    assert (Role.UPDATES in roles) is row.kind.scatters
+    by_axis = row.kind not in {Kind.GATHER_ND, Kind.SCATTER_ND}
+    assert ((Role.AXIS in roles) + (row.attribute("axis") is not None)) == by_axis
+    assert (row.batch_rule is not BatchRule.NONE) is (row.attribute("batch_dims") is not None)
+    by_element = row.kind in {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}
+    assert (row.off_axis_rule is not OffAxisRule.FREE) is by_element
+    assert (row.duplicates is not Duplicates.NOT_APPLICABLE) is row.kind.scatters
+    for attribute in row.attributes:
+        assert attribute.required is (attribute.default is None)
+        chosen = attribute.range is AttributeRange.CHOICE
+        assert chosen is (attribute.default in [each.word for each in attribute.choices])
+    for each in row.inputs:
+        assert len(set(each.types)) == len(each.types)
+    same_variable = [each.types for each in row.inputs if each.type_variable == "T"]
+    assert len(set(same_variable)) == 1
+    assert {each.type_variable for each in row.outputs} == {"T"}
+
+
+@EVERY
+def test_row_names_its_source_and_says_what_it_does(row):
+    assert row.source.startswith("https://")
+    assert str(row.since) in row.source or row.domain == "com.microsoft"
+    for text in (row.summary, row.formula, *row.notes):
+        assert text
+        assert "  " not in text
+    for erratum in row.errata:
+        assert erratum.place
+        assert erratum.quote
+        assert erratum.truth
+
+
+def test_each_choice_has_a_native_word():
+    words = {
+        choice.word: choice.reduction
+        for row in ROWS
+        for attribute in row.attributes
+        for choice in attribute.choices
+    }
+    assert words == {
+        "none": Reduction.NONE,
+        "add": Reduction.ADD,
+        "mul": Reduction.MUL,
+        "sum": Reduction.ADD,
+        "sub": Reduction.SUB,
+        "prod": Reduction.MUL,
+        "min": Reduction.MIN,
+        "max": Reduction.MAX,
+        "mean": Reduction.MEAN,
+    }
+
+
+# against onnx
+
+NAMES_OF_TYPES = {"float": "float32", "double": "float64"}
+
+
+def schema(row):
+    onnx = pytest.importorskip("onnx")
+    return onnx.defs.get_schema(row.name, row.since, "")
+
+
+def types_of(strings):
+    plain = (re.fullmatch(r"tensor\((.*)\)", each)[1] for each in strings)
+    return sorted(NAMES_OF_TYPES.get(each, each) for each in plain)
+
+
+@EVERY_ONNX
+def test_since_version_equals_that_of_the_schema(row):
+    assert schema(row).since_version == row.since
+
+
+@EVERY_ONNX
+def test_inputs_and_outputs_equal_those_of_the_schema(row):
+    published = schema(row)
+    constraints = {
+        each.type_param_str: each.allowed_type_strs for each in published.type_constraints
+    }
+    for mine, theirs in zip(row.inputs, published.inputs, strict=True):
+        assert (mine.name, mine.type_variable) == (theirs.name, theirs.type_str)
+        assert sorted(mine.types) == types_of(constraints.get(theirs.type_str, [theirs.type_str]))
+    for mine, theirs in zip(row.outputs, published.outputs, strict=True):
+        assert (mine.name, mine.type_variable) == (theirs.name, theirs.type_str)
+
+
+@EVERY_ONNX
+def test_attributes_equal_those_of_the_schema(row):
+    onnx = pytest.importorskip("onnx")
+    published = schema(row).attributes
+    assert sorted(each.name for each in row.attributes) == sorted(published)
+    for mine in row.attributes:
+        theirs = published[mine.name]
+        default = onnx.helper.get_attribute_value(theirs.default_value)
+        if mine.type is AttributeType.STRING:
+            default = default.decode()
+        assert mine.type.value == theirs.type.name.lower()
+        assert (mine.default, mine.required) == (default, theirs.required)
+
+
+@EVERY_ONNX
+def test_choices_are_the_words_of_the_schema(row):
+    attribute = row.attribute("reduction")
+    if attribute is None:
+        return
+    text = schema(row).attributes["reduction"].description
+    assert {each.word for each in attribute.choices} == set(re.findall(r"'(\w+)':", text))
+
+
+@EVERY_ONNX
+def test_no_version_between_the_rows_is_missing(row):
+    onnx = pytest.importorskip("onnx")
+    newest = onnx.defs.get_schema(row.name, onnx.defs.onnx_opset_version(), "").since_version
+    assert newest == max(VERSIONS[row.domain, row.name])
+
+
+@EVERY_ONNX
+def test_errata_quote_the_schema(row):
+    published = schema(row)
+    text = " ".join(
+        [
+            published.doc,
+            *(each.description for each in (*published.inputs, *published.outputs)),
+            *(each.description for each in published.attributes.values()),
+            *(each.description for each in published.type_constraints),
+        ]
+    )
+    plain = re.sub(r"[\s,]+", "", text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    for erratum in row.errata:
+        assert re.sub(r"[\s,]+", "", erratum.quote) in plain, erratum.quote
+
+
+# where names of dialects may stand
+
+
+def names_outside(source):
+    """The lines of a module where a dialect is named, but for prose and docstrings."""
+    names = {row.domain for row in ROWS} | set(dialects.ALIASES) - {""}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and node.value in names:
+            yield node.lineno
+
+
+def test_only_rows_and_file_formats_name_a_dialect():
+    root = Path(ndgather.__file__).parent
+    named = [
+        f"{path.relative_to(root)}:{line}"
+        for path in sorted(root.rglob("*.py"))
+        if path.parent.name not in {"dialects", "models"}
+        for line in names_outside(path.read_text(encoding="utf-8"))
+    ]
+    assert named == []
+
+
+def test_a_name_in_a_module_would_be_found():
+    assert list(names_outside('"""onnx."""\nif domain == "openvino":\n    pass\n')) == [2]
