@@ -121,7 +121,7 @@ def main() -> None:
     )
     print(f"Model: two GatherND nodes, which read it along a transect of {len(transect)} cells")
     print(f"and at {stations.shape[0]} x {stations.shape[1]} stations.\n")
-    print(" \\\n    ".join(["$ ndgather run " + shown(model), *map(" ".join, options)]), "\n")
+    print(" \\\n    ".join(["$ ndgather run " + shown(model), *map(" ".join, options)]), end="\n\n")
     command = ["run", shown(model), *(word for option in options for word in option)]
     if status := ndgather(command):
         raise SystemExit(status)

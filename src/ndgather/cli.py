@@ -286,14 +286,14 @@ def _add_gather(commands: Any, row: _Gather) -> None:
         choices=MODES,
         default="raise",
         metavar="MODE",
-        help="what an index outside its axis does: raise an error (default), wrap around, "
-        "clip to the nearest end, or fill its place in the result; negative indices count "
-        "from the end, but clip to 0",
+        help="what an index outside its axis does: 'raise' an error (default), 'wrap' around, "
+        "'clip' to the nearest end, or 'fill' its place with V; negative indices count from "
+        "the end, except that 'clip' takes them as 0",
     )
     parser.add_argument(
         "--fill-value",
         metavar="V",
-        help="what --mode fill writes (default: zero)",
+        help="what --mode fill writes (default: zero, or its like in other dtypes)",
     )
     parser.set_defaults(row=row)
     _add_common(parser, _gather)
