@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from .peers import OWN
-from .report import ENOUGH_OF_LIMIT
+from .report import ENOUGH_OF_LIMIT, geometric_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,7 @@ _COLOURS = {
 }
 _OWN_COLOUR = "#111827"
 _SHORT_COLOUR = "#D9822B"
+_LEAST_RATIO = 0.4
 _WIDEST_RATIO = 100.0
 _INCHES_PER_ROW = 0.21
 _GROUP_TITLES = {
@@ -85,15 +86,20 @@ def draw(run: Record, path: Path) -> None:
             )
             for axes in (times, shares):
                 axes.axhline(top - 1.3, color="#D1D5DB", linewidth=0.6)
-        figure.suptitle(
-            f"Time of the same call, in units of ndgather's ({run.setting.threads} threads,"
-            f" {run.setting.processor})",
-            x=0.01,
-            ha="left",
-            fontsize=12,
-            fontweight="bold",
-        )
+        figure.suptitle(_title(run), x=0.01, ha="left", fontsize=12, fontweight="bold")
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _title(run: Record) -> str:
+    ratios = [result.ratio for result in run.results if result.ratio is not None]
+    if not ratios:
+        return "Nothing was compared"
+    return (
+        f"The fastest other library takes {geometric_mean(ratios):.2f} times as long as"
+        f" {OWN.name}\n"
+        f"({len(ratios)} cases, geometric mean, {run.setting.threads} threads,"
+        f" {run.setting.processor})"
+    )
 
 
 def _places(groups: Sequence[tuple[str, Sequence[Result]]]) -> dict[str, float]:
@@ -123,24 +129,32 @@ def _draw_times(axes: Any, results: Sequence[Result], places: dict[str, float]) 
         }
         if not ratios:
             continue
-        least, most = min(ratios.values()), min(max(ratios.values()), _WIDEST_RATIO)
-        axes.plot([min(least, 1), max(most, 1)], [at, at], color="#D1D5DB", linewidth=1, zorder=1)
+        least, most = min(ratios.values()), max(ratios.values())
+        axes.plot(
+            [max(min(least, 1), _LEAST_RATIO), min(max(most, 1), _WIDEST_RATIO)],
+            [at, at],
+            color="#D1D5DB",
+            linewidth=1,
+            zorder=1,
+        )
         for peer, ratio in ratios.items():
-            beyond = ratio > _WIDEST_RATIO
+            shown = min(max(ratio, _LEAST_RATIO), _WIDEST_RATIO)
+            marker = "o" if shown == ratio else ">" if shown < ratio else "<"
             axes.plot(
-                min(ratio, _WIDEST_RATIO),
+                shown,
                 at,
-                marker=">" if beyond else "o",
+                marker=marker,
                 markersize=6.5 if ratio == least else 4.5,
                 color=_COLOURS[peer],
                 markeredgecolor="white",
                 markeredgewidth=0.5,
                 linestyle="none",
                 zorder=3,
-                label=None if peer in seen else peer,
             )
             seen.add(peer)
-    axes.set_xlim(0.4, _WIDEST_RATIO * 1.2)
+    for peer in (name for name in _COLOURS if name in seen):
+        axes.plot([], [], "o", markersize=6, color=_COLOURS[peer], label=peer)
+    axes.set_xlim(_LEAST_RATIO * 0.9, _WIDEST_RATIO * 1.2)
     ticks = (0.5, 1, 2, 3, 5, 10, 20, 50, 100)
     axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
     axes.minorticks_off()
@@ -148,7 +162,7 @@ def _draw_times(axes: Any, results: Sequence[Result], places: dict[str, float]) 
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color="#E5E7EB", linewidth=0.5)
     axes.set_axisbelow(True)
-    axes.set_xlabel(f"right of the line: slower than {OWN.name}")
+    axes.set_xlabel(f"time of the same call in units of {OWN.name}'s; right of the line: slower")
     axes.spines[:].set_visible(False)
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1.02), ncols=6, frameon=False)
 
@@ -166,5 +180,5 @@ def _draw_shares(axes: Any, results: Sequence[Result], places: dict[str, float])
     axes.set_xticks(ticks, [f"{tick:.0%}" for tick in ticks])
     axes.xaxis.tick_top()
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("of the machine's limit\n(data or output beyond the cache)")
+    axes.set_xlabel("of the machine's limit,\nwhere memory decides")
     axes.spines[:].set_visible(False)

@@ -1,0 +1,190 @@
+"""The instrument itself: wrong answers are caught, numbers mean what they say, files read back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bench import page, report
+from bench.__main__ import main
+from bench.case import Arrays, Case
+from bench.limits import Limit, Machine
+from bench.measure import Result, Timing, check, measure
+from bench.peer import Call, Idioms, Peer
+from bench.peers import ORACLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CASE = Case(
+    name="case",
+    why="made up for this test",
+    group="call",
+    operator="gather_nd",
+    data_shape=(9, 5),
+    index_shape=(7, 1),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stand(Peer):
+    """A peer whose one way to make the call is given."""
+
+    make: Callable[[Arrays], Any]
+
+    def prepare(self, case: Case, threads: int) -> Idioms:
+        del case, threads
+        return {"made up": lambda _, arrays: Call(run=lambda: self.make(arrays))}
+
+
+def peer(name: str, make: Callable[[Arrays], Any]) -> Peer:
+    return Stand(name=name, module="numpy", threads="one", make=make)
+
+
+def right(arrays: Arrays) -> Any:
+    return arrays.data[arrays.indices[:, 0]]
+
+
+def raises(arrays: Arrays) -> Any:
+    raise MemoryError(f"{arrays.data.shape}\n  of no use")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        pytest.param(lambda arrays: right(arrays) + 1, "wrong answer", id="values"),
+        pytest.param(lambda arrays: right(arrays)[:-1], "wrong answer", id="shape"),
+        pytest.param(lambda arrays: right(arrays).astype("f8"), "wrong answer", id="dtype"),
+        pytest.param(raises, "MemoryError: (9, 5) of no use", id="error"),
+    ],
+)
+def test_a_wrong_peer_is_named_and_not_timed(make: Callable[[Arrays], Any], reason: str) -> None:
+    result = measure(
+        CASE, [peer("good", right), peer("bad", make)], 1, rounds=2, machine=Machine(threads=1)
+    )
+    assert [timing.peer for timing in result.timings] == ["good"]
+    assert result.refusals == {"bad": reason}
+
+
+def test_an_output_left_from_another_peer_is_no_answer() -> None:
+    def fill(arrays: Arrays) -> Any:
+        assert arrays.out is not None
+        arrays.out[...] = right(arrays)
+        return arrays.out
+
+    case = replace(CASE, output="given")
+    refusals, _ = check(case, [peer("good", fill), peer("idle", lambda arrays: arrays.out)], 1)
+    assert refusals == {"idle": "wrong answer"}
+
+
+def test_an_update_in_place_starts_from_the_data_every_time() -> None:
+    def add(arrays: Arrays) -> Any:
+        assert arrays.updates is not None
+        for row, update in zip(arrays.indices[:, 0], arrays.updates, strict=True):
+            arrays.data[row] += update
+        return arrays.data
+
+    case = replace(CASE, operator="scatter_nd", reduction="add", output="data")
+    refusals, _ = check(case, [peer("first", add), peer("second", add)], 1)
+    assert refusals == {}
+
+
+def test_varied_shapes_are_timed_per_call() -> None:
+    calls = []
+
+    def count(arrays: Arrays) -> Any:
+        calls.append(arrays.data.shape)
+        return right(arrays)
+
+    case = replace(CASE, varied_shapes=True)
+    result = measure(case, [peer("peer", count)], 1, rounds=1, machine=Machine(threads=1))
+    assert len(set(calls)) == len(case.variants()) == 64
+    assert result.bytes_moved == case.bytes_moved // 64
+
+
+def result(own: float, **others: float) -> Result:
+    seconds = {"ndgather": own, **others}
+    return Result(
+        case=CASE,
+        timings=tuple(
+            Timing(peer=name, idiom="made up", samples=(each, each, 10 * each))
+            for name, each in seconds.items()
+        ),
+        refusals={"jax": "not installed"},
+        failed=False,
+        bytes_moved=1000,
+        limit=Limit(copy_seconds=1.0, read_seconds=1.5),
+        memory_bound=True,
+    )
+
+
+def record(*results: Result) -> report.Record:
+    return report.record(report.setting([ORACLE], 2), results, Machine(threads=2))
+
+
+def test_ratio_is_to_the_fastest_other() -> None:
+    one = result(2.0, numpy=5.0, torch=3.0)
+    assert one.ratio == 1.5
+    assert one.fastest_peer is not None
+    assert one.fastest_peer.peer == "torch"
+
+
+def test_limit_is_the_slower_of_its_parts() -> None:
+    one = result(2.0)
+    assert one.limit_fraction == 0.75
+    assert one.limit.set_by == "random reads"
+    assert one.ratio is None
+
+
+def test_a_case_we_cannot_do_has_no_ratio() -> None:
+    one = replace(result(1.0, numpy=2.0), timings=result(1.0, numpy=2.0).timings[1:])
+    assert one.ratio is None
+    assert one.limit_fraction is None
+
+
+def test_summary_names_what_misses_its_target() -> None:
+    text = report.summary(record(result(2.0, numpy=1.0), result(4.0, numpy=32.0)))
+    assert "2 cases, geometric mean 2.00, least 0.50" in text
+    assert "slower than the fastest peer: case 0.50" in text
+    assert "below 70% of the limit: case 38%" in text
+
+
+def test_saved_results_read_back(tmp_path: Path) -> None:
+    machine = Machine(threads=2)
+    machine.copy_bytes_per_second[1024] = (1e9, 2e9)
+    machine.read_seconds[4096, 4] = (2e-9, 1e-9)
+    run = report.record(report.setting([ORACLE], 2), [result(2.0, numpy=3.0)], machine)
+    report.save(run, tmp_path / "new" / "run.json")
+    assert report.load(tmp_path / "new" / "run.json") == run
+
+
+def test_page_shows_every_case_and_every_refusal(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the chart is drawn with it")
+    page.write(record(result(2.0, numpy=3.0)), tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert "| `case` | 1 kB | 3 s | 1.50 | 75% | made up for this test |" in text
+    assert "- `case`, jax: not installed" in text
+    assert "](page.svg)" in text
+    assert "<svg" in (tmp_path / "page.svg").read_text()
+
+
+def test_quick_run_checks_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--quick", "--case", "call-nd-4x4", "--peer", "numpy"]) == 0
+    assert "agree: ndgather numpy" in capsys.readouterr().out
+
+
+def test_full_run_saves_where_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.json"
+    options = ["--case", "call-nd-4x4", "--peer", "numpy", "--rounds", "1", "--threads", "1"]
+    assert main([*options, "--json", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "call-nd-4x4" in printed
+    assert main(["--load", str(path)]) == 0
+    assert "1 cases" in capsys.readouterr().out
+
+
+def test_no_such_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--case", "no such case"]) == 2
+    assert "no such case" in capsys.readouterr().err
