@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
 import signal
 import sys
@@ -197,10 +198,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.threads is not None:
                 set_num_threads(options.threads)
             options.work(options)
+            sys.stdout.flush()
     except (NdgatherError, MemoryError) as error:
         if options.debug:
             traceback.print_exc()
         print(f"ndgather {options.command}: error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # who read the text has gone; nobody is left to be told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         print(f"ndgather {options.command}: interrupted", file=sys.stderr)

@@ -1,5 +1,6 @@
 """The command itself: help, version, what is not understood, and what it loads."""
 
+import os
 import subprocess
 import sys
 
@@ -114,6 +115,24 @@ def test_the_package_is_the_command_too(folder):
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+    assert (folder / "out.npy").exists()
+
+
+def test_a_reader_that_goes_away_gets_no_traceback(folder):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "ndgather", *GATHER.split()],
+            check=False,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        os.close(writing)
+
+    assert (done.returncode, done.stderr) == (1, "")
     assert (folder / "out.npy").exists()
 
 
