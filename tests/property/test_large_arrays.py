@@ -24,7 +24,8 @@ BYTES = 1 << 21  # of data, and about as much of results
 
 def places(values, size, mode):
     """Where each value lies on an axis of `size`, and which of them lie nowhere."""
-    if values.dtype == np.uint64:
+    if values.dtype.kind == "u":
+        values = values.astype(np.uint64)
         beyond = values > np.uint64(2**63 - 1)
         rest = (values % np.uint64(max(size, 1))).astype(np.int64)
         values = np.where(beyond, np.uint64(2**63 - 1), values).astype(np.int64)

@@ -245,8 +245,9 @@ def calls(
     data = draw(arranged(distinct(data_shape, dtype)))
     options = {**options, "mode": mode}
     if mode == "fill" and draw(st.booleans()):
-        fill_values = distinct((5,), dtype)
-        options["fill_value"] = fill_values[4, ...] if moves_as_bytes(dtype) else fill_values[4]
+        element = np.zeros((), dtype)
+        element[()] = distinct((5,), dtype)[4]
+        options["fill_value"] = element if moves_as_bytes(dtype) else element[()]
 
     indices = np.zeros(shape, index_dtype)
     call = Call(function=function, data=data, indices=indices, options=options)
