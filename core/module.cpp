@@ -59,6 +59,21 @@ Array view(PyArrayObject* of) {
           reinterpret_cast<const Size*>(PyArray_STRIDES(of))};
 }
 
+// A view with a shape and strides of its own: those of `indices` are needed again after the GIL was
+// given up, when another thread may have set indices.shape.
+struct Held {
+  Size shape[kMaxRank], strides[kMaxRank];
+  Array array;
+  explicit Held(PyArrayObject* of) : array(view(of)) {
+    std::copy_n(array.shape, array.rank, shape);
+    std::copy_n(array.strides, array.rank, strides);
+    array.shape = shape;
+    array.strides = strides;
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+};
+
 bool option(PyObject* object, Argument which, Size& value) {
   // Without an exception type, integers beyond 64 bits are cut to the nearest that fits: out of
   // range all the same.
@@ -317,7 +332,8 @@ PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Siz
   plan.element = plan.width = PyArray_ITEMSIZE(data);
   if (PyDataType_REFCHK(PyArray_DESCR(data)) || plan.element == 0) return refuse(Rule::references);
 
-  const Array far = view(data), index = view(indices);
+  const Held held(indices);
+  const Array far = view(data), index = held.array;
   Shape shape;
   Refusal refusal;
   switch (kind) {
@@ -481,7 +497,8 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
     return refuse(Rule::reduction_type);
   }
 
-  const Array destination = view(data), index = view(indices);
+  const Held held(indices);
+  const Array destination = view(data), index = held.array;
   Shape shape;
   const Refusal refusal = kind == Kind::nd
                               ? shape_gather_nd(destination, index, 0, shape)

@@ -123,12 +123,19 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
         with np.errstate(over="raise", invalid="raise"):
             # A 0-d array gives its element; anything else is one, a list among objects too.
             element[... if isinstance(value, np.ndarray) and value.ndim == 0 else ()] = value
-        kept = dtype.kind not in "biuSUmM" or bool(element[()] == value)
+        kept = _rounds(dtype) or bool(element[()] == value) or bool(value != value)  # noqa: PLR0124 - NaT is unlike itself
     except (TypeError, ValueError, OverflowError, FloatingPointError):
         kept = False
     if not kept:
         raise errors.fill_value_lost(caller, value, dtype)
     return element
+
+
+def _rounds(dtype: np.dtype[Any]) -> bool:
+    """Whether a value may differ from what an element of `dtype` holds of it."""
+    if dtype.kind == "V":  # small integers of other packages are exact, small floats are not
+        return not dtype.name.removeprefix("u").startswith("int")
+    return dtype.kind not in "biuSUmM"
 
 
 def gather_references(call: Call) -> Array:
