@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .case import Case
+    from .measure import Result
     from .peer import Peer
 
 _QUICK_ELEMENTS = 1 << 14
@@ -41,6 +42,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     add("--threads", type=int, default=report.usable_processors(), metavar="N", help="for everyone")
     add("--rounds", type=int, default=5, metavar="N", help="turns of each peer (default: 5)")
     add("--quick", action="store_true", help="only check the answers, at reduced size")
+    add("--growth", action="store_true", help="also measure how cost grows with size")
     add("--list", action="store_true", help="print the cases and stop")
     add("--json", type=Path, metavar="PATH", help=f"where to save (default: in {_RESULTS}, if any)")
     add("--load", type=Path, metavar="PATH", help="report saved results instead of running")
@@ -93,12 +95,17 @@ def _measured(
     machine = Machine(threads=options.threads)
     setting = report.setting(peers, options.threads)
     print(report.header(peers))
-    results = []
-    for case in chosen:
-        result = measure(case, peers, options.threads, options.rounds, machine)
-        results.append(result)
-        print(report.row(result, peers), flush=True)
-    run = report.record(setting, results, machine)
+
+    def measured(each: Sequence[Case]) -> list[Result]:
+        results = []
+        for case in each:
+            result = measure(case, peers, options.threads, options.rounds, machine)
+            results.append(result)
+            print(report.row(result, peers), flush=True)
+        return results
+
+    growth = cases.GROWTH if options.growth else ()
+    run = report.record(setting, measured(chosen), machine, measured(growth))
     path = options.json
     if path is None and _RESULTS.parent.is_dir():
         path = _RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"

@@ -6,8 +6,9 @@ The tests import the same table, so every case is also checked against plain loo
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from math import isqrt
 
-from .case import Case
+from .case import Case, Operator
 
 _CALL = (
     Case(
@@ -731,6 +732,37 @@ _SCATTER = (
     ),
 )
 
+_GROWTH_KINDS: tuple[tuple[str, str, Operator, int], ...] = (
+    ("points", "single elements", "gather_nd", 0),
+    ("rows", "rows of 64 bytes", "gather_nd", 0),
+    ("elements-last", "along the last axis", "gather_elements", -1),
+    ("elements-first", "along the first axis", "gather_elements", 0),
+)
+_ROW_ELEMENTS = 16
+
+
+def _growth_case(kind: str, what: str, operator: Operator, axis: int, exponent: int) -> Case:
+    """Return a gather of about ``10 ** exponent`` elements from as many."""
+    elements = 10**exponent
+    side = isqrt(elements)
+    square, rows = (side, side), max(elements // _ROW_ELEMENTS, 1)
+    shapes = {
+        "points": (square, (elements, 2)),
+        "rows": ((rows, _ROW_ELEMENTS), (rows, 1)),
+    }
+    data_shape, index_shape = shapes.get(kind, (square, square))
+    return Case(
+        name=f"growth-{kind}-1e{exponent}",
+        why=f"how the cost of {what} grows: 10**{exponent} of them",
+        group=f"growth-{kind}",
+        operator=operator,
+        data_shape=data_shape,
+        index_shape=index_shape,
+        axis=axis,
+    )
+
+
+GROWTH = tuple(_growth_case(*kind, exponent) for kind in _GROWTH_KINDS for exponent in range(1, 8))
 CASES = (*_CALL, *_POINTS, *_ROWS, *_ELEMENTS, *_GATHER, *_WORLD, *_SCATTER)
 
 

@@ -1,8 +1,9 @@
-"""The chart of one run: one line per case, with the time of each library over ours."""
+"""The charts of one run: the time of each library over ours, and how cost grows with size."""
 
 from __future__ import annotations
 
 from itertools import groupby
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -182,3 +183,48 @@ def _draw_shares(axes: Any, results: Sequence[Result], places: dict[str, float])
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("of the machine's limit,\nwhere memory decides")
     axes.spines[:].set_visible(False)
+
+
+def draw_growth(run: Record, path: Path) -> None:
+    """Draw the time per element of each library against the number of elements."""
+    groups = [
+        (name, list(members))
+        for name, members in groupby(run.growth, key=lambda result: result.case.group)
+    ]
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(11, 7.5), layout="constrained")
+        panels = figure.subplots(2, 2, sharex=True, sharey=True)
+        for axes, (name, members) in zip(panels.flat, groups, strict=False):
+            _draw_curves(axes, members)
+            axes.set_title(name.removeprefix("growth-").replace("-", ", "), loc="left")
+        panels[0, 0].legend(frameon=False, ncols=2)
+        for axes in panels[1]:
+            axes.set_xlabel("elements gathered, from as many")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("nanoseconds per element")
+        figure.suptitle("How cost grows", x=0.01, ha="left", fontsize=12, fontweight="bold")
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _draw_curves(axes: Any, members: Sequence[Result]) -> None:
+    for peer, colour in (*_COLOURS.items(), (OWN.name, _OWN_COLOUR)):
+        points = [
+            (prod(result.case.gathered_shape), timing.seconds * 1e9)
+            for result in members
+            for timing in result.timings
+            if timing.peer == peer
+        ]
+        if points:
+            axes.plot(
+                [count for count, _ in points],
+                [nanoseconds / count for count, nanoseconds in points],
+                "o-",
+                color=colour,
+                markersize=4,
+                linewidth=2.4 if peer == OWN.name else 1.2,
+                label=peer,
+            )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.grid(color="#E5E7EB", linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -16,6 +16,7 @@ from .report import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from .report import Record
@@ -39,15 +40,21 @@ _METHOD = """\
 
 
 def write(run: Record, path: Path) -> None:
-    """Write the page to `path` and its chart beside it."""
+    """Write the page to `path` and its charts beside it."""
     chart = path.with_suffix(".svg")
     path.parent.mkdir(parents=True, exist_ok=True)
-    import_module(f"{__package__}.chart").draw(run, chart)
-    path.write_text(text(run, chart.name))
+    charts = import_module(f"{__package__}.chart")
+    charts.draw(run, chart)
+    drawings = {"Time of each library over ours, case by case": chart.name}
+    if run.growth:
+        growth = path.with_name(f"{path.stem}-growth.svg")
+        charts.draw_growth(run, growth)
+        drawings["Time per element against size, for four kinds of gather"] = growth.name
+    path.write_text(text(run, drawings))
 
 
-def text(run: Record, chart_name: str) -> str:
-    """Return the page as Markdown."""
+def text(run: Record, drawings: Mapping[str, str]) -> str:
+    """Return the page as Markdown; `drawings` gives the file of each picture by its title."""
     where = run.setting
     peers = [name for name in where.versions if name != "reference"]
     lines = [
@@ -60,8 +67,7 @@ def text(run: Record, chart_name: str) -> str:
         "",
         *_findings(run),
         "",
-        f"![Time of each library over ours, case by case]({chart_name})",
-        "",
+        *(f"![{title}]({name})\n" for title, name in drawings.items()),
         _METHOD,
         "## Every case",
         "",

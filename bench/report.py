@@ -44,6 +44,7 @@ class Record:
 
     setting: Setting
     results: tuple[Result, ...]
+    growth: tuple[Result, ...]
     copy_speeds: tuple[tuple[int, tuple[float, ...]], ...]
     read_seconds: tuple[tuple[int, int, tuple[float, ...]], ...]
 
@@ -81,10 +82,13 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def record(where: Setting, results: Iterable[Result], machine: Machine) -> Record:
+def record(
+    where: Setting, results: Iterable[Result], machine: Machine, growth: Iterable[Result] = ()
+) -> Record:
     return Record(
         setting=where,
         results=tuple(results),
+        growth=tuple(growth),
         copy_speeds=tuple(sorted(machine.copy_bytes_per_second.items())),
         read_seconds=tuple((*key, each) for key, each in sorted(machine.read_seconds.items())),
     )
@@ -95,18 +99,21 @@ def record(where: Setting, results: Iterable[Result], machine: Machine) -> Recor
 
 def save(run: Record, path: Path) -> None:
     """Write `run` as JSON; derived numbers are included for readers without this package."""
-    results = [
-        asdict(result)
-        | {
-            "median_seconds": {timing.peer: timing.seconds for timing in result.timings},
-            "ratio": result.ratio,
-            "limit_fraction": result.limit_fraction,
-        }
-        for result in run.results
-    ]
+    content = asdict(run) | {
+        "schema": _SCHEMA,
+        "results": [_with_derived(result) for result in run.results],
+        "growth": [_with_derived(result) for result in run.growth],
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = asdict(run) | {"schema": _SCHEMA, "results": results}
     path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _with_derived(result: Result) -> dict[str, Any]:
+    return asdict(result) | {
+        "median_seconds": {timing.peer: timing.seconds for timing in result.timings},
+        "ratio": result.ratio,
+        "limit_fraction": result.limit_fraction,
+    }
 
 
 def load(path: Path) -> Record:
@@ -117,6 +124,7 @@ def load(path: Path) -> Record:
     return Record(
         setting=Setting(**content["setting"]),
         results=tuple(_result(each) for each in content["results"]),
+        growth=tuple(_result(each) for each in content["growth"]),
         copy_speeds=tuple((size, tuple(speeds)) for size, speeds in content["copy_speeds"]),
         read_seconds=tuple((a, b, tuple(each)) for a, b, each in content["read_seconds"]),
     )

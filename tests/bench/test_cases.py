@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from bench.case import LINE_BYTES, Case
-from bench.cases import CASES, select
+from bench.cases import CASES, GROWTH, select
 from bench.measure import check
 from bench.peers import ORACLE, OWN, PEERS
 
@@ -76,6 +76,16 @@ def test_table_covers_what_it_promises() -> None:
     assert {case.pattern for case in CASES} == patterns
     assert {case.layout for case in CASES} == {"C", "transposed", "every second row"}
     assert {case.output for case in CASES} == {"new", "given", "data"}
+
+
+def test_growth_spans_six_decades_of_four_kinds() -> None:
+    assert len({case.group for case in GROWTH}) == 4
+    for group in {case.group for case in GROWTH}:
+        sizes = [prod(case.gathered_shape) for case in GROWTH if case.group == group]
+        assert sizes == sorted(sizes)
+        assert sizes[-1] / sizes[0] >= 6e5
+        for decade, size in enumerate(sizes, 1):
+            assert size == pytest.approx(10**decade, rel=0.6)
 
 
 def test_select_matches_names_and_groups() -> None:

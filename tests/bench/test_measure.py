@@ -155,19 +155,23 @@ def test_saved_results_read_back(tmp_path: Path) -> None:
     machine = Machine(threads=2)
     machine.copy_bytes_per_second[1024] = (1e9, 2e9)
     machine.read_seconds[4096, 4] = (2e-9, 1e-9)
-    run = report.record(report.setting([ORACLE], 2), [result(2.0, numpy=3.0)], machine)
+    one = result(2.0, numpy=3.0)
+    run = report.record(report.setting([ORACLE], 2), [one], machine, [one, one])
     report.save(run, tmp_path / "new" / "run.json")
     assert report.load(tmp_path / "new" / "run.json") == run
 
 
 def test_page_shows_every_case_and_every_refusal(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the chart is drawn with it")
-    page.write(record(result(2.0, numpy=3.0)), tmp_path / "page.md")
+    one = result(2.0, numpy=3.0)
+    page.write(replace(record(one), growth=(one,)), tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
     assert "| `case` | 1 kB | 3 s | 1.50 | 75% | made up for this test |" in text
     assert "- `case`, jax: not installed" in text
     assert "](page.svg)" in text
-    assert "<svg" in (tmp_path / "page.svg").read_text()
+    assert "](page-growth.svg)" in text
+    for name in ("page.svg", "page-growth.svg"):
+        assert "<svg" in (tmp_path / name).read_text()
 
 
 def test_quick_run_checks_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
