@@ -1,0 +1,105 @@
+"""Run as a script: gathers before and after processes are started, by fork and by spawn.
+
+The first argument says how. It prints ``done`` when every process had the right results.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+
+import ndgather
+
+SIZE = 400_000
+DATA = np.arange(1 << 20, dtype=np.float32)
+
+
+def gather_and_check(seed):
+    """Gather enough to wake the threads, and compare; returns a number that says it ran."""
+    indices = np.random.default_rng(seed).integers(-DATA.size, DATA.size, SIZE)
+    for call, form in ((ndgather.gather, indices), (ndgather.gather_nd, indices[:, np.newaxis])):
+        if not np.array_equal(call(DATA, form), DATA[indices]):
+            raise AssertionError(f"wrong in process {os.getpid()}")
+    try:
+        ndgather.gather(DATA, np.append(indices, DATA.size))
+    except ndgather.errors.IndexOutOfBoundsError as error:
+        return error.position[0]
+    raise AssertionError("no error")
+
+
+def fork_and_check(depth):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        status = 1
+        try:
+            gather_and_check(1)
+            ndgather.set_num_threads(3)
+            gather_and_check(2)
+            if depth:
+                fork_and_check(depth - 1)
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise AssertionError(f"the child ended with status {status}")
+
+
+def fork():
+    """Threads used before the fork, in the child, in its child, and here again."""
+    gather_and_check(0)
+    fork_and_check(depth=1)
+    gather_and_check(3)
+
+
+def fork_amid():
+    """Forks while other threads are in the middle of calls."""
+    gather_and_check(0)  # a fork amid an import leaves its lock to nobody
+    stop = threading.Event()
+
+    def work(seed):
+        while not stop.is_set():
+            gather_and_check(seed)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in range(15):
+            fork_and_check(depth=0)
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join()
+
+
+def pool(method):
+    gather_and_check(0)
+    with multiprocessing.get_context(method).Pool(2) as workers:
+        if workers.map_async(gather_and_check, range(4)).get(timeout=60) != [SIZE] * 4:
+            raise AssertionError("wrong in a pool")
+    gather_and_check(1)
+
+
+def exit_asleep():
+    """Ends the process while the threads sleep; nothing may hang or crash."""
+    gather_and_check(0)
+
+
+WAYS = {
+    "fork": fork,
+    "fork_amid": fork_amid,
+    "pool_fork": lambda: pool("fork"),
+    "pool_forkserver": lambda: pool("forkserver"),
+    "pool_spawn": lambda: pool("spawn"),
+    "exit_asleep": exit_asleep,
+}
+
+if __name__ == "__main__":
+    ndgather.set_num_threads(2)
+    WAYS[sys.argv[1]]()
+    print("done", flush=True)

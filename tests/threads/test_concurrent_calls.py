@@ -1,0 +1,211 @@
+"""Many Python threads at once: shared inputs, changing indices, and the GIL given up."""
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError, NdgatherError
+
+SECONDS = 3.0
+
+
+@pytest.fixture(autouse=True)
+def _count_as_before():
+    before = ndgather.get_num_threads()
+    yield
+    ndgather.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_calls_on_shared_inputs(threads):
+    ndgather.set_num_threads(threads)
+    random = np.random.default_rng(0)
+    data = random.random((2000, 33), np.float32)
+    rows = random.integers(-2000, 2000, (7000, 1))
+    columns = random.integers(-2000, 2000, (2500, 33)).astype(np.int32)
+    small = np.array([[5, 6], [7, -8]])
+    bad = np.append(rows, [[2000]], axis=0)
+    desired = (
+        data[rows[:, 0]],
+        np.take_along_axis(data, columns, 0),
+        data[small[:, 0], small[:, 1]],
+    )
+
+    def work(_):
+        for _ in range(40):
+            found = (
+                ndgather.gather_nd(data, rows),
+                ndgather.gather_elements(data, columns),
+                ndgather.gather_nd(data, small),
+            )
+            for actual, right in zip(found, desired, strict=True):
+                np.testing.assert_array_equal(actual, right, strict=True)
+            with pytest.raises(IndexOutOfBoundsError) as caught:
+                ndgather.gather_nd(data, bad)
+            assert caught.value.position == (7000, 0)
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == [True] * 8
+
+
+def test_count_may_change_amid_calls():
+    data, indices = np.arange(1 << 20), np.arange((1 << 20) - 1, -1, -1)
+    stop = threading.Event()
+
+    def change():
+        while not stop.is_set():
+            for count in (1, 2, 5, 3):
+                ndgather.set_num_threads(count)
+
+    changer = threading.Thread(target=change)
+    changer.start()
+    try:
+        for _ in range(50):
+            result = ndgather.gather(data, indices)
+            np.testing.assert_array_equal(result, indices, strict=True)
+    finally:
+        stop.set()
+        changer.join()
+
+
+def longest_gap(call):
+    """How long `call` took, and the longest time that another Python thread stood still in it."""
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    while not ticks:
+        time.sleep(0.001)
+    begin = time.perf_counter()
+    call()
+    end = time.perf_counter()
+    stop.set()
+    ticker.join()
+    inside = [begin, *(at for at in ticks if begin < at < end), end]
+    return end - begin, max(np.diff(inside))
+
+
+@pytest.mark.parametrize("out", [False, True])
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
+def test_gil_is_released(function, out):
+    """Another Python thread goes on all through one long call."""
+    ndgather.set_num_threads(1)
+    data = np.arange(1 << 23, dtype=np.float64)
+    indices = np.random.default_rng(0).integers(0, data.size, 12_000_000)
+    indices = indices[:, np.newaxis] if function == "gather_nd" else indices
+    more = {"out": np.zeros(12_000_000)} if out else {}
+    call = getattr(ndgather, function)
+    for _ in range(3):  # another process may take the processor away once
+        took, stood_still = longest_gap(lambda: call(data, indices, **more))
+        if stood_still < took / 2:
+            return
+    pytest.fail(f"another thread stood still for {stood_still} of {took} s")
+
+
+def test_the_gap_of_a_call_that_keeps_the_gil_is_seen():
+    big = list(range(12_000_000))
+    took, stood_still = longest_gap(lambda: big.count(-1))
+    assert stood_still > took / 2
+
+
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("mode", ["raise", "fill", "wrap", "out"])
+def test_indices_that_change_never_lead_outside(function, threads, mode):
+    """Every value that comes back stands in data, or was filled in; or there is an error."""
+    ndgather.set_num_threads(threads)
+    poison, rows, columns = -1.0, 1000, 200
+    whole = np.full((3 * rows, columns), poison)
+    data = whole[rows : 2 * rows]
+    data[...] = np.arange(1, data.size + 1).reshape(data.shape)
+    good = np.random.default_rng(0).integers(0, rows, (1500, columns))
+    indices = good.reshape(-1)[: 250 * columns].copy() if function == "gather" else good.copy()
+    good = good.reshape(-1)[: indices.size].reshape(indices.shape)
+    bad = np.where(good % 3 == 0, good + rows, np.where(good % 3 == 1, -good - rows - 1, 2**40))
+    if function == "gather_nd":
+        indices, good, bad = indices[..., np.newaxis], good[..., np.newaxis], bad[..., np.newaxis]
+        data = data[:, 7]
+    elif function == "gather":
+        data = data[:, :4]
+    call = getattr(ndgather, function)
+    shape = call(data, indices).shape
+    stop = threading.Event()
+
+    def change():
+        while not stop.is_set():
+            np.copyto(indices, bad)
+            np.copyto(indices, good)
+
+    changer = threading.Thread(target=change)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    changer.start()
+    came = {"result": 0, "error": 0}
+    try:
+        until = time.monotonic() + SECONDS / 12
+        while time.monotonic() < until or came["result"] + came["error"] < 5:
+            out = np.full(shape, 0.5)
+            options = {"out": out} if mode == "out" else {"mode": mode}
+            try:
+                result = call(data, indices, **options)
+            except NdgatherError:
+                came["error"] += 1
+                np.testing.assert_array_equal(out, np.full(shape, 0.5))
+                continue
+            came["result"] += 1
+            if mode in ("raise", "wrap"):
+                assert result.min() >= 1
+            else:
+                assert result.min() >= 0
+            assert result.max() <= 1000 * 200
+            np.testing.assert_array_equal(result, np.floor(result))
+    finally:
+        stop.set()
+        changer.join()
+        sys.setswitchinterval(interval)
+    assert sum(came.values()) >= 5
+
+
+def test_indices_that_change_at_one_place():
+    """One entry that is out of bounds half of the time, for three seconds."""
+    ndgather.set_num_threads(2)
+    data = np.arange(1.0, 1001.0)
+    indices = np.zeros(200_000, np.int64)
+    stop = threading.Event()
+
+    def change():
+        while not stop.is_set():
+            for place in (0, 99_999, -1):
+                indices[place] = 2**40
+                indices[place] = 0
+
+    changer = threading.Thread(target=change)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    changer.start()
+    errors = []
+    try:
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            try:
+                result = ndgather.gather(data, indices)
+            except NdgatherError as error:
+                errors.append(error)
+            else:
+                np.testing.assert_array_equal(result, np.ones(200_000))
+    finally:
+        stop.set()
+        changer.join()
+        sys.setswitchinterval(interval)
+    assert all(str(error).startswith("gather: indices") for error in errors)
