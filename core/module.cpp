@@ -377,7 +377,6 @@ PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Siz
   }
   const Bytes bytes = bytes_of(far, plan.element);
   plan.far_bytes = bytes.end - bytes.begin;
-  plan.stream = false;
   if (!gather_into(plan, index, callers_out)) {
     Py_DECREF(reinterpret_cast<PyObject*>(out));
     return nullptr;
@@ -471,8 +470,9 @@ struct ScatterOptions {
   PyObject *reduction, *mode, *out, *negative, *arithmetic;
 };
 
+// `first` is batch_dims or axis, as the kind has it.
 PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
-                  PyObject* updates_object, Size axis, const ScatterOptions& options) {
+                  PyObject* updates_object, Size first, const ScatterOptions& options) {
   if (!PyArray_CheckExact(data_object)) return refuse(Rule::convert, kData);
   if (!PyArray_CheckExact(indices_object)) return refuse(Rule::convert, kIndices);
   if (!PyArray_CheckExact(updates_object)) return refuse(Rule::convert, kUpdates);
@@ -501,8 +501,8 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   const Array destination = view(data), index = held.array;
   Shape shape;
   const Refusal refusal = kind == Kind::nd
-                              ? shape_gather_nd(destination, index, 0, shape)
-                              : shape_gather_elements(destination, index, axis, shape);
+                              ? shape_gather_nd(destination, index, first, shape)
+                              : shape_gather_elements(destination, index, first, shape);
   if (refusal) return refuse(refusal);
   if (!same_shape(view(updates), shape)) return refuse(Rule::updates_shape);
   if (reduction != Reduction::none) {
@@ -530,9 +530,9 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
 
   const Array far = view(out);
   if (kind == Kind::nd) {
-    plan_gather_nd(plan, far, index, view(updates), 0);
+    plan_gather_nd(plan, far, index, view(updates), first);
   } else {
-    plan_gather_elements(plan, far, index, view(updates), axis);
+    plan_gather_elements(plan, far, index, view(updates), first);
   }
   if (options.negative == Py_False) {
     for (int c = 0; c < plan.column_count; ++c) plan.column[c].lift = 0;
@@ -540,7 +540,6 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   const Bytes bytes = bytes_of(far, plan.element);
   plan.far_bytes = bytes.end - bytes.begin;
   plan.fill = nullptr;
-  plan.stream = false;
 
   const bool empty = plan.positions == 0 || plan.width * plan.slice_elements() == 0;
   bool good = true;
@@ -600,9 +599,10 @@ PyObject* gather_axis(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyObject* scatter_nd(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (!count_is(count, 8)) return nullptr;
-  return scatter(Kind::nd, args[0], args[1], args[2], 0,
-                 {args[3], args[4], args[5], args[6], args[7]});
+  Size batch_dims;
+  if (!count_is(count, 9) || !option(args[3], kOption, batch_dims)) return nullptr;
+  return scatter(Kind::nd, args[0], args[1], args[2], batch_dims,
+                 {args[4], args[5], args[6], args[7], args[8]});
 }
 
 PyObject* scatter_elements(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -649,7 +649,8 @@ PyMethodDef methods[] = {
      "gather(data, indices, axis, batch_dims, mode, fill, out, negative, /)\n--\n\n"},
     {"scatter_nd", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(scatter_nd)),
      METH_FASTCALL,
-     "scatter_nd(data, indices, updates, reduction, mode, out, negative, arithmetic, /)\n--\n\n"},
+     "scatter_nd(data, indices, updates, batch_dims, reduction, mode, out, negative, arithmetic, "
+     "/)\n--\n\n"},
     {"scatter_elements",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(scatter_elements)), METH_FASTCALL,
      "scatter_elements(data, indices, updates, axis, reduction, mode, out, negative, arithmetic, "

@@ -1,7 +1,7 @@
 """N-d gather and scatter exactly as each published specification says, fast."""
 
 from ndgather import errors, settings
-from ndgather.api import gather, gather_elements, gather_nd
+from ndgather.api import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
 from ndgather.settings import (
     get_memory_limit,
     get_num_threads,
@@ -21,6 +21,8 @@ __all__ = [
     "get_memory_limit",
     "get_num_threads",
     "release_memory",
+    "scatter_elements",
+    "scatter_nd",
     "set_memory_limit",
     "set_num_threads",
 ]

@@ -26,6 +26,10 @@ OUT_OVERLAPS_INPUT: Final[int]
 OUT_OF_BOUNDS: Final[int]
 INDICES_CHANGED: Final[int]
 INTEGER: Final[int]
+REDUCTION: Final[int]
+REDUCTION_TYPE: Final[int]
+UPDATES_SHAPE: Final[int]
+UPDATES_DTYPE: Final[int]
 DATA: Final[int]
 INDICES: Final[int]
 FIRST_OPTION: Final[int]
@@ -61,6 +65,30 @@ def gather(
     fill: object,
     out: object,
     negative: object,
+    /,
+) -> NDArray[Any]: ...
+def scatter_nd(
+    data: object,
+    indices: object,
+    updates: object,
+    batch_dims: object,
+    reduction: object,
+    mode: object,
+    out: object,
+    negative: object,
+    arithmetic: object,
+    /,
+) -> NDArray[Any]: ...
+def scatter_elements(
+    data: object,
+    indices: object,
+    updates: object,
+    axis: object,
+    reduction: object,
+    mode: object,
+    out: object,
+    negative: object,
+    arithmetic: object,
     /,
 ) -> NDArray[Any]: ...
 def get_num_threads() -> int: ...

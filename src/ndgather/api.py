@@ -1,4 +1,4 @@
-"""The front door: the gather functions of the native dialect.
+"""The front door: the functions of the native dialect.
 
 The native dialect takes everything that is unambiguous; the dialects of published specifications
 are stricter, and stand on the same functions of the core.
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Mode = Literal["raise", "wrap", "clip", "fill"]
+    ScatterMode = Literal["raise", "wrap", "clip", "drop"]
+    Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 
 def gather_nd(
@@ -105,7 +107,7 @@ which has size 2 (allowed: -2..1)
     try:
         return _core.gather_nd(data, indices, batch_dims, mode, fill_value, out, True)
     except _core.Refused as refused:
-        call = calls.Call(
+        call = calls.Gather(
             caller="gather_nd",
             function=_core.gather_nd,
             data=data,
@@ -116,7 +118,7 @@ which has size 2 (allowed: -2..1)
             fill_value=fill_value,
             out=out,
         )
-        return calls.answer(refused, call)
+        return call.answer(refused)
 
 
 def gather_elements(
@@ -188,7 +190,7 @@ data, which has size 3 (allowed: -3..2)
     try:
         return _core.gather_elements(data, indices, axis, mode, fill_value, out, True)
     except _core.Refused as refused:
-        call = calls.Call(
+        call = calls.Gather(
             caller="gather_elements",
             function=_core.gather_elements,
             data=data,
@@ -199,7 +201,7 @@ data, which has size 3 (allowed: -3..2)
             fill_value=fill_value,
             out=out,
         )
-        return calls.answer(refused, call)
+        return call.answer(refused)
 
 
 def gather(
@@ -271,7 +273,7 @@ def gather(
     try:
         return _core.gather(data, indices, axis, batch_dims, mode, fill_value, out, True)
     except _core.Refused as refused:
-        call = calls.Call(
+        call = calls.Gather(
             caller="gather",
             function=_core.gather,
             data=data,
@@ -282,4 +284,222 @@ def gather(
             fill_value=fill_value,
             out=out,
         )
-        return calls.answer(refused, call)
+        return call.answer(refused)
+
+
+def scatter_nd(
+    data: ArrayLike,
+    indices: ArrayLike,
+    updates: ArrayLike,
+    *,
+    reduction: Reduction = "none",
+    mode: ScatterMode = "raise",
+    use_init_val: bool = True,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Let slices replace, or be combined with, the slices of a copy that tuples of indices name.
+
+    The last axis of `indices` holds tuples of length `k`. After ``out = data.copy()``, for every
+    position `p` in ``indices.shape[:-1]``, in C order::
+
+        out[tuple(indices[p])] = f(out[tuple(indices[p])], updates[p])
+
+    Parameters
+    ----------
+    data : array_like, shape ``(D1, ..., Dk, S...)``, any dtype
+        ``S...`` is the slice that an update meets.
+    indices : array_like of any integer type, shape ``(N..., k)``
+        ``0 <= k <= data.ndim``; with ``k = 0`` every update meets the whole of data.
+    updates : array_like, shape ``(N..., S...)``, dtype of `data`
+        Numbers and lists are converted where the dtype holds their values; floating values may
+        be rounded.
+    reduction : {"none", "add", "sub", "mul", "min", "max", "mean"}, default "none"
+        What `f` is. ``none`` gives the update, ``sub`` the old element minus the update; ``mean``
+        divides the sum of an element and its updates by their number. See the notes.
+    mode : {"raise", "wrap", "clip", "drop"}, default "raise"
+        What becomes of an index value `v` on an axis of size `s`. ``raise`` counts negative values
+        from the end and refuses all outside of ``-s..s-1``; ``wrap`` takes ``v`` modulo ``s``;
+        ``clip`` takes the nearest of ``0..s-1``, so negative values are 0; ``drop`` is as
+        ``raise``, but updates of a tuple with a value outside are left out.
+    use_init_val : bool, default True
+        Whether the elements of `data` take part in the reduction. Where False, an element that is
+        updated starts from the identity of the reduction instead: 0, 1 for ``mul``, the greatest
+        element of the type for ``min``, the least for ``max``. ``none`` never looks at them.
+    out : array, optional
+        Takes the result: the shape and dtype of `data`, any strides. ``out=data`` updates in
+        place, without a copy of `data`; any other is filled with `data` first. It may overlap
+        every argument. After an error it is as it was before.
+
+    Returns
+    -------
+    array, shape and dtype of `data`
+        `out` if given, or else a new C-contiguous array.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        An entry of `indices` is out of bounds. It names the first such entry in C order.
+    ShapeError
+        The shapes do not fit.
+    DTypeError
+        `indices` is not of an integer type (booleans are refused), `updates` has another dtype
+        than `data`, the reduction has no meaning for it, or an argument is no array.
+    AttributeValueError
+        `reduction` or `mode` is unknown, or `out` cannot be written.
+    MemoryError
+        The result does not fit in memory; nothing was touched.
+
+    See Also
+    --------
+    gather_nd : Copies the slices back.
+    scatter_elements : One index per element of the updates.
+
+    Notes
+    -----
+    ONNX ScatterND-11 to 18, OpenVINO ScatterNDUpdate-3 and 15 and ``tf.tensor_scatter_nd_update``
+    are this function under stricter rules.
+
+    The result is, bit for bit, that of the loop above, for any number of threads: where tuples
+    repeat, updates are applied in C order of `indices`, and the last one wins for ``none``.
+    Integers wrap around in two's complement. Floats of every width, bfloat16 and float8 included,
+    are rounded to their type at every step. For booleans add is or, sub is xor, mul is and. In
+    ``min`` and ``max`` a NaN wins, and where both are equal the old element stays. ``mean`` is the
+    result of ``add`` divided by the number, integers rounded down. Complex numbers have no order,
+    booleans no mean, and all that is no number has ``none`` only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather import scatter_nd
+    >>> data = np.array([1, 2, 3, 4, 5, 6, 7, 8])
+    >>> scatter_nd(data, [[4], [3], [1], [7]], [9, 10, 11, 12])
+    array([ 1, 11,  3, 10,  9,  6,  7, 12])
+    >>> scatter_nd(data, [[0], [0], [-1]], [10, 20, 30], reduction="add")
+    array([31,  2,  3,  4,  5,  6,  7, 38])
+    >>> rows = np.zeros((3, 2))
+    >>> scatter_nd(rows, [[2], [0]], [[1, 2], [3, 4]], out=rows) is rows
+    True
+    >>> rows
+    array([[3., 4.],
+           [0., 0.],
+           [1., 2.]])
+    >>> scatter_nd(data, [[0], [8]], [1, 2])
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.IndexOutOfBoundsError: scatter_nd: indices[1, 0] = 8 is outside axis 0 of \
+data, which has size 8 (allowed: -8..7)
+    """
+    # The core refuses None: the call is then carried out in steps.
+    word = reduction if use_init_val else None
+    try:
+        return _core.scatter_nd(data, indices, updates, 0, word, mode, out, True, None)
+    except _core.Refused as refused:
+        call = calls.Scatter(
+            caller="scatter_nd",
+            function=_core.scatter_nd,
+            data=data,
+            indices=indices,
+            updates=updates,
+            options=(0,),
+            option_names=("batch_dims",),
+            reduction=reduction,
+            mode=mode,
+            use_init_val=use_init_val,
+            out=out,
+        )
+        return call.answer(refused)
+
+
+def scatter_elements(
+    data: ArrayLike,
+    indices: ArrayLike,
+    updates: ArrayLike,
+    axis: int = 0,
+    *,
+    reduction: Reduction = "none",
+    mode: ScatterMode = "raise",
+    use_init_val: bool = True,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Let elements replace, or be combined with, those of a copy, moved along one axis.
+
+    After ``out = data.copy()``, for every position `p` in ``indices.shape``, in C order::
+
+        place = (*p[:axis], indices[p], *p[axis + 1 :])
+        out[place] = f(out[place], updates[p])
+
+    Parameters
+    ----------
+    data : array_like, rank 1 or more, any dtype
+    indices : array_like of any integer type, the rank of `data`
+        On the axes other than `axis` its sizes may be smaller than those of `data`, never larger;
+        nothing is broadcast.
+    updates : array_like, shape of `indices`, dtype of `data`
+        Numbers and lists are converted; see `scatter_nd`.
+    axis : int, default 0
+        ``-data.ndim..data.ndim-1``
+    reduction, mode, use_init_val
+        What `f` is, and what becomes of values outside of the axis; see `scatter_nd`.
+    out : array, optional
+        Takes the result, in place where it is `data`; see `scatter_nd`.
+
+    Returns
+    -------
+    array, shape and dtype of `data`
+        `out` if given, or else a new C-contiguous array.
+
+    Raises
+    ------
+    IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
+        As for `scatter_nd`; and AttributeValueError where `axis` is out of range.
+
+    See Also
+    --------
+    gather_elements : Copies the elements back.
+    scatter_nd : One tuple of indices per slice.
+
+    Notes
+    -----
+    ONNX ScatterElements-11 to 18 and OpenVINO ScatterElementsUpdate-3 and 12 are this function
+    under stricter rules; ``torch.scatter`` and ``torch.scatter_reduce`` are it without negative
+    values. Order, rounding and the meaning of each reduction are those of `scatter_nd`, whatever
+    the number of threads. Along an axis that is not the last, one thread may use up to 1 MiB
+    besides the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather import scatter_elements
+    >>> data = np.zeros((3, 3))
+    >>> scatter_elements(data, [[1, 0, 2], [0, 2, 1]], [[1.0, 1.1, 1.2], [2.0, 2.1, 2.2]])
+    array([[2. , 1.1, 0. ],
+           [1. , 0. , 2.2],
+           [0. , 2.1, 1.2]])
+    >>> scatter_elements([[1, 2, 3, 4, 5]], [[1, 1]], [[11, 21]], axis=1, reduction="max")
+    array([[ 1, 21,  3,  4,  5]])
+    >>> scatter_elements([1, 2, 3], [0, 9], [7, 8], mode="drop")
+    array([7, 2, 3])
+    >>> scatter_elements([1, 2, 3], [0, 9], [7, 8])
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.IndexOutOfBoundsError: scatter_elements: indices[1] = 9 is outside axis 0 of \
+data, which has size 3 (allowed: -3..2)
+    """
+    word = reduction if use_init_val else None
+    try:
+        return _core.scatter_elements(data, indices, updates, axis, word, mode, out, True, None)
+    except _core.Refused as refused:
+        call = calls.Scatter(
+            caller="scatter_elements",
+            function=_core.scatter_elements,
+            data=data,
+            indices=indices,
+            updates=updates,
+            options=(axis,),
+            option_names=("axis",),
+            reduction=reduction,
+            mode=mode,
+            use_init_val=use_init_val,
+            out=out,
+        )
+        return call.answer(refused)

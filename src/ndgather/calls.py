@@ -7,262 +7,280 @@ way, or explained: the words are those of `errors`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ndgather import _core, errors
+from ndgather import _core, arithmetic, conversion, errors, refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
-MODES = ("raise", "wrap", "clip", "fill")
-MAX_RANK = 64
-
-# What a refusal of an index type calls it, by the kind of its dtype.
-_KINDS = {
-    "b": "boolean",
-    "f": "floating",
-    "c": "complex",
-    "O": "made of objects",
-    "S": "made of bytes strings",
-    "U": "made of strings",
-    "T": "made of strings",
-    "M": "a date",
-    "m": "a time span",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """The arguments of one gather, for one function of the core."""
+class Call(ABC):
+    """The arguments of one call, for one function of the core."""
+
+    modes: ClassVar[tuple[str, ...]]
 
     caller: str  # the name that error texts begin with
     function: Callable[..., Array]
     data: Any
     indices: Any
-    options: tuple[Any, ...]  # what stands between indices and mode in the core's signature
+    options: tuple[Any, ...]  # the numbers among the arguments
     option_names: tuple[str, ...]
     mode: Any = "raise"
-    fill_value: Any = None
     out: Any = None
     negative: bool = True  # whether negative values count from the end
+
+    @abstractmethod
+    def arguments(self) -> tuple[Any, ...]:
+        """Return the arguments in the order of the core."""
+
+    @abstractmethod
+    def convert(self) -> Array:
+        """Make the call with plain arrays in native byte order, as the core takes them."""
+
+    @abstractmethod
+    def move_references(self) -> Array:
+        """Make the call for elements that are references, or have no bytes.
+
+        The core works on places; NumPy copies the elements, and counts the references.
+        """
+
+    @abstractmethod
+    def result_shape(self) -> tuple[int, ...]:
+        """Return the shape of the result of a call whose shapes fit."""
 
     def run(self) -> Array:
         """Make the call; whatever the core refuses is converted, or raised with its reason."""
         try:
-            return self.function(
-                self.data,
-                self.indices,
-                *self.options,
-                self.mode,
-                self.fill_value,
-                self.out,
-                self.negative,
-            )
+            return self.function(*self.arguments())
         except _core.Refused as refused:
-            return answer(refused, self)
+            return self.answer(refused)
+
+    def answer(self, refused: _core.Refused) -> Array:
+        """Carry out a refused call another way, or raise the exception that says why not."""
+        rule, *facts = refused.args
+        if rule == _core.CONVERT:
+            return self.convert()
+        if rule == _core.REFERENCES:
+            return self.move_references()
+        if rule == _core.OUT_OVERLAPS_INPUT:
+            return self.deliver(replace(self, out=None).run())
+        raise refusals.explain(rule, facts, self) from None
+
+    def slices_shape(self) -> tuple[int, ...]:
+        """Return the shape of all slices that the indices name."""
+        data, indices = self.data.shape, self.indices.shape
+        if self.option_names == ("axis",):
+            return indices  # type: ignore[no-any-return]  # Call.indices is an array by now
+        if self.option_names == ("batch_dims",):
+            (batch_dims,) = self.options
+            return (*indices[:-1], *data[batch_dims + indices[-1] :])
+        axis, batch_dims = self.options
+        axis %= len(data)
+        batch_dims += len(indices) if batch_dims < 0 else 0
+        return (*data[:axis], *indices[batch_dims:], *data[axis + 1 :])
+
+    def deliver(self, result: Array) -> Array:
+        """Copy a result to `out`, if there is one and it can take it."""
+        out = self.out
+        if out is None:
+            return result
+        if not isinstance(out, np.ndarray):
+            raise errors.out_not_an_array(self.caller, out)
+        if out.dtype != result.dtype:
+            raise errors.out_dtype(self.caller, out.dtype, result.dtype)
+        if out.shape != result.shape:
+            raise errors.out_shape(self.caller, out.shape, result.shape)
+        if not out.flags.writeable:
+            raise errors.out_read_only(self.caller)
+        if _may_overlap_itself(out):
+            raise errors.out_overlaps_itself(self.caller, out.strides)
+        np.copyto(out, result)
+        return out
 
 
-def answer(refused: _core.Refused, call: Call) -> Array:
-    """Carry out a refused call another way, or raise the exception that says why not."""
-    rule, *facts = refused.args
-    if rule == _core.CONVERT:
-        return convert(call).run()
-    if rule == _core.REFERENCES:
-        return gather_references(convert(call))
-    if rule == _core.OUT_OVERLAPS_INPUT:
-        result = replace(call, out=None).run()
-        np.copyto(call.out, result)
-        return call.out  # type: ignore[no-any-return]  # what the caller gave
-    raise explain(rule, facts, call) from None
+def _may_overlap_itself(array: Array) -> bool:
+    """Whether elements may share memory, by the rule of the core."""
+    if array.size == 0:
+        return False
+    covered = array.itemsize
+    for stride, size in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if size > 1 and stride < covered:
+            return True
+        covered += (size - 1) * stride
+    return False
 
 
-def convert(call: Call) -> Call:
-    """Return the call with plain arrays in native byte order, as the core takes them."""
-    data = plain_array(call.caller, "data", call.data)
-    indices = plain_array(call.caller, "indices", call.indices)
-    if indices.size == 0 and not isinstance(call.indices, np.ndarray):
-        indices = indices.astype(np.int64)  # an empty list has no type of its own
-    if indices.dtype.kind in "iu" and not indices.dtype.isnative:
-        indices = indices.astype(indices.dtype.newbyteorder("="))
-    fill_value = call.fill_value
-    if fill_value is not None:
-        if call.mode != "fill":
-            if call.mode not in MODES:
-                raise errors.unknown_choice(call.caller, "mode", call.mode, MODES)
-            raise errors.fill_value_unused(call.caller, call.mode)
-        fill_value = fill_element(call.caller, fill_value, data.dtype)
-    return replace(call, data=data, indices=indices, fill_value=fill_value)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gather(Call):
+    """The arguments of one gather."""
+
+    modes: ClassVar[tuple[str, ...]] = ("raise", "wrap", "clip", "fill")
+
+    fill_value: Any = None
+
+    def arguments(self) -> tuple[Any, ...]:
+        return (
+            self.data,
+            self.indices,
+            *self.options,
+            self.mode,
+            self.fill_value,
+            self.out,
+            self.negative,
+        )
+
+    def convert(self) -> Array:
+        return self.converted().run()
+
+    def converted(self) -> Gather:
+        data = conversion.plain_array(self.caller, "data", self.data)
+        indices = conversion.plain_indices(self.caller, self.indices)
+        fill_value = self.fill_value
+        if fill_value is not None:
+            if self.mode not in self.modes:
+                raise errors.unknown_choice(self.caller, "mode", self.mode, self.modes)
+            if self.mode != "fill":
+                raise errors.fill_value_unused(self.caller, self.mode)
+            fill_value = conversion.fill_element(self.caller, fill_value, data.dtype)
+        return replace(self, data=data, indices=indices, fill_value=fill_value)
+
+    def move_references(self) -> Array:
+        call = self.converted()
+        data = call.data
+        places = np.arange(data.size).reshape(data.shape)
+        filling = call.mode == "fill"
+        where = replace(
+            call, data=places, fill_value=np.array(-1, places.dtype) if filling else None, out=None
+        ).run()
+        flat_where = where.reshape(-1)
+        flat = data.reshape(-1)
+        if filling:
+            result = np.empty(flat_where.shape, data.dtype)
+            result[...] = np.zeros((), data.dtype) if call.fill_value is None else call.fill_value
+            inside = flat_where >= 0
+            result[inside] = flat[flat_where[inside]]
+        else:
+            result = flat[flat_where]
+        return self.deliver(result.reshape(where.shape))
+
+    def result_shape(self) -> tuple[int, ...]:
+        return self.slices_shape()
 
 
-def plain_array(caller: str, argument: str, value: object) -> Array:
-    """Return `value` as an exact NumPy array, without a copy where it is one in disguise."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise errors.masked_array(caller, argument)
-    if isinstance(value, np.ndarray):
-        return value.view(np.ndarray)
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise errors.not_an_array(caller, argument, value, f"is no array: {error}") from error
-    if array.dtype == object and array.ndim == 0:
-        raise errors.not_an_array(caller, argument, value, "is no array")
-    return array
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter(Call):
+    """The arguments of one scatter."""
 
+    modes: ClassVar[tuple[str, ...]] = ("raise", "wrap", "clip", "drop")
 
-def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
-    """Return `value` as one element of `dtype`; rounding is allowed, losing it is not."""
-    element = np.zeros((), dtype)
-    try:
-        with np.errstate(over="raise", invalid="raise"):
-            # A 0-d array gives its element; anything else is one, a list among objects too.
-            element[... if isinstance(value, np.ndarray) and value.ndim == 0 else ()] = value
-        kept = _rounds(dtype) or bool(element[()] == value) or bool(value != value)  # noqa: PLR0124 - NaT is unlike itself
-    except (TypeError, ValueError, OverflowError, FloatingPointError):
-        kept = False
-    if not kept:
-        raise errors.fill_value_lost(caller, value, dtype)
-    return element
+    updates: Any
+    reduction: Any = "none"
+    use_init_val: bool = True
+    arithmetic: Any = None  # what the core has to be told about the type of data
 
+    def arguments(self) -> tuple[Any, ...]:
+        return (
+            self.data,
+            self.indices,
+            self.updates,
+            *self.options,
+            # The core refuses None: the call is then carried out in steps.
+            self.reduction if self.use_init_val else None,
+            self.mode,
+            self.out,
+            self.negative,
+            self.arithmetic,
+        )
 
-def _rounds(dtype: np.dtype[Any]) -> bool:
-    """Whether a value may differ from what an element of `dtype` holds of it."""
-    if dtype.kind == "V":  # small integers of other packages are exact, small floats are not
-        return not dtype.name.removeprefix("u").startswith("int")
-    return dtype.kind not in "biuSUmM"
+    def answer(self, refused: _core.Refused) -> Array:
+        rule = refused.args[0]
+        if rule in (_core.UPDATES_DTYPE, _core.REDUCTION, _core.REDUCTION_TYPE):
+            return self.convert()
+        if rule == _core.UPDATES_SHAPE:
+            raise errors.updates_do_not_fit(
+                self.caller, self.updates.shape, self.slices_shape()
+            ) from None
+        return Call.answer(self, refused)
 
+    def convert(self) -> Array:
+        call = self.converted()
+        if call.reduction == "none":
+            return replace(call, use_init_val=True).run()
+        if call.in_one_step():
+            return call.run()
+        return self.deliver(call.run_steps())
 
-def gather_references(call: Call) -> Array:
-    """Gather elements that are references (objects, variable-length strings), or have no bytes.
-
-    The core gathers their places; NumPy copies the elements, and counts the references.
-    """
-    data = call.data
-    places = np.arange(data.size).reshape(data.shape)
-    filling = call.mode == "fill"
-    where = replace(
-        call, data=places, fill_value=np.array(-1, places.dtype) if filling else None, out=None
-    ).run()
-    flat_where = where.reshape(-1)
-    flat = data.reshape(-1)
-    if filling:
-        result = np.empty(flat_where.shape, data.dtype)
-        result[...] = np.zeros((), data.dtype) if call.fill_value is None else call.fill_value
-        inside = flat_where >= 0
-        result[inside] = flat[flat_where[inside]]
-    else:
-        result = flat[flat_where]
-    result = result.reshape(where.shape)
-    out = call.out
-    if out is None:
-        return result
-    if not isinstance(out, np.ndarray):
-        raise errors.out_not_an_array(call.caller, out)
-    if out.dtype != data.dtype:
-        raise errors.out_dtype(call.caller, out.dtype, data.dtype)
-    if out.shape != result.shape:
-        raise errors.out_shape(call.caller, out.shape, result.shape)
-    if not out.flags.writeable:
-        raise errors.out_read_only(call.caller)
-    np.copyto(out, result)
-    return out
-
-
-def result_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of the result of a call whose shapes fit."""
-    data, indices = call.data.shape, call.indices.shape
-    if call.function is _core.gather_elements:
-        return indices  # type: ignore[no-any-return]  # Call.indices is an array by now
-    if call.function is _core.gather_nd:
-        (batch_dims,) = call.options
-        return (*indices[:-1], *data[batch_dims + indices[-1] :])
-    axis, batch_dims = call.options
-    axis %= len(data)
-    batch_dims += len(indices) if batch_dims < 0 else 0
-    return (*data[:axis], *indices[batch_dims:], *data[axis + 1 :])
-
-
-def explain(rule: int, facts: Sequence[int], call: Call) -> Exception:
-    """Return the exception for a refusal that is final."""
-    caller, data, indices = call.caller, call.data, call.indices
-    options = dict(zip(call.option_names, call.options, strict=True))
-    match rule:
-        case _core.OUT_OF_BOUNDS:
-            return _out_of_bounds(call, *facts)
-        case _core.INDICES_CHANGED:
-            return errors.indices_changed(caller)
-        case _core.INDEX_DTYPE:
-            kind = _KINDS.get(indices.dtype.kind, "no integer type of NumPy")
-            return errors.index_dtype(caller, indices.dtype, kind)
-        case _core.DATA_RANK:
-            return errors.rank_too_low(caller, "data", data.shape, facts[0])
-        case _core.INDEX_RANK:
-            return errors.rank_too_low(caller, "indices", indices.shape, facts[0])
-        case _core.RANKS_DIFFER:
-            return errors.ranks_differ(caller, data.shape, indices.shape)
-        case _core.AXIS:
-            why = f"data of shape {errors.shown(data.shape)}"
-            return errors.option_out_of_range(
-                caller, "axis", options["axis"], facts[0], facts[1], why
+    def converted(self) -> Scatter:
+        data = conversion.plain_array(self.caller, "data", self.data)
+        indices = conversion.plain_indices(self.caller, self.indices)
+        updates = conversion.plain_updates(self.caller, self.updates, data.dtype)
+        if not isinstance(self.reduction, str) or self.reduction not in arithmetic.REDUCTIONS:
+            raise errors.unknown_choice(
+                self.caller, "reduction", self.reduction, arithmetic.REDUCTIONS
             )
-        case _core.BATCH_DIMS:
-            why = (
-                f"data of shape {errors.shown(data.shape)} and indices of shape "
-                f"{errors.shown(indices.shape)}"
-            )
-            return errors.option_out_of_range(
-                caller, "batch_dims", options["batch_dims"], facts[0], facts[1], why
-            )
-        case _core.BATCH_SIZE:
-            return errors.batch_sizes_differ(caller, facts[0], data.shape, indices.shape)
-        case _core.DEPTH:
-            return errors.index_too_deep(caller, data.shape, indices.shape, options["batch_dims"])
-        case _core.OFF_AXIS:
-            return errors.longer_off_axis(caller, facts[0], facts[1], data.shape, indices.shape)
-        case _core.RESULT_RANK:
-            return errors.rank_too_high(caller, *facts)
-        case _core.RESULT_SIZE:
-            return errors.result_too_large(caller, result_shape(call))
-        case _core.MODE:
-            return errors.unknown_choice(caller, "mode", call.mode, MODES)
-        case _core.INTEGER:
-            at = facts[0] - _core.FIRST_OPTION
-            return errors.option_not_integer(caller, call.option_names[at], call.options[at])
-        case _core.OUT_TYPE:
-            return errors.out_not_an_array(caller, call.out)
-        case _core.OUT_DTYPE:
-            return errors.out_dtype(caller, call.out.dtype, data.dtype)
-        case _core.OUT_SHAPE:
-            return errors.out_shape(caller, call.out.shape, result_shape(call))
-        case _core.OUT_READ_ONLY:
-            return errors.out_read_only(caller)
-        case _core.OUT_OVERLAPS_ITSELF:
-            return errors.out_overlaps_itself(caller, call.out.strides)
-        case _:
-            raise AssertionError(f"the core refused by an unknown rule: {rule} {facts}")
+        meaningful = arithmetic.reductions(data.dtype)
+        if self.reduction not in meaningful:
+            raise errors.reduction_type(self.caller, self.reduction, data.dtype, meaningful)
+        return replace(
+            self,
+            data=data,
+            indices=indices,
+            updates=updates,
+            arithmetic=arithmetic.for_core(data.dtype, self.reduction),
+        )
 
+    def in_one_step(self) -> bool:
+        """Whether the core can do it, given plain arrays and a reduction that has a meaning."""
+        return self.use_init_val and self.reduction != "mean" and self.data.dtype.isnative
 
-def _out_of_bounds(call: Call, entry: int, value: int, count: int) -> Exception:
-    indices = call.indices
-    position = tuple(int(i) for i in np.unravel_index(entry, indices.shape))
-    if call.function is _core.gather_nd:
-        axis = call.options[0] + position[-1]
-    else:
-        axis = call.options[0] % call.data.ndim
-    size = call.data.shape[axis]
-    return errors.index_out_of_bounds(
-        call.caller,
-        position=position,
-        value=value,
-        axis=axis,
-        size=size,
-        lowest=-size if call.negative else 0,
-        count=count,
-        total=indices.size,
-    )
+    def run_steps(self) -> Array:
+        """Reduce in a copy of data: in native order, from the identity, to the mean."""
+        dtype = self.data.dtype
+        native = dtype.newbyteorder("=")
+        plain = replace(
+            self,
+            data=self.data.astype(native),
+            updates=self.updates.astype(native, copy=False),
+            use_init_val=True,
+        )
+        data: Array = plain.data
+        updates: Array = plain.updates
+        plain = replace(plain, out=data)
+        if not self.use_init_val:
+            identity = arithmetic.identity(native, self.reduction)
+            start = np.broadcast_to(identity, updates.shape)
+            replace(plain, updates=start, reduction="none").run()
+        if self.reduction != "mean":
+            plain.run()
+        else:
+            replace(plain, reduction="add").convert()
+            first = int(self.use_init_val)
+            counts = np.full(data.shape, first)
+            ones = np.broadcast_to(np.int64(1), updates.shape)
+            replace(plain, data=counts, updates=ones, reduction="add", out=counts).run()
+            touched = counts > first
+            data[touched] = arithmetic.quotient(data[touched], counts[touched])
+        return data.astype(dtype, copy=False)
+
+    def move_references(self) -> Array:
+        call = self.converted()
+        data, updates = call.data, call.updates
+        numbers = np.arange(updates.size).reshape(updates.shape)
+        last = replace(call, data=np.full(data.shape, -1), updates=numbers, out=None).run()
+        result = data.copy()
+        written = last >= 0
+        result[written] = updates.reshape(-1)[last[written]]
+        return self.deliver(result)
+
+    def result_shape(self) -> tuple[int, ...]:
+        return self.data.shape  # type: ignore[no-any-return]  # Call.data is an array by now

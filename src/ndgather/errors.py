@@ -242,6 +242,28 @@ def result_too_large(caller: str, shape: Sequence[object]) -> MemoryError:
     return MemoryError(f"{caller}: the result of shape {shown(shape)} does not fit in memory")
 
 
+def updates_dtype(caller: str, updates: object, data: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: updates.dtype = {updates} differs from data.dtype = {data} (allowed: {data})"
+    )
+
+
+def updates_lost(caller: str, updates: object, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: updates = {type(updates).__name__} object cannot be held by data.dtype = "
+        f"{dtype} (allowed: values of that type, floating ones may be rounded)"
+    )
+
+
+def reduction_type(
+    caller: str, reduction: str, dtype: object, meaningful: Sequence[str]
+) -> DTypeError:
+    return DTypeError(
+        f"{caller}: reduction = {reduction!r} has no meaning for data.dtype = {dtype} "
+        f"(allowed: {', '.join(map(repr, meaningful))})"
+    )
+
+
 # operators: what one version of one operator allows
 
 
@@ -382,11 +404,4 @@ def empty_axis(
         f"{caller}: indices {shown(indices)} name places on axis {axis} of data {shown(data)}, "
         f"which is empty (allowed: no indices)",
         axis=axis,
-    )
-
-
-def scatter_not_available(caller: str) -> NdgatherError:
-    return NdgatherError(
-        f"{caller}: this version of ndgather describes the operator and does not run it "
-        f"(allowed: infer, infer_shape, diff)"
     )

@@ -1,0 +1,107 @@
+"""From what a caller gives to the plain NumPy arrays that the core takes, with no value lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import arithmetic, errors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+def plain_array(caller: str, argument: str, value: object) -> Array:
+    """Return `value` as an exact NumPy array, without a copy where it is one in disguise."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise errors.masked_array(caller, argument)
+    if isinstance(value, np.ndarray):
+        return value.view(np.ndarray)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise errors.not_an_array(caller, argument, value, f"is no array: {error}") from error
+    if array.dtype == object and array.ndim == 0:
+        raise errors.not_an_array(caller, argument, value, "is no array")
+    return array
+
+
+def plain_indices(caller: str, value: object) -> Array:
+    """Return `value` as indices in native byte order; their type is for the core to judge."""
+    indices = plain_array(caller, "indices", value)
+    if indices.size == 0 and not isinstance(value, np.ndarray):
+        return indices.astype(np.int64)  # an empty list has no type of its own
+    if indices.dtype.kind in "iu" and not indices.dtype.isnative:
+        return indices.astype(indices.dtype.newbyteorder("="))
+    return indices
+
+
+def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
+    """Return `value` as one element of `dtype`; rounding is allowed, losing it is not."""
+    element = np.zeros((), dtype)
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            # A 0-d array gives its element; anything else is one, a list among objects too.
+            element[... if isinstance(value, np.ndarray) and value.ndim == 0 else ()] = value
+        exact = arithmetic.number_kind(dtype) in ("b", "i") or dtype.kind in "SUmM"
+        unlike = value != value  # noqa: PLR0124 - NaT is unlike itself
+        kept = not exact or bool(element[()] == value) or bool(unlike)
+    except (TypeError, ValueError, OverflowError, FloatingPointError):
+        kept = False
+    if not kept:
+        raise errors.fill_value_lost(caller, value, dtype)
+    return element
+
+
+def plain_updates(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
+    """Return `value` as updates of `dtype`.
+
+    Arrays have that type already, in any byte order. Numbers and lists are converted where the
+    type holds every value of them; floating values may be rounded.
+    """
+    if isinstance(value, np.ndarray):
+        updates = plain_array(caller, "updates", value)
+        if not np.can_cast(updates.dtype, dtype, "equiv"):
+            raise errors.updates_dtype(caller, updates.dtype, dtype)
+        return updates.astype(dtype, copy=False)
+    if dtype.kind in "OT":
+        try:
+            return np.asarray(value, dtype)
+        except (TypeError, ValueError):
+            raise errors.updates_lost(caller, value, dtype) from None
+    updates = plain_array(caller, "updates", value)
+    if updates.size == 0:
+        return updates.astype(dtype)  # an empty list has no type of its own
+    with np.errstate(all="ignore"):
+        try:
+            converted = updates.astype(dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise errors.updates_lost(caller, value, dtype) from None
+        if not _kept(updates, converted):
+            raise errors.updates_lost(caller, value, dtype)
+    return converted
+
+
+def _kept(given: Array, converted: Array) -> bool:
+    """Whether `converted` holds the values of `given`, rounded at most."""
+    dtype = converted.dtype
+    source, target = arithmetic.number_kind(given.dtype), arithmetic.number_kind(dtype)
+    if source == "" or target == "" or "b" in (source, target):
+        same = (given == converted) | (given != given)  # noqa: PLR0124 - NaT is unlike itself
+        return given.dtype.kind == dtype.kind and bool(same.all())
+    if "ifc".index(source) > "ifc".index(target):
+        return False
+    if target == "i":
+        wide = converted if dtype.kind in "iu" else converted.astype(np.int64)
+        return bool((wide == given).all())
+    if target == "c":
+        return bool((np.isfinite(converted) == np.isfinite(given)).all())
+    wide = converted.astype(np.result_type(given.dtype, np.float64))
+    same = (np.isnan(wide) == np.isnan(given)) & (np.isinf(wide) == np.isinf(given))
+    if dtype.itemsize == 1:  # some of these types turn what is too large into their largest
+        lowest, highest = arithmetic.extremes(dtype).astype(np.float64)
+        same &= ~((given < lowest) | (given > highest))
+    return bool(same.all())

@@ -1,0 +1,107 @@
+"""From a rule by which the core refused a call to the exception that says why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndgather import _core, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgather.calls import Call
+
+# What a refusal of an index type calls it, by the kind of its dtype.
+_KINDS = {
+    "b": "boolean",
+    "f": "floating",
+    "c": "complex",
+    "O": "made of objects",
+    "S": "made of bytes strings",
+    "U": "made of strings",
+    "T": "made of strings",
+    "M": "a date",
+    "m": "a time span",
+}
+
+
+def explain(rule: int, facts: Sequence[int], call: Call) -> Exception:
+    """Return the exception for a refusal that is final."""
+    caller, data, indices = call.caller, call.data, call.indices
+    options = dict(zip(call.option_names, call.options, strict=True))
+    match rule:
+        case _core.OUT_OF_BOUNDS:
+            return _out_of_bounds(call, *facts)
+        case _core.INDICES_CHANGED:
+            return errors.indices_changed(caller)
+        case _core.INDEX_DTYPE:
+            kind = _KINDS.get(indices.dtype.kind, "no integer type of NumPy")
+            return errors.index_dtype(caller, indices.dtype, kind)
+        case _core.DATA_RANK:
+            return errors.rank_too_low(caller, "data", data.shape, facts[0])
+        case _core.INDEX_RANK:
+            return errors.rank_too_low(caller, "indices", indices.shape, facts[0])
+        case _core.RANKS_DIFFER:
+            return errors.ranks_differ(caller, data.shape, indices.shape)
+        case _core.AXIS:
+            why = f"data of shape {errors.shown(data.shape)}"
+            return errors.option_out_of_range(
+                caller, "axis", options["axis"], facts[0], facts[1], why
+            )
+        case _core.BATCH_DIMS:
+            why = (
+                f"data of shape {errors.shown(data.shape)} and indices of shape "
+                f"{errors.shown(indices.shape)}"
+            )
+            return errors.option_out_of_range(
+                caller, "batch_dims", options["batch_dims"], facts[0], facts[1], why
+            )
+        case _core.BATCH_SIZE:
+            return errors.batch_sizes_differ(caller, facts[0], data.shape, indices.shape)
+        case _core.DEPTH:
+            return errors.index_too_deep(caller, data.shape, indices.shape, options["batch_dims"])
+        case _core.OFF_AXIS:
+            return errors.longer_off_axis(caller, facts[0], facts[1], data.shape, indices.shape)
+        case _core.RESULT_RANK:
+            return errors.rank_too_high(caller, *facts)
+        case _core.RESULT_SIZE:
+            return errors.result_too_large(caller, call.result_shape())
+        case _core.MODE:
+            return errors.unknown_choice(caller, "mode", call.mode, call.modes)
+        case _core.INTEGER:
+            at = facts[0] - _core.FIRST_OPTION
+            return errors.option_not_integer(caller, call.option_names[at], call.options[at])
+        case _core.OUT_TYPE:
+            return errors.out_not_an_array(caller, call.out)
+        case _core.OUT_DTYPE:
+            return errors.out_dtype(caller, call.out.dtype, data.dtype)
+        case _core.OUT_SHAPE:
+            return errors.out_shape(caller, call.out.shape, call.result_shape())
+        case _core.OUT_READ_ONLY:
+            return errors.out_read_only(caller)
+        case _core.OUT_OVERLAPS_ITSELF:
+            return errors.out_overlaps_itself(caller, call.out.strides)
+        case _:
+            raise AssertionError(f"the core refused by an unknown rule: {rule} {facts}")
+
+
+def _out_of_bounds(call: Call, entry: int, value: int, count: int) -> Exception:
+    indices = call.indices
+    position = tuple(int(i) for i in np.unravel_index(entry, indices.shape))
+    if call.option_names == ("batch_dims",):
+        axis = call.options[0] + position[-1]
+    else:
+        axis = call.options[0] % call.data.ndim
+    size = call.data.shape[axis]
+    return errors.index_out_of_bounds(
+        call.caller,
+        position=position,
+        value=value,
+        axis=axis,
+        size=size,
+        lowest=-size if call.negative else 0,
+        count=count,
+        total=indices.size,
+    )
