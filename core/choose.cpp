@@ -11,8 +11,6 @@ constexpr double kThreadsFrom = 60'000;  // nanoseconds of work
 constexpr double kUnitFrom = 15'000;     // nanoseconds of work in one piece
 // A band's packed copy has to stay in the second-level cache beside what streams past it.
 constexpr Size kBandBuffer = Size{1} << 20;
-// Results beyond the last-level cache are not read from it afterwards.
-constexpr Size kStreamFrom = Size{32} << 20;
 constexpr Size kLine = 64;
 
 }  // namespace
@@ -93,10 +91,6 @@ Sharing choose_sharing(const Plan& plan, int threads) {
   }
   sharing.shift = plan.far_bytes > (Size{1} << 20) ? 12 : 6;
   return sharing;
-}
-
-bool choose_stream(const Plan& plan) {
-  return plan.slice_rank == 0 && plan.positions * plan.width >= kStreamFrom;
 }
 
 }  // namespace ndgather

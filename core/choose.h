@@ -51,9 +51,6 @@ struct Sharing {
 
 Sharing choose_sharing(const Plan& plan, int threads);
 
-// Whether the near array is written around the caches.
-bool choose_stream(const Plan& plan);
-
 // An estimate of the time that a plan takes on one thread.
 double nanoseconds(const Plan& plan);
 

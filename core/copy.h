@@ -9,11 +9,6 @@
 #include "offsets.h"
 #include "slice.h"
 
-#if defined(__SSE2__) || defined(_M_X64)
-#include <immintrin.h>
-#define NDGATHER_STREAMING_STORES
-#endif
-
 namespace ndgather::NDGATHER_ISA {
 
 using Copy = void (*)(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept;
@@ -46,31 +41,6 @@ inline void copy_rows(const Plan& plan, const Size* at, Size n, char* near, Size
   const auto width = static_cast<std::size_t>(plan.width);
   for (Size i = 0; i < n; ++i) std::memcpy(near + i * step, plan.far + at[i], width);
 }
-
-#ifdef NDGATHER_STREAMING_STORES
-// Whole cache lines go around the caches; the ragged ends of a row do not.
-inline void stream_rows(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
-  for (Size i = 0; i < n; ++i) {
-    char* to = near + i * step;
-    const char* from = plan.far + at[i];
-    Size left = plan.width;
-    const Size head = static_cast<Size>(-reinterpret_cast<std::uintptr_t>(to) & 63);
-    std::memcpy(to, from, static_cast<std::size_t>(head));
-    to += head, from += head, left -= head;
-    for (; left >= 64; left -= 64, to += 64, from += 64) {
-      const auto* source = reinterpret_cast<const __m128i*>(from);
-      const __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
-      const __m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
-      auto* target = reinterpret_cast<__m128i*>(to);
-      _mm_stream_si128(target, a);
-      _mm_stream_si128(target + 1, b);
-      _mm_stream_si128(target + 2, c);
-      _mm_stream_si128(target + 3, d);
-    }
-    std::memcpy(to, from, static_cast<std::size_t>(left));
-  }
-}
-#endif
 
 // Slices with gaps: element by element of the slice, and for each of them the whole block of
 // positions, so that a column of a transposed array is looked up in one go.
@@ -136,9 +106,6 @@ inline Copy pick_copy(const Plan& plan) noexcept {
   if (plan.width <= 32) return copy_halves<16>;
   if (plan.width <= 64) return copy_halves<32>;
   if (plan.width <= 128) return copy_halves<64>;
-#ifdef NDGATHER_STREAMING_STORES
-  if (plan.stream) return stream_rows;
-#endif
   return copy_rows;
 }
 

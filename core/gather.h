@@ -8,6 +8,10 @@
 #include "cursor.h"
 #include "dispatch.h"
 
+#if defined(_MSC_VER) && defined(_M_X64)
+#include <intrin.h>
+#endif
+
 namespace ndgather::NDGATHER_ISA {
 
 struct Block {
@@ -26,7 +30,7 @@ inline constexpr Size kLine = 64;
 inline void prefetch(const char* at) noexcept {
 #if defined(__GNUC__)
   __builtin_prefetch(at);
-#elif defined(_M_X64)
+#elif defined(_MSC_VER) && defined(_M_X64)
   _mm_prefetch(at, _MM_HINT_T0);
 #else
   (void)at;

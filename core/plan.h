@@ -65,7 +65,6 @@ struct Plan {
   int slice_rank;
   bool tuples;       // the last axis of indices holds the columns
   bool near_linear;  // after simplify: position p of the near array is at p times one step
-  bool stream;       // the near array is large: write around the caches
   IndexType index_type;
   Mode mode;
   Position position[kMaxRank];

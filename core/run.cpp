@@ -65,7 +65,6 @@ bool run_gather(Plan& plan) {
       return engine().gather_bands(plan, bands, unit, unit + 1, buffer);
     });
   }
-  plan.stream = choose_stream(plan);
   const Cut cut = choose_cut(plan, threads());
   if (cut.units * cut.slice_parts == 1) return engine().gather(plan, 0, plan.positions);
   std::atomic<bool> good{true};
