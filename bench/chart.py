@@ -196,7 +196,7 @@ def draw_growth(run: Record, path: Path) -> None:
         panels = figure.subplots(2, 2, sharex=True, sharey=True)
         for axes, (name, members) in zip(panels.flat, groups, strict=False):
             _draw_curves(axes, members)
-            axes.set_title(name.removeprefix("growth-").replace("-", ", "), loc="left")
+            axes.set_title(name.removeprefix("growth-").replace("-", " along the "), loc="left")
         panels[0, 0].legend(frameon=False, ncols=2)
         for axes in panels[1]:
             axes.set_xlabel("elements gathered, from as many")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _LARGEST_COPY_BYTES = 512 << 20
-_READS_PER_SAMPLE = 1 << 19
+_MOST_READ_BYTES = 64 << 20
 _SAMPLES = 5
 _SAMPLE_SECONDS = 2e-3
 _RANDOM_PATTERNS = ("random", "unique")
@@ -52,7 +52,7 @@ class Machine:
 
     threads: int
     copy_bytes_per_second: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    read_seconds: dict[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
+    read_seconds: dict[tuple[int, int, int], tuple[float, ...]] = field(default_factory=dict)
 
     def limit(self, case: Case) -> Limit:
         """Return the limit of one call of `case`, each part with its best number of threads."""
@@ -60,7 +60,7 @@ class Machine:
         copy_speed = max(self.copy_speeds(moved))
         reads = None
         if case.pattern in _RANDOM_PATTERNS and case.lookups and find_spec("numba"):
-            each = min(self.random_reads(case.reach_bytes, case.slice_bytes))
+            each = min(self.random_reads(case.reach_bytes, case.slice_bytes, case.lookups))
             reads = each * case.lookups
         return Limit(copy_seconds=moved / copy_speed, read_seconds=reads)
 
@@ -75,19 +75,21 @@ class Machine:
             )
         return self.copy_bytes_per_second[size]
 
-    def random_reads(self, reach_bytes: int, row_bytes: int) -> tuple[float, ...]:
+    def random_reads(self, reach_bytes: int, row_bytes: int, lookups: int) -> tuple[float, ...]:
         """Return seconds per read of one row at a random place, by number of threads.
 
-        Of a row no longer than a cache line one word is read: the line comes with it.
+        As many reads are made as the case makes, up to a million, and made again: what stays in
+        the cache between two runs of the case stays there here. Of a row no longer than a cache
+        line one word is read: the line comes with it.
         """
-        key = (_power_of_two(reach_bytes), row_bytes)
+        most = max(_MOST_READ_BYTES // max(row_bytes, LINE_BYTES), 1)
+        key = (_power_of_two(reach_bytes), row_bytes, min(_power_of_two(lookups), most))
         if key not in self.read_seconds:
             loops = import_module(f"{__package__}.loops")
             word = next(size for size in (8, 4, 2, 1) if row_bytes % size == 0)
             rows = max(key[0] // row_bytes, 1)
             data: Array = np.ones((rows, row_bytes // word), f"u{word}")
-            count = max(_READS_PER_SAMPLE * LINE_BYTES // max(row_bytes, LINE_BYTES), LINE_BYTES)
-            places: Array = np.random.default_rng(0).integers(rows, size=count, dtype=np.uint32)
+            places: Array = np.random.default_rng(0).integers(rows, size=key[2], dtype=np.uint32)
             if row_bytes <= LINE_BYTES:
                 places *= np.uint32(data.shape[1])
                 data = data.reshape(-1)

@@ -43,35 +43,51 @@ def points(data: Array, indices: Array, out: Array) -> None:
 
 @_parallel
 def rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
-    """``out[b, n, :] = data[b, place(indices[b, n]), :]`` with tuples of any depth."""
-    count = out.shape[1]
-    for step in prange(out.shape[0] * count):
-        b, n = step // count, step % count
+    """``out[n, :] = data[place(indices[n]), :]`` with tuples of any depth."""
+    for n in prange(out.shape[0]):
         place = 0
         for j in range(sizes.size):
-            place = place * sizes[j] + indices[b, n, j]
-        for s in range(out.shape[2]):
-            out[b, n, s] = data[b, place, s]
+            place = place * sizes[j] + indices[n, j]
+        for s in range(out.shape[1]):
+            out[n, s] = data[place, s]
+
+
+@_parallel
+def batched_rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
+    """Do the same for each batch; each batch on one thread."""
+    for b in prange(out.shape[0]):
+        for n in range(out.shape[1]):
+            place = 0
+            for j in range(sizes.size):
+                place = place * sizes[j] + indices[b, n, j]
+            for s in range(out.shape[2]):
+                out[b, n, s] = data[b, place, s]
+
+
+@_parallel
+def shared_rows(data: Array, indices: Array, out: Array) -> None:
+    """``out[o, n, :] = data[o, indices[n], :]``; each `o` on one thread."""
+    for o in prange(out.shape[0]):
+        for n in range(out.shape[1]):
+            for s in range(out.shape[2]):
+                out[o, n, s] = data[o, indices[n], s]
+
+
+@_parallel
+def columns(data: Array, indices: Array, out: Array) -> None:
+    """``out[i, j] = data[indices[i, j], j]``."""
+    for i in prange(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = data[indices[i, j], j]
 
 
 @_parallel
 def elements(data: Array, indices: Array, out: Array) -> None:
-    """``out[o, i, j] = data[o, indices[o, i, j], j]``."""
-    count = out.shape[1]
-    for step in prange(out.shape[0] * count):
-        o, i = step // count, step % count
-        for j in range(out.shape[2]):
-            out[o, i, j] = data[o, indices[o, i, j], j]
-
-
-@_parallel
-def along_axis(data: Array, indices: Array, out: Array) -> None:
-    """``out[b, o, p, s] = data[b, o, indices[b, p], s]``."""
-    outer, count = out.shape[1], out.shape[2]
-    for step in prange(out.shape[0] * outer * count):
-        b, o, p = step // (outer * count), step // count % outer, step % count
-        for s in range(out.shape[3]):
-            out[b, o, p, s] = data[b, o, indices[b, p], s]
+    """``out[o, i, j] = data[o, indices[o, i, j], j]``; each `o` on one thread."""
+    for o in prange(out.shape[0]):
+        for i in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                out[o, i, j] = data[o, indices[o, i, j], j]
 
 
 @_sequential

@@ -46,7 +46,7 @@ class Record:
     results: tuple[Result, ...]
     growth: tuple[Result, ...]
     copy_speeds: tuple[tuple[int, tuple[float, ...]], ...]
-    read_seconds: tuple[tuple[int, int, tuple[float, ...]], ...]
+    read_seconds: tuple[tuple[int, int, int, tuple[float, ...]], ...]
 
 
 def setting(peers: Sequence[Peer], threads: int) -> Setting:
@@ -126,7 +126,7 @@ def load(path: Path) -> Record:
         results=tuple(_result(each) for each in content["results"]),
         growth=tuple(_result(each) for each in content["growth"]),
         copy_speeds=tuple((size, tuple(speeds)) for size, speeds in content["copy_speeds"]),
-        read_seconds=tuple((a, b, tuple(each)) for a, b, each in content["read_seconds"]),
+        read_seconds=tuple((*key, tuple(each)) for *key, each in content["read_seconds"]),
     )
 
 
@@ -278,8 +278,8 @@ def limit_lines(run: Record) -> list[str]:
     ]
     lines.append("one random read with 1, 2, .. threads:")
     lines += [
-        f"  {bytes_text(width):>8} from {bytes_text(reach):>8}  "
+        f"  {bytes_text(width):>8} from {bytes_text(reach):>8}, {count:>7} places:  "
         + "  ".join(seconds_text(seconds) for seconds in each)
-        for reach, width, each in run.read_seconds
+        for reach, width, count, each in run.read_seconds
     ]
     return lines

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -59,23 +60,29 @@ def _filled(
 
 def _gather_nd(case: Case, arrays: Arrays) -> Call:
     data, depth = _bits(arrays.data), len(case.indexed_axes)
-    if case.layout != "C" and depth == data.ndim == 2:
-        return _filled(loops.points, (data, arrays.indices), arrays.indices.shape[:1], case, arrays)
+    if depth == data.ndim == 2:
+        return _filled(loops.points, (data, arrays.indices), case.gathered_shape, case, arrays)
     batches, width = prod(data.shape[: case.batch_dims]), prod(data.shape[case.slice_axes.start :])
+    sizes = np.array([data.shape[axis] for axis in case.indexed_axes])
     blocks = data.reshape(batches, -1, width, copy=False)
     indices = arrays.indices.reshape(batches, -1, depth)
-    sizes = np.array([data.shape[axis] for axis in case.indexed_axes])
     shape = (batches, indices.shape[1], width)
-    return _filled(loops.rows, (blocks, indices, sizes), shape, case, arrays)
+    if batches == 1:
+        return _filled(loops.rows, (blocks[0], indices[0], sizes), shape[1:], case, arrays)
+    return _filled(loops.batched_rows, (blocks, indices, sizes), shape, case, arrays)
 
 
 def _gather(case: Case, arrays: Arrays) -> Call:
+    if case.indexed_axes.start == case.batch_dims:
+        tuples = replace(case, operator="gather_nd", index_shape=(*case.index_shape, 1))
+        return _gather_nd(tuples, replace(arrays, indices=arrays.indices[..., None]))
+    if case.batch_dims:
+        raise Unsupported("no loop written for axes between the batch and the indexed one")
     data, axis = _bits(arrays.data), case.indexed_axes.start
-    batches, width = prod(data.shape[: case.batch_dims]), prod(data.shape[axis + 1 :])
-    blocks = data.reshape(batches, -1, data.shape[axis], width, copy=False)
-    indices = arrays.indices.reshape(batches, -1)
-    shape = (*blocks.shape[:2], indices.shape[1], width)
-    return _filled(loops.along_axis, (blocks, indices), shape, case, arrays)
+    outer, width = prod(data.shape[:axis]), prod(data.shape[axis + 1 :])
+    blocks, indices = data.reshape(outer, -1, width, copy=False), arrays.indices.reshape(-1)
+    shape = (outer, indices.size, width)
+    return _filled(loops.shared_rows, (blocks, indices), shape, case, arrays)
 
 
 def _gather_elements(case: Case, arrays: Arrays) -> Call:
@@ -83,9 +90,10 @@ def _gather_elements(case: Case, arrays: Arrays) -> Call:
     leading = [slice(side) for side in indices.shape]
     leading[axis] = slice(None)
     data = _bits(arrays.data)[tuple(leading)]
+    if data.ndim == 2 and axis == 0:
+        return _filled(loops.columns, (data, indices), indices.shape, case, arrays)
     if data.ndim == 2:  # a view whatever the strides
-        place: Any = (None, ...) if axis == 0 else (..., None)
-        data, indices = data[place], indices[place]
+        data, indices = data[..., None], indices[..., None]
     else:
         outer, inner = prod(indices.shape[:axis]), prod(indices.shape[axis + 1 :])
         data = data.reshape(outer, -1, inner, copy=False)

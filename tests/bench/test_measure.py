@@ -154,7 +154,7 @@ def test_summary_names_what_misses_its_target() -> None:
 def test_saved_results_read_back(tmp_path: Path) -> None:
     machine = Machine(threads=2)
     machine.copy_bytes_per_second[1024] = (1e9, 2e9)
-    machine.read_seconds[4096, 4] = (2e-9, 1e-9)
+    machine.read_seconds[4096, 4, 1024] = (2e-9, 1e-9)
     one = result(2.0, numpy=3.0)
     run = report.record(report.setting([ORACLE], 2), [one], machine, [one, one])
     report.save(run, tmp_path / "new" / "run.json")
