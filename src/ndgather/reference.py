@@ -7,17 +7,21 @@ arguments that fit; the functions check index values and nothing else.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 Array = NDArray[Any]
-Mode = Literal["raise", "wrap", "clip", "fill"]
+Mode = Literal["raise", "wrap", "clip", "fill", "drop"]
+Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 
 def resolve(value: int, size: int, mode: Mode) -> int | None:
-    """Return the place on an axis of `size` that `value` names, or None for "fill it".
+    """Return the place on an axis of `size` that `value` names, or None to fill or drop it.
 
     Raises
     ------
@@ -30,7 +34,7 @@ def resolve(value: int, size: int, mode: Mode) -> int | None:
         return min(max(value, 0), size - 1)
     if -size <= value < size:
         return value + size if value < 0 else value
-    if mode == "fill":
+    if mode in ("fill", "drop"):
         return None
     raise IndexError(value)
 
@@ -81,3 +85,117 @@ def gather(
             place = resolve(value, data.shape[axis], mode)
             out[(*o, *p)] = fill_value if place is None else data[(*o, place)]
     return out
+
+
+def combine(reduction: Reduction, old: Array, update: Array) -> Array:
+    """Return ``f(old, update)`` for arrays of one type: every element rounded to that type."""
+    with np.errstate(all="ignore"):
+        if reduction == "none":
+            return update
+        if reduction in ("min", "max"):
+            wins = update < old if reduction == "min" else update > old
+            # A value that differs from itself is a NaN.
+            return np.where((old == old) & (wins | (update != update)), update, old)  # noqa: PLR0124
+        if reduction == "sub":
+            return np.logical_xor(old, update) if old.dtype == bool else np.subtract(old, update)
+        if reduction == "mul" and old.dtype.kind == "c":
+            result = np.empty(np.shape(update), old.dtype)
+            result.real = old.real * update.real - old.imag * update.imag
+            result.imag = old.real * update.imag + old.imag * update.real
+            return result
+        return np.multiply(old, update) if reduction == "mul" else np.add(old, update)
+
+
+def identity(reduction: Reduction, dtype: np.dtype[Any]) -> Any:
+    """Return what a reduction without elements gives, as a Python number."""
+    if reduction not in ("min", "max"):
+        return int(reduction == "mul")
+    if dtype.kind == "b":
+        return reduction == "min"
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max if reduction == "min" else np.iinfo(dtype).min
+    if dtype.kind == "V" and dtype.itemsize == 1:
+        every = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64).tolist()
+        numbers = [value for value in every if value == value]  # noqa: PLR0124 - no NaN
+        return max(numbers) if reduction == "min" else min(numbers)
+    return np.inf if reduction == "min" else -np.inf
+
+
+def mean(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
+    """Return ``total / count``, in Python numbers where they hold it; integers rounded down."""
+    if dtype.kind in "iu" or dtype.name.startswith(("int", "uint")):
+        return int(total) // count
+    if dtype.char == "g":
+        return total / np.longdouble(count)
+    if dtype.kind == "c":
+        parts = np.zeros((), dtype)
+        parts.real = mean(total.real, count, parts.real.dtype)
+        parts.imag = mean(total.imag, count, parts.imag.dtype)
+        return parts[()]
+    return float(total) / count
+
+
+def scatter(
+    data: Array,
+    named: Sequence[tuple[tuple[Any, ...], Array]],
+    reduction: Reduction,
+    use_init_val: bool,
+) -> Array:
+    """Apply updates one after the other, each to the slice of a place."""
+    out = data.copy()
+    counts = np.zeros(data.shape, int)
+    for place, update in named:
+        if not use_init_val and reduction != "none":
+            out[place] = np.where(
+                counts[place],
+                out[place],
+                np.array(identity(reduction, data.dtype)).astype(out.dtype),
+            )
+        counts[place] += 1
+        out[place] = combine("add" if reduction == "mean" else reduction, out[place], update)
+    if reduction == "mean":
+        for place in np.ndindex(data.shape):
+            if counts[place]:
+                with np.errstate(all="ignore"):
+                    quotient = mean(out[place], int(counts[place]) + use_init_val, data.dtype)
+                    out[place] = np.array(quotient).astype(data.dtype)
+    return out
+
+
+def scatter_nd(
+    data: Array,
+    indices: Array,
+    updates: Array,
+    reduction: Reduction = "none",
+    mode: Mode = "raise",
+    use_init_val: bool = True,
+) -> Array:
+    """``out[indices[p]] = f(out[indices[p]], updates[p])`` for every `p`, in C order."""
+    named = []
+    for p in np.ndindex(indices.shape[:-1]):
+        place = [
+            resolve(int(value), size, mode)
+            for value, size in zip(indices[p], data.shape, strict=False)
+        ]
+        if None not in place:
+            named.append((tuple(place), updates[p]))
+    return scatter(data, named, reduction, use_init_val)
+
+
+def scatter_elements(
+    data: Array,
+    indices: Array,
+    updates: Array,
+    axis: int = 0,
+    reduction: Reduction = "none",
+    mode: Mode = "raise",
+    use_init_val: bool = True,
+) -> Array:
+    """``out[q] = f(out[q], updates[p])``, `q` being `p` with ``q[axis] = indices[p]``."""
+    axis %= data.ndim
+    named = []
+    for p in np.ndindex(indices.shape):
+        place = resolve(int(indices[p]), data.shape[axis], mode)
+        if place is not None:
+            named.append(((*p[:axis], place, *p[axis + 1 :]), updates[p]))
+    return scatter(data, named, reduction, use_init_val)
