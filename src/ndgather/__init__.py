@@ -1,6 +1,6 @@
 """N-d gather and scatter exactly as each published specification says, fast."""
 
-from ndgather import errors, settings
+from ndgather import errors, settings, vjp
 from ndgather.api import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
 from ndgather.settings import (
     get_memory_limit,
@@ -25,6 +25,7 @@ __all__ = [
     "scatter_nd",
     "set_memory_limit",
     "set_num_threads",
+    "vjp",
 ]
 
 settings.apply_defaults()

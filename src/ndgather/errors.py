@@ -264,6 +264,13 @@ def reduction_type(
     )
 
 
+def cotangent_dtype(caller: str, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: cotangent.dtype = {dtype} has no sums (allowed: integers, floats and complex "
+        f"numbers)"
+    )
+
+
 # operators: what one version of one operator allows
 
 
