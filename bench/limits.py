@@ -22,9 +22,10 @@ from .case import LINE_BYTES, Array, Case
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_LARGEST_COPY_BYTES = 512 << 20
+_LARGEST_COPY_BYTES = 256 << 20
 _MOST_READ_BYTES = 64 << 20
 _SAMPLES = 5
+_COPY_ROUNDS = 2
 _SAMPLE_SECONDS = 2e-3
 _RANDOM_PATTERNS = ("random", "unique")
 _USUAL_CACHE_BYTES = 32 << 20
@@ -70,7 +71,7 @@ class Machine:
         if size not in self.copy_bytes_per_second:
             source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
             self.copy_bytes_per_second[size] = tuple(
-                2 * size / min(_copy_seconds(source, target, count) for _ in range(_SAMPLES))
+                2 * size / min(_copy_seconds(source, target, count) for _ in range(_COPY_ROUNDS))
                 for count in range(1, self.threads + 1)
             )
         return self.copy_bytes_per_second[size]
