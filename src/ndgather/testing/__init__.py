@@ -131,8 +131,11 @@ def assert_same_elements(actual: object, desired: Array) -> None:
             found = actual[place]
             assert found is value or (found == value) is True, f"{place}: {found!r}, not {value!r}"
         return
-    if element_bytes(actual) == element_bytes(desired):
+    stored = element_bytes(actual), element_bytes(desired)
+    if stored[0] == stored[1]:
         return
-    pairs = zip(np.ndindex(desired.shape), split(actual), split(desired), strict=True)
-    wrong = [f"{place}: {got.hex()}, not {want.hex()}" for place, got, want in pairs if got != want]
-    raise AssertionError(f"{len(wrong)} elements differ, the first at {wrong[0]}")
+    rows = [np.frombuffer(each, np.uint8).reshape(desired.size, -1) for each in stored]
+    wrong = np.flatnonzero((rows[0] != rows[1]).any(axis=1))
+    first = tuple(int(i) for i in np.unravel_index(wrong[0], desired.shape))
+    got, want = (row[wrong[0]].tobytes().hex() for row in rows)
+    raise AssertionError(f"{wrong.size} elements differ, the first at {first}: {got}, not {want}")
