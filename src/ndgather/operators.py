@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from functools import lru_cache
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import _core, api, calls, errors, shapes
-from ndgather.bounds import refuse_outside
+from ndgather import _core, calls, conversion, errors, shapes
 from ndgather.dialects import ALIASES, DEFAULT_DOMAIN, ROWS
 from ndgather.differences import Difference, differences
 from ndgather.spec import (
@@ -19,13 +19,14 @@ from ndgather.spec import (
     Kind,
     OperatorVersion,
     RankAtLeast,
+    Reduction,
     Role,
     Shape,
     TensorType,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -37,7 +38,14 @@ _NATIVE: dict[Kind, tuple[Callable[..., Any], tuple[str, ...]]] = {
     Kind.GATHER_ND: (_core.gather_nd, ("batch_dims",)),
     Kind.GATHER_ELEMENTS: (_core.gather_elements, ("axis",)),
     Kind.GATHER: (_core.gather, ("axis", "batch_dims")),
+    Kind.SCATTER_ND: (_core.scatter_nd, ("batch_dims",)),
+    Kind.SCATTER_ELEMENTS: (_core.scatter_elements, ("axis",)),
 }
+
+
+# The function, how many inputs it takes as arrays, the arguments after them, the shape it gives.
+_Known: TypeAlias = tuple[Callable[..., Any], int, tuple[Any, ...], tuple[int, ...]]
+_MOST_KNOWN = 512
 
 
 class Operator:
@@ -69,7 +77,7 @@ class Operator:
 
     def __init__(self, row: OperatorVersion) -> None:
         self.row = row
-        self._result_shape = lru_cache(maxsize=256)(self._infer_result_shape)
+        self._known: dict[tuple[object, ...], _Known] = {}
 
     def __repr__(self) -> str:
         return f"operator({self.name!r}, domain={self.domain!r}, version={self.version})"
@@ -106,6 +114,12 @@ class Operator:
         DTypeError, ShapeError, AttributeValueError, IndexOutOfBoundsError
             This version does not allow the call.
         """
+        key = _key(inputs, named)
+        known = None if key is None else self._known.get(key)
+        if known is not None:
+            function, count, rest, shape = known
+            with suppress(_core.Refused):  # what the core refuses is answered below
+                return function(*inputs[:count], *rest).reshape(shape)  # type: ignore[no-any-return]
         values, attributes = self._bind(inputs, named)
         arrays = {
             each.role: self._array(each.name, values[each.name])
@@ -114,15 +128,15 @@ class Operator:
         }
         if len(arrays) < len(self.row.inputs):
             raise errors.wrong_inputs(str(self.row), len(arrays), self._input_names())
+        shape = self._result_shape(arrays, attributes)
         axis = arrays.pop(Role.AXIS, None)
-        shape = self._result_shape(
-            tuple((dtype_name(each), each.shape) for each in arrays.values()),
-            None if axis is None else (dtype_name(axis), axis.shape, axis.tobytes()),
-            tuple(attributes.items()),
-        )
         if axis is not None:
             attributes["axis"] = int(axis.item())
-        return self._run(arrays, attributes).reshape(shape)
+        call = self._call(arrays, attributes)
+        result = call.run().reshape(shape)
+        if key is not None:
+            self._remember(key, call, len(arrays), shape)
+        return result
 
     def infer(
         self,
@@ -220,44 +234,52 @@ class Operator:
         raise errors.attribute_type(caller, name, value, attribute.type.value)
 
     def _array(self, name: str, value: object) -> Array:
-        array = calls.plain_array(str(self.row), name, value)
-        if array.size == 0 and not isinstance(value, np.ndarray) and name == Role.INDICES:
-            return array.astype(np.int64)  # an empty list has no type of its own
-        return array
+        if name == Role.INDICES:
+            return conversion.plain_indices(str(self.row), value)
+        return conversion.plain_array(str(self.row), name, value)
 
-    def _infer_result_shape(
-        self,
-        arrays: tuple[tuple[str, tuple[int, ...]], ...],
-        axis: tuple[str, tuple[int, ...], bytes] | None,
-        attributes: tuple[tuple[str, AttributeValue], ...],
+    def _result_shape(
+        self, arrays: Mapping[Role, Array], attributes: Mapping[str, AttributeValue]
     ) -> tuple[int, ...]:
         """Check all of a call but its index values, and return the shape of its result."""
-        types = [TensorType(dtype, shape) for dtype, shape in arrays]
-        values = {}
-        if axis is not None:
-            dtype, shape, content = axis
-            types.append(TensorType(dtype, shape))
-            if dtype in self.row.inputs[-1].types:
-                values[Role.AXIS] = np.frombuffer(content, dtype).reshape(shape)
-        inferred = shapes.infer(
-            self.row, types, dict(attributes), values=values, check_empty_axes=False
-        )
+        types = [TensorType(dtype_name(each), each.shape) for each in arrays.values()]
+        values = {Role.AXIS: arrays[Role.AXIS]} if Role.AXIS in arrays else None
+        inferred = shapes.infer(self.row, types, attributes, values=values, check_empty_axes=False)
         return inferred.outputs[0].shape  # type: ignore[return-value]  # every size is known
 
-    def _run(self, arrays: Mapping[Role, Array], attributes: Mapping[str, AttributeValue]) -> Array:
+    def _remember(
+        self, key: tuple[object, ...], call: calls.Call, count: int, shape: tuple[int, ...]
+    ) -> None:
+        """Keep what calls with the same types, shapes and options hand to the core."""
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[key] = (call.function, count, call.arguments()[count:], shape)
+
+    def _call(
+        self, arrays: Mapping[Role, Array], attributes: Mapping[str, AttributeValue]
+    ) -> calls.Call:
+        """Return the native call that does what the row says."""
         row = self.row
         data, indices = arrays[Role.DATA], arrays[Role.INDICES]
         batch_dims = int(attributes.get("batch_dims", 0))
         batch_dims += indices.ndim if batch_dims < 0 else 0
-        axis = int(attributes.get("axis", 0)) % data.ndim
-        if row.kind.scatters:
-            return self._scatter(arrays, attributes, axis)
+        options = {"axis": int(attributes.get("axis", 0)) % data.ndim, "batch_dims": batch_dims}
         function, names = _NATIVE[row.kind]
-        options = {"axis": axis, "batch_dims": batch_dims}
-        if row.index_rule.raises and row.kind is Kind.GATHER and 0 in data.shape[:axis]:
-            refuse_outside(row, data.shape, indices, axis)  # no position reads the indices
+        if row.kind.scatters:
+            return calls.Scatter(
+                caller=str(row),
+                function=function,
+                data=data,
+                indices=indices,
+                updates=self._updates(data, indices, arrays[Role.UPDATES]),
+                options=tuple(options[name] for name in names),
+                option_names=names,
+                reduction=self._reduction(attributes).value,
+                use_init_val=bool(attributes.get("use_init_val", True)),
+                negative=row.index_rule.negative,
+            )
         fills = not row.index_rule.raises
-        return calls.Call(
+        return calls.Gather(
             caller=str(row),
             function=function,
             data=data,
@@ -267,33 +289,37 @@ class Operator:
             mode="fill" if fills else "raise",
             fill_value="" if fills and data.dtype.kind == "O" else None,
             negative=row.index_rule.negative,
-        ).run()
+        )
 
-    def _scatter(
-        self, arrays: Mapping[Role, Array], attributes: Mapping[str, AttributeValue], axis: int
-    ) -> Array:
-        """Run a scatter with the native function of its kind, once there is one."""
-        native = getattr(api, self.row.kind.value, None)
-        if native is None:
-            raise errors.scatter_not_available(str(self.row))
-        data, indices, updates = (arrays[role] for role in (Role.DATA, Role.INDICES, Role.UPDATES))
-        if self.row.kind is Kind.SCATTER_ND:
-            updates = updates.reshape(indices.shape[:-1] + data.shape[indices.shape[-1] :])
-            place: tuple[int, ...] = ()
+    def _updates(self, data: Array, indices: Array, updates: Array) -> Array:
+        """Return `updates` in the shape of the rule; a single element may come in another."""
+        if self.row.kind is Kind.SCATTER_ND and updates.size == 1:
+            return updates.reshape(indices.shape[:-1] + data.shape[indices.shape[-1] :])
+        return updates
+
+    def _reduction(self, attributes: Mapping[str, AttributeValue]) -> Reduction:
+        attribute = self.row.attribute("reduction")
+        if attribute is None:
+            return Reduction.NONE
+        word = attributes["reduction"]
+        return next(each.reduction for each in attribute.choices if each.word == word)
+
+
+def _key(inputs: Sequence[object], named: Mapping[str, object]) -> tuple[object, ...] | None:
+    """Return what the check of a call depends on, or None where it takes the values."""
+    key: list[object] = []
+    for each in inputs:
+        if type(each) is np.ndarray and each.dtype.kind != "O":
+            key += (each.dtype, each.shape)
+        elif type(each) is int:
+            key += (int, each)
         else:
-            place = (axis,)
-        if not self.row.index_rule.negative:
-            refuse_outside(self.row, data.shape, indices, axis if place else 0)
-        options: dict[str, Any] = {}
-        reduction = self.row.attribute("reduction")
-        if reduction is not None:
-            word = attributes["reduction"]
-            options["reduction"] = next(
-                each.reduction.value for each in reduction.choices if each.word == word
-            )
-        if "use_init_val" in attributes:
-            options["use_init_val"] = attributes["use_init_val"]
-        return native(data, indices, updates, *place, **options)  # type: ignore[no-any-return]
+            return None
+    for name, value in named.items():
+        if type(value) not in (int, str, bool):
+            return None
+        key += (name, type(value), value)
+    return tuple(key)
 
 
 def _checked_type(caller: str, name: str, given: TensorType) -> TensorType:

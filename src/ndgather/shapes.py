@@ -420,15 +420,20 @@ def _gather(call: _Call, axis: int) -> Axes:
 def _scatter_nd(call: _Call, depth: int) -> Axes:
     data, indices, updates = call.data, call.indices, call.axes[Role.UPDATES]
     data.reaches(depth)
-    if updates.exact and data.exact and not indices.exact:
-        indices.is_of(updates.rank - (data.rank - depth) + 1)
-    if updates.exact and indices.exact and not data.exact:
-        data.is_of(max(updates.rank - (indices.rank - 1) + depth, 0))
+    loose = call.row.one_element_updates  # then the rank of one element tells nothing
+    fits = True
+    if updates.exact and data.exact and not (indices.exact or (loose and depth == data.rank)):
+        fits = indices.is_of(updates.rank - (data.rank - depth) + 1)
+    if updates.exact and indices.exact and not (data.exact or (loose and indices.rank == 1)):
+        fits = data.is_of(updates.rank - (indices.rank - 1) + depth)
+    if not fits:
+        lead = call.shown(Axes(indices.sizes[:-1]))
+        raise errors.updates_do_not_fit(call.caller, call.shown(updates), (*lead, "..."))
     if not indices.exact:
         return data
     call.sizes.equate(indices.sizes[-1], depth)
     wanted = Axes([*indices.sizes[:-1], *data.sizes[depth:]], data.exact)
-    single = call.row.one_element_updates and wanted.exact and wanted.rank == 0
+    single = loose and wanted.exact and wanted.rank == 0
     if single:
         fits = all(call.sizes.equate(size, 1) for size in updates.sizes)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndgather import api, errors
+from ndgather import errors
 from ndgather.differences import Difference
 from ndgather.operators import Operator, operator, operators
 from ndgather.spec import TensorType
@@ -98,16 +98,6 @@ def test_result_is_new_and_of_the_type_of_data():
     assert not np.shares_memory(taken, ROWS)
 
 
-def test_scatter_runs_or_says_that_it_does_not():
-    op = operator("ScatterND")
-    data, indices, updates = np.zeros(4), np.array([[1], [3]]), np.array([5.0, 7.0])
-    if not hasattr(api, "scatter_nd"):
-        with pytest.raises(errors.NdgatherError, match="does not run it"):
-            op(data, indices, updates)
-        return
-    np.testing.assert_array_equal(op(data, indices, updates), [0, 5, 0, 7])
-
-
 def test_checks_of_a_shape_are_done_for_each_type_and_option():
     op = operator("GatherND")
     assert op(ROWS, [[1]]).shape == (1, 3)
@@ -115,6 +105,29 @@ def test_checks_of_a_shape_are_done_for_each_type_and_option():
     assert op(ROWS, [[1]]).shape == (1, 3)
     with pytest.raises(errors.DTypeError):
         op(ROWS, np.array([[1]], np.int32))
+
+
+def test_a_call_like_one_before_is_checked_as_the_first():
+    op, rows = operator("GatherND"), np.arange(6.0).reshape(2, 3)
+    indices = np.array([[1], [0]])
+    assert op(rows, indices, batch_dims=1).tolist() == [1, 3]
+    assert op(rows, indices, batch_dims=1).tolist() == [1, 3]
+    with pytest.raises(errors.DTypeError, match=r"batch_dims = True"):
+        op(rows, indices, batch_dims=True)
+    for _ in range(2):
+        with pytest.raises(errors.IndexOutOfBoundsError, match=r"indices\[1, 0\] = 3"):
+            op(rows, np.array([[1], [3]]), batch_dims=1)
+    assert op(rows.astype(">f8"), indices, batch_dims=1).tolist() == [1, 3]
+    assert op(rows[:, ::-1], indices, batch_dims=1).tolist() == [1, 5]
+
+
+def test_a_like_call_of_a_scatter_sees_its_own_reduction_and_updates():
+    op = operator("ScatterND")
+    data, indices, updates = np.arange(3), np.array([[1], [1]]), np.array([5, 7])
+    for _ in range(2):
+        assert op(data, indices, updates, reduction="add").tolist() == [0, 13, 2]
+        assert op(data, indices, updates, reduction="max").tolist() == [0, 7, 2]
+    assert data.tolist() == [0, 1, 2]
 
 
 def test_message_names_the_operator_and_the_place():

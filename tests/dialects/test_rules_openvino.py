@@ -252,6 +252,12 @@ def test_gather_batch_dims_is_at_most_axis(op, axis, batch_dims):
 
 
 @BATCHED_GATHER
+def test_gather_batch_dims_counted_from_the_back_may_be_more_than_data_has(op):
+    with pytest.raises(errors.AttributeValueError, match="batch axes"):
+        op(np.zeros(3), np.zeros((3, 1, 1), np.int64), 0, batch_dims=-1)
+
+
+@BATCHED_GATHER
 def test_gather_batch_axes_are_equal(op):
     with pytest.raises(errors.ShapeError, match="batch axes are equal"):
         op(ROWS, np.zeros((3, 1), np.int64), 1, batch_dims=1)

@@ -85,26 +85,28 @@ def inferred(op, tensors, named):
 
 
 def arrays(call):
-    """Return distinct data, and indices that are in bounds where any are."""
+    """Return distinct data, indices that are in bounds where any are, and updates."""
     data = np.arange(np.prod(call.tensors[0], dtype=int), dtype=np.int32).reshape(call.tensors[0])
     indices = np.zeros(call.tensors[1], np.int64)
-    return data, indices
+    return data, indices, *(np.ones(shape, np.int32) for shape in call.tensors[2:])
 
 
-@EVERY_GATHER
+@EVERY
 @given(data=st.data())
 def test_run_gives_the_inferred_shape_or_refuses_too(op, data):
     call = data.draw(calls(op.row))
     expected = inferred(op, call.tensors, call.named)
-    values, indices = arrays(call)
+    tensors = arrays(call)
     note(f"{call}: {expected}")
     if isinstance(expected, errors.NdgatherError):
         event("refused")
         with pytest.raises(type(expected)):
-            op(values, indices, **call.named)
+            op(*tensors, **call.named)
         return
     event("accepted")
-    assert op(values, indices, **call.named).shape == expected
+    first, second = op(*tensors, **call.named), op(*tensors, **call.named)
+    assert first.shape == expected
+    np.testing.assert_array_equal(second, first, strict=True)
 
 
 @EVERY_GATHER

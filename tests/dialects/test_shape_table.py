@@ -134,6 +134,15 @@ def test_rank_of_data_is_deduced_from_updates():
     assert op.infer_shape(None, (7, 2), (7, 4)) == (None, None, 4)
 
 
+def test_first_sizes_that_leave_no_rank_for_updates_are_refused():
+    op = operator("ScatterND")
+    assert op.infer_shape((4, 5), RankAtLeast((3, 2)), (3, 2)) == (4, 5)
+    with pytest.raises(errors.ShapeError, match="does not fit indices"):
+        op.infer_shape((4, 5), RankAtLeast((1, 2, 3, 4)), (1, 5))
+    with pytest.raises(errors.ShapeError, match="does not fit indices"):
+        op.infer_shape(RankAtLeast((4, 5, 6)), (7, 1), (7, 5))
+
+
 def test_unknown_sizes_of_a_known_rank_stay_unknown():
     assert operator("GatherND").infer_shape((None, 3, None), (None, 1)) == (None, 3, None)
 
