@@ -432,7 +432,9 @@ bool element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, Element
 
 // Fills `out` with `data`, of the same shape and type. False: the error is set.
 bool copy_all(PyArrayObject* out, PyArrayObject* data) {
-  if (!PyArray_IS_C_CONTIGUOUS(out) || !PyArray_IS_C_CONTIGUOUS(data)) {
+  const bool in_rows = PyArray_IS_C_CONTIGUOUS(out) && PyArray_IS_C_CONTIGUOUS(data);
+  // NumPy copies strided elements well, but not the bytes between the fields of a structure.
+  if (!in_rows && !PyDataType_HASFIELDS(PyArray_DESCR(data))) {
     return PyArray_CopyInto(out, data) == 0;
   }
   Plan plan;
@@ -445,8 +447,10 @@ bool copy_all(PyArrayObject* out, PyArrayObject* data) {
   plan.far_bytes = PyArray_NBYTES(data);
   plan.column_stride = 0;
   plan.position_rank = plan.column_count = 0;
-  plan.slice_rank = 1;
-  plan.slice[0] = {PyArray_SIZE(data), plan.element, plan.element};
+  plan.slice_rank = PyArray_NDIM(data);
+  for (int d = 0; d < plan.slice_rank; ++d) {
+    plan.slice[d] = {PyArray_DIM(data, d), PyArray_STRIDE(data, d), PyArray_STRIDE(out, d)};
+  }
   plan.tuples = true;
   plan.index_type = IndexType::i64;
   plan.mode = Mode::raise;

@@ -249,7 +249,7 @@ class Scatter(Call):
         native = dtype.newbyteorder("=")
         plain = replace(
             self,
-            data=self.data.astype(native),
+            data=self.data.astype(native, order="C"),
             updates=self.updates.astype(native, copy=False),
             use_init_val=True,
         )

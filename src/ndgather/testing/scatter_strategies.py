@@ -1,0 +1,222 @@
+"""Hypothesis strategies that draw calls of the scatter functions.
+
+They are the counterpart of `ndgather.testing.strategies`, and use its layouts, its index values
+and its types of elements. What must come of a call is `expected_scatter`, made by the loops of
+`ndgather.reference`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ndgather import arithmetic, reference
+from ndgather.testing import Call, element_bytes, moves_as_bytes, split
+from ndgather.testing.strategies import (
+    FLAVOURS,
+    INDEX_DTYPES,
+    arranged,
+    distinct,
+    gather_elements_geometry,
+    index_values,
+    sides,
+    stray_values,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ndgather.testing.strategies import Geometry
+
+__all__ = [
+    "NUMBER_DTYPES",
+    "SCATTER_MODES",
+    "ScatterCall",
+    "assert_same_numbers",
+    "expected_scatter",
+    "numbers",
+    "scatter_calls",
+]
+
+Array = NDArray[Any]
+
+SCATTER_MODES = ("raise", "wrap", "clip", "drop")
+
+NUMBER_DTYPES: tuple[np.dtype[Any], ...] = (
+    *(np.dtype(char) for char in "?bhiqBHIQefdgFDG"),
+    *map(np.dtype, (">i2", ">u4", ">i8", ">f2", ">f4", ">f8", ">c8")),
+)
+
+_SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterCall(Call):
+    """One call of a scatter: the name of a function of `ndgather`, and its arguments."""
+
+    updates: Array
+
+    def axis_of(self, position: tuple[int, ...]) -> int:
+        if self.function == "scatter_nd":
+            return position[-1]
+        return int(self.options["axis"]) % self.data.ndim
+
+    def __str__(self) -> str:
+        updates = self.updates
+        return (
+            f"{Call.__str__(self)}\n"
+            f"updates = {updates!r} <{updates.dtype} {updates.shape} strides {updates.strides}>"
+        )
+
+
+def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
+    """Return random elements of a type: small ones, all of its range, zeros, infinities, NaN."""
+    rng = np.random.default_rng(seed)
+    kind = arithmetic.number_kind(dtype)
+    if dtype.isbuiltin == 2 and dtype.itemsize == 1:
+        # By value: several bytes may hold the same number of less than eight bits.
+        every = arithmetic.every(dtype).astype(np.float64).astype(dtype)
+        return every[rng.integers(0, 256, (*shape, 1))][..., 0]
+    if kind == "c":
+        result = np.empty(shape, dtype)
+        result.real = numbers(shape, result.real.dtype, seed)
+        result.imag = numbers(shape, result.imag.dtype, seed + 1)
+        return result
+    small = np.asarray(rng.integers(0, 2, shape) == 0)
+    if kind == "b":
+        return small.astype(dtype)
+    if kind == "i":
+        bounds = np.iinfo(dtype)
+        native = dtype.newbyteorder("=")
+        wide = rng.integers(bounds.min, bounds.max, shape, native, endpoint=True)
+        return np.where(small, rng.integers(0, 4, shape).astype(native), wide).astype(dtype)
+    wide = np.where(small, rng.integers(-4, 5, shape), rng.standard_normal(shape))
+    wide = wide * np.exp2(np.where(small, 0, rng.integers(-30, 16, shape)))
+    special = rng.choice(_SPECIAL, shape)
+    with np.errstate(all="ignore"):
+        return np.where(rng.integers(0, 8, shape) == 0, special, wide).astype(dtype)
+
+
+@st.composite
+def scatter_nd_geometry(draw: st.DrawFn, flavour: str) -> Geometry:
+    side = sides(flavour)
+    rank = draw(st.sampled_from((2, 1, 3, 4, 2, 0)))
+    shape = tuple(draw(st.lists(side, min_size=rank, max_size=rank)))
+    shallowest = draw(st.sampled_from((1, 1, 1, 1, 0)))
+    depth = draw(st.integers(min(shallowest, rank), rank))
+    middle = draw(st.lists(side, max_size=2))
+    return shape, (*middle, depth), {}
+
+
+GEOMETRIES: dict[str, Callable[[str], st.SearchStrategy[Geometry]]] = {
+    "scatter_nd": scatter_nd_geometry,
+    "scatter_elements": gather_elements_geometry,
+}
+
+
+@st.composite
+def scatter_calls(
+    draw: st.DrawFn,
+    function: str,
+    *,
+    dtypes: Sequence[np.dtype[Any]] = NUMBER_DTYPES,
+    index_dtypes: Sequence[np.dtype[Any]] = INDEX_DTYPES,
+    modes: Sequence[str] = SCATTER_MODES,
+    flavours: Sequence[str] = FLAVOURS,
+    reductions: Sequence[str] = arithmetic.REDUCTIONS,
+) -> ScatterCall:
+    """Draw a well-shaped call of `function` with a reduction that its type has."""
+    flavour = draw(st.sampled_from(flavours))
+    mode = "raise" if flavour == "stray" else draw(st.sampled_from(modes))
+    data_shape, shape, options = draw(GEOMETRIES[function](flavour))
+    dtype, index_dtype = draw(st.sampled_from(dtypes)), draw(st.sampled_from(index_dtypes))
+    allowed = [each for each in reductions if each in arithmetic.reductions(dtype)]
+    reduction = draw(st.sampled_from(allowed))
+    options = {**options, "mode": mode, "reduction": reduction}
+    if reduction != "none" and draw(st.booleans()):
+        options["use_init_val"] = False
+    updates_shape = shape
+    if function == "scatter_nd":
+        updates_shape = shape[:-1] + data_shape[shape[-1] :]
+    if reduction == "none":
+        both = distinct((int(np.prod(data_shape)) + int(np.prod(updates_shape)),), dtype)
+        split_at = int(np.prod(data_shape))
+        data, updates = both[:split_at].reshape(data_shape), both[split_at:].reshape(updates_shape)
+    else:
+        seed = draw(st.integers(0, 2**32))
+        data, updates = numbers(data_shape, dtype, seed), numbers(updates_shape, dtype, seed + 7)
+    data, updates = draw(arranged(data)), draw(arranged(updates))
+
+    indices = np.zeros(shape, index_dtype)
+    call = ScatterCall(
+        function=function, data=data, indices=indices, updates=updates, options=options
+    )
+    for position in np.ndindex(shape):
+        size = data_shape[call.axis_of(position)]
+        indices[position] = draw(index_values(size, index_dtype, outside=mode != "raise"))
+    if flavour == "stray" and indices.size:
+        strays = draw(st.lists(st.integers(0, indices.size - 1), min_size=1, max_size=3))
+        for place in strays:
+            position = tuple(map(int, np.unravel_index(place, shape)))
+            size = data_shape[call.axis_of(position)]
+            indices[position] = draw(stray_values(size, index_dtype))
+    return ScatterCall(
+        function=function,
+        data=data,
+        indices=draw(arranged(indices)),
+        updates=updates,
+        options=options,
+    )
+
+
+def expected_scatter(call: ScatterCall) -> Array:
+    """Return the answer by the definition as a new array in C order.
+
+    Raises
+    ------
+    IndexError
+        An entry of `indices` is out of bounds.
+    """
+    loops = getattr(reference, call.function)
+    data, updates = call.data, call.updates
+    if call.options["reduction"] != "none":
+        result: Array = loops(data, call.indices, updates, **call.options)
+        return result
+    # Elements are only moved: the loops run on their numbers, which stand for the bytes.
+    of_data = np.arange(data.size).reshape(data.shape)
+    of_updates = data.size + np.arange(updates.size).reshape(updates.shape)
+    places = loops(of_data, call.indices, of_updates, **call.options)
+    if moves_as_bytes(data.dtype):
+        elements = [*split(data), *split(updates)]
+        stored = b"".join(elements[number] for number in places.flat)
+        return np.ndarray(places.shape, data.dtype, bytearray(stored))
+    values = [*data.flat, *updates.flat]
+    result = np.empty(places.shape, data.dtype)
+    for position, number in np.ndenumerate(places):
+        result[position] = values[number]
+    return result
+
+
+def assert_same_numbers(actual: object, desired: Array) -> None:
+    """Raise AssertionError unless both have the same bits, whatever the payloads of NaN."""
+    assert type(actual) is np.ndarray, f"a {type(actual).__name__} is no plain array"
+    assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
+    assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"
+    if desired.dtype.kind == "c":
+        assert_same_numbers(actual.real.copy(), desired.real.copy())
+        assert_same_numbers(actual.imag.copy(), desired.imag.copy())
+        return
+    nan = desired != desired  # noqa: PLR0124 - what a NaN is
+    np.testing.assert_array_equal(actual != actual, nan, strict=True)  # noqa: PLR0124
+    if desired.dtype.char == "g":  # some of its bytes hold nothing
+        np.testing.assert_array_equal(actual[~nan], desired[~nan], strict=True)
+        np.testing.assert_array_equal(np.signbit(actual[~nan]), np.signbit(desired[~nan]))
+        return
+    found, wanted = (np.frombuffer(element_bytes(each), np.uint8) for each in (actual, desired))
+    width = desired.itemsize
+    found, wanted = found.reshape(*nan.shape, width), wanted.reshape(*nan.shape, width)
+    np.testing.assert_array_equal(found[~nan], wanted[~nan], strict=True)

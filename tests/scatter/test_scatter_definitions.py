@@ -1,0 +1,260 @@
+"""Every scatter does what the plain loops of the reference say: same bits, or the same error."""
+
+from collections import Counter
+from contextlib import contextmanager
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import assume, event, given, note, settings
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
+from ndgather.testing import assert_same_elements, bad_entries, element_bytes, moves_as_bytes
+from ndgather.testing.scatter_strategies import (
+    NUMBER_DTYPES,
+    ScatterCall,
+    assert_same_numbers,
+    expected_scatter,
+    scatter_calls,
+)
+from ndgather.testing.strategies import DATA_DTYPES, arranged, contiguous, distinct
+
+FUNCTIONS = ("scatter_nd", "scatter_elements")
+
+ML_DTYPES = tuple(
+    np.dtype(getattr(ml_dtypes, name))
+    for name in (
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3b11fnuz",
+        "float8_e8m0fnu",
+        "float6_e2m3fn",
+        "float4_e2m1fn",
+        "int4",
+        "uint4",
+        "int2",
+    )
+)
+WRITEABLE_LAYOUTS = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
+REDUCTIONS = ("add", "sub", "mul", "min", "max", "mean")
+
+
+@contextmanager
+def threads(count):
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(count)
+    try:
+        yield
+    finally:
+        ndgather.set_num_threads(before)
+
+
+def contents(array):
+    """Everything that can change in an array, to compare before and after."""
+    if moves_as_bytes(array.dtype):
+        return element_bytes(array)
+    return list(array.flat) if array.dtype.char == "T" else list(map(id, array.flat))
+
+
+def answer(call, **more):
+    function = getattr(ndgather, call.function)
+    return function(call.data, call.indices, call.updates, **call.options, **more)
+
+
+def same(actual, desired, call):
+    check = assert_same_elements if call.options["reduction"] == "none" else assert_same_numbers
+    check(actual, desired)
+
+
+def check(call, out=None):
+    """Compare one call with the reference; return what came of it."""
+    note(str(call))
+    in_place = out is not None and np.may_share_memory(out, call.data)
+    inputs = [call.indices, call.updates, *([] if in_place else [call.data])]
+    before = [*map(contents, inputs)]
+    out_before = None if out is None else contents(out)
+    bad = bad_entries(call)
+    if bad:
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            answer(call, out=out)
+        error, first = caught.value, bad[0]
+        assert error.position == first.position
+        assert (error.value, error.axis, error.size) == (first.value, first.axis, first.size)
+        assert error.count == len(bad)
+        assert out is None or contents(out) == out_before
+        came = "error"
+    else:
+        desired = expected_scatter(call)
+        actual = answer(call, out=out)
+        same(actual, desired, call)
+        if out is None:
+            assert actual.flags.c_contiguous
+            assert actual.flags.writeable
+            assert not np.shares_memory(actual, call.data)
+        else:
+            assert actual is out
+        came = "value" if call.updates.size else "empty"
+    assert [*map(contents, inputs)] == before
+    event(came)
+    return came
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_every_reduction_is_the_loop(function, data):
+    call = data.draw(scatter_calls(function, dtypes=NUMBER_DTYPES, reductions=REDUCTIONS))
+    with threads(data.draw(st.sampled_from((1, 2, 4)))):
+        check(call)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_small_types_of_other_packages(function, data):
+    check(data.draw(scatter_calls(function, dtypes=ML_DTYPES)))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_every_element_can_be_replaced(function, data):
+    dtypes = (*DATA_DTYPES, *ML_DTYPES, np.dtype("V0"))
+    check(data.draw(scatter_calls(function, dtypes=dtypes, reductions=["none"])))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_simple_dtypes_and_modes(function, data):
+    """The calls that the loops are made for, drawn more often than all dtypes leave room."""
+    dtypes = [np.dtype(char) for char in "iqfd"]
+    index_dtypes = [np.dtype("i4"), np.dtype("i8")]
+    check(data.draw(scatter_calls(function, dtypes=dtypes, index_dtypes=index_dtypes)))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_in_place(function, data):
+    call = data.draw(scatter_calls(function, dtypes=(*DATA_DTYPES, *NUMBER_DTYPES, *ML_DTYPES)))
+    place = data.draw(arranged(call.data, WRITEABLE_LAYOUTS))
+    call = ScatterCall(
+        function=function,
+        data=place,
+        indices=call.indices,
+        updates=call.updates,
+        options=call.options,
+    )
+    # The same memory under another name is in place too.
+    check(call, out=place if data.draw(st.booleans()) else place.view())
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_out_of_any_layout_takes_the_result(function, data):
+    call = data.draw(scatter_calls(function, dtypes=(*DATA_DTYPES, *NUMBER_DTYPES, *ML_DTYPES)))
+    garbage = distinct(call.data.shape, call.data.dtype)
+    check(call, out=data.draw(arranged(garbage, WRITEABLE_LAYOUTS)))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_stray_index_is_told_and_leaves_the_destination_alone(function, data):
+    call = data.draw(scatter_calls(function, modes=["raise"], flavours=["stray"]))
+    place = data.draw(arranged(call.data, WRITEABLE_LAYOUTS))
+    call = ScatterCall(
+        function=function,
+        data=place,
+        indices=call.indices,
+        updates=call.updates,
+        options=call.options,
+    )
+    garbage = distinct(place.shape, place.dtype)
+    out = data.draw(st.sampled_from([None, place]) | arranged(garbage, WRITEABLE_LAYOUTS))
+    before = contents(place)
+    check(call, out=out)
+    if bad_entries(call):
+        assert contents(place) == before
+
+
+@st.composite
+def shared_calls(draw, function):
+    """A call whose arrays and out lie in one piece of memory, and mostly overlap."""
+    kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8", "c16"))))
+    index_kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8"))))
+    call = draw(scatter_calls(function, dtypes=[kind], index_dtypes=[index_kind]))
+    memory = np.arange(4096, dtype=np.uint8)
+
+    def placed(shape, dtype):
+        axes = draw(st.permutations(range(len(shape))))
+        steps = draw(st.tuples(*[st.sampled_from((1, 1, 2, -1))] * len(shape)))
+        strides = contiguous(np.zeros(shape, dtype), axes, steps).strides
+        pairs = list(zip(shape, strides, strict=True))
+        lowest = sum(min(0, (size - 1) * stride) for size, stride in pairs if size)
+        highest = sum(max(0, (size - 1) * stride) for size, stride in pairs if size)
+        room = memory.size - (highest - lowest + dtype.itemsize)
+        assume(room >= 0)
+        near = draw(st.integers(0, min(room, 64)))
+        return np.ndarray(shape, dtype, memory.data, near - lowest, strides)
+
+    data = placed(call.data.shape, kind)
+    out = data if draw(st.booleans()) else placed(call.data.shape, kind)
+    updates = placed(call.updates.shape, kind)
+    indices = call.indices
+    if draw(st.booleans()):
+        indices = placed(call.indices.shape, index_kind)
+        indices[...] = call.indices
+    moved = ScatterCall(
+        function=function, data=data, indices=indices, updates=updates, options=call.options
+    )
+    return moved, out
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(data=st.data())
+def test_out_may_overlap_the_arguments(function, data):
+    call, out = data.draw(shared_calls(function))
+    note(f"{call}\nout {out.shape} strides {out.strides}")
+    bad, memory = bad_entries(call), element_bytes(out)
+    if bad:
+        event("error")
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            answer(call, out=out)
+        assert caught.value.position == bad[0].position
+        assert element_bytes(out) == memory
+        return
+    desired = expected_scatter(call)
+    arguments = (call.data, call.indices, call.updates)
+    event("overlap" if any(np.shares_memory(out, each) for each in arguments) else "apart")
+    assert answer(call, out=out) is out
+    same(out, desired, call)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_most_drawn_calls_scatter_and_many_repeat_a_place(function):
+    """A strategy that draws mostly errors or empty calls would let a wrong store pass."""
+    came = Counter()
+
+    @settings(max_examples=300, derandomize=True, database=None)
+    @given(call=scatter_calls(function))
+    def count(call):
+        if bad_entries(call):
+            came["error"] += 1
+            return
+        came["value" if call.updates.size else "empty"] += 1
+        options = {**call.options, "reduction": "add", "use_init_val": True}
+        ones = np.ones(call.updates.shape, int)
+        counts = ScatterCall(
+            function=function,
+            data=np.zeros(call.data.shape, int),
+            indices=call.indices,
+            updates=ones,
+            options=options,
+        )
+        came["repeats"] += bool(expected_scatter(counts).max(initial=0) > 1)
+
+    count()
+    calls = came["error"] + came["value"] + came["empty"]
+    assert came["value"] > 0.6 * calls, came
+    assert came["error"] > 0.05 * calls, came
+    assert came["empty"] > 0.01 * calls, came
+    assert came["repeats"] > 0.2 * calls, came
