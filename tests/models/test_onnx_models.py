@@ -7,16 +7,23 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ndgather import api, reference
-from ndgather.errors import DTypeError, IndexOutOfBoundsError, ShapeError
+from ndgather import reference
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
 from ndgather.models import onnx as onnx_models
 from ndgather.models.errors import FileError, ModelError
+from ndgather.models.onnx_format import domains, evaluation
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
 INDICES = np.array([[0, 1], [2, -1]])
 BAD = np.array([[0, 1], [2, 9]])
-BAD_TEXT = "gather_nd: indices[1, 1] = 9 is outside axis 1 of data, which has size 4"
+BAD_TEXT = "ai.onnx GatherND-13: indices[1, 1] = 9 is outside axis 1 of data, which has size 4"
 
 
 def info(name, kind, shape):
@@ -44,19 +51,14 @@ def gather_model(op_type="GatherND", *, kind=FLOAT, index=INT64, domain="", opse
 
 @pytest.fixture
 def ours(monkeypatch):
-    """Count the calls of our functions: the reference evaluator has nodes of these names too."""
+    """Count the calls of our operators: the reference evaluator has nodes of these names too."""
     calls = []
-    rows = [
-        onnx_models._Row(
-            op_type=row.op_type,
-            domain=row.domain,
-            since=row.since,
-            attributes=row.attributes,
-            function=lambda *a, row=row, **k: (calls.append(row.op_type), row.function(*a, **k))[1],
-        )
-        for row in onnx_models._ROWS
-    ]
-    monkeypatch.setattr(onnx_models, "_ROWS", rows)
+
+    def counted(op_type, domain, opset):
+        calls.append(op_type)
+        return domains.implementation(op_type, domain, opset)
+
+    monkeypatch.setattr(evaluation, "implementation", counted)
     return calls
 
 
@@ -105,20 +107,58 @@ def test_int32_indices_in_the_contributed_domain(ours):
 def test_an_attribute_that_the_operator_has_not_is_refused():
     model = gather_model(domain="com.microsoft", batch_dims=1)
 
-    with pytest.raises(ModelError) as refusal:
+    with pytest.raises(AttributeValueError) as refusal:
         onnx_models.run(model, {"data": DATA, "indices": INDICES})
     assert str(refusal.value) == (
-        "node 'pick' (GatherND): attribute 'batch_dims' does not exist in GatherND of "
-        "com.microsoft (allowed: none)"
+        "node 'pick' (GatherND): com.microsoft GatherND-1: batch_dims is no attribute of this "
+        "version (allowed: no attributes)"
     )
 
 
 def test_an_operator_that_the_opset_has_not_is_refused():
-    with pytest.raises(ModelError) as refusal:
+    with pytest.raises(AttributeValueError) as refusal:
         onnx_models.run(gather_model(opset=10), {"data": DATA, "indices": INDICES})
     assert str(refusal.value) == (
-        "node 'pick' (GatherND): GatherND does not exist in version 10 of ai.onnx"
+        "node 'pick' (GatherND): operator: opset = 10 has no ai.onnx GatherND "
+        "(allowed: at least 11)"
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (
+            gather_model(opset=11, batch_dims=0),
+            "ai.onnx GatherND-11: batch_dims is no attribute of this version "
+            "(allowed: no attributes)",
+        ),
+        (
+            gather_model(index=INT32),
+            "ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)",
+        ),
+        (
+            gather_model(batch_dims=1),
+            "ai.onnx GatherND-13: indices.shape[0] = 2 differs from data.shape[0] = 3: batch axes "
+            "are equal in data (3, 4) and indices (2, 2) (allowed: 3)",
+        ),
+        (
+            gather_model(kind=TensorProto.FLOAT8E4M3FN),
+            "ai.onnx GatherND-13: data.dtype = float8_e4m3fn is not taken (allowed: int8, int16, "
+            "int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bool, string, "
+            "complex64, complex128, bfloat16)",
+        ),
+    ],
+    ids=["attribute", "index type", "batch sizes", "type"],
+)
+def test_what_the_version_forbids_is_refused(model, text):
+    dtypes = [helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
+              for port in model.graph.input]  # fmt: skip
+
+    with pytest.raises(NdgatherError) as refusal:
+        onnx_models.run(
+            model, {"data": DATA.astype(dtypes[0]), "indices": INDICES.astype(dtypes[1])}
+        )
+    assert str(refusal.value) == f"node 'pick' (GatherND): {text}"
 
 
 def test_other_nodes_run_around_ours(ours):
@@ -192,6 +232,116 @@ def test_nodes_inside_others_are_ours_too(ours, model, op_type):
     )
 
 
+def loop_model():
+    """Three rounds; each gathers from data and adds to what it carries."""
+    body = helper.make_graph(
+        [
+            helper.make_node("GatherND", ["data", "indices"], ["picked"], name="inner"),
+            helper.make_node("Add", ["sum", "picked"], ["next"]),
+            helper.make_node("Identity", ["on"], ["still"]),
+        ],
+        "body",
+        [info("round", INT64, []), info("on", TensorProto.BOOL, []), info("sum", FLOAT, ["n"])],
+        [info("still", TensorProto.BOOL, []), info("next", FLOAT, ["n"])],
+    )
+    return model_of(
+        [helper.make_node("Loop", ["rounds", "yes", "zeros"], ["out"], name="call", body=body)],
+        [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["n", 2])],
+        [info("out", FLOAT, ["n"])],
+        initial=[
+            numpy_helper.from_array(np.array(3), "rounds"),
+            numpy_helper.from_array(np.array(True), "yes"),
+            numpy_helper.from_array(np.zeros(2, np.float32), "zeros"),
+        ],
+    )
+
+
+def scan_model():
+    """For each row of indices: gather there."""
+    body = helper.make_graph(
+        [helper.make_node("GatherND", ["data", "row"], ["picked"], name="inner")],
+        "body",
+        [info("row", INT64, [2])],
+        [info("picked", FLOAT, [])],
+    )
+    return model_of(
+        [helper.make_node("Scan", ["indices"], ["out"], name="call", body=body, num_scan_inputs=1)],
+        [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["n", 2])],
+        [info("out", FLOAT, ["n"])],
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "rounds", "factor"),
+    [(loop_model(), 3, 3), (scan_model(), 2, 1)],
+    ids=["loop", "scan"],
+)
+def test_nodes_in_loops_are_ours_too(ours, model, rounds, factor):
+    run = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
+
+    expected = np.array([1, 11], np.float32) * np.float32(factor)
+    np.testing.assert_array_equal(run.outputs[0].array, expected, strict=True)
+    assert ours == ["GatherND"] * rounds
+    assert run.own_nodes == rounds
+
+
+def test_a_function_has_versions_of_its_own_and_gives_attributes_on():
+    inner = helper.make_node("GatherND", ["d", "i"], ["o"], name="inner")
+    shared = inner.attribute.add(name="batch_dims", ref_attr_name="shared")
+    shared.type = onnx.AttributeProto.INT
+    nodes = [
+        helper.make_node("Pick", ["data", "indices"], ["out"], domain="my.functions", shared=1)
+    ]
+    for version in 12, 11:
+        function = helper.make_function(
+            "my.functions", "Pick", ["d", "i"], ["o"], [inner],
+            [helper.make_opsetid("", version)], ["shared"],
+        )  # fmt: skip
+        model = model_of(
+            nodes,
+            [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["a", 1])],
+            [info("out", FLOAT, ["a"])],
+            domains=[function.domain],
+            functions=[function],
+        )
+        inputs = {"data": DATA, "indices": np.array([[3], [0], [1]])}
+        if version == 12:
+            out = onnx_models.run(model, inputs)["out"]
+            np.testing.assert_array_equal(out, np.array([3, 4, 9], np.float32), strict=True)
+        else:
+            with pytest.raises(AttributeValueError, match="GatherND-11: batch_dims is no attr"):
+                onnx_models.run(model, inputs)
+
+
+@pytest.mark.parametrize("imported", ["", "ai.onnx"])
+@pytest.mark.parametrize("written", ["", "ai.onnx"])
+def test_both_names_of_the_domain_of_onnx_are_one(ours, imported, written):
+    model = branch_model()
+    for version in model.opset_import:
+        version.domain = imported
+    for node in model.graph.node:
+        node.domain = written
+        for attribute in node.attribute:
+            attribute.g.node[0].domain = written
+
+    out = onnx_models.run(model, {"data": DATA, "indices": INDICES})["out"]
+
+    np.testing.assert_array_equal(out, np.array([1, 11], np.float32), strict=True)
+    assert ours == ["GatherND"]
+
+
+def test_two_versions_of_one_domain_are_refused():
+    model = gather_model()
+    model.opset_import.add(domain="ai.onnx", version=11)
+
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.run(model, {"data": DATA, "indices": INDICES})
+    assert str(refusal.value) == (
+        "model: cannot be run: the model imports versions 13 and 11 of ai.onnx "
+        "(allowed: one version)"
+    )
+
+
 def test_an_error_of_ours_keeps_its_class_and_facts():
     with pytest.raises(IndexOutOfBoundsError) as refusal:
         onnx_models.run(gather_model(), {"data": DATA, "indices": BAD})
@@ -212,8 +362,8 @@ def test_a_type_error_of_ours_is_not_hidden_by_the_evaluator():
     with pytest.raises(DTypeError) as refusal:
         onnx_models.run(model, {"data": DATA, "indices": INDICES.astype(np.float32)})
     assert str(refusal.value) == (
-        "node GatherND without a name: gather_nd: indices.dtype = float32 is floating "
-        "(allowed: int8..int64, uint8..uint64)"
+        "node GatherND without a name: ai.onnx GatherND-13: indices.dtype = float32 is not taken "
+        "(allowed: int64)"
     )
 
 
@@ -235,17 +385,35 @@ def test_an_error_of_another_node_is_one_line_with_its_name():
     ("kind", "array"),
     [
         (TensorProto.BFLOAT16, DATA.astype(ml_dtypes.bfloat16)),
-        (TensorProto.FLOAT8E4M3FN, DATA.astype(ml_dtypes.float8_e4m3fn)),
         (TensorProto.STRING, DATA.astype(str).astype(object)),
         (TensorProto.COMPLEX128, DATA.astype(np.complex128)),
         (TensorProto.BOOL, DATA % 2 == 0),
     ],
-    ids=["bfloat16", "float8", "string", "complex", "bool"],
+    ids=["bfloat16", "string", "complex", "bool"],
 )
 def test_every_element_type(kind, array):
     out = onnx_models.run(gather_model(kind=kind), {"data": array, "indices": INDICES})["out"]
 
     np.testing.assert_array_equal(out, array[[0, 2], [1, -1]], strict=True)
+
+
+def test_float8_tensors_pass_through_other_nodes():
+    eighths = DATA.astype(ml_dtypes.float8_e4m3fn)
+    model = model_of(
+        [
+            helper.make_node("Cast", ["data"], ["wide"], to=FLOAT),
+            helper.make_node("GatherND", ["wide", "indices"], ["picked"]),
+            helper.make_node("Cast", ["picked"], ["out"], to=TensorProto.FLOAT8E4M3FN),
+        ],
+        [info("indices", INT64, ["n", 2])],
+        [info("out", TensorProto.FLOAT8E4M3FN, ["n"])],
+        initial=[numpy_helper.from_array(eighths, "data")],
+        opset=19,
+    )
+
+    out = onnx_models.run(model, {"indices": INDICES})["out"]
+
+    np.testing.assert_array_equal(out, eighths[[0, 2], [1, -1]], strict=True)
 
 
 @pytest.mark.parametrize(
@@ -432,7 +600,7 @@ def test_our_operators_serve_any_reference_evaluator(ours):
 
 
 def test_implementations_are_found_by_version():
-    assert onnx_models.implementation("GatherND", "", 11).args[0].attributes == set()
-    newest = onnx_models.implementation("GatherND", "", 13).args[0]
-    assert newest.function is api.gather_nd
-    assert newest.attributes == {"batch_dims"}
+    for opset, version in [(11, 11), (12, 12), (13, 13), (25, 13)]:
+        assert onnx_models.implementation("GatherND", "", opset).version == version
+    assert onnx_models.implementation("Gather", "ai.onnx", 12).version == 11
+    assert onnx_models.implementation("GatherND", "com.microsoft", 1).domain == "com.microsoft"

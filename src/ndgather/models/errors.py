@@ -155,14 +155,9 @@ def input_size_differs(
     )
 
 
-def unknown_version(op_type: str, domain: str, opset: int) -> ModelError:
-    return ModelError(f"{op_type} does not exist in version {opset} of {domain or 'ai.onnx'}")
-
-
-def unknown_attribute(op_type: str, domain: str, name: str, names: Iterable[str]) -> ModelError:
+def two_versions(domain: str, first: int, second: int) -> ModelError:
     return ModelError(
-        f"attribute {name!r} does not exist in {op_type} of {domain or 'ai.onnx'} "
-        f"(allowed: {listed(names)})"
+        f"the model imports versions {first} and {second} of {domain} (allowed: one version)"
     )
 
 
@@ -173,3 +168,11 @@ def in_node(error: Exception, name: str, op_type: str) -> NdgatherError:
         error.args = (f"{place}: {error}",)
         return error
     return ModelError(f"{place}: {reason(error)}")
+
+
+def too_many_inputs(count: int, signature: Iterable[object]) -> ModelError:
+    return ModelError(f"{count} inputs are given (the model takes: {listed(map(str, signature))})")
+
+
+def unknown_device(device: str, known: str) -> ModelError:
+    return ModelError(f"device {device!r} is not there (allowed: {known})")

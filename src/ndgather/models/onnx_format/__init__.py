@@ -1,0 +1,1 @@
+"""The ONNX format: its models taken apart, evaluated, checked, inferred and converted."""

@@ -1,0 +1,209 @@
+"""ONNX models run on arrays: our operators, and the reference evaluator around them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpFunction, OpRun
+
+from ndgather.models import errors
+from ndgather.models.onnx_format.domains import (
+    OURS,
+    file_domain,
+    implementation,
+    subgraphs,
+    with_one_name,
+)
+from ndgather.models.ports import Output, Port, Run, fit_inputs
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+Array = NDArray[Any]
+
+
+class _OwnOp(OpRun):
+    """A node of one of our operators, as the reference evaluator wants it."""
+
+    def _run(self, *inputs: Array, **attributes: object) -> tuple[Array]:
+        opset = self.run_params["opsets"][self.domain]
+        # The evaluator adds defaults by the operator's bare name; ours stand in the functions.
+        given = {item.name: attributes[item.name] for item in self.onnx_node.attribute}
+        return (implementation(self.op_type, self.domain, opset)(*inputs, **given),)
+
+
+def reference_ops() -> list[type[OpRun]]:
+    """Return our operators as classes for ``onnx.reference.ReferenceEvaluator(new_ops=...)``."""
+    return list(_OPS)
+
+
+_OPS = tuple(
+    type(name, (_OwnOp,), {"op_domain": file_domain(domain)}) for name, domain in sorted(OURS)
+)
+
+
+# How many nodes of one run were ours (True) and not ours (False), in subgraphs too.
+_tally: ContextVar[Counter[bool]] = ContextVar("tally")
+
+
+class _Step:
+    """A node of an evaluator that measures its time and says its name when it fails."""
+
+    def __init__(self, node: OpRun) -> None:
+        self.node = node
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.node, name)
+
+    def run(self, *inputs: object, **options: object) -> tuple[object, ...]:
+        start = time.perf_counter()
+        try:
+            # onnx leaves it untyped
+            outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            # The evaluator hides a TypeError of a node behind one of its own.
+            hidden = error.__cause__ if isinstance(error, TypeError) else None
+            cause = hidden if isinstance(hidden, Exception) else error
+            raise errors.in_node(cause, self.node.onnx_node.name, self.node.op_type) from error
+        finally:
+            self.seconds += time.perf_counter() - start
+        if not (self.node.has_subgraph or isinstance(self.node, OpFunction)):
+            _tally.get()[isinstance(self.node, _OwnOp)] += 1
+        return outputs
+
+
+class _Evaluator(ReferenceEvaluator):
+    """The reference evaluator with our operators, in subgraphs and local functions too."""
+
+    def __init__(self, proto: object, **options: Any) -> None:
+        super().__init__(proto, **{**options, "new_ops": reference_ops()})
+        self.steps = [_Step(node) for node in self.rt_nodes_]
+        self.rt_nodes_ = self.steps
+
+
+class Model:
+    """An ONNX model that can be run.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of Port
+        What the model declares.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, path: str = "model") -> None:
+        self._path = path
+        self._proto = proto
+        initial = {tensor.name for tensor in proto.graph.initializer}
+        self.inputs = tuple(_port(info, initial) for info in proto.graph.input)
+        self.outputs = tuple(_port(info, set(), "output") for info in proto.graph.output)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read and check a model file; external data is looked for in the model's folder.
+
+        Raises
+        ------
+        FileError, ModelError
+            The file cannot be read, is no ONNX model, or not a valid one.
+        """
+        try:
+            proto = onnx.load(path)
+        except OSError as error:
+            raise errors.unreadable(path, error) from error
+        except Exception as error:  # each serializer, and the external data, has its own
+            raise errors.not_a_model(path, error) from error
+        try:
+            onnx.checker.check_model(path)
+        except onnx.checker.ValidationError as error:
+            raise errors.invalid_model(path, error) from error
+        return cls(proto, str(path))
+
+    def run(self, inputs: Mapping[str, Array]) -> Run:
+        """Run the model on `inputs`.
+
+        Raises
+        ------
+        ModelError
+            An input is missing or unknown, or a node failed; the text names the node.
+        ShapeError, DTypeError, IndexOutOfBoundsError
+            An input, or what a node of ours was given, does not fit; the text names the node.
+        """
+        fitted = fit_inputs(self.inputs, inputs)
+        try:
+            evaluator = _Evaluator(with_one_name(self._proto))
+        except Exception as error:  # whatever the evaluator finds it cannot do
+            raise errors.cannot_run(self._path, error) from error
+        names = [port.name for port in self.outputs]
+        tally = Counter[bool]()
+        token = _tally.set(tally)
+        try:
+            values = evaluator.run(names, fitted)
+        finally:
+            _tally.reset(token)
+        steps = evaluator.steps
+        return Run(
+            outputs=tuple(
+                Output(name=name, array=_tensor(name, value), seconds=_seconds(steps, name))
+                for name, value in zip(names, values, strict=True)
+            ),
+            seconds=sum(step.seconds for step in steps),
+            own_nodes=tally[True],
+            other_nodes=tally[False],
+        )
+
+
+def run(
+    model: onnx.ModelProto | str | os.PathLike[str], inputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Run an ONNX model, a file or in memory, and return its outputs by name."""
+    loaded = Model(model) if isinstance(model, onnx.ModelProto) else Model.load(model)
+    return {output.name: output.array for output in loaded.run(inputs).outputs}
+
+
+def _port(info: onnx.ValueInfoProto, initial: set[str], role: str = "input") -> Port:
+    kind = info.type.WhichOneof("value")
+    if role == "input" and kind not in {"tensor_type", None}:
+        raise errors.not_a_tensor(role, info.name, kind.removesuffix("_type"))
+    tensor = info.type.tensor_type
+    shape = tuple(_size(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else None
+    return Port(name=info.name, dtype=dtype, shape=shape, optional=info.name in initial)
+
+
+def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str:
+    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
+
+
+def _tensor(name: str, value: object) -> Array:
+    if not isinstance(value, np.ndarray):
+        raise errors.not_a_tensor("output", name, type(value).__name__)
+    return value
+
+
+def _seconds(steps: list[_Step], output: str) -> float:
+    """Return the time of the nodes that lead to `output`."""
+    wanted, seconds = {output}, 0.0
+    for step in reversed(steps):
+        if wanted.intersection(step.node.output):
+            seconds += step.seconds
+            wanted.update(_names_read(step.node.onnx_node))
+    return seconds
+
+
+def _names_read(node: onnx.NodeProto) -> Iterator[str]:
+    """Yield the inputs of a node, with those of every node of its subgraphs."""
+    yield from node.input
+    for graph in subgraphs(node):
+        yield from (output.name for output in graph.output)
+        for inner in graph.node:
+            yield from _names_read(inner)

@@ -1,0 +1,33 @@
+"""TensorProto: the arrays of ONNX files, to and from bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from ndgather.models import errors
+
+Array = NDArray[Any]
+
+
+def tensor_from_bytes(content: bytes, path: object) -> Array:
+    """Return the array that a serialized TensorProto holds; `path` is for the error."""
+    try:
+        tensor = onnx.TensorProto.FromString(content)
+        return np.asarray(numpy_helper.to_array(tensor))
+    except Exception as error:  # protobuf, NumPy and onnx each refuse in their own way
+        raise errors.not_of_its_kind(path, "TensorProto (.pb)", error) from error
+
+
+def tensor_to_bytes(array: Array, path: object) -> bytes:
+    """Return `array` as a serialized TensorProto; `path` is for the error."""
+    strings = array.astype(object) if array.dtype.kind in "UT" else array
+    try:
+        return bytes(numpy_helper.from_array(strings).SerializeToString())
+    except Exception as error:  # ONNX has no such type, or the tensor is above 2 GiB
+        kind = "TensorProto (.pb)"
+        raise errors.not_storable(path, f"dtype {array.dtype}", kind) from error
