@@ -1,0 +1,46 @@
+"""What can be wrong with a graph, whatever format it came from or goes to: the texts.
+
+They have the form of those in `ndgather.errors`. The functions build exceptions; they never
+raise them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.errors import DTypeError
+from ndgather.models.errors import ExtraMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def package_missing(package: str, extra: str) -> ExtraMissingError:
+    return ExtraMissingError(
+        f"this needs the package {package}, which is not installed "
+        f"(pip install 'ndgather[{extra}]' brings it)"
+    )
+
+
+def dtype_needs_package(dtype: str, package: str) -> ExtraMissingError:
+    return ExtraMissingError(
+        f"dtype = {dtype} needs the package {package}, which is not installed "
+        f"(pip install {package} brings it)"
+    )
+
+
+def no_dtype(dtype: str) -> DTypeError:
+    return DTypeError(f"dtype = {dtype!r} has no arrays (allowed: types of NumPy and ml_dtypes)")
+
+
+def no_conversion(source: str, target: str) -> DTypeError:
+    return DTypeError(
+        f"dtype = {source} cannot be converted to {target} (allowed: booleans, integers, floats)"
+    )
+
+
+def value_lost(position: Sequence[int], value: object, dtype: str) -> DTypeError:
+    return DTypeError(
+        f"input[{', '.join(map(str, position))}] = {value} cannot be held by {dtype} "
+        f"(allowed: values of that type)"
+    )

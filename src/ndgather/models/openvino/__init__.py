@@ -1,0 +1,8 @@
+"""OpenVINO IR: read, checked, run and written.
+
+A file is a whole network (``.xml`` with its ``.bin`` of constants) or a bare ``<layer>``.
+"""
+
+from ndgather.models.openvino.model import Model, check, run
+
+__all__ = ["Model", "check", "run"]

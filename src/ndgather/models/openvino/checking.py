@@ -1,0 +1,198 @@
+"""What an IR says of itself against what follows from it: its edges, attributes and ports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+    shown,
+)
+from ndgather.models.errors import FileError
+from ndgather.models.findings import Finding, Severity
+from ndgather.models.openvino.element_types import BY_DTYPE, BY_PRECISION
+from ndgather.models.openvino.layers import (
+    OPERATOR_TYPES,
+    PLAIN_TYPES,
+    attributes_of,
+    check_ports,
+    element_type,
+    operator_of,
+    parameter_type,
+    port_type,
+)
+from ndgather.models.openvino.reading import Constants, constant_type
+from ndgather.models.openvino.wiring import Wiring, wire
+from ndgather.spec import INTEGERS, RankAtLeast, Shape, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ndgather.models.graph import Array
+    from ndgather.models.openvino.network import Layer, LayerPort, Network
+
+# The first class that a refusal belongs to names the rule it is about.
+_RULES: tuple[tuple[type[Exception], str], ...] = (
+    (IndexOutOfBoundsError, "index range"),
+    (AttributeValueError, "attributes"),
+    (ShapeError, "shapes"),
+    (DTypeError, "types"),
+    (FileError, "constants"),
+    (NdgatherError, "layer"),
+)
+
+
+def check_network(network: Network, constants: Constants, place: str = "") -> Iterator[Finding]:
+    """Yield what is wrong in `network` and in the bodies of its layers.
+
+    Layers that are neither of ours nor plain ones are believed what their ports declare.
+    """
+    wiring = wire(network)
+    for finding in wiring.findings:
+        yield Finding(
+            where=place + finding.where,
+            operator=finding.operator,
+            rule=finding.rule,
+            what=finding.what,
+            severity=finding.severity,
+        )
+    checker = _Checker(network, wiring, constants, place)
+    for layer in wiring.order:
+        yield from checker.check(layer)
+        for body in layer.bodies:
+            yield from check_network(body, constants, f"{place}{layer} {body.name}: ")
+
+
+class _Checker:
+    """Carries the types of values from layer to layer."""
+
+    def __init__(self, network: Network, wiring: Wiring, constants: Constants, place: str) -> None:
+        self.network = network
+        self.wiring = wiring
+        self.constants = constants
+        self.place = place
+        self.types: dict[tuple[int, int], TensorType] = {}
+        self.values: dict[tuple[int, int], Array] = {}
+
+    def check(self, layer: Layer) -> Iterator[Finding]:
+        for port in layer.outputs:
+            self.types[layer.id, port.id] = port_type(port)
+        yield from self._check_edges(layer)
+        if layer.type not in (*PLAIN_TYPES, *OPERATOR_TYPES):
+            return
+        title = f"{layer.type} {layer.version}".strip()
+        for port in (*layer.inputs, *layer.outputs):
+            if port.precision is not None and port.precision not in BY_PRECISION:
+                what = f"port {port.id} declares precision {port.precision}, which is unknown"
+                yield self._error(layer, title, "port", what)
+        try:
+            if layer.type in OPERATOR_TYPES:
+                title = str(operator_of(layer).row)
+            check_ports(layer)
+            inferred = self._infer(layer)
+        except NdgatherError as error:
+            rule = next(name for kind, name in _RULES if isinstance(error, kind))
+            yield self._error(layer, title, rule, str(error).removeprefix(f"{title}: "))
+            return
+        for port, found in zip(layer.outputs, inferred, strict=True):
+            self.types[layer.id, port.id] = found
+            for what in _differences(port, found, f"output port {port.id}"):
+                yield self._error(layer, title, "port", what)
+
+    def _error(self, layer: Layer, title: str, rule: str, what: str) -> Finding:
+        return Finding(
+            where=f"{self.place}{layer}",
+            operator=title,
+            rule=rule,
+            what=what,
+            severity=Severity.ERROR,
+        )
+
+    def _check_edges(self, layer: Layer) -> Iterator[Finding]:
+        """Hold each input port to the port that feeds it."""
+        for port in layer.inputs:
+            if (layer.id, port.id) not in self.wiring.sources:
+                continue
+            source, out = self.wiring.sources[layer.id, port.id]
+            fed = TensorType(port_type(out).dtype, out.dims)
+            name = f"input port {port.id}, fed by port {out.id} of {source},"
+            for what in _differences(port, fed, name, "that port has"):
+                yield self._error(layer, layer.type, "edges", what)
+
+    def _infer(self, layer: Layer) -> tuple[TensorType, ...]:
+        """Return the types that follow for the outputs of a layer."""
+        if layer.type == "Parameter":
+            return (parameter_type(layer),)
+        if layer.type == "Const":
+            element, shape = constant_type(layer)
+            (port,) = layer.outputs
+            if element.dtype in INTEGERS:
+                self.values[layer.id, port.id] = self.constants.read(layer)
+            else:
+                self.constants.find(layer)
+            return (TensorType(element.dtype, shape),)
+        given = [self._input(layer, port) for port in layer.inputs]
+        if layer.type == "Result":
+            return ()
+        if layer.type == "Convert":
+            (source,) = given
+            return (TensorType(element_type(layer, "destination_type").dtype, source.shape),)
+        function = operator_of(layer)
+        known = {
+            each.name: self.values[source.id, out.id]
+            for each, port in zip(function.row.inputs, layer.inputs, strict=True)
+            for source, out in [self.wiring.sources.get((layer.id, port.id), (layer, port))]
+            if (source.id, out.id) in self.values
+        }
+        return function.infer(*given, constants=known, **attributes_of(layer, function)).outputs
+
+    def _input(self, layer: Layer, port: LayerPort) -> TensorType:
+        if (layer.id, port.id) not in self.wiring.sources:
+            return port_type(port)
+        source, out = self.wiring.sources[layer.id, port.id]
+        found = self.types[source.id, out.id]
+        declared = port_type(port)
+        return TensorType(
+            found.dtype if found.dtype is not None else declared.dtype,
+            found.shape if found.shape is not None else declared.shape,
+        )
+
+
+def _differences(
+    port: LayerPort, found: TensorType, name: str, follows: str = "inferred"
+) -> Iterator[str]:
+    """Yield how what a port declares is at odds with what was found."""
+    element = BY_PRECISION.get(port.precision or "")
+    if element is not None and found.dtype is not None and element.dtype != found.dtype:
+        wanted = BY_DTYPE[found.dtype].precision if found.dtype in BY_DTYPE else found.dtype
+        yield f"{name} declares precision {port.precision}; {follows} {wanted}"
+    if not _may_be(port.dims, found.shape):
+        yield f"{name} declares {_shown(port.dims)}; {follows} {_shown(found.shape)}"
+
+
+def _may_be(declared: tuple[int | None, ...], found: Shape) -> bool:
+    """Return whether a port with these sizes can be of the shape `found`."""
+    if found is None:
+        return True
+    if isinstance(found, RankAtLeast):
+        first, fits = found.first, len(declared) >= len(found.first)
+    else:
+        first, fits = found, len(declared) == len(found)
+    if not declared:  # a scalar, or an unknown rank where something else was not known
+        known = first is found and all(isinstance(size, int) for size in first)
+        return fits or not known
+    return fits and all(
+        size is None or not isinstance(other, int) or size == other
+        for size, other in zip(declared, first, strict=False)
+    )
+
+
+def _shown(shape: Shape) -> str:
+    if shape is None:
+        return "any shape"
+    dims = shape.first if isinstance(shape, RankAtLeast) else shape
+    return shown(["?" if size is None else size for size in dims])

@@ -1,0 +1,296 @@
+"""OpenVINO IR files read: the XML, and the constants beside it.
+
+The XML may come from anyone. Document types and entities are refused, and the size of the file,
+its depth and what it counts are bounded before they are used; a constant is looked for only
+inside its file.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element, ParseError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather.models.errors import FileError, ModelError, unreadable
+from ndgather.models.graph_errors import package_missing
+from ndgather.models.openvino import errors
+from ndgather.models.openvino.element_types import BY_NAME, ElementType, array_from, stored_bytes
+from ndgather.models.openvino.network import Edge, Layer, LayerPort, Network
+
+try:
+    from defusedxml.common import DefusedXmlException
+    from defusedxml.ElementTree import iterparse
+except ModuleNotFoundError as missing:
+    raise package_missing("defusedxml", "openvino") from missing
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+Array = NDArray[Any]
+
+HIGHEST_RANK = 64
+LARGEST_SIZE = 2**63 - 1
+_SIZE = re.compile(r"[0-9]{1,19}")
+_COMMA = re.compile(r"(?<!\\),")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a file may ask for before it is refused."""
+
+    file_bytes: int = 64 * 2**20
+    depth: int = 64
+    elements: int = 2_000_000
+    layers: int = 100_000
+
+
+def read(path: str | os.PathLike[str], limits: Limits = Limits()) -> Network:
+    """Read the XML of an IR, or a bare ``<layer>``.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read.
+    ModelError
+        It is no IR, or asks for more than `limits`.
+    """
+    place = Path(path)
+    root = _parse(place, _content(place, limits.file_bytes), limits)
+    reader = _Reader(place)
+    if root.tag == "layer":
+        return Network(name=place.stem, layers=(reader.layer(root),), edges=(), snippet=True)
+    if root.tag != "net":
+        raise errors.not_ir(place, root.tag)
+    return reader.network(root, root.get("name", place.stem))
+
+
+def _content(path: Path, most: int) -> bytes:
+    try:
+        if not path.is_file():  # a pipe would have no end
+            path.stat()
+            raise errors.not_a_file(path)
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise unreadable(path, error) from error
+    if len(content) > most:
+        raise errors.beyond_limit(path, "its size", f"{most} bytes")
+    return content
+
+
+def _parse(path: Path, content: bytes, limits: Limits) -> Element:
+    depth = elements = layers = 0
+    root: Element | None = None
+    try:
+        for event, element in iterparse(
+            io.BytesIO(content), events=("start", "end"), forbid_dtd=True
+        ):
+            if event == "end":
+                depth -= 1
+                continue
+            root = element if root is None else root
+            depth += 1
+            elements += 1
+            layers += element.tag == "layer"
+            if depth > limits.depth:
+                raise errors.beyond_limit(path, "its depth", f"{limits.depth} elements")
+            if elements > limits.elements:
+                raise errors.beyond_limit(path, "its count of elements", str(limits.elements))
+            if layers > limits.layers:
+                raise errors.beyond_limit(path, "its count of layers", str(limits.layers))
+    except DefusedXmlException as error:
+        raise errors.document_type(path) from error
+    except (ParseError, LookupError, ValueError) as error:  # the last two: of its encoding
+        if isinstance(error, ModelError):
+            raise
+        raise errors.not_xml(path, error) from error
+    if root is None:
+        raise errors.not_xml(path, ParseError("no element found"))
+    return root
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Elements to nouns; `path` is for the errors."""
+
+    path: Path
+
+    def network(self, element: Element, name: str) -> Network:
+        return Network(
+            name=name,
+            layers=tuple(self.layer(each) for each in element.iterfind("layers/layer")),
+            edges=tuple(self._edge(each) for each in element.iterfind("edges/edge")),
+        )
+
+    def layer(self, element: Element) -> Layer:
+        place = f"layer {element.get('id', '')[:40]}"
+        data = element.find("data")
+        if not element.get("type"):
+            raise errors.bad_element(self.path, place, "type", "", "the name of an operation")
+        return Layer(
+            id=self._number(element, "id", place),
+            name=element.get("name", ""),
+            type=element.get("type", ""),
+            version=element.get("version", ""),
+            attributes={} if data is None else dict(data.attrib),
+            inputs=tuple(self._ports(element, "input", place)),
+            outputs=tuple(self._ports(element, "output", place)),
+            output_names=_names(element.get("output_names")),
+            bodies=tuple(
+                self.network(each, each.tag) for each in element if each.find("layers") is not None
+            ),
+        )
+
+    def _ports(self, layer: Element, side: str, place: str) -> Iterator[LayerPort]:
+        for port in layer.iterfind(f"{side}/port"):
+            where = f"{place} port {port.get('id', '')[:40]}"
+            dims = tuple(self._dim(each.text or "", where) for each in port.iterfind("dim"))
+            if len(dims) > HIGHEST_RANK:
+                raise errors.beyond_limit(self.path, f"the rank of {where}", f"rank {HIGHEST_RANK}")
+            yield LayerPort(
+                id=self._number(port, "id", where),
+                precision=port.get("precision"),
+                names=_names(port.get("names")),
+                dims=dims,
+            )
+
+    def _dim(self, text: str, where: str) -> int | None:
+        if text.strip() == "-1":
+            return None
+        if _SIZE.fullmatch(text.strip()) and int(text) <= LARGEST_SIZE:
+            return int(text)
+        raise errors.bad_element(self.path, where, "dim", text, f"0..{LARGEST_SIZE}, or -1")
+
+    def _edge(self, element: Element) -> Edge:
+        from_layer, from_port, to_layer, to_port = (
+            self._number(element, name, "edge")
+            for name in ("from-layer", "from-port", "to-layer", "to-port")
+        )
+        return Edge(from_layer=from_layer, from_port=from_port, to_layer=to_layer, to_port=to_port)
+
+    def _number(self, element: Element, name: str, where: str) -> int:
+        text = element.get(name, "")
+        if not _SIZE.fullmatch(text):
+            raise errors.bad_element(self.path, where, name, text, "a whole number")
+        return int(text)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """Return the names in a list of them; a comma inside a name has a backslash before it."""
+    names = (each.replace("\\,", ",").strip() for each in _COMMA.split(text or ""))
+    return tuple(each for each in names if each)
+
+
+def declared_shape(text: str) -> tuple[tuple[int, int | None], ...] | None:
+    """Return the least and the greatest size of each axis that a `shape` attribute names.
+
+    None is an unknown rank, and a greatest size of None is none. A size is ``4``, ``-1``,
+    ``?``, or a range as ``1..5``, ``..5``, ``1..``.
+
+    Raises
+    ------
+    ValueError
+        The text is no shape.
+    """
+    text = text.strip()
+    if text == "...":
+        return None
+    return tuple(_bounds(each.strip()) for each in text.split(",")) if text else ()
+
+
+def _bounds(text: str) -> tuple[int, int | None]:
+    if text in {"?", "-1"}:
+        return 0, None
+    least, dots, most = text.partition("..")
+    for part in (least, most):
+        if part and not (_SIZE.fullmatch(part) and int(part) <= LARGEST_SIZE):
+            raise ValueError(text)
+    if not dots:
+        return int(least), int(least)
+    low, high = int(least or 0), int(most) if most else None
+    if high is not None and low > high:
+        raise ValueError(text)
+    return low, high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """The file of constants of an IR; it is opened where a constant is asked for."""
+
+    path: Path
+
+    def find(self, layer: Layer) -> tuple[ElementType, tuple[int, ...], int]:
+        """Return the type of a Const layer, its shape, and where it begins in the file.
+
+        Raises
+        ------
+        FileError, ModelError, AttributeValueError
+            The layer does not say where and what it is, or the file does not hold that.
+        """
+        element, shape = constant_type(layer)
+        offset, size = (self._count(layer, name) for name in ("offset", "size"))
+        needed = stored_bytes(element, shape)
+        if element.bits and size != needed and not (needed == 0 and size <= 1):
+            raise errors.constant_size(size, needed, shape, element.name)
+        try:
+            file_bytes = self.path.stat().st_size
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        if offset + size > file_bytes:
+            raise errors.beyond_constants(self.path, offset, size, file_bytes)
+        return element, shape, offset
+
+    def read(self, layer: Layer) -> Array:
+        """Return the array of a Const layer, memory-mapped where its type allows it.
+
+        Raises
+        ------
+        FileError, ModelError, AttributeValueError, DTypeError, ShapeError
+            The file does not hold it, or there is no such array.
+        """
+        element, shape, offset = self.find(layer)
+        needed = stored_bytes(element, shape)
+        try:
+            content = (
+                np.memmap(self.path, np.uint8, "r", offset, (needed,))
+                if needed
+                else np.zeros(0, np.uint8)
+            )
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        try:
+            return array_from(element, shape, np.asarray(content))
+        except ValueError as error:  # an empty array may have sizes that no array has
+            raise errors.constant_too_large(shape, element.name) from error
+
+    def _count(self, layer: Layer, name: str) -> int:
+        text = layer.attributes.get(name, "")
+        if not _SIZE.fullmatch(text):
+            raise errors.bad_attribute(name, text, ("a whole number",))
+        return int(text)
+
+
+def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
+    """Return the element type and the shape that a Const layer declares."""
+    element = BY_NAME.get(layer.attributes.get("element_type", ""))
+    if element is None:
+        raise errors.bad_attribute(
+            "element_type", layer.attributes.get("element_type", ""), BY_NAME
+        )
+    text = layer.attributes.get("shape", "")
+    try:
+        bounds = declared_shape(text)
+    except ValueError:
+        bounds = None
+    if bounds is None or len(bounds) > HIGHEST_RANK or any(low != high for low, high in bounds):
+        raise errors.bad_attribute("shape", text, ("sizes with commas between them",))
+    return element, tuple(low for low, _ in bounds)
