@@ -1,0 +1,6 @@
+"""Pages of operators: what a version says, examples that are run, and how versions differ."""
+
+from ndgather.pages.formats import FORMATS
+from ndgather.pages.views import operator_page, operator_table
+
+__all__ = ["FORMATS", "operator_page", "operator_table"]

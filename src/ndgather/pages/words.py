@@ -1,0 +1,177 @@
+"""How the pages say the values of the specifications: one text for each value, as data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ndgather.spec import (
+    Attribute,
+    AttributeRange,
+    BatchRule,
+    Choice,
+    Duplicates,
+    Input,
+    Kind,
+    OffAxisRule,
+    Outside,
+    Reduction,
+    Role,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NONE = "none"
+
+KINDS = {
+    Kind.GATHER_ND: "copies what index tuples name",
+    Kind.GATHER_ELEMENTS: "copies single elements along one axis",
+    Kind.GATHER: "copies whole slices along one axis",
+    Kind.SCATTER_ND: "writes to what index tuples name",
+    Kind.SCATTER_ELEMENTS: "writes single elements along one axis",
+}
+
+INPUTS = {
+    (Kind.GATHER_ND, Role.DATA): "the array that is read",
+    (Kind.GATHER_ND, Role.INDICES): "index tuples, on the last axis",
+    (Kind.GATHER_ELEMENTS, Role.DATA): "the array that is read",
+    (Kind.GATHER_ELEMENTS, Role.INDICES): "one index for each element of the result",
+    (Kind.GATHER, Role.DATA): "the array that is read",
+    (Kind.GATHER, Role.INDICES): "which slices to copy",
+    (Kind.SCATTER_ND, Role.DATA): "the array that the result starts as",
+    (Kind.SCATTER_ND, Role.INDICES): "index tuples, on the last axis",
+    (Kind.SCATTER_ND, Role.UPDATES): "one element or slice for each index tuple",
+    (Kind.SCATTER_ELEMENTS, Role.DATA): "the array that the result starts as",
+    (Kind.SCATTER_ELEMENTS, Role.INDICES): "one index for each element of updates",
+    (Kind.SCATTER_ELEMENTS, Role.UPDATES): "the elements to write",
+}
+
+OUTPUTS = {
+    Kind.GATHER_ND: "what the tuples name, one element or slice each",
+    Kind.GATHER_ELEMENTS: "the elements, in the shape of indices",
+    Kind.GATHER: "the slices, joined along the axis",
+    Kind.SCATTER_ND: "data with the updates in their places",
+    Kind.SCATTER_ELEMENTS: "data with the updates in their places",
+}
+
+SYMBOLS = {
+    Kind.GATHER_ND: "`p` is a place in `indices` without its last axis, a tuple of coordinates; "
+    "`*x` puts the entries of `x` there one by one, as in Python.",
+    Kind.GATHER_ELEMENTS: "`p` is a place in `indices`, a tuple of coordinates; `*x` puts the "
+    "entries of `x` there one by one, as in Python.",
+    Kind.GATHER: "`o`, `p` and `s` are tuples of coordinates: on the axes of `data` before "
+    "`axis`, on the axes of `indices` (after batch axes), and on the axes of `data` after `axis`.",
+    Kind.SCATTER_ND: "`p` is a place in `indices` without its last axis, a tuple of "
+    "coordinates; `*x` puts the entries of `x` there one by one, as in Python.",
+    Kind.SCATTER_ELEMENTS: "`p` is a place in `indices`, a tuple of coordinates; `*x` puts the "
+    "entries of `x` there one by one, as in Python.",
+}
+
+NEGATIVE = {
+    True: "`-s..s-1` on an axis of size `s`; negative values count from the end, -1 is the last",
+    False: "`0..s-1` on an axis of size `s`; a negative value is outside",
+}
+
+NEGATIVE_IN_SHORT = {True: "-s..s-1", False: "0..s-1"}
+
+OUTSIDE = {
+    Outside.RAISE: "an error",
+    Outside.ZEROS: "zeros in the result",
+    Outside.UNDEFINED: "the text leaves it undefined; this package raises an error",
+}
+
+OUTSIDE_IN_SHORT = {
+    Outside.RAISE: "error",
+    Outside.ZEROS: "zeros",
+    Outside.UNDEFINED: "undefined",
+}
+
+BATCH = {
+    BatchRule.NONE: NONE,
+    BatchRule.EQUAL: "the first `batch_dims` sizes of `indices` and `data` are equal; nothing is "
+    "broadcast",
+    BatchRule.FUSED: "the first `batch_dims` sizes of `indices` and `data` are equal; more than "
+    "one become a single axis of the result",
+}
+
+OFF_AXIS = {
+    OffAxisRule.FREE: NONE,
+    OffAxisRule.AT_MOST: "at most those of `data` on every axis but `axis`; nothing is broadcast",
+    OffAxisRule.AT_MOST_EVERYWHERE: "at most those of `data` on every axis, `axis` too",
+    OffAxisRule.EQUAL: "those of `data` on every axis but `axis`",
+}
+
+DUPLICATES = {
+    Duplicates.NOT_APPLICABLE: NONE,
+    Duplicates.FORBIDDEN: "not allowed",
+    Duplicates.FORBIDDEN_WITHOUT_REDUCTION: "not allowed without a reduction; with one, the "
+    "updates are applied in any order",
+    Duplicates.UNDEFINED: "allowed, and the result is undefined",
+    Duplicates.ANY_ORDER: "allowed, and the updates are applied in any order",
+    Duplicates.SILENT: "not mentioned in the text",
+}
+
+RANGES = {
+    AttributeRange.AXIS: "-r..r-1",
+    AttributeRange.BATCH_BELOW_RANKS: "0..min(q, r)-1",
+    AttributeRange.BATCH_UP_TO_AXIS: "-min(q, r)..min(q, r), at most axis when counted from the "
+    "front",
+    AttributeRange.FLAG: "True, False",
+}
+
+REDUCTIONS = {
+    Reduction.NONE: "the update replaces the element",
+    Reduction.ADD: "element + update",
+    Reduction.SUB: "element - update",
+    Reduction.MUL: "element * update",
+    Reduction.MIN: "the smaller of the two",
+    Reduction.MAX: "the larger of the two",
+    Reduction.MEAN: "the mean of the element and its updates",
+}
+
+ONE_ELEMENT_UPDATES = {
+    True: "one element of any rank will do where rank 0 is asked for",
+    False: "exactly the shape that is asked for",
+}
+
+_SAID: dict[type, Mapping[Any, str]] = {
+    Kind: KINDS,
+    BatchRule: BATCH,
+    OffAxisRule: OFF_AXIS,
+    Outside: OUTSIDE,
+    Duplicates: DUPLICATES,
+    AttributeRange: RANGES,
+}
+
+
+def said(value: object) -> str:
+    """Say any value that a rule of a row can have, with code between backticks."""
+    match value:
+        case None | ():
+            return NONE
+        case tuple():
+            return ", ".join(map(_item, value))
+        case Input():
+            return f"a tensor of one of {said(value.types)}"
+        case Attribute():
+            values = "" if value.range is AttributeRange.FLAG else f", allowed: {allowed(value)}"
+            return f"{value.type.value}, {_default(value)}{values}"
+        case _:
+            return _SAID.get(type(value), {}).get(value, str(value))
+
+
+def _item(value: object) -> str:
+    if not isinstance(value, Choice):
+        return f"`{value}`"
+    return f"`{value.word}`" + (f" ({value.reduction})" if value.word != value.reduction else "")
+
+
+def allowed(attribute: Attribute) -> str:
+    """Say which values an attribute may have."""
+    if attribute.choices:
+        return ", ".join(choice.word for choice in attribute.choices)
+    return RANGES[attribute.range]
+
+
+def _default(attribute: Attribute) -> str:
+    return "required" if attribute.required else f"default {attribute.default}"
