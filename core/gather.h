@@ -27,9 +27,15 @@ inline constexpr Size kPrefetchFrom = Size{1} << 20;
 inline constexpr Size kPrefetchBytes = 1024;
 inline constexpr Size kLine = 64;
 
-inline void prefetch(const char* at) noexcept {
+// Always inlined: GCC takes a function that only prefetches for one without effect, and drops calls.
+template <bool Write = false>
+[[gnu::always_inline]] inline void prefetch(const char* at) noexcept {
 #if defined(__GNUC__)
-  __builtin_prefetch(at);
+  if constexpr (Write) {
+    __builtin_prefetch(at, 1);
+  } else {
+    __builtin_prefetch(at, 0);
+  }
 #elif defined(_MSC_VER) && defined(_M_X64)
   _mm_prefetch(at, _MM_HINT_T0);
 #else
@@ -37,16 +43,17 @@ inline void prefetch(const char* at) noexcept {
 #endif
 }
 
-inline void prefetch_block(const Plan& plan, const Block& block) noexcept {
+template <bool Write = false>
+[[gnu::always_inline]] inline void prefetch_block(const Plan& plan, const Block& block) noexcept {
   if (plan.width <= kLine) {
-    for (Size i = 0; i < block.n; ++i) prefetch(plan.far + block.at[i]);
+    for (Size i = 0; i < block.n; ++i) prefetch<Write>(plan.far + block.at[i]);
     return;
   }
   const Size bytes = std::min(plan.width, kPrefetchBytes);
   for (Size i = 0; i < block.n; ++i) {
     const char* row = plan.far + block.at[i];
-    for (Size b = 0; b < bytes; b += kLine) prefetch(row + b);
-    prefetch(row + bytes - 1);
+    for (Size b = 0; b < bytes; b += kLine) prefetch<Write>(row + b);
+    prefetch<Write>(row + bytes - 1);
   }
 }
 

@@ -9,18 +9,17 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Keeps the offsets that `owner` owns of a block, in order; returns how many. What names no place
-// is nobody's.
-inline Size keep_owned(Block& block, const char** from, const Owner& owner) noexcept {
+// Keeps the offsets that `owner` owns of a block, in order, and lists where their updates are. What
+// names no place is nobody's.
+inline void keep_owned(Block& block, Size* listed, Size step, const Owner& owner) noexcept {
   Size kept = 0;
   for (Size i = 0; i < block.n; ++i) {
     const Size at = block.at[i];
-    const char* source = from[i];
     block.at[kept] = at;
-    from[kept] = source;
+    listed[kept] = i * step;
     kept += at != kNowhere && owner.owns(at);
   }
-  return kept;
+  block.n = kept;
 }
 
 inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept {
@@ -32,20 +31,17 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
   Cursor cursor(plan, 0);
   Size left = plan.positions;
   Block blocks[2];
-  const char* from[2][kBlock];
+  Size listed[2][kBlock];
+  bool all[2] = {true, true};
 
   const auto next = [&](int which) {
     Block& block = blocks[which];
-    block.n = 0;
-    if (left == 0) return true;
     fill_block(block, cursor, offsets, std::min(left, most));
     left -= block.n;
     if (!block.good && plan.mode != Mode::fill) return false;
-    for (Size i = 0; i < block.n; ++i) from[which][i] = block.near + i * step;
-    if (!block.good || owner.owners > 1) {
-      block.n = keep_owned(block, from[which], owner);
-    }
-    if (ahead) prefetch_block(plan, block);
+    all[which] = block.good && owner.owners == 1;
+    if (!all[which]) keep_owned(block, listed[which], step, owner);
+    if (ahead) prefetch_block<true>(plan, block);
     return true;
   };
 
@@ -53,7 +49,9 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
   for (int current = 0;; current = 1 - current) {
     const bool more = left > 0;
     if (more && !next(1 - current)) return false;
-    store(plan, plan.far, blocks[current].at, from[current], blocks[current].n);
+    const Block& block = blocks[current];
+    store(plan, plan.far, block.at, {block.near, step, all[current] ? nullptr : listed[current]},
+          block.n);
     if (!more) return true;
   }
 }
@@ -72,7 +70,7 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
     pack(band.far, column, columns * plan.width, buffer);
     for (Size row = 0; row < along.size; ++row) {
       Size at[kBandBytes];
-      const char* from[kBandBytes];
+      Size listed[kBandBytes];
       Size kept = 0;
       for (Size c = 0; c < columns; ++c) {
         std::uint64_t place = 0;
@@ -80,10 +78,10 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
                                         place);
         if (!inside && !Rule::fills) return false;
         at[kept] = static_cast<Size>(place) * kBandBytes + c * plan.width;
-        from[kept] = band.near + c * plan.width;
+        listed[kept] = c * plan.width;
         kept += inside;
       }
-      store(plan, buffer, at, from, kept);
+      store(plan, buffer, at, {band.near, plan.width, kept == columns ? nullptr : listed}, kept);
       band.index += along.index;
       band.near += along.near;
     }

@@ -134,48 +134,62 @@ void reduce_run(char* to, const char* from, Size bytes) noexcept {
   }
 }
 
+// Calls apply(place, update) for every update, in order.
+template <class Apply>
+void each_update(char* far, const Size* at, const Updates& updates, Size n, Apply apply) noexcept {
+  if (updates.listed == nullptr) {
+    const char* from = updates.near;
+    for (Size i = 0; i < n; ++i, from += updates.step) apply(far + at[i], from);
+  } else {
+    for (Size i = 0; i < n; ++i) apply(far + at[i], updates.near + updates.listed[i]);
+  }
+}
+
+// The same for slices with gaps: for every run of a slice.
+template <class Apply>
+void each_run(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n,
+              Apply apply) noexcept {
+  each_of_slice(plan, [&](Size far_offset, Size near_offset) {
+    const Updates run{updates.near + near_offset, updates.step, updates.listed};
+    each_update(far + far_offset, at, run, n, apply);
+  });
+}
+
 template <Reduction R, class T>
-void store_reduced(const Plan& plan, char* far, const Size* at, const char* const* from, Size n)
+void store_reduced(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
   if (plan.slice_rank == 0 && plan.width == Size{sizeof(T)}) {
-    for (Size i = 0; i < n; ++i) reduce_run<R, T>(far + at[i], from[i], sizeof(T));
-  } else if (plan.slice_rank == 0) {
-    for (Size i = 0; i < n; ++i) reduce_run<R, T>(far + at[i], from[i], plan.width);
+    each_update(far, at, updates, n, [](char* to, const char* from) {
+      reduce_run<R, T>(to, from, sizeof(T));
+    });
   } else {
-    each_of_slice(plan, [&](Size far_offset, Size near_offset) {
-      for (Size i = 0; i < n; ++i) {
-        reduce_run<R, T>(far + far_offset + at[i], from[i] + near_offset, plan.width);
-      }
+    each_run(plan, far, at, updates, n, [width = plan.width](char* to, const char* from) {
+      reduce_run<R, T>(to, from, width);
     });
   }
 }
 
-void store_table(const Plan& plan, char* far, const Size* at, const char* const* from, Size n)
+void store_table(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
-  each_of_slice(plan, [&](Size far_offset, Size near_offset) {
-    for (Size i = 0; i < n; ++i) {
-      auto* to = reinterpret_cast<unsigned char*>(far + far_offset + at[i]);
-      const auto* update = reinterpret_cast<const unsigned char*>(from[i] + near_offset);
-      for (Size b = 0; b < plan.width; ++b) {
-        to[b] = static_cast<unsigned char>(plan.table[to[b] * 256 + update[b]]);
-      }
+  each_run(plan, far, at, updates, n, [&plan](char* to, const char* from) {
+    for (Size b = 0; b < plan.width; ++b) {
+      const auto row = static_cast<unsigned char>(to[b]);
+      to[b] = plan.table[row * 256 + static_cast<unsigned char>(from[b])];
     }
   });
 }
 
 template <int Width>
-void store_fixed(const Plan&, char* far, const Size* at, const char* const* from, Size n)
-    noexcept {
-  for (Size i = 0; i < n; ++i) std::memcpy(far + at[i], from[i], Width);
+void store_fixed(const Plan&, char* far, const Size* at, const Updates& updates, Size n) noexcept {
+  each_update(far, at, updates, n, [](char* to, const char* from) {
+    std::memcpy(to, from, Width);
+  });
 }
 
-void store_any(const Plan& plan, char* far, const Size* at, const char* const* from, Size n)
+void store_any(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
-  each_of_slice(plan, [&](Size far_offset, Size near_offset) {
-    for (Size i = 0; i < n; ++i) {
-      std::memcpy(far + far_offset + at[i], from[i] + near_offset,
-                  static_cast<std::size_t>(plan.width));
-    }
+  each_run(plan, far, at, updates, n, [&plan](char* to, const char* from) {
+    std::memcpy(to, from, static_cast<std::size_t>(plan.width));
   });
 }
 

@@ -20,8 +20,16 @@ enum class ElementType : std::uint8_t {
   opaque,  // no arithmetic
 };
 
-// far[at[i]] = reduction(far[at[i]], from[i]) for the slices of `plan`, i = 0, 1, ...
-using Store = void (*)(const Plan& plan, char* far, const Size* at, const char* const* from, Size n)
+// The places of n updates: every `step` bytes from `near`, or, where only some positions of a block
+// are applied, at the listed offsets from it.
+struct Updates {
+  const char* near;
+  Size step;
+  const Size* listed;  // null: all of them
+};
+
+// far[at[i]] = reduction(far[at[i]], update i) for the slices of `plan`, i = 0, 1, ... n - 1.
+using Store = void (*)(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept;
 
 // nullptr where the reduction has no meaning for the type.
