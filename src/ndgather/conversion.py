@@ -75,33 +75,36 @@ def plain_updates(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
     updates = plain_array(caller, "updates", value)
     if updates.size == 0:
         return updates.astype(dtype)  # an empty list has no type of its own
-    with np.errstate(all="ignore"):
-        try:
-            converted = updates.astype(dtype)
-        except (TypeError, ValueError, OverflowError):
-            raise errors.updates_lost(caller, value, dtype) from None
-        if not _kept(updates, converted):
-            raise errors.updates_lost(caller, value, dtype)
+    try:
+        with np.errstate(all="ignore"):
+            converted = _converted(updates, dtype)
+    except (TypeError, ValueError, OverflowError):
+        converted = None
+    if converted is None:
+        raise errors.updates_lost(caller, value, dtype)
     return converted
 
 
-def _kept(given: Array, converted: Array) -> bool:
-    """Whether `converted` holds the values of `given`, rounded at most."""
-    dtype = converted.dtype
+def _converted(given: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Return the values of `given` in `dtype`, rounded at most; None where one would be lost."""
     source, target = arithmetic.number_kind(given.dtype), arithmetic.number_kind(dtype)
     if source == "" or target == "" or "b" in (source, target):
-        same = (given == converted) | (given != given)  # noqa: PLR0124 - NaT is unlike itself
-        return given.dtype.kind == dtype.kind and bool(same.all())
-    if "ifc".index(source) > "ifc".index(target):
-        return False
-    if target == "i":
-        wide = converted if dtype.kind in "iu" else converted.astype(np.int64)
-        return bool((wide == given).all())
-    if target == "c":
-        return bool((np.isfinite(converted) == np.isfinite(given)).all())
-    wide = converted.astype(np.result_type(given.dtype, np.float64))
-    same = (np.isnan(wide) == np.isnan(given)) & (np.isinf(wide) == np.isinf(given))
-    if dtype.itemsize == 1:  # some of these types turn what is too large into their largest
-        lowest, highest = arithmetic.extremes(dtype).astype(np.float64)
-        same &= ~((given < lowest) | (given > highest))
-    return bool(same.all())
+        if given.dtype.kind != dtype.kind:
+            return None
+        converted = given.astype(dtype)
+        kept = (given == converted) | (given != given)  # noqa: PLR0124 - NaT is unlike itself
+    elif "ifc".index(source) > "ifc".index(target):
+        return None
+    else:
+        converted = given.astype(dtype)
+        if target == "i":
+            kept = given == (converted if dtype.kind in "iu" else converted.astype(np.int64))
+        elif target == "c":
+            kept = np.isfinite(given) == np.isfinite(converted)
+        else:
+            wide = converted.astype(np.result_type(given.dtype, np.float64))
+            kept = (np.isnan(given) == np.isnan(wide)) & (np.isinf(given) == np.isinf(wide))
+            if dtype.itemsize == 1:  # some of these types hold their largest for all beyond it
+                lowest, highest = arithmetic.extremes(dtype).astype(np.float64)
+                kept &= ~((given < lowest) | (given > highest))
+    return converted if kept.all() else None

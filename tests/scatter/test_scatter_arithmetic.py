@@ -1,0 +1,204 @@
+"""The arithmetic of the reductions: every pair of small numbers, rounding, wrapping around."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ndgather import arithmetic, reference, scatter_nd
+from ndgather.testing import element_bytes
+from ndgather.testing.scatter_strategies import assert_same_numbers
+
+REDUCTIONS = ("add", "sub", "mul", "min", "max")
+ONE_BYTE = [
+    np.dtype(getattr(ml_dtypes, name))
+    for name in (
+        "float8_e3m4",
+        "float8_e4m3",
+        "float8_e4m3b11fnuz",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+        "float6_e2m3fn",
+        "float6_e3m2fn",
+        "float4_e2m1fn",
+        "int2",
+        "int4",
+        "uint2",
+        "uint4",
+    )
+]
+
+
+def pairs(old, update, reduction):
+    """f(old, update) for all pairs, by a scatter of whole rows."""
+    data = np.broadcast_to(old, (update.size, old.size))
+    updates = np.broadcast_to(update[:, np.newaxis], data.shape)
+    return scatter_nd(data, np.arange(update.size)[:, np.newaxis], updates, reduction=reduction)
+
+
+def agree(old, update, reduction):
+    expected = reference.combine(
+        reduction, np.broadcast_to(old, (update.size, old.size)), update[:, np.newaxis]
+    )
+    actual = pairs(old, update, reduction)
+    assert actual.dtype == expected.dtype == old.dtype
+    if reduction in ("min", "max"):  # one of the two, bit for bit
+        assert element_bytes(actual) == element_bytes(expected)
+    else:
+        assert_same_numbers(actual, expected)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)], ids=str)
+def test_every_number_of_sixteen_bits_with_a_few(dtype, reduction):
+    every = np.arange(2**16, dtype=np.uint16)
+    edges = [0, 1, 2, 0x3FF, 0x400, 0x401, 0x3C00, 0x7BFF, 0x7C00, 0x7C01, 0x7E00, 0x7F80, 0x7FFF]
+    edges = np.array([*edges, 0x80, 0x7F, 0x7F7F, 0x3F80, 0x4380, 0x6800, 0x1], np.uint16)
+    chosen = np.random.default_rng(1).choice(every, 200)
+    update = np.concatenate([edges, edges | 0x8000, chosen])
+    agree(every.view(dtype), update.view(dtype), reduction)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", ONE_BYTE, ids=str)
+def test_every_pair_of_one_byte(dtype, reduction):
+    every = arithmetic.every(dtype).astype(np.float64).astype(dtype)
+    agree(every, every, reduction)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [np.dtype("i1"), np.dtype("u1")], ids=str)
+def test_every_pair_of_bytes_wraps_around(dtype, reduction):
+    old = np.arange(256, dtype=np.uint8).view(dtype)
+    exact = {
+        "add": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "mul": lambda a, b: a * b,
+        "min": np.minimum,
+        "max": np.maximum,
+    }[reduction]
+    wide = old.astype(int)
+    expected = (exact(wide, wide[:, np.newaxis]) % 256).astype(np.uint8).view(dtype)
+    np.testing.assert_array_equal(pairs(old, old, reduction), expected, strict=True)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(char) for char in "hiqHIQ"], ids=str)
+def test_wide_integers_wrap_around(dtype):
+    bits = 8 * dtype.itemsize
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    values = [low, low + 1, 0, 1, 2, 3, high - 1, high, high // 3]
+    old = np.array(values, dtype)
+    for reduction, exact in (
+        ("add", lambda a, b: a + b),
+        ("sub", lambda a, b: a - b),
+        ("mul", lambda a, b: a * b),
+    ):
+        expected = [[(exact(a, b) - low) % 2**bits + low for a in values] for b in values]
+        actual = pairs(old, old, reduction)
+        np.testing.assert_array_equal(actual, np.array(expected, dtype), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "table"),
+    [
+        ("add", [[False, True], [True, True]]),
+        ("max", [[False, True], [True, True]]),
+        ("mul", [[False, False], [False, True]]),
+        ("min", [[False, False], [False, True]]),
+        ("sub", [[False, True], [True, False]]),
+    ],
+)
+def test_booleans(reduction, table):
+    old = np.array([False, True])
+    np.testing.assert_array_equal(pairs(old, old, reduction), table, strict=True)
+
+
+@pytest.mark.parametrize("char", "efdg")
+@pytest.mark.parametrize("reduction", ["min", "max"])
+def test_nan_wins_and_equals_keep_the_old(char, reduction):
+    nan = np.nan
+    old = np.array([nan, 1, nan, 0.0, -0.0, 5], char)
+    update = np.array([2, nan, nan, -0.0, 0.0, 5], char)
+    result = scatter_nd(old, np.arange(6)[:, np.newaxis], update, reduction=reduction)
+    np.testing.assert_array_equal(result, np.array([nan, nan, nan, 0, 0, 5], char), strict=True)
+    np.testing.assert_array_equal(np.signbit(result[3:5]), [False, True])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stuck"),
+    [
+        (np.float16, 2048),
+        (ml_dtypes.bfloat16, 256),
+        (ml_dtypes.float8_e4m3fn, 16),
+        (ml_dtypes.float8_e5m2, 8),
+        (np.float32, 3000),
+    ],
+)
+def test_every_step_is_rounded(dtype, stuck):
+    """Where 1 is half a step it is lost each time, as in the loop; one sum at the end has all."""
+    ones = np.ones(3000, dtype)
+    total = scatter_nd(np.zeros(1, dtype), np.zeros((3000, 1), int), ones, reduction="add")
+    assert float(total[0]) == stuck
+
+
+def test_complex_product_is_the_plain_formula():
+    rng = np.random.default_rng(3)
+    for char in "FD":
+        old, update = rng.standard_normal((2, 1000, 2)).astype(char.lower()).view(char)[..., 0]
+        result = scatter_nd(old, np.arange(1000)[:, np.newaxis], update, reduction="mul")
+        real = old.real * update.real - old.imag * update.imag
+        imag = old.real * update.imag + old.imag * update.real
+        np.testing.assert_array_equal(result.real, real, strict=True)
+        np.testing.assert_array_equal(result.imag, imag, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "updates", "use_init_val", "expected"),
+    [
+        ([7, 8], [2, 2], True, [3, 8]),  # 11 / 3, down
+        ([-7, 8], [-2, -2], True, [-4, 8]),  # -11 / 3, down
+        ([7, 8], [2, 3], False, [2, 8]),
+        ([7, 8], [-2, -3], False, [-3, 8]),
+        ([7.0, 8.0], [2.0, 2.0], True, [11 / 3, 8]),
+        ([7.0, 8.0], [2.0, 3.0], False, [2.5, 8]),
+        ([7j, 8], [2, 3j], False, [1 + 1.5j, 8]),
+    ],
+)
+def test_mean(data, updates, use_init_val, expected):
+    data = np.array(data)
+    updates = np.array(updates, data.dtype)
+    result = scatter_nd(data, [[0], [0]], updates, reduction="mean", use_init_val=use_init_val)
+    np.testing.assert_array_equal(result, np.array(expected, data.dtype), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "char", "expected"),
+    [
+        ("add", "d", [5, 9]),
+        ("sub", "d", [-5, 9]),
+        ("mul", "d", [6, 9]),
+        ("min", "d", [2, 9]),
+        ("max", "d", [3, 9]),
+        ("min", "i", [2, 9]),
+        ("max", "B", [3, 9]),
+        ("none", "d", [3, 9]),
+    ],
+)
+def test_elements_of_data_can_be_left_out(reduction, char, expected):
+    data = np.array([100 if reduction == "max" else 1, 9], char)
+    updates = np.array([2, 3], char)
+    result = scatter_nd(data, [[0], [0]], updates, reduction=reduction, use_init_val=False)
+    np.testing.assert_array_equal(result, np.array(expected, char), strict=True)
+
+
+@pytest.mark.parametrize("reduction", ["min", "max"])
+@pytest.mark.parametrize(
+    "dtype", [*map(np.dtype, "?bBqQefdg"), np.dtype(ml_dtypes.bfloat16), *ONE_BYTE], ids=str
+)
+def test_the_identity_is_the_end_of_the_type(dtype, reduction):
+    end = np.array(reference.identity(reduction, dtype)).astype(dtype)
+    identity = arithmetic.identity(dtype, reduction)
+    assert identity.dtype == dtype
+    assert identity.astype(object) == end.astype(object)

@@ -1,0 +1,355 @@
+"""What the scatters refuse: the class and the whole text, and that nothing was touched."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
+
+INTS = np.arange(6).reshape(2, 3)
+READ_ONLY = np.arange(6).reshape(2, 3)
+READ_ONLY.flags.writeable = False
+REPEATED = np.lib.stride_tricks.as_strided(np.zeros(3, int), (2, 3), (0, 8))
+OBJECTS = np.array([[None, 1, 2], ["a", 4, 5]], object)
+ALL = "'none', 'add', 'sub', 'mul', 'min', 'max', 'mean'"
+
+ND = {"data": INTS, "indices": np.array([[0], [1]]), "updates": INTS}
+ELEMENTS = {"data": INTS, "indices": np.array([[1, 0, 1]]), "updates": INTS[:1]}
+
+CASES = [
+    # index values
+    (
+        ND | {"indices": [[0], [2]]},
+        IndexOutOfBoundsError,
+        "scatter_nd: indices[1, 0] = 2 is outside axis 0 of data, which has size 2 "
+        "(allowed: -2..1)",
+    ),
+    (
+        ND | {"indices": np.array([[[0, -4]], [[3, 0]]]), "updates": np.zeros((2, 1), int)},
+        IndexOutOfBoundsError,
+        "scatter_nd: indices[0, 0, 1] = -4 is outside axis 1 of data, which has size 3 "
+        "(allowed: -3..2); 2 of 4 entries of indices are out of bounds",
+    ),
+    (
+        ND | {"indices": [[0], [2]], "reduction": "mean"},
+        IndexOutOfBoundsError,
+        "scatter_nd: indices[1, 0] = 2 is outside axis 0 of data, which has size 2 "
+        "(allowed: -2..1)",
+    ),
+    (
+        ND | {"data": OBJECTS, "indices": [[0], [-3]], "updates": OBJECTS},
+        IndexOutOfBoundsError,
+        "scatter_nd: indices[1, 0] = -3 is outside axis 0 of data, which has size 2 "
+        "(allowed: -2..1)",
+    ),
+    (
+        ELEMENTS | {"indices": [[1, 0, 2]]},
+        IndexOutOfBoundsError,
+        "scatter_elements: indices[0, 2] = 2 is outside axis 0 of data, which has size 2 "
+        "(allowed: -2..1)",
+    ),
+    # shapes
+    (
+        ND | {"updates": INTS[:1]},
+        ShapeError,
+        "scatter_nd: updates.shape = (1, 3) does not fit indices and data (allowed: (2, 3))",
+    ),
+    (
+        ND | {"data": OBJECTS, "updates": OBJECTS[:, :2]},
+        ShapeError,
+        "scatter_nd: updates.shape = (2, 2) does not fit indices and data (allowed: (2, 3))",
+    ),
+    (
+        ND | {"updates": 5, "reduction": "mean"},
+        ShapeError,
+        "scatter_nd: updates.shape = () does not fit indices and data (allowed: (2, 3))",
+    ),
+    (
+        ELEMENTS | {"updates": INTS},
+        ShapeError,
+        "scatter_elements: updates.shape = (2, 3) does not fit indices and data (allowed: (1, 3))",
+    ),
+    (
+        ND | {"indices": np.zeros((2, 3), int)},
+        ShapeError,
+        "scatter_nd: indices.shape[-1] = 3 is more than the 2 axes that data (2, 3) has; "
+        "indices.shape = (2, 3) (allowed: 0..2)",
+    ),
+    (
+        ND | {"indices": 0},
+        ShapeError,
+        "scatter_nd: indices.shape = () has rank 0 (allowed: rank 1 or more)",
+    ),
+    (
+        ELEMENTS | {"indices": np.zeros((1, 4), int), "updates": np.zeros((1, 4), int)},
+        ShapeError,
+        "scatter_elements: indices.shape[1] = 4 is more than data.shape[1] = 3: indices (1, 4) "
+        "may exceed data (2, 3) on axis 0 only (allowed: 0..3)",
+    ),
+    (
+        ELEMENTS | {"indices": [0]},
+        ShapeError,
+        "scatter_elements: indices.shape = (1,) has rank 1, but data.shape = (2, 3) has rank 2 "
+        "(allowed: the same rank)",
+    ),
+    # types
+    (
+        ND | {"indices": [[0.0], [1.0]]},
+        DTypeError,
+        "scatter_nd: indices.dtype = float64 is floating (allowed: int8..int64, uint8..uint64)",
+    ),
+    (
+        ND | {"indices": [[False], [True]]},
+        DTypeError,
+        "scatter_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64)",
+    ),
+    (
+        ND | {"updates": INTS.astype("f4")},
+        DTypeError,
+        "scatter_nd: updates.dtype = float32 differs from data.dtype = int64 (allowed: int64)",
+    ),
+    (
+        ND | {"data": OBJECTS},
+        DTypeError,
+        "scatter_nd: updates.dtype = int64 differs from data.dtype = object (allowed: object)",
+    ),
+    (
+        ND | {"updates": [[1, 2, 3], [4, 5.5, 6]]},
+        DTypeError,
+        "scatter_nd: updates = list object cannot be held by data.dtype = int64 (allowed: values "
+        "of that type, floating ones may be rounded)",
+    ),
+    (
+        ND | {"updates": np.ma.masked_array(INTS)},
+        DTypeError,
+        "scatter_nd: updates = masked array would lose its mask (allowed: a plain array, such as "
+        "updates.filled() or updates.data)",
+    ),
+    (
+        ND | {"data": {1: 2}},
+        DTypeError,
+        "scatter_nd: data = dict object is no array (allowed: an array, a number or nested lists "
+        "of numbers)",
+    ),
+    # reductions and modes
+    (
+        ND | {"reduction": "ADD"},
+        AttributeValueError,
+        f"scatter_nd: reduction = 'ADD' is unknown (allowed: {ALL})",
+    ),
+    (
+        ND | {"reduction": None},
+        AttributeValueError,
+        f"scatter_nd: reduction = None is unknown (allowed: {ALL})",
+    ),
+    (
+        ND | {"reduction": "sum", "use_init_val": False},
+        AttributeValueError,
+        f"scatter_nd: reduction = 'sum' is unknown (allowed: {ALL})",
+    ),
+    (
+        ND | {"data": INTS.astype("F"), "updates": INTS.astype("F"), "reduction": "min"},
+        DTypeError,
+        "scatter_nd: reduction = 'min' has no meaning for data.dtype = complex64 (allowed: "
+        "'none', 'add', 'sub', 'mul', 'mean')",
+    ),
+    (
+        ND | {"data": INTS > 2, "updates": INTS > 2, "reduction": "mean"},
+        DTypeError,
+        "scatter_nd: reduction = 'mean' has no meaning for data.dtype = bool (allowed: "
+        "'none', 'add', 'sub', 'mul', 'min', 'max')",
+    ),
+    (
+        ND | {"mode": "fill"},
+        AttributeValueError,
+        "scatter_nd: mode = 'fill' is unknown (allowed: 'raise', 'wrap', 'clip', 'drop')",
+    ),
+    (
+        ND | {"mode": "fill", "reduction": "mean"},
+        AttributeValueError,
+        "scatter_nd: mode = 'fill' is unknown (allowed: 'raise', 'wrap', 'clip', 'drop')",
+    ),
+    (
+        ELEMENTS | {"axis": 2},
+        AttributeValueError,
+        "scatter_elements: axis = 2 is out of range for data of shape (2, 3) (allowed: -2..1)",
+    ),
+    (
+        ELEMENTS | {"axis": 0.5},
+        DTypeError,
+        "scatter_elements: axis = 0.5 is no integer (allowed: an integer)",
+    ),
+    (
+        ELEMENTS | {"data": 1, "indices": 0, "updates": 1},
+        ShapeError,
+        "scatter_elements: data.shape = () has rank 0 (allowed: rank 1 or more)",
+    ),
+    # out
+    (
+        ND | {"out": [1]},
+        DTypeError,
+        "scatter_nd: out = list object is no array (allowed: a NumPy array)",
+    ),
+    (
+        ND | {"out": np.zeros((2, 3))},
+        DTypeError,
+        "scatter_nd: out.dtype = float64 differs from data.dtype = int64 (allowed: int64)",
+    ),
+    (
+        ND | {"out": np.zeros((3, 2), int)},
+        ShapeError,
+        "scatter_nd: out.shape = (3, 2) differs from the shape of the result (allowed: (2, 3))",
+    ),
+    (
+        ND | {"data": READ_ONLY, "out": READ_ONLY},
+        AttributeValueError,
+        "scatter_nd: out is read-only (allowed: a writeable array)",
+    ),
+    (
+        ND | {"data": READ_ONLY, "out": READ_ONLY, "reduction": "mean"},
+        AttributeValueError,
+        "scatter_nd: out is read-only (allowed: a writeable array)",
+    ),
+    (
+        ND | {"out": REPEATED},
+        AttributeValueError,
+        "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides "
+        "that keep them apart)",
+    ),
+    (
+        ND | {"data": REPEATED, "out": REPEATED},
+        AttributeValueError,
+        "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides "
+        "that keep them apart)",
+    ),
+    (
+        ND | {"out": REPEATED, "use_init_val": False, "reduction": "add"},
+        AttributeValueError,
+        "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides "
+        "that keep them apart)",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    CASES,
+    ids=[f"{k} {text[:50]}" for k, (*_, text) in enumerate(CASES)],
+)
+def test_refusal(arguments, error, text):
+    before = INTS.copy()
+    function = getattr(ndgather, text.partition(":")[0])
+    with pytest.raises(NdgatherError) as caught:
+        function(**arguments)
+    assert type(caught.value) is error
+    assert str(caught.value) == text
+    np.testing.assert_array_equal(INTS, before, strict=True)
+
+
+NO_NUMBERS = ["S2", "U2", "M8[s]", "m8[s]", "V3", "V1", "O", [("a", "i4")], np.dtypes.StringDType()]
+
+
+@pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max", "mean"])
+@pytest.mark.parametrize("dtype", [np.dtype(each) for each in NO_NUMBERS], ids=str)
+def test_what_is_no_number_is_only_replaced(dtype, reduction):
+    data = np.zeros(3, dtype)
+    for use_init_val in (True, False):
+        with pytest.raises(DTypeError) as caught:
+            ndgather.scatter_nd(
+                data, [[0]], data[:1], reduction=reduction, use_init_val=use_init_val
+            )
+        assert str(caught.value) == (
+            f"scatter_nd: reduction = {reduction!r} has no meaning for data.dtype = {dtype} "
+            f"(allowed: 'none')"
+        )
+    np.testing.assert_array_equal(ndgather.scatter_nd(data, [[0]], data[:1]), data, strict=True)
+
+
+KEPT = [
+    ("i1", [-128, 127], [-128, 127]),
+    ("u8", [2**64 - 1, 2**63], [2**64 - 1, 2**63]),
+    ("f4", [0.1, 1e-60], [np.float32(0.1), 0.0]),
+    ("f4", [2**24 + 1, 1], [2.0**24, 1.0]),
+    ("f4", [np.inf, np.nan], [np.inf, np.nan]),
+    ("c8", [1, 2], [1, 2]),
+    ("c16", [1.5, 2j], [1.5, 2j]),
+    ("?", [True, False], [True, False]),
+    ("U3", ["a", "abc"], ["a", "abc"]),
+    ("S3", [b"a", b"abc"], [b"a", b"abc"]),
+    ("O", [None, [1]], [None, [1]]),
+    ("M8[s]", [np.datetime64("2020-01-01", "s"), np.datetime64("NaT")], None),
+    (ml_dtypes.int4, [-8, 7], [-8, 7]),
+    (ml_dtypes.float8_e4m3fn, [447, 0.3], [448, 0.3125]),
+    (ml_dtypes.bfloat16, [1, 0.1], [1, ml_dtypes.bfloat16(0.1)]),
+    (">i2", [300, -300], [300, -300]),
+    ("f8", [], []),
+]
+
+
+@pytest.mark.parametrize(("dtype", "given", "held"), KEPT, ids=str)
+def test_lists_whose_values_the_type_holds(dtype, given, held):
+    data = np.zeros(2, dtype)
+    indices = np.arange(len(given))[:, np.newaxis]
+    expected = np.zeros(2, dtype)
+    for k, value in enumerate(given if held is None else held):
+        expected[k] = value
+    result = ndgather.scatter_nd(data, indices, given)
+    np.testing.assert_array_equal(result, expected, strict=True)
+
+
+LOST = [
+    ("i1", [128, 0]),
+    ("u1", [-1, 0]),
+    ("i8", [2**63, 0]),
+    ("u8", [2**64, 0]),
+    ("i8", [1.0, 2]),
+    ("i8", [True, False]),
+    ("?", [0, 1]),
+    ("f4", [1e39, 0]),
+    ("f2", [70_000, 0]),
+    ("f4", [1j, 0]),
+    ("U2", ["abc", "a"]),
+    ("f8", ["1", "2"]),
+    ("M8[s]", [1, 2]),
+    (ml_dtypes.int4, [8, 0]),
+    (ml_dtypes.float8_e4m3fn, [np.inf, 0]),
+    (ml_dtypes.float8_e4m3fn, [1000, 0]),
+    (ml_dtypes.float6_e2m3fn, [100, 0]),
+    (ml_dtypes.float8_e8m0fnu, [0.0, 1]),
+]
+
+
+@pytest.mark.parametrize(("dtype", "given"), LOST, ids=str)
+def test_lists_that_would_lose_a_value(dtype, given):
+    data = np.zeros(2, dtype)
+    with pytest.raises(DTypeError) as caught:
+        ndgather.scatter_nd(data, [[0], [1]], given)
+    assert str(caught.value) == (
+        f"scatter_nd: updates = list object cannot be held by data.dtype = {data.dtype} "
+        f"(allowed: values of that type, floating ones may be rounded)"
+    )
+
+
+def test_other_byte_orders_are_taken():
+    data = np.arange(4, dtype=">i4")
+    for dtype in ("<i4", ">i4"):
+        result = ndgather.scatter_nd(data, np.array([[1]], ">u2"), np.array([70_000], dtype))
+        np.testing.assert_array_equal(result, np.array([0, 70_000, 2, 3], ">i4"), strict=True)
+
+
+def test_subclasses_are_taken_as_they_are():
+    class Marked(np.ndarray):
+        pass
+
+    data = np.arange(3).view(Marked)
+    result = ndgather.scatter_nd(data, [[0]], np.array([9]).view(Marked))
+    assert type(result) is np.ndarray
+    assert ndgather.scatter_nd(data, [[0]], [9], out=data) is data
+    assert data.tolist() == [9, 1, 2]

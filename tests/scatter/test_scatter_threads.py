@@ -1,0 +1,160 @@
+"""One answer for any number of threads: work of every shape above the thresholds of sharing."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather import scatter_elements, scatter_nd
+from ndgather.testing import element_bytes
+
+
+@contextmanager
+def threads(count):
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(count)
+    try:
+        yield
+    finally:
+        ndgather.set_num_threads(before)
+
+
+UFUNCS = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def in_order(data, places, updates, reduction):
+    """NumPy's own loop over the places, one update after the other."""
+    result = data.copy()
+    if reduction == "none":
+        for place, update in zip(zip(*places, strict=True), updates, strict=True):
+            result[place] = update
+    else:
+        UFUNCS[reduction].at(result, places, updates)
+    return result
+
+
+def floats(rng, shape, char="f"):
+    """Numbers whose sums depend on the order, in every bit."""
+    return (rng.standard_normal(shape) * np.exp2(rng.integers(-8, 8, shape))).astype(char)
+
+
+# name: shape of data, how many tuples, how many places they are spread over
+TUPLES = {
+    "few places of little data": ((20_000,), 200_000, 100),
+    "all places of little data": ((20_000,), 200_000, 20_000),
+    "few places of much data": ((1_000_000,), 200_000, 100),
+    "all places of much data": ((1_000_000,), 400_000, 1_000_000),
+    "two columns": ((700, 900), 150_000, 5_000),
+    "short rows": ((3_000, 7), 60_000, 50),
+    "rows of some lines": ((2_000, 256), 8_000, 300),
+    "long rows in parts": ((40, 5_000), 600, 7),
+    "one place, very long": ((3, 100_000), 40, 1),
+}
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])
+@pytest.mark.parametrize("name", TUPLES)
+def test_tuples(name, reduction):
+    shape, count, spread = TUPLES[name]
+    depth = 2 if name == "two columns" else 1
+    rng = np.random.default_rng(len(name))
+    data = floats(rng, shape)
+    flat = rng.permutation(int(np.prod(shape[:depth])))[:spread][rng.integers(0, spread, count)]
+    places = np.unravel_index(flat, shape[:depth])
+    updates = floats(rng, (count, *shape[depth:]))
+    if reduction == "mul":
+        updates = np.float32(1) + updates / np.float32(1 << 12)
+    indices = np.stack(places, -1)
+    expected = in_order(data, places, updates, reduction)
+    for number in (1, 2, 3, 4):
+        with threads(number):
+            fresh = scatter_nd(data, indices, updates, reduction=reduction)
+            place = data.copy()
+            scatter_nd(place, indices, updates, reduction=reduction, out=place)
+        assert element_bytes(fresh) == element_bytes(expected), number
+        assert element_bytes(place) == element_bytes(expected), number
+
+
+# name: shape of data, shape of indices, axis
+ELEMENTS = {
+    "bands": ((300, 500), (900, 500), 0),
+    "bands, not all columns": ((300, 500), (600, 333), 0),
+    "bands of planes": ((5, 120, 200), (5, 240, 200), 1),
+    "too many rows for bands": ((30_000, 9), (30_000, 9), 0),
+    "few rows": ((2_000, 100), (300, 100), 0),
+    "last axis": ((200, 1_000), (200, 1_500), 1),
+    "one long axis": ((50_000,), (300_000,), 0),
+    "one row": ((1, 50_000), (1, 300_000), 1),
+    "fewer rows than threads": ((3, 40_000), (3, 60_000), 1),
+}
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "sub", "min"])
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements(name, reduction):
+    shape, taken, axis = ELEMENTS[name]
+    rng = np.random.default_rng(len(name))
+    data, updates = floats(rng, shape), floats(rng, taken)
+    # A few places of the axis take most of the updates.
+    few = rng.integers(0, min(5, shape[axis]), taken)
+    indices = np.where(rng.random(taken) < 0.7, few, rng.integers(0, shape[axis], taken))
+    places = list(np.indices(taken, sparse=False))
+    places[axis] = indices
+    places = [each.reshape(-1) for each in places]
+    expected = in_order(data, tuple(places), updates.reshape(-1), reduction)
+    for number in (1, 2, 3, 4):
+        with threads(number):
+            fresh = scatter_elements(data, indices, updates, axis, reduction=reduction)
+            place = data.copy()
+            scatter_elements(place, indices, updates, axis, reduction=reduction, out=place)
+        assert element_bytes(fresh) == element_bytes(expected), number
+        assert element_bytes(place) == element_bytes(expected), number
+
+
+@pytest.mark.parametrize("char", "ehiDd")
+def test_other_types(char):
+    rng = np.random.default_rng(5)
+    shape, count = (4_000,), 100_000
+    data, updates = ((8 * floats(rng, n, "d")).astype(char) for n in (shape, count))
+    place = rng.integers(0, 300, count)
+    expected = in_order(data, (place,), updates, "add")
+    for number in (1, 2, 3, 4):
+        with threads(number):
+            result = scatter_nd(data, place[:, np.newaxis], updates, reduction="add")
+        assert element_bytes(result) == element_bytes(expected), number
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("bad", [0, 150_000, 299_999])
+def test_error_is_the_first_and_changes_nothing(count, in_place, bad):
+    rng = np.random.default_rng(6)
+    data = floats(rng, 1_000_000)
+    indices = rng.integers(-1_000_000, 1_000_000, (300_000, 1))
+    indices[bad:, 0] = np.where(rng.random(300_000 - bad) < 0.5, 10**6, indices[bad:, 0])
+    indices[bad] = -(10**6) - 1
+    before = data.copy()
+    with threads(count), pytest.raises(ndgather.errors.IndexOutOfBoundsError) as caught:
+        scatter_nd(data, indices, floats(rng, 300_000), out=data if in_place else None)
+    assert caught.value.position == (bad, 0)
+    assert caught.value.count == int(((indices < -(10**6)) | (indices >= 10**6)).sum())
+    assert element_bytes(data) == element_bytes(before)
+
+
+def test_dropping_in_many_threads():
+    rng = np.random.default_rng(7)
+    data, updates = floats(rng, 500_000), floats(rng, 300_000)
+    indices = rng.integers(-700_000, 700_000, 300_000)
+    inside = (indices >= -500_000) & (indices < 500_000)
+    expected = in_order(data, (indices[inside],), updates[inside], "add")
+    for number in (1, 2, 3, 4):
+        with threads(number):
+            result = scatter_elements(data, indices, updates, reduction="add", mode="drop")
+        assert element_bytes(result) == element_bytes(expected), number
