@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import DTypeError
-from ndgather.models.errors import ExtraMissingError
+from ndgather.models.errors import ExtraMissingError, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,4 +43,18 @@ def value_lost(position: Sequence[int], value: object, dtype: str) -> DTypeError
     return DTypeError(
         f"input[{', '.join(map(str, position))}] = {value} cannot be held by {dtype} "
         f"(allowed: values of that type)"
+    )
+
+
+def not_translatable(node: str, source: str, target: str, why: str) -> ModelError:
+    return ModelError(f"node {node!r}: {source} has no exact counterpart in {target}: {why}")
+
+
+def not_in_graph(what: str, is_what: str, allowed: str) -> ModelError:
+    return ModelError(f"{what} is {is_what}, and no part of a graph (allowed: {allowed})")
+
+
+def two_values(name: str) -> ModelError:
+    return ModelError(
+        f"name = {name!r} is that of an input and of another result (allowed: one value of a name)"
     )

@@ -4,5 +4,6 @@ A file is a whole network (``.xml`` with its ``.bin`` of constants) or a bare ``
 """
 
 from ndgather.models.openvino.model import Model, check, run
+from ndgather.models.openvino.writing import write
 
-__all__ = ["Model", "check", "run"]
+__all__ = ["Model", "check", "run", "write"]

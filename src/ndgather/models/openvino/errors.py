@@ -114,12 +114,8 @@ def not_writable(name: str) -> ModelError:
     )
 
 
-def not_openvino(node: str, operator: str, domain: str) -> ModelError:
-    return ModelError(
-        f"node {node!r}: {operator} is no layer (allowed: operators of {domain}; translate() "
-        f"makes them)"
-    )
-
-
 def no_element_type(name: str, dtype: object) -> DTypeError:
-    return DTypeError(f"{name}: dtype = {dtype} is no element type of IR (allowed: a known type)")
+    return DTypeError(
+        f"{name}: dtype = {dtype} is no element type that is written (allowed: "
+        f"booleans, integers, floats)"
+    )

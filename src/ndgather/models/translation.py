@@ -1,0 +1,358 @@
+"""A graph in the operators of another domain, or of other versions, where that is exact.
+
+Wherever the graph and its translation both give a result, it is the same, byte for byte. What
+the other domain certainly cannot give is refused. Where one of the two may give a result and
+the other an error, which depends on values that only a run knows, a finding says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndgather.bounds import refuse_outside
+from ndgather.errors import IndexOutOfBoundsError, NdgatherError
+from ndgather.models import graph_errors as errors
+from ndgather.models.conversion import converted
+from ndgather.models.findings import Finding, Severity
+from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title, unique
+from ndgather.models.graph_types import node_type, value_types
+from ndgather.operators import operators
+from ndgather.spec import (
+    FLOATS,
+    INTEGERS,
+    BatchRule,
+    Duplicates,
+    Kind,
+    OffAxisRule,
+    OperatorVersion,
+    Outside,
+    Reduction,
+    Role,
+    TensorType,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ndgather.models.graph import Array
+
+_TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
+_OUTCOMES = {
+    Outside.RAISE: "is an error",
+    Outside.ZEROS: "gives zeros",
+    Outside.UNDEFINED: "is undefined",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation:
+    """The translated graph, and where it and the graph may part."""
+
+    graph: Graph
+    findings: tuple[Finding, ...]
+
+
+def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Translation:
+    """Return `graph` in the operators of `domain`, the newest that `opset` has.
+
+    Raises
+    ------
+    ModelError
+        A node has no exact counterpart; the text says why.
+    NdgatherError
+        A node can run on no inputs of the declared types.
+    """
+    return _Translator(graph, domain, opset).translation()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Meaning:
+    """What the attributes of a node say, in no version's words. An axis of None is an input."""
+
+    axis: int | None
+    batch_dims: int
+    reduction: Reduction
+    use_init_val: bool
+
+
+class _Translator:
+    def __init__(self, graph: Graph, domain: str, opset: int | None) -> None:
+        self.graph = graph
+        self.domain = domain
+        self.opset = opset
+        self.types = value_types(graph)
+        self.constants = dict(graph.constants)
+        self.taken = {*self.types, *(each.name for each in graph.inputs), *graph.constants}
+        self.nodes: list[Node] = []
+        self.findings: list[Finding] = []
+
+    def translation(self) -> Translation:
+        for node in self.graph.nodes:
+            if isinstance(node, CastNode):
+                self._check_cast(node)
+                self.nodes.append(node)
+            else:
+                self._translate(node)
+        read = {each.value for each in self.graph.outputs}
+        for node in self.nodes:
+            read.update(node.inputs if isinstance(node, OperatorNode) else (node.input,))
+        graph = replace(
+            self.graph,
+            nodes=tuple(self.nodes),
+            constants={name: array for name, array in self.constants.items() if name in read},
+        )
+        return Translation(graph=graph, findings=tuple(self.findings))
+
+    def _check_cast(self, node: CastNode) -> None:
+        source = self.types[node.input].dtype
+        if source is not None and not is_exact_cast(source, node.dtype):
+            raise errors.not_translatable(
+                node.name, title(node), self.domain, f"it may change values of {source}"
+            )
+
+    def _translate(self, node: OperatorNode) -> None:
+        source = node.row
+        target = self._counterpart(node)
+        meaning = _meaning_of(node, self.graph.constants)
+        self._refuse_other_meaning(node, target, meaning)
+        values = dict(zip((each.role for each in source.inputs), node.inputs, strict=True))
+        inputs = [
+            self._axis(node, target, meaning, values)
+            if each.role is Role.AXIS
+            else self._value(node, target, each.role, values[each.role])
+            for each in target.inputs
+        ]
+        translated = OperatorNode(
+            name=node.name,
+            row=target,
+            inputs=tuple(inputs),
+            output=node.output,
+            attributes=self._attributes(node, target, meaning),
+        )
+        try:
+            node_type(translated, self.types, self.constants)
+        except NdgatherError as error:
+            raise errors.not_translatable(
+                node.name, str(source), str(target), str(error).removeprefix(f"{target}: ")
+            ) from error
+        self.nodes.append(translated)
+        self.findings += (
+            Finding(
+                where=node.name,
+                operator=str(source),
+                rule=rule,
+                what=f"{what}, and in {target} {other}",
+                severity=Severity.DIFFERS,
+            )
+            for rule, what, other in self._differences(node, target, meaning)
+        )
+
+    def _counterpart(self, node: OperatorNode) -> OperatorVersion:
+        """Return the newest row of the domain that does the same walk."""
+        rows = [
+            each.row
+            for each in operators(domain=self.domain)
+            if each.row.kind is node.row.kind and (self.opset is None or each.version <= self.opset)
+        ]
+        if not rows:
+            version = "" if self.opset is None else f" {self.opset}"
+            raise errors.not_translatable(
+                node.name, str(node.row), f"{self.domain}{version}", "there is no such operator"
+            )
+        return max(rows, key=lambda row: row.since)
+
+    def _refuse_other_meaning(
+        self, node: OperatorNode, target: OperatorVersion, meaning: _Meaning
+    ) -> None:
+        why = ""
+        fuses = [row.batch_rule is BatchRule.FUSED for row in (node.row, target)]
+        if meaning.batch_dims > 1 and fuses[0] is not fuses[1]:
+            why = "one of them fuses several batch axes in the result"
+        data = self.types[node.inputs[0]].dtype
+        other = node.row.domain != target.domain
+        if meaning.reduction is not Reduction.NONE and data == "bool" and other:
+            why = "they do not define reductions of booleans alike"
+        if meaning.axis is None and target.attribute("axis") is not None:
+            why = "its axis is not a constant"
+        if why:
+            raise errors.not_translatable(node.name, str(node.row), str(target), why)
+
+    def _attributes(
+        self, node: OperatorNode, target: OperatorVersion, meaning: _Meaning
+    ) -> dict[str, int | str | bool]:
+        attributes: dict[str, int | str | bool] = {}
+
+        def put(name: str, value: int | str | bool, silent: int | str | bool) -> None:
+            if target.attribute(name) is not None:
+                attributes[name] = value
+            elif value != silent:
+                raise errors.not_translatable(
+                    node.name, str(node.row), str(target), f"it has no {name}, which is {value}"
+                )
+
+        if meaning.axis is not None and target.attribute("axis") is not None:
+            attributes["axis"] = meaning.axis
+        put("batch_dims", meaning.batch_dims, 0)
+        put("use_init_val", meaning.use_init_val, True)
+        reduction = target.attribute("reduction")
+        words = {each.reduction: each.word for each in reduction.choices} if reduction else {}
+        if reduction is not None and meaning.reduction not in words:
+            raise errors.not_translatable(
+                node.name,
+                str(node.row),
+                str(target),
+                f"it has no reduction {meaning.reduction.value}",
+            )
+        put("reduction", words.get(meaning.reduction, meaning.reduction.value), "none")
+        return attributes
+
+    def _axis(
+        self,
+        node: OperatorNode,
+        target: OperatorVersion,
+        meaning: _Meaning,
+        values: dict[Role, str],
+    ) -> str:
+        if Role.AXIS in values:
+            return self._value(node, target, Role.AXIS, values[Role.AXIS])
+        return self._constant(f"{node.name}/axis", np.array(meaning.axis, np.int64))
+
+    def _value(self, node: OperatorNode, target: OperatorVersion, role: Role, name: str) -> str:
+        """Return the value that `target` reads in place of `name`: itself, or converted."""
+        row_input = target.input(role)
+        dtype = self.types[name].dtype
+        if row_input is None or dtype is None or dtype in row_input.types:
+            return name
+        if role is Role.DATA or role is Role.UPDATES:
+            return name  # the operator says which types it takes
+        wanted = "int64" if "int64" in row_input.types else row_input.types[-1]
+        if name in self.constants:
+            try:
+                return self._constant(f"{name}/{wanted}", converted(self.constants[name], wanted))
+            except NdgatherError as error:
+                raise errors.not_translatable(
+                    node.name, str(node.row), str(target), str(error)
+                ) from error
+        if not is_exact_cast(dtype, wanted):
+            raise errors.not_translatable(
+                node.name,
+                str(node.row),
+                str(target),
+                f"indices of {dtype} would have to become {wanted}, which may change them",
+            )
+        output = unique(f"{name}/{wanted}", self.taken)
+        self.nodes.append(CastNode(name=output, input=name, output=output, dtype=wanted))
+        self.types[output] = replace(self.types[name], dtype=wanted)
+        return output
+
+    def _constant(self, name: str, array: Array) -> str:
+        name = unique(name, self.taken)
+        self.constants[name] = array
+        self.types[name] = TensorType(array.dtype.name, array.shape)
+        return name
+
+    def _differences(
+        self, node: OperatorNode, target: OperatorVersion, meaning: _Meaning
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield the rule, what the source says, and what the target says."""
+        source = node.row
+        if not self._known_inside(node, meaning):
+            before, after = source.index_rule, target.index_rule
+            if before.outside is not after.outside and before.outside is not Outside.UNDEFINED:
+                outcomes = (_OUTCOMES[before.outside], _OUTCOMES[after.outside])
+                yield "index range", f"an index out of range {outcomes[0]}", f"it {outcomes[1]}"
+            if before.negative and not after.negative:
+                yield "index range", "a negative index counts from the end", "it is out of range"
+            if after.negative and not before.negative and before.outside is Outside.RAISE:
+                yield "index range", "a negative index is an error", "it counts from the end"
+        indices = self.types[node.inputs[1]].shape
+        depth = indices[-1] if isinstance(indices, tuple) and indices else None
+        shorter = source.lowest_depth < target.lowest_depth
+        if source.kind in _TUPLES and shorter and not isinstance(depth, int):
+            yield "depth", "a tuple of no index copies its batch", "it is an error"
+        if target.off_axis_rule is OffAxisRule.EQUAL and source.off_axis_rule in {
+            OffAxisRule.AT_MOST,
+            OffAxisRule.AT_MOST_EVERYWHERE,
+        }:
+            data = self.types[node.inputs[0]].shape
+            if not self._equal_off_axis(data, indices, meaning.axis):
+                yield (
+                    "off-axis sizes",
+                    "indices may be smaller than data off the axis",
+                    "that is an error",
+                )
+        if _forbids_duplicates(target, meaning) and not _forbids_duplicates(source, meaning):
+            yield "duplicates", "a place may be named twice", "that is forbidden or undefined"
+
+    def _known_inside(self, node: OperatorNode, meaning: _Meaning) -> bool:
+        """Return whether all indices and sizes are known, and in the range of the source."""
+        data = self.types[node.inputs[0]].shape
+        indices = self.graph.constants.get(node.inputs[1])
+        if indices is None or not isinstance(data, tuple) or not data:
+            return False
+        by_tuple = node.row.kind in _TUPLES
+        if by_tuple:
+            axis, count = meaning.batch_dims, indices.shape[-1]
+        elif meaning.axis is None:
+            return False
+        else:
+            axis, count = meaning.axis % len(data), 1
+        if not all(isinstance(size, int) for size in data[axis : axis + count]):
+            return False
+        try:
+            refuse_outside(node.row, data, indices, axis)
+        except IndexOutOfBoundsError:
+            return False
+        return True
+
+    @staticmethod
+    def _equal_off_axis(data: object, indices: object, axis: int | None) -> bool:
+        if not (isinstance(data, tuple) and isinstance(indices, tuple)) or axis is None:
+            return False
+        return all(
+            first == second and first is not None
+            for place, (first, second) in enumerate(zip(data, indices, strict=True))
+            if place != axis % len(data)
+        )
+
+
+def _meaning_of(node: OperatorNode, constants: Mapping[str, Array]) -> _Meaning:
+    row, given = node.row, node.attributes
+
+    def value(name: str, silent: int | str | bool) -> int | str | bool:
+        attribute = row.attribute(name)
+        default = silent if attribute is None or attribute.default is None else attribute.default
+        return given.get(name, default)
+
+    axis: int | None = None
+    for each, name in zip(row.inputs, node.inputs, strict=True):
+        if each.role is Role.AXIS and name in constants:
+            axis = int(constants[name].item())
+    if row.attribute("axis") is not None:
+        axis = int(value("axis", 0))
+    reduction, word = row.attribute("reduction"), value("reduction", "none")
+    choices = () if reduction is None else reduction.choices
+    return _Meaning(
+        axis=axis,
+        batch_dims=int(value("batch_dims", 0)),
+        reduction=next((each.reduction for each in choices if each.word == word), Reduction.NONE),
+        use_init_val=bool(value("use_init_val", True)),
+    )
+
+
+def _forbids_duplicates(row: OperatorVersion, meaning: _Meaning) -> bool:
+    reduces = meaning.reduction is not Reduction.NONE
+    return row.duplicates in {Duplicates.FORBIDDEN, Duplicates.UNDEFINED} or (
+        row.duplicates is Duplicates.FORBIDDEN_WITHOUT_REDUCTION and not reduces
+    )
+
+
+def is_exact_cast(source: str, target: str) -> bool:
+    """Return whether every value of one type is a value of the other, and of no other kind."""
+    for kind in (INTEGERS, FLOATS):
+        if source in kind and target in kind:
+            return bool(np.can_cast(source, target, "safe"))
+    return source == target or (source == "bool" and target in (*INTEGERS, *FLOATS))
