@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ndgather.operators import Operator
 
 _LABELS = {
-    "kind": "what it does",
     "index_rule.negative": "index values",
     "index_rule.outside": "other index values",
     "batch_rule": "batch axes",
@@ -39,7 +38,6 @@ _FIELDS = {
     "types": "types",
     "lowest_rank": "least rank",
     "name": "name",
-    "role": "role",
     "choices": "choices",
     "default": "default",
     "required": "need",
@@ -55,7 +53,7 @@ _YES_OR_NO = {True: "yes", False: "no"}
 
 
 def comparison(here: Operator, there: Operator) -> Section:
-    """Return the differences of two operators as a section."""
+    """Return the differences of two operators of one kind as a section."""
     return Section(
         title=f"Differences from {there.row}",
         blocks=(_rules(here, there), *_telling_examples(here, there)),
@@ -81,12 +79,10 @@ def _rules(here: Operator, there: Operator) -> Block:
 
 
 def _telling_examples(here: Operator, there: Operator) -> Iterator[Block]:
-    if here.row.kind is not there.row.kind:
-        return
     for call in CALLS[here.row.kind]:
         mine, other = run(call, here), run(call, there)
         if not mine.agrees(other):
-            yield Example(title=call.title, why=call.why, runs=(mine, other))
+            yield Example(title=f"{call.title}, in both", why=call.why, runs=(mine, other))
 
 
 def _label(difference: Difference) -> str:

@@ -51,7 +51,7 @@ h3 { font-size: 1.05rem; margin: 1.75rem 0 .25rem; }
 p, ul, dl { margin: .5rem 0 1rem; }
 a { color: var(--link); }
 code, pre { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
-code { font-size: .92em; background: var(--panel); padding: .1em .3em; border-radius: 4px; }
+code { font-size: .92em; background: var(--panel); padding: .1em .2em; border-radius: 4px; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 8px;
       padding: .85rem 1rem; overflow-x: auto; font-size: .875rem; line-height: 1.5; }
 nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1.1rem; padding: 0; }

@@ -82,5 +82,7 @@ def _array(part: Part, start: str, array: NDArray[Any], column: int) -> Iterator
 
 
 def _cells(start: str, array: NDArray[Any]) -> list[str]:
+    if array.size == 0:  # NumPy writes all of these as []
+        return [f"{start}{array.tolist()}"]
     text = np.array2string(array, separator=", ", threshold=array.size + 1, prefix=start)
-    return [line for line in f"{start}{text}".splitlines() if line]
+    return [line for line in f"{start}{text}".splitlines() if line]  # no gaps between planes

@@ -7,61 +7,71 @@ from ndgather.dialects import ALIASES, DEFAULT_DOMAIN
 from ndgather.operators import Operator, operator, operators
 
 
-def find(
-    name: str, *, domain: str | None = None, version: int | None = None, opset: int | None = None
-) -> Operator:
-    """Return the operator of that name, as `operator` does.
+def select(caller: str, name: str | None, domain: str | None) -> tuple[Operator, ...]:
+    """Return every operator of a name, of a domain, of both, or of neither.
 
-    Capitals, hyphens and underscores in the name do not matter. Without a domain it is the
-    default one, if it has the name, or the one domain that has it.
-
-    Raises
-    ------
-    AttributeValueError
-        There is no such operator.
-    """
-    found = [each for each in operators(domain=domain) if _key(each.name) == _key(name)]
-    domains = list(dict.fromkeys(each.domain for each in found))
-    if domain is None:
-        domain = domains[0] if len(domains) == 1 else DEFAULT_DOMAIN
-    spelled = found[0].name if found else name
-    return operator(spelled, domain=domain, version=version, opset=opset)
-
-
-def select(name: str | None, domain: str | None) -> tuple[Operator, ...]:
-    """Return every operator of a name, of a domain, or of both.
+    Capitals, hyphens and underscores in the name do not matter.
 
     Raises
     ------
     AttributeValueError
         There is none.
     """
-    found = tuple(
-        each for each in operators(domain=domain) if name is None or _key(each.name) == _key(name)
-    )
+    within = operators(domain=domain)
+    if not within:
+        domains = list(dict.fromkeys(each.domain for each in operators()))
+        raise errors.unknown_choice(caller, "domain", domain, domains)
+    found = tuple(each for each in within if name is None or _key(each.name) == _key(name))
     if not found:
-        known = sorted({each.name for each in operators(domain=domain)})
-        raise errors.unknown_operator(name or "", domain or "", known)
+        names = list(dict.fromkeys(each.name for each in within))
+        raise errors.unknown_choice(caller, "name", name, names)
     return found
 
 
-def counterpart(here: Operator, place: str) -> Operator:
-    """Return what ``[DOMAIN:]VERSION`` names, seen from `here`: its like of that version.
+def find(
+    caller: str,
+    name: str,
+    *,
+    domain: str | None = None,
+    version: int | None = None,
+    opset: int | None = None,
+) -> Operator:
+    """Return the operator of that name, as `operator` does.
 
-    In a domain where nothing has the name of `here`, it is what does the same.
+    Without a domain it is the default one if that has the name, else the first that has it.
 
     Raises
     ------
-    AttributeValueError, DTypeError
-        There is no such operator, or the version is no number.
+    AttributeValueError
+        There is no such operator.
     """
+    found = select(caller, name, domain)
+    domains = [each.domain for each in found]
+    domain = DEFAULT_DOMAIN if DEFAULT_DOMAIN in domains else domains[0]
+    return operator(found[0].name, domain=domain, version=version, opset=opset)
+
+
+def counterpart(caller: str, here: Operator, place: str) -> Operator:
+    """Return what ``VERSION`` or ``DOMAIN:VERSION`` names.
+
+    It is what does the same as `here`, whatever its name.
+
+    Raises
+    ------
+    AttributeValueError
+        There is no such operator; the text lists those there are.
+    """
+    places: dict[str, Operator] = {}
+    for each in operators():
+        if each.row.kind is here.row.kind:
+            prefix = "" if each.domain == here.domain else f"{each.domain}:"
+            places[f"{prefix}{each.version}"] = each
     domain, colon, version = place.rpartition(":")
-    if not version.isdecimal():
-        raise errors.option_not_integer("doc", "version to compare with", version)
     domain = ALIASES.get(domain, domain) if colon else here.domain
-    names = {each.name for each in operators(domain=domain) if each.row.kind is here.row.kind}
-    name = here.name if here.name in names or not names else min(names)
-    return operator(name, domain=domain, version=int(version))
+    spelled = version if domain == here.domain else f"{domain}:{version}"
+    if spelled not in places:
+        raise errors.unknown_choice(caller, "diff", place, list(places))
+    return places[spelled]
 
 
 def _key(name: str) -> str:

@@ -21,10 +21,10 @@ from ndgather.pages.document import (
 from ndgather.pages.listing import listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 _SPECIAL = re.compile(r"[\\`*<>|~&$]|(?<!\w)_|_(?!\w)|(?<=\])\(")
-_BLOCK_START = re.compile(r"^(?=[-+#=:])|^(\d+)(?=[.)])")
+_BLOCK_START = re.compile(r"^(?=[-+#]+(?:\s|$))|^(\d+)(?=[.)]\s)")
 
 
 def render(document: Document) -> str:
@@ -62,11 +62,11 @@ def _block(block: Block) -> Iterator[str]:
             yield ""
             yield _escaped(block.why)
             yield ""
-            yield from _fenced([str(line) for line in listing(block)])
+            yield from _fenced(map(str, listing(block)))
     yield ""
 
 
-def _fenced(lines: Sequence[str]) -> Iterator[str]:
+def _fenced(lines: Iterable[str]) -> Iterator[str]:
     yield "```python"
     yield from lines
     yield "```"

@@ -28,7 +28,6 @@ from ndgather.pages.document import (
     prose,
 )
 from ndgather.pages.examples import CALLS
-from ndgather.pages.lookup import find
 from ndgather.pages.rules import rules
 from ndgather.pages.runs import applies, run
 
@@ -148,7 +147,7 @@ def _attribute(attribute: Attribute) -> tuple[Text, ...]:
         code(attribute.name),
         plain(attribute.type.value),
         default,
-        plain(words.allowed(attribute)),
+        prose(words.allowed(attribute)),
         plain(attribute.summary),
     )
 
@@ -213,7 +212,7 @@ def _errata(row: OperatorVersion) -> Iterator[Section]:
             title="Errors in the published text",
             blocks=(
                 Table(
-                    titles=("where", "the text says", "true is"),
+                    titles=("where", "the text says", "the truth"),
                     rows=tuple(
                         (plain(each.place), plain(each.quote), plain(each.truth))
                         for each in row.errata
@@ -248,12 +247,13 @@ def _elsewhere(operator: Operator) -> Iterator[Section]:
     ]
     if not others:
         return
-    words_before = ["ndgather doc", operator.name]
-    if find(operator.name).domain != operator.domain:
-        words_before += ["--domain", operator.domain]
-    if find(operator.name, domain=operator.domain).version != operator.version:
-        words_before += ["--version", str(operator.version)]
-    here = " ".join(words_before)
+    command = ["ndgather doc", operator.name]
+    homes = {each.domain for each in operators(operator.name)}
+    if DEFAULT_DOMAIN in homes and operator.domain != DEFAULT_DOMAIN:
+        command += ["--domain", operator.domain]
+    if operator.version != max(each.version for each in operators(operator.name, operator.domain)):
+        command += ["--version", str(operator.version)]
+    here = " ".join(command)
     yield Section(
         title="In other specifications",
         blocks=(

@@ -15,6 +15,7 @@ from ndgather.pages.document import (
     Text,
     code,
     plain,
+    prose,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _row(row: OperatorVersion) -> tuple[Text, ...]:
         plain(row.domain),
         code(row.name),
         plain(str(row.since)),
-        plain(words.NEGATIVE_IN_SHORT[row.index_rule.negative]),
+        prose(words.NEGATIVE_IN_SHORT[row.index_rule.negative]),
         plain(words.OUTSIDE_IN_SHORT[row.index_rule.outside]),
         plain(", ".join(each.name for each in row.attributes)),
     )

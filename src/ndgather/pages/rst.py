@@ -21,10 +21,12 @@ from ndgather.pages.document import (
 from ndgather.pages.listing import listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 _SPECIAL = re.compile(r"[\\`*_|]|::$")
-_BLOCK_START = re.compile(r"^(?=[-+*:>]|\.\.|[\w#]+[.)] )")
+_BLOCK_START = re.compile(r"^(?=[-+](?:\s|$)|:|>>>|\.\.|[\w#]+[.)]\s)")
+_BEFORE_MARKUP = " '\"([{<-/:"
+_AFTER_MARKUP = " '\")]}>-/\\:.,;!?"
 _INDENT = "   "
 
 
@@ -67,12 +69,12 @@ def _block(block: Block) -> Iterator[str]:
             yield from _heading(block.title, "~")
             yield _escaped(block.why)
             yield ""
-            yield from _literal([str(line) for line in listing(block)])
+            yield from _literal(map(str, listing(block)))
     yield ""
 
 
-def _literal(lines: Sequence[str]) -> Iterator[str]:
-    yield ".. code-block:: python"
+def _literal(lines: Iterable[str]) -> Iterator[str]:
+    yield ".. code-block:: text"
     yield ""
     for line in lines:
         yield f"{_INDENT}{line}".rstrip()
@@ -90,8 +92,12 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _inline(text: Text) -> str:
-    """Set the spans side by side; an escaped space ends one where no space follows it."""
-    return "\\ ".join(map(_span, text)).replace(" \\ ", " ").replace("\\  ", " ")
+    """Set the spans side by side; where markup would not end there, an escaped space ends it."""
+    line = ""
+    for part in map(_span, text):
+        touching = line and not (line[-1] in _BEFORE_MARKUP or part[0] in _AFTER_MARKUP)
+        line = f"{line}\\ {part}" if touching else f"{line}{part}"
+    return line
 
 
 def _span(span: Span) -> str:

@@ -147,7 +147,7 @@ class _Writer:
         """Break text into lines at its spaces; what has none stays whole."""
         lines: list[str] = []
         line, used = "", 0
-        for word in _words(text, escape):
+        for word in _words(text, escape, room):
             size = sum(len(piece.letters) for piece in word)
             shown = "".join(self._set(piece.letters, piece.escape) for piece in word)
             if line and used + 1 + size > room:
@@ -163,12 +163,12 @@ class _Writer:
         return f"{escape}{letters}{_RESET}" if self.color and escape and letters else letters
 
 
-def _words(text: Text, escape: str) -> Iterator[list[_Piece]]:
-    """Yield the words of a text, each in pieces of one style."""
+def _words(text: Text, escape: str, room: int) -> Iterator[list[_Piece]]:
+    """Yield the words of a text, each in pieces of one style; short code is one word."""
     word: list[_Piece] = []
     for span in text:
         style = escape or _STYLES[span.style]
-        whole = span.style is Style.CODE and len(span.text) <= _LONGEST_WHOLE_CODE
+        whole = span.style is Style.CODE and len(span.text) <= min(room, _LONGEST_WHOLE_CODE)
         for place, part in enumerate([span.text] if whole else span.text.split(" ")):
             if place and word:
                 yield word

@@ -33,7 +33,7 @@ def operator_table(
     AttributeValueError
         There is no such operator, domain or format.
     """
-    document = table_document(select(name, domain))
+    document = table_document(select("ops", name, domain))
     return render("ops", document, format=format, width=width, color=color)
 
 
@@ -69,14 +69,20 @@ def operator_page(
 
     Raises
     ------
-    AttributeValueError, DTypeError
+    AttributeValueError
         There is no such operator, version or format.
 
     Examples
     --------
-    >>> print(operator_page("GatherND", version=13)[:173])
+    >>> from ndgather import pages
+    >>> for line in pages.operator_page("GatherND", diff="12").splitlines()[-4:]:
+    ...     print(line)
+    Differences from ai.onnx GatherND-12
+      rule           ai.onnx GatherND-13  ai.onnx GatherND-12
+      -------------  -------------------  -------------------
+      types of data  also bfloat16        none of these
     """
-    operator = find(name, domain=domain, version=version, opset=opset)
-    other = None if diff is None else counterpart(operator, diff)
+    operator = find("doc", name, domain=domain, version=version, opset=opset)
+    other = None if diff is None else counterpart("doc", operator, diff)
     document = operator_document(operator, other)
     return render("doc", document, format=format, width=width, color=color)

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 NONE = "none"
 
-KINDS = {
-    Kind.GATHER_ND: "copies what index tuples name",
-    Kind.GATHER_ELEMENTS: "copies single elements along one axis",
-    Kind.GATHER: "copies whole slices along one axis",
-    Kind.SCATTER_ND: "writes to what index tuples name",
-    Kind.SCATTER_ELEMENTS: "writes single elements along one axis",
-}
-
 INPUTS = {
     (Kind.GATHER_ND, Role.DATA): "the array that is read",
     (Kind.GATHER_ND, Role.INDICES): "index tuples, on the last axis",
@@ -72,7 +64,7 @@ NEGATIVE = {
     False: "`0..s-1` on an axis of size `s`; a negative value is outside",
 }
 
-NEGATIVE_IN_SHORT = {True: "-s..s-1", False: "0..s-1"}
+NEGATIVE_IN_SHORT = {True: "`-s..s-1`", False: "`0..s-1`"}
 
 OUTSIDE = {
     Outside.RAISE: "an error",
@@ -112,11 +104,11 @@ DUPLICATES = {
 }
 
 RANGES = {
-    AttributeRange.AXIS: "-r..r-1",
-    AttributeRange.BATCH_BELOW_RANKS: "0..min(q, r)-1",
-    AttributeRange.BATCH_UP_TO_AXIS: "-min(q, r)..min(q, r), at most axis when counted from the "
-    "front",
-    AttributeRange.FLAG: "True, False",
+    AttributeRange.AXIS: "`-r..r-1`",
+    AttributeRange.BATCH_BELOW_RANKS: "`0..min(q, r)-1`",
+    AttributeRange.BATCH_UP_TO_AXIS: "`-min(q, r)..min(q, r)`, at most `axis` when counted from "
+    "the front",
+    AttributeRange.FLAG: "`True`, `False`",
 }
 
 REDUCTIONS = {
@@ -135,7 +127,6 @@ ONE_ELEMENT_UPDATES = {
 }
 
 _SAID: dict[type, Mapping[Any, str]] = {
-    Kind: KINDS,
     BatchRule: BATCH,
     OffAxisRule: OFF_AXIS,
     Outside: OUTSIDE,
@@ -167,9 +158,9 @@ def _item(value: object) -> str:
 
 
 def allowed(attribute: Attribute) -> str:
-    """Say which values an attribute may have."""
+    """Say which values an attribute may have, with code between backticks."""
     if attribute.choices:
-        return ", ".join(choice.word for choice in attribute.choices)
+        return ", ".join(f"`{choice.word}`" for choice in attribute.choices)
     return RANGES[attribute.range]
 
 
