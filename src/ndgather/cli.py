@@ -11,6 +11,7 @@ import argparse
 import math
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -42,6 +43,8 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 RATES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 MODES = ("raise", "wrap", "clip", "fill")
+FORMATS = ("text", "md", "rst", "html", "json")
+WIDTHS = (40, 100)  # of text: narrower breaks every line, wider is hard to read
 
 SUMMARY = """\
 Gather N-dimensional arrays, exactly as each published specification says.
@@ -50,6 +53,7 @@ Start with one of these:
 
   ndgather run model.onnx --input data=dem.npy --input indices=points.npy
   ndgather gather-nd dem.npy points.npy -o heights.npy
+  ndgather doc GatherND
 
 Each command explains itself, with examples: ndgather run --help
 """
@@ -85,6 +89,45 @@ DATA and INDICES are .npy files (memory-mapped), .npz archives given as
 FILE.npz:MEMBER, or ONNX tensors (.pb). Neither data nor result has to fit in
 memory. OUT.npy appears only when it is complete; until then a file of that name
 stays as it is.
+"""
+
+OPS_DESCRIPTION = """\
+List the operator versions that ndgather knows, one line for each.
+"""
+
+OPS_EXAMPLES = """\
+examples:
+  ndgather ops
+      list all of them
+
+  ndgather ops GatherND
+      list those of one name, in every specification
+
+  ndgather ops --domain openvino --format md
+      list one specification, as a Markdown table
+"""
+
+DOC_DESCRIPTION = """\
+Show the page of an operator: its formula, rules, types and attributes, examples
+that are run as the page is made, the errors of the published text, and what
+differs from another version.
+"""
+
+DOC_EXAMPLES = """\
+examples:
+  ndgather doc GatherND
+      show the newest version of ONNX
+
+  ndgather doc GatherND --opset 12 --diff 11
+      show what opset 12 has, and what is different in version 11
+
+  ndgather doc GatherND --diff openvino:8
+      compare with version 8 of OpenVINO
+
+  ndgather doc ScatterElementsUpdate --format html > page.html
+      write a page for a browser; md, rst and json go the same way
+
+Text is in colours where it goes to a terminal and NO_COLOR is not set.
 """
 
 OPTION_HELP = {
@@ -269,6 +312,28 @@ def _parser() -> argparse.ArgumentParser:
 
     for row in _GATHERS:
         _add_gather(commands, row)
+
+    ops = _add_command(commands, "ops", "list the operator versions", OPS_DESCRIPTION, OPS_EXAMPLES)
+    ops.add_argument("name", nargs="?", metavar="NAME", help="only operators of this name")
+    _add_page(ops, "only operators of this specification", _ops)
+
+    doc = _add_command(
+        commands, "doc", "show the page of an operator", DOC_DESCRIPTION, DOC_EXAMPLES
+    )
+    doc.add_argument("name", metavar="NAME", help="the operator, such as GatherND")
+    which = doc.add_mutually_exclusive_group()
+    which.add_argument(
+        "--version", type=int, metavar="N", help="the version that brought it (default: newest)"
+    )
+    which.add_argument(
+        "--opset", type=int, metavar="N", help="the newest version that this opset has"
+    )
+    doc.add_argument(
+        "--diff",
+        metavar="[DOMAIN:]VERSION",
+        help="add the differences from this version, of the same specification or another",
+    )
+    _add_page(doc, "the specification (default: ai.onnx, or the one that has it)", _doc)
     return parser
 
 
@@ -315,6 +380,20 @@ def _add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     return parser
+
+
+def _add_page(
+    parser: argparse.ArgumentParser, domain: str, work: Callable[[argparse.Namespace], None]
+) -> None:
+    parser.add_argument("--domain", metavar="DOMAIN", help=domain)
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS)} (default: text)",
+    )
+    _add_common(parser, work)
 
 
 def _add_common(
@@ -443,6 +522,41 @@ def _gather(options: argparse.Namespace) -> None:
     else:
         tensor_files.fill(options.output, shape, data.dtype, work)
     _print_table([_columns(options.output.stem, shape, data.dtype, seconds, options.output)])
+
+
+def _ops(options: argparse.Namespace) -> None:
+    from ndgather import pages  # noqa: PLC0415 - no other command needs it
+
+    width, color = _terminal()
+    text = pages.operator_table(
+        options.name, options.domain, format=options.format, width=width, color=color
+    )
+    print(text, end="")
+
+
+def _doc(options: argparse.Namespace) -> None:
+    from ndgather import pages  # noqa: PLC0415 - no other command needs it
+
+    width, color = _terminal()
+    text = pages.operator_page(
+        options.name,
+        options.domain,
+        options.version,
+        opset=options.opset,
+        diff=options.diff,
+        format=options.format,
+        width=width,
+        color=color,
+    )
+    print(text, end="")
+
+
+def _terminal() -> tuple[int, bool]:
+    """Return how long a line of text may be, and whether it may have colours."""
+    narrowest, widest = WIDTHS
+    width = min(max(shutil.get_terminal_size().columns, narrowest), widest)
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return width, sys.stdout.isatty() and not plain
 
 
 def _fill_value(text: str, dtype: np.dtype[Any]) -> object:
