@@ -176,3 +176,24 @@ def too_many_inputs(count: int, signature: Iterable[object]) -> ModelError:
 
 def unknown_device(device: str, known: str) -> ModelError:
     return ModelError(f"device {device!r} is not there (allowed: {known})")
+
+
+def domain_not_imported(domain: str) -> ModelError:
+    return ModelError(f"the model imports no version of {domain}, which the node is of")
+
+
+def cannot_infer(error: BaseException) -> ModelError:
+    return ModelError(f"the types of the model cannot be inferred: {reason(error)}")
+
+
+def declared_dtype(name: str, dtype: object, declared: object) -> DTypeError:
+    return DTypeError(
+        f"value {name!r}: dtype = {dtype} is not what the model declares (allowed: {declared})"
+    )
+
+
+def declared_shape(name: str, shape: Sequence[object], declared: Sequence[object]) -> ShapeError:
+    return ShapeError(
+        f"value {name!r}: shape = {shown(shape)} is not what the model declares "
+        f"(allowed: {shown(declared)})"
+    )

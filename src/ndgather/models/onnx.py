@@ -16,12 +16,14 @@ if find_spec("onnx") is None:
 from ndgather.models.onnx_format.backend import Backend
 from ndgather.models.onnx_format.domains import implementation
 from ndgather.models.onnx_format.evaluation import Model, reference_ops, run
+from ndgather.models.onnx_format.inference import infer
 from ndgather.models.onnx_format.tensors import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [
     "Backend",
     "Model",
     "implementation",
+    "infer",
     "reference_ops",
     "run",
     "tensor_from_bytes",

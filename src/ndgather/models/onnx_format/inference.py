@@ -1,0 +1,238 @@
+"""Types of the values of a model: our inference over our operators, onnx's over the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnx import GraphProto, ModelProto, inliner, shape_inference
+
+from ndgather.errors import NdgatherError
+from ndgather.models import errors
+from ndgather.models.onnx_format.domains import subgraphs, with_one_name
+from ndgather.models.onnx_format.files import Source, opened
+from ndgather.models.onnx_format.sites import Site, sites
+from ndgather.models.onnx_format.types import declaration, tensor_type
+from ndgather.spec import RankAtLeast, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ndgather.spec import Dim, Inference, Shape
+
+
+def infer(model: Source) -> ModelProto:
+    """Return a model with the type of every value that is known written in it.
+
+    Nodes of our operators get the types that `ndgather.operator(...).infer` gives, all others
+    those of `onnx.shape_inference`, in turn, until nothing more follows. Names of sizes
+    survive; what the model declares stays, and gains what it left open.
+
+    Parameters
+    ----------
+    model : ModelProto or path
+        It is not changed.
+
+    Returns
+    -------
+    ModelProto
+        A copy with more in its `value_info` and in its outputs.
+
+    Raises
+    ------
+    NdgatherError
+        A node of ours can run on no inputs of such types, or gives another type than the model
+        declares; the text names the node.
+    """
+    proto, folder = opened(model)
+    settled = settle(proto, folder)
+    for each in settled.judged:
+        if each.refusal is not None:
+            raise each.site.named(each.refusal)
+    result = ModelProto()
+    result.CopyFrom(proto)
+    _copy_declarations(settled.model.graph, result.graph)
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A node of ours, and what inference says of it; neither where it cannot be applied."""
+
+    site: Site
+    inference: Inference | None = None
+    refusal: NdgatherError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A model with every known type in it, its functions in place of their calls."""
+
+    model: ModelProto
+    judged: tuple[Judged, ...]
+
+
+def settle(model: ModelProto, folder: str | None) -> Settled:
+    """Alternate the two inferences until nothing more follows."""
+    declared = _without_functions(with_one_name(model))
+    for site in sites(declared):
+        site.refuse_missing_import()
+    names = _size_names(declared.graph)
+    while True:
+        view = _inferred_by_onnx(declared)
+        judged = tuple(_judge(site) for site in sites(view, folder))
+        learnt = [
+            _learn(site, each, names)
+            for site, each in zip(sites(declared, folder), judged, strict=True)
+        ]
+        judged = tuple(
+            Judged(site=each.site, refusal=refusal) if refusal else each
+            for each, (_, refusal) in zip(judged, learnt, strict=True)
+        )
+        if not any(changed for changed, _ in learnt):
+            return Settled(model=view, judged=judged)
+
+
+def _without_functions(model: ModelProto) -> ModelProto:
+    """Return a copy of `model` with the bodies of its functions in place of their calls."""
+    if model.functions:
+        try:
+            return inliner.inline_local_functions(model)
+        except Exception as error:
+            raise errors.cannot_infer(error) from error
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def _inferred_by_onnx(model: ModelProto) -> ModelProto:
+    try:
+        return shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:  # it has errors of several kinds
+        raise errors.cannot_infer(error) from error
+
+
+def _judge(site: Site) -> Judged:
+    try:
+        site.operator()
+        if site.is_open:
+            return Judged(site=site)
+        return Judged(site=site, inference=site.infer())
+    except NdgatherError as refusal:
+        return Judged(site=site, refusal=refusal)
+
+
+def _learn(site: Site, judged: Judged, names: set[str]) -> tuple[bool, NdgatherError | None]:
+    """Declare what was inferred for a node, and return whether that is new.
+
+    Names that are not in `names` are those that onnx made up for sizes it does not know.
+    """
+    if judged.inference is None:
+        return False, None
+    changed = False
+    values = [
+        *zip(site.node.output, judged.inference.outputs, strict=False),
+        *zip(site.node.input, judged.inference.inputs, strict=False),
+    ]
+    try:
+        for name, known in values:
+            maker = site.scope.maker_of(name) if name else None
+            if maker is not None and isinstance(maker.body, GraphProto):
+                changed |= _declare(maker.body, name, _with_names(known, names))
+    except NdgatherError as refusal:
+        return changed, refusal
+    return changed, None
+
+
+def _with_names(known: TensorType, names: set[str]) -> TensorType:
+    def kept(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        return tuple(dim if not isinstance(dim, str) or dim in names else None for dim in dims)
+
+    shape = known.shape
+    if isinstance(shape, RankAtLeast):
+        return TensorType(known.dtype, RankAtLeast(kept(shape.first)))
+    return known if shape is None else TensorType(known.dtype, kept(shape))
+
+
+def _declare(graph: GraphProto, name: str, known: TensorType) -> bool:
+    """Add to what `graph` declares of a value, and return whether that is more than before."""
+    found = next((each for each in (*graph.output, *graph.value_info) if each.name == name), None)
+    before = TensorType() if found is None else tensor_type(found.type)
+    after = _merged(name, before, known)
+    if after == before:
+        return False
+    if found is None:
+        found = graph.value_info.add(name=name)
+    found.type.CopyFrom(declaration(after))
+    return True
+
+
+def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
+    """Return what both say; a declared name stays, except where the size is known."""
+    if None not in {declared.dtype, known.dtype} and declared.dtype != known.dtype:
+        raise errors.declared_dtype(name, known.dtype, declared.dtype)
+    if not _fits(declared.shape, known.shape):
+        raise errors.declared_shape(name, _shown(known.shape), _shown(declared.shape))
+    return TensorType(declared.dtype or known.dtype, _merged_shape(declared.shape, known.shape))
+
+
+def _fits(declared: Shape, known: Shape) -> bool:
+    """Return whether a tensor can have both shapes."""
+    if not isinstance(declared, tuple) or known is None:
+        return True
+    dims = known if isinstance(known, tuple) else known.first
+    if len(dims) > len(declared) or (isinstance(known, tuple) and len(dims) < len(declared)):
+        return False
+    pairs = zip(declared, dims, strict=False)
+    return all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs)
+
+
+def _merged_shape(declared: Shape, known: Shape) -> Shape:
+    if not isinstance(declared, tuple):
+        return known if isinstance(known, tuple) else None
+    dims = known.first if isinstance(known, RankAtLeast) else known or ()
+    merged = [
+        dim if before is None or isinstance(dim, int) else before
+        for before, dim in zip(declared, dims, strict=False)
+    ]
+    return (*merged, *declared[len(merged) :])
+
+
+def _shown(shape: Shape) -> tuple[object, ...]:
+    dims = shape.first if isinstance(shape, RankAtLeast) else shape or ()
+    rest = ("...",) if isinstance(shape, RankAtLeast) else ()
+    return (*("?" if dim is None else dim for dim in dims), *rest)
+
+
+def _size_names(graph: GraphProto) -> set[str]:
+    infos = (*graph.input, *graph.output, *graph.value_info)
+    names = {dim.dim_param for info in infos for dim in info.type.tensor_type.shape.dim}
+    for node in graph.node:
+        for inner in subgraphs(node):
+            names |= _size_names(inner)
+    return names
+
+
+def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
+    """Give the values of `target` the types that those of the same names have in `source`."""
+    known = {info.name: info.type for info in (*source.value_info, *source.output)}
+    outputs = {info.name: info for info in target.output}
+    del target.value_info[:]
+    for name in dict.fromkeys(_made_in(target)):
+        if name not in known:
+            continue
+        if name in outputs:
+            outputs[name].type.CopyFrom(known[name])
+        else:
+            target.value_info.add(name=name).type.CopyFrom(known[name])
+    twins = {tuple(node.output): node for node in source.node}
+    for node in target.node:
+        twin = twins.get(tuple(node.output))
+        if twin is not None:
+            for theirs, own in zip(subgraphs(twin), subgraphs(node), strict=True):
+                _copy_declarations(theirs, own)
+
+
+def _made_in(graph: GraphProto) -> Iterator[str]:
+    for node in graph.node:
+        yield from filter(None, node.output)

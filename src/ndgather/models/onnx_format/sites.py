@@ -1,0 +1,189 @@
+"""Where our operators stand in a model: the nodes, and what the model says of their inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
+
+from ndgather.models import errors
+from ndgather.models.onnx_format.domains import (
+    implementation,
+    is_ours,
+    opsets,
+    row_domain,
+    subgraphs,
+)
+from ndgather.models.onnx_format.types import tensor_type, type_of_array
+from ndgather.spec import Role, TensorType
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+    from ndgather.errors import NdgatherError
+    from ndgather.operators import Operator
+    from ndgather.spec import Inference
+
+Array = NDArray[Any]
+Body: TypeAlias = GraphProto | FunctionProto
+
+
+@dataclass(slots=True)
+class Scope:
+    """The values that the nodes of a graph can read.
+
+    `around` are the nodes that the graph stands in, the outermost first. `folder` is where the
+    values of tensors are that the model keeps in other files; None where that is not known.
+    """
+
+    body: Body
+    opsets: Mapping[str, int]
+    folder: str | os.PathLike[str] | None = None
+    outer: Scope | None = None
+    around: tuple[NodeProto, ...] = ()
+    _types: dict[str, TensorType] = field(init=False, default_factory=dict)
+    _constants: dict[str, TensorProto] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        body = self.body
+        inputs, outputs, initial = (
+            (body.input, body.output, body.initializer)
+            if isinstance(body, GraphProto)
+            else ((), (), ())
+        )
+        self._types = {info.name: tensor_type(info.type) for info in inputs}
+        for tensor in initial:
+            if tensor.name not in self._types:  # an input of that name replaces the value
+                self._types[tensor.name] = type_of_array(tensor)
+                self._constants[tensor.name] = tensor
+        for info in (*body.value_info, *outputs):
+            self._types.setdefault(info.name, tensor_type(info.type))
+        for node in body.node:
+            tensor = _value_of_constant(node)
+            if tensor is not None:
+                self._constants[node.output[0]] = tensor
+                self._types[node.output[0]] = type_of_array(tensor)
+
+    def type_of(self, name: str) -> TensorType:
+        if name in self._types:
+            return self._types[name]
+        return self.outer.type_of(name) if self.outer else TensorType()
+
+    def constant(self, name: str) -> Array | None:
+        """Return the value of `name` where the model holds it and it can be read."""
+        tensor = self._constants.get(name)
+        if tensor is None:
+            outside = self.outer is not None and name not in self._types
+            return self.outer.constant(name) if self.outer and outside else None
+        if tensor.data_location == TensorProto.EXTERNAL and self.folder is None:
+            return None
+        return np.asarray(numpy_helper.to_array(tensor, str(self.folder or "")))
+
+    def maker_of(self, name: str) -> Scope | None:
+        """Return the scope in which a node makes the value `name`."""
+        if any(name in node.output for node in self.body.node):
+            return self
+        return None if self.outer is None or name in self._types else self.outer.maker_of(name)
+
+    def within(self, node: NodeProto, body: GraphProto) -> Scope:
+        return Scope(body, self.opsets, self.folder, self, (*self.around, node))
+
+
+def _value_of_constant(node: NodeProto) -> TensorProto | None:
+    if node.op_type != "Constant" or row_domain(node.domain) != row_domain(""):
+        return None
+    for attribute in node.attribute:
+        if attribute.name == "value":
+            tensor: TensorProto = attribute.t
+            return tensor
+        if attribute.name in {"value_int", "value_ints"}:
+            value = helper.get_attribute_value(attribute)
+            return numpy_helper.from_array(np.array(value, np.int64))
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A node of one of our operators."""
+
+    node: NodeProto
+    scope: Scope
+
+    @property
+    def where(self) -> str:
+        """The node as its model names it, after the nodes that it stands in."""
+        return "/".join(map(_title, (*self.scope.around, self.node)))
+
+    def operator(self) -> Operator:
+        domain = row_domain(self.node.domain)
+        return implementation(self.node.op_type, domain, self.scope.opsets[domain])
+
+    def refuse_missing_import(self) -> None:
+        """Refuse the node where the model imports no version of its domain."""
+        domain = row_domain(self.node.domain)
+        if domain not in self.scope.opsets:
+            raise self.named(errors.domain_not_imported(domain))
+
+    def types(self) -> tuple[TensorType, ...]:
+        return tuple(map(self.scope.type_of, self.node.input))
+
+    def constants(self) -> dict[str, Array]:
+        """Return the known values that inference can use, by the names of the inputs."""
+        return {
+            each.name: value
+            for each, name in zip(self.operator().row.inputs, self.node.input, strict=False)
+            if each.role is Role.INDICES and (value := self.scope.constant(name)) is not None
+        }
+
+    def attributes(self) -> dict[str, Any]:
+        values = {each.name: helper.get_attribute_value(each) for each in self.node.attribute}
+        return {
+            name: value.decode() if isinstance(value, bytes) else value
+            for name, value in values.items()
+        }
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the node takes an attribute from the calls of the function it stands in."""
+        return any(each.ref_attr_name for each in self.node.attribute)
+
+    def infer(self) -> Inference:
+        """Return what follows from what is known.
+
+        Raises
+        ------
+        NdgatherError
+            The node can run on no inputs of these types.
+        """
+        return self.operator().infer(*self.types(), constants=self.constants(), **self.attributes())
+
+    def named(self, error: Exception) -> NdgatherError:
+        """Return `error` with the node, and those around it, before its text."""
+        named = errors.in_node(error, self.node.name, self.node.op_type)
+        for node in reversed(self.scope.around):
+            named = errors.in_node(named, node.name, node.op_type)
+        return named
+
+
+def _title(node: NodeProto) -> str:
+    return node.name or f"{node.op_type} of {next(iter(node.output), 'nothing')}"
+
+
+def sites(model: onnx.ModelProto, folder: str | os.PathLike[str] | None = None) -> Iterator[Site]:
+    """Yield every node of ours in a model: in its graph, its subgraphs and its functions."""
+    yield from _sites(Scope(model.graph, opsets(model.opset_import), folder))
+    for function in model.functions:
+        yield from _sites(Scope(function, opsets(function.opset_import), folder))
+
+
+def _sites(scope: Scope) -> Iterator[Site]:
+    for node in scope.body.node:
+        if is_ours(node):
+            yield Site(node=node, scope=scope)
+        for graph in subgraphs(node):
+            yield from _sites(scope.within(node, graph))

@@ -1,0 +1,63 @@
+"""Types of values as ONNX declares them, to and from the types that inference works on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import TensorProto, TypeProto, helper
+
+from ndgather.spec import TensorType
+
+if TYPE_CHECKING:
+    from onnx import TensorShapeProto
+
+    from ndgather.spec import Dim
+
+
+def _dtype_names() -> dict[int, str]:
+    dtypes = {
+        each: np.dtype(helper.tensor_dtype_to_np_dtype(each))
+        for each in TensorProto.DataType.values()
+        if each != TensorProto.UNDEFINED
+    }
+    return {each: "string" if dtype.kind == "O" else dtype.name for each, dtype in dtypes.items()}
+
+
+_NAMES = _dtype_names()
+_ELEMENT_TYPES = {name: each for each, name in _NAMES.items()}
+
+
+def tensor_type(declared: TypeProto) -> TensorType:
+    """Return what a declaration says; nothing is known of what is no tensor."""
+    tensor = declared.tensor_type
+    shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
+    return TensorType(_NAMES.get(tensor.elem_type), shape)
+
+
+def type_of_array(tensor: TensorProto) -> TensorType:
+    """Return the type of a tensor whose values need not be there."""
+    return TensorType(_NAMES.get(tensor.data_type), tuple(tensor.dims))
+
+
+def declaration(known: TensorType) -> TypeProto:
+    """Return a declaration that says what is known; of a shape it can only say every size."""
+    declared = TypeProto()
+    tensor = declared.tensor_type
+    if known.dtype is not None:
+        tensor.elem_type = _ELEMENT_TYPES[known.dtype]
+    if isinstance(known.shape, tuple):
+        tensor.shape.SetInParent()
+        for dim in known.shape:
+            size = tensor.shape.dim.add()
+            if isinstance(dim, int):
+                size.dim_value = dim
+            elif dim is not None:
+                size.dim_param = dim
+    return declared
+
+
+def _dim(dim: TensorShapeProto.Dimension) -> Dim:
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else None
+    return dim.dim_param or None

@@ -1,0 +1,360 @@
+"""Types written in ONNX models: ours over our nodes, onnx's over the rest, names of sizes kept."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
+from ndgather.models import onnx as onnx_models
+from ndgather.models.errors import ModelError
+
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+
+
+def info(name, kind=FLOAT, shape=None):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def node(op_type, inputs, outputs, **options):
+    return helper.make_node(op_type, inputs.split(), outputs.split(), **options)
+
+
+def model_of(nodes, inputs, outputs, *, initial=None, opset=13, functions=()):
+    tensors = [numpy_helper.from_array(array, name) for name, array in (initial or {}).items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, tensors)
+    domains = {"": opset, "com.microsoft": 1, "my.functions": 1}
+    return helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid(*item) for item in domains.items()],
+        functions=list(functions),
+        ir_version=8,
+    )
+
+
+def shapes(graph):
+    """Return name to shape of what a graph declares of its values; None where it says nothing."""
+    found = {}
+    for each in (*graph.value_info, *graph.output):
+        tensor = each.type.tensor_type
+        dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
+        found[each.name] = tuple(dims) if tensor.HasField("shape") else None
+    return found
+
+
+def pick_model(data, indices, *, op_type="GatherND", index=INT64, domain="", **attributes):
+    pick = node(op_type, "data indices", "picked", name="pick", domain=domain, **attributes)
+    after = node("Neg", "picked", "out")
+    return model_of(
+        [pick, after], [info("data", FLOAT, data), info("indices", index, indices)], [info("out")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "options", "shape"),
+    [
+        ([2, 3], [2], {}, ()),
+        (["N", 3, 4], ["N", 2, 1], {"batch_dims": 1}, ("N", 2, 4)),
+        ([5, 3, 4], ["N", 2, 1], {"batch_dims": 1}, (5, 2, 4)),
+        (["A", "A"], ["Q", None], {"batch_dims": 1}, ("Q",)),
+        (["A", "B", "C"], ["Q", 2], {}, ("Q", "C")),
+        (["A", "B"], ["Q", 1], {"domain": "com.microsoft", "index": INT32}, ("Q", "B")),
+        ([3, "W"], ["R", "C"], {"op_type": "GatherElements", "axis": 1}, ("R", "C")),
+        (["A", "B"], ["Q", 7], {"op_type": "Gather", "axis": -1}, ("A", "Q", 7)),
+    ],
+)
+def test_shapes_go_on_to_the_nodes_after_ours(data, indices, options, shape):
+    inferred = onnx_models.infer(pick_model(data, indices, **options))
+
+    assert shapes(inferred.graph) == {"picked": shape, "out": shape}
+    onnx.checker.check_model(inferred, full_check=True)
+
+
+def test_an_unknown_rank_stays_unknown():
+    inferred = onnx_models.infer(pick_model([2, 3, 4], [5, None]))
+
+    assert shapes(inferred.graph).get("picked") is None
+    assert inferred.graph.output[0].type.tensor_type.elem_type == FLOAT
+
+
+def test_both_inferences_in_turn_reach_the_end_of_a_chain():
+    """Three nodes that onnx knows nothing of, each behind one that we know nothing of."""
+    nodes = []
+    for step in range(3):
+        nodes += [
+            node("Neg", f"x{step}", f"y{step}"),
+            node("GatherND", f"y{step} indices", f"x{step + 1}", domain="com.microsoft"),
+        ]
+    model = model_of(
+        nodes,
+        [info("x0", FLOAT, ["A", "B", "C", "D"]), info("indices", INT64, [1])],
+        [info("x3")],
+    )
+
+    inferred = onnx_models.infer(model)
+
+    assert shapes(inferred.graph) == {
+        "y0": ("A", "B", "C", "D"),
+        "x1": ("B", "C", "D"),
+        "y1": ("B", "C", "D"),
+        "x2": ("C", "D"),
+        "y2": ("C", "D"),
+        "x3": ("D",),
+    }
+
+
+def test_what_a_node_learns_of_its_inputs_is_written():
+    """`indices` comes from a node whose result onnx does not know; the batch axes are equal."""
+    model = model_of(
+        [
+            node("Tile", "raw times", "indices"),
+            node("GatherND", "data indices", "picked", batch_dims=1),
+        ],
+        [
+            info("raw", INT64, [1, 1, 1]),
+            info("times", INT64, [3]),
+            info("data", FLOAT, [5, "W"]),
+        ],
+        [info("picked")],
+    )
+
+    found = shapes(onnx_models.infer(model).graph)
+
+    batch, count, depth = found["indices"]
+    assert (batch, depth) == (5, 1)
+    assert found["picked"] == (5, count)
+
+
+def test_nodes_in_branches_and_loops():
+    def branch(name):
+        return helper.make_graph(
+            [
+                node("GatherND", "data indices", f"{name}1", domain="com.microsoft"),
+                node("Neg", f"{name}1", name),
+            ],
+            name,
+            [],
+            [info(name)],
+        )
+
+    model = model_of(
+        [
+            node("If", "yes", "chosen", then_branch=branch("t"), else_branch=branch("e")),
+            node("Abs", "chosen", "out"),
+        ],
+        [
+            info("data", FLOAT, ["A", "B"]),
+            info("indices", INT64, ["Q", 1]),
+            info("yes", TensorProto.BOOL, []),
+        ],
+        [info("out")],
+    )
+
+    inferred = onnx_models.infer(model)
+
+    assert shapes(inferred.graph) == {"chosen": ("Q", "B"), "out": ("Q", "B")}
+    inner = [shapes(attribute.g) for attribute in inferred.graph.node[0].attribute]
+    assert inner == [{f"{n}1": ("Q", "B"), n: ("Q", "B")} for n in ("e", "t")]
+
+
+def test_nodes_in_functions_are_known_by_their_calls():
+    function = helper.make_function(
+        "my.functions",
+        "Pick",
+        ["d", "i"],
+        ["o"],
+        [node("GatherND", "d i", "o", domain="com.microsoft", name="inner")],
+        [helper.make_opsetid("com.microsoft", 1)],
+    )
+    model = model_of(
+        [
+            node("Pick", "data indices", "picked", domain="my.functions"),
+            node("Pick", "picked few", "out", domain="my.functions"),
+        ],
+        [
+            info("data", FLOAT, ["A", "B", "C"]),
+            info("indices", INT64, ["Q", 1]),
+            info("few", INT64, [2]),
+        ],
+        [info("out")],
+        functions=[function],
+    )
+
+    inferred = onnx_models.infer(model)
+
+    assert shapes(inferred.graph) == {"picked": ("Q", "B", "C"), "out": ("C",)}
+    assert [each.op_type for each in inferred.graph.node] == ["Pick", "Pick"]
+    assert list(inferred.functions) == [function]
+
+
+def test_shape_arithmetic_through_gather_is_kept():
+    """The sizes of data, read by Gather, become the shape of the result."""
+    model = model_of(
+        [
+            node("Shape", "data", "sizes"),
+            node("Gather", "sizes last", "width"),
+            node("Unsqueeze", "width front", "row"),
+            node("Concat", "row row", "target", axis=0),
+            node("Expand", "one target", "out"),
+        ],
+        [info("data", FLOAT, ["A", "B"])],
+        [info("out")],
+        initial={"last": np.array(1), "front": np.array([0]), "one": np.float32([1])},
+    )
+
+    assert shapes(onnx_models.infer(model).graph)["out"] == ("B", "B")
+
+
+def test_the_model_given_is_not_changed():
+    model = pick_model(["N", 3], ["M", 1])
+    before = model.SerializeToString()
+
+    onnx_models.infer(model)
+
+    assert model.SerializeToString() == before
+
+
+def test_what_the_model_declares_stays_and_is_completed():
+    model = pick_model([5, 4], ["M", 1])
+    model.graph.output[0].CopyFrom(info("out", FLOAT, ["rows", None]))
+    model.graph.value_info.add().CopyFrom(info("picked", FLOAT, ["rows", None]))
+
+    assert shapes(onnx_models.infer(model).graph) == {"picked": ("rows", 4), "out": ("rows", 4)}
+
+
+REFUSED = {
+    "batch sizes": (
+        pick_model([2, 3], [3, 1], batch_dims=1),
+        ShapeError,
+        "ai.onnx GatherND-13: indices.shape[0] = 3 differs from data.shape[0] = 2: batch axes are "
+        "equal in data (2, 3) and indices (3, 1) (allowed: 2)",
+    ),
+    "depth": (
+        pick_model([2, 3], [4, 0]),
+        ShapeError,
+        "ai.onnx GatherND-13: indices.shape[-1] = 0 is too short for an index tuple; data (2, 3), "
+        "indices (4, 0) (allowed: 1..2)",
+    ),
+    "rank": (
+        pick_model([3, 4], [2], op_type="GatherElements"),
+        ShapeError,
+        "ai.onnx GatherElements-13: indices.shape = (2,) has rank 1, but data.shape = (3, 4) has "
+        "rank 2 (allowed: the same rank)",
+    ),
+    "type": (
+        pick_model([3, 4], ["N", 1], index=INT32),
+        DTypeError,
+        "ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)",
+    ),
+    "attribute": (
+        pick_model([2, 3], [2, 1], batch_dims=-1),
+        AttributeValueError,
+        "ai.onnx GatherND-13: batch_dims = -1 is out of range for data (2, 3) and indices (2, 1) "
+        "(allowed: 0..1)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("model", "error", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_no_run_can_do_is_refused_by_node(model, error, text):
+    with pytest.raises(error) as refusal:
+        onnx_models.infer(model)
+    op_type = model.graph.node[0].op_type
+    assert str(refusal.value) == f"node 'pick' ({op_type}): {text}"
+
+
+def test_constant_indices_are_checked():
+    for source in "initializer", "node":
+        indices = numpy_helper.from_array(np.array([[0], [7]]), "indices")
+        nodes = [node("GatherND", "data indices", "out", name="pick")]
+        initial = {}
+        if source == "node":
+            nodes.insert(0, helper.make_node("Constant", [], ["indices"], value=indices))
+        else:
+            initial = {"indices": numpy_helper.to_array(indices)}
+        model = model_of(nodes, [info("data", FLOAT, [5, 2])], [info("out")], initial=initial)
+
+        with pytest.raises(IndexOutOfBoundsError) as refusal:
+            onnx_models.infer(model)
+        assert str(refusal.value) == (
+            "node 'pick' (GatherND): ai.onnx GatherND-13: indices[1, 0] = 7 is outside axis 0 of "
+            "data, which has size 5 (allowed: -5..4)"
+        )
+
+
+def test_indices_that_an_input_replaces_are_no_constants():
+    model = model_of(
+        [node("GatherND", "data indices", "out")],
+        [info("data", FLOAT, [5, 2]), info("indices", INT64, [2, 1])],
+        [info("out")],
+        initial={"indices": np.array([[0], [7]])},
+    )
+
+    assert shapes(onnx_models.infer(model).graph) == {"out": (2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [
+        (info("picked", FLOAT, ["M", 5]), "shape = (M, 4) is not what the model declares "
+         "(allowed: (M, 5))"),
+        (info("picked", FLOAT, ["M"]), "shape = (M, 4) is not what the model declares "
+         "(allowed: (M,))"),
+        (info("picked", INT64, ["M", 4]), "dtype = float32 is not what the model declares "
+         "(allowed: int64)"),
+    ],
+    ids=["size", "rank", "type"],
+)  # fmt: skip
+def test_a_declaration_that_is_wrong_is_refused_by_node(declared, text):
+    model = pick_model([5, 4], ["M", 1])
+    model.graph.value_info.add().CopyFrom(declared)
+
+    with pytest.raises((ShapeError, DTypeError)) as refusal:
+        onnx_models.infer(model)
+    assert str(refusal.value) == f"node 'pick' (GatherND): value 'picked': {text}"
+
+
+def test_a_refusal_inside_a_branch_names_the_nodes_around_it():
+    inner = helper.make_graph(
+        [node("GatherND", "data indices", "t", name="inner", batch_dims=1)], "b", [], [info("t")]
+    )
+    model = model_of(
+        [node("If", "yes", "out", name="choose", then_branch=inner, else_branch=inner)],
+        [
+            info("data", FLOAT, [2, 3]),
+            info("indices", INT64, [3, 1]),
+            info("yes", TensorProto.BOOL, []),
+        ],
+        [info("out")],
+    )
+
+    with pytest.raises(ShapeError, match=r"^node 'choose' \(If\): node 'inner' \(GatherND\): ai."):
+        onnx_models.infer(model)
+
+
+def test_a_domain_that_is_not_imported_is_refused():
+    model = pick_model([2, 3], [3, 1], domain="com.microsoft")
+    del model.opset_import[1:]
+
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.infer(model)
+    assert str(refusal.value) == (
+        "node 'pick' (GatherND): the model imports no version of com.microsoft, which the node "
+        "is of"
+    )
+
+
+def test_values_in_files_of_their_own_are_read_from_the_folder_of_the_model(tmp_path):
+    model = model_of(
+        [node("GatherND", "data indices", "out", name="pick")],
+        [info("data", FLOAT, [5, 2])],
+        [info("out")],
+        initial={"indices": np.array([[0], [7]])},
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+    with pytest.raises(IndexOutOfBoundsError):
+        onnx_models.infer(path)
+    there = onnx.load(path, load_external_data=False)
+    assert shapes(onnx_models.infer(there).graph) == {"out": (2, 2)}
