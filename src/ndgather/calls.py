@@ -184,6 +184,7 @@ class Scatter(Call):
     modes: ClassVar[tuple[str, ...]] = ("raise", "wrap", "clip", "drop")
 
     updates: Any
+    updates_name: str = "updates"  # what the caller calls them
     reduction: Any = "none"
     use_init_val: bool = True
     arithmetic: Any = None  # what the core has to be told about the type of data
@@ -208,7 +209,7 @@ class Scatter(Call):
             return self.convert()
         if rule == _core.UPDATES_SHAPE:
             raise errors.updates_do_not_fit(
-                self.caller, self.updates.shape, self.slices_shape()
+                self.caller, self.updates.shape, self.slices_shape(), self.updates_name
             ) from None
         return Call.answer(self, refused)
 

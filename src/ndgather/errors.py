@@ -383,10 +383,13 @@ def off_axis_sizes_differ(
 
 
 def updates_do_not_fit(
-    caller: str, updates: Sequence[object], wanted: Sequence[object]
+    caller: str,
+    updates: Sequence[object],
+    wanted: Sequence[object],
+    name: str = "updates",
 ) -> ShapeError:
     return ShapeError(
-        f"{caller}: updates.shape = {shown(updates)} does not fit indices and data "
+        f"{caller}: {name}.shape = {shown(updates)} does not fit indices and data "
         f"(allowed: {shown(wanted)})"
     )
 

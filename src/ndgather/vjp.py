@@ -181,6 +181,7 @@ class _Pair:
             data=data,
             indices=indices,
             updates=updates,
+            updates_name="cotangent",
             options=(self.option,),
             option_names=(self.option_name,),
             reduction=reduction,

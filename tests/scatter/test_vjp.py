@@ -1,0 +1,250 @@
+"""Gradients: against differences of the functions themselves, and against torch's autograd."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather import vjp
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
+from ndgather.testing.strategies import INDEX_DTYPES, calls
+
+
+def numerical(function, point, cotangent):
+    """The gradient of the sum of ``cotangent * function(point)``, by differences.
+
+    The functions are linear and the numbers small integers: the differences are exact.
+    """
+    gradient = np.zeros(point.shape)
+    start = (cotangent * function(point)).sum()
+    for place in np.ndindex(point.shape):
+        moved = point.copy()
+        moved[place] += 1
+        gradient[place] = (cotangent * function(moved)).sum() - start
+    return gradient
+
+
+def integers(shape, seed):
+    return np.random.default_rng(seed).integers(-9, 10, shape).astype(np.float64)
+
+
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements"])
+@given(data=st.data())
+def test_gathers(function, data):
+    call = data.draw(
+        calls(function, dtypes=[np.dtype("f8")], modes=["raise"], flavours=["value", "empty"])
+    )
+    option = {name: value for name, value in call.options.items() if name != "mode"}
+
+    def gather(array):
+        return getattr(ndgather, function)(array, call.indices, **option)
+
+    point = integers(call.data.shape, 1)
+    try:
+        cotangent = integers(gather(point).shape, 2)
+    except IndexOutOfBoundsError:  # an axis of size 0
+        return
+    result = getattr(vjp, function)(cotangent, point.shape, call.indices, **option)
+    np.testing.assert_array_equal(result, numerical(gather, point, cotangent), strict=True)
+
+
+@st.composite
+def scatters(draw):
+    shape = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))
+    dtype = draw(st.sampled_from([each for each in INDEX_DTYPES if each.kind == "i"]))
+    seed = draw(st.integers(0, 2**32))
+    return shape, dtype, np.random.default_rng(seed), draw(st.sampled_from(["none", "add"]))
+
+
+@given(scatters(), st.data())
+def test_scatter_nd(drawn, data):
+    shape, dtype, rng, reduction = drawn
+    depth = data.draw(st.integers(0, len(shape)))
+    count = tuple(data.draw(st.lists(st.integers(0, 4), max_size=2)))
+    sizes = np.array(shape[:depth], int)
+    indices = rng.integers(-sizes, sizes, (*count, depth)).astype(dtype)
+    point, updates = integers(shape, 1), integers((*count, *shape[depth:]), 2)
+    cotangent = integers(shape, 3)
+    of_data, of_updates = vjp.scatter_nd(cotangent, indices, reduction)
+
+    def scatter(x, u):
+        return ndgather.scatter_nd(x, indices, u, reduction=reduction)
+
+    desired = numerical(lambda x: scatter(x, updates), point, cotangent)
+    np.testing.assert_array_equal(of_data, desired, strict=True)
+    desired = numerical(lambda u: scatter(point, u), updates, cotangent)
+    np.testing.assert_array_equal(of_updates, desired, strict=True)
+
+
+@given(scatters(), st.data())
+def test_scatter_elements(drawn, data):
+    shape, dtype, rng, reduction = drawn
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    taken = [data.draw(st.integers(0, size)) for size in shape]
+    taken[axis] = data.draw(st.integers(0, 5))
+    indices = rng.integers(-shape[axis], shape[axis], taken).astype(dtype)
+    point, updates, cotangent = integers(shape, 1), integers(taken, 2), integers(shape, 3)
+    of_data, of_updates = vjp.scatter_elements(cotangent, indices, axis, reduction)
+
+    def scatter(x, u):
+        return ndgather.scatter_elements(x, indices, u, axis, reduction=reduction)
+
+    desired = numerical(lambda x: scatter(x, updates), point, cotangent)
+    np.testing.assert_array_equal(of_data, desired, strict=True)
+    desired = numerical(lambda u: scatter(point, u), updates, cotangent)
+    np.testing.assert_array_equal(of_updates, desired, strict=True)
+
+
+def test_the_last_update_has_all_of_the_cotangent():
+    of_data, of_updates = vjp.scatter_nd([1.0, 2.0, 4.0], [[1], [1], [0], [1]])
+    np.testing.assert_array_equal(of_data, [0.0, 0.0, 4.0], strict=True)
+    np.testing.assert_array_equal(of_updates, [0.0, 0.0, 1.0, 2.0], strict=True)
+
+
+def test_the_cotangent_is_left_alone():
+    cotangent = np.arange(3.0)
+    for reduction in ("none", "add"):
+        of_data, of_updates = vjp.scatter_elements(cotangent, np.array([0, 0]), reduction=reduction)
+        assert not np.shares_memory(of_data, cotangent)
+        assert not np.shares_memory(of_updates, cotangent)
+    np.testing.assert_array_equal(cotangent, [0.0, 1.0, 2.0], strict=True)
+
+
+REFUSALS = [
+    (
+        lambda: vjp.gather_nd([1.0, 2.0], (3,), [[0], [3]]),
+        IndexOutOfBoundsError,
+        "vjp.gather_nd: indices[1, 0] = 3 is outside axis 0 of data, which has size 3 "
+        "(allowed: -3..2)",
+    ),
+    (
+        lambda: vjp.gather_nd(np.ones((2, 1)), (2, 3), [[[0]], [[-4]]], 1),
+        IndexOutOfBoundsError,
+        "vjp.gather_nd: indices[1, 0, 0] = -4 is outside axis 1 of data, which has size 3 "
+        "(allowed: -3..2)",
+    ),
+    (
+        lambda: vjp.gather_elements([1.0], (3,), [5]),
+        IndexOutOfBoundsError,
+        "vjp.gather_elements: indices[0] = 5 is outside axis 0 of data, which has size 3 "
+        "(allowed: -3..2)",
+    ),
+    (
+        lambda: vjp.scatter_nd([1.0], [[1]]),
+        IndexOutOfBoundsError,
+        "vjp.scatter_nd: indices[0, 0] = 1 is outside axis 0 of data, which has size 1 "
+        "(allowed: -1..0)",
+    ),
+    (
+        lambda: vjp.gather_nd([1.0], (3,), [[0], [1]]),
+        ShapeError,
+        "vjp.gather_nd: cotangent.shape = (1,) does not fit indices and data (allowed: (2,))",
+    ),
+    (
+        lambda: vjp.scatter_nd([1.0], [[0]], "mul"),
+        AttributeValueError,
+        "vjp.scatter_nd: reduction = 'mul' is unknown (allowed: 'none', 'add')",
+    ),
+    (
+        lambda: vjp.gather_nd([True], (3,), [[0]]),
+        DTypeError,
+        "vjp.gather_nd: cotangent.dtype = bool has no sums (allowed: integers, floats and complex "
+        "numbers)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "text"), REFUSALS, ids=[text for *_, text in REFUSALS])
+def test_refusals(call, error, text):
+    with pytest.raises(NdgatherError) as caught:
+        call()
+    assert type(caught.value) is error
+    assert str(caught.value) == text
+
+
+# torch
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+def gradients(torch, function, inputs, cotangent):
+    tensors = [torch.tensor(each, requires_grad=True) for each in inputs]
+    function(*tensors).backward(torch.tensor(cotangent))
+    return [each.grad.numpy() for each in tensors]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_torch_gather(torch, axis):
+    rng = np.random.default_rng(axis)
+    data = rng.standard_normal((5, 6, 7))
+    taken = [3, 4, 5]
+    taken[axis] = 9
+    indices, cotangent = rng.integers(0, data.shape[axis], taken), rng.standard_normal(taken)
+    (desired,) = gradients(
+        torch, lambda x: torch.gather(x, axis, torch.tensor(indices)), [data], cotangent
+    )
+    result = vjp.gather_elements(cotangent, data.shape, indices, axis)
+    np.testing.assert_allclose(result, desired, rtol=1e-12, strict=True)
+
+
+def test_torch_index(torch):
+    rng = np.random.default_rng(4)
+    data = rng.standard_normal((5, 6, 7))
+    indices, cotangent = rng.integers(0, 5, (20, 2)), rng.standard_normal((20, 7))
+    columns = [torch.tensor(each) for each in indices.T]
+    (desired,) = gradients(torch, lambda x: x[columns[0], columns[1]], [data], cotangent)
+    result = vjp.gather_nd(cotangent, data.shape, indices)
+    np.testing.assert_allclose(result, desired, rtol=1e-12, strict=True)
+
+
+def test_torch_batches(torch):
+    rng = np.random.default_rng(5)
+    data = rng.standard_normal((4, 6, 3))
+    indices, cotangent = rng.integers(0, 6, (4, 9, 1)), rng.standard_normal((4, 9, 3))
+    batch, row = torch.arange(4)[:, None], torch.tensor(indices[..., 0])
+    (desired,) = gradients(torch, lambda x: x[batch, row], [data], cotangent)
+    result = vjp.gather_nd(cotangent, data.shape, indices, 1)
+    np.testing.assert_allclose(result, desired, rtol=1e-12, strict=True)
+
+
+def test_torch_scatter_add(torch):
+    rng = np.random.default_rng(6)
+    data, cotangent = rng.standard_normal((2, 8, 5))
+    updates, indices = rng.standard_normal((20, 5)), rng.integers(0, 8, (20, 5))
+    desired = gradients(
+        torch,
+        lambda x, u: x.scatter_add(0, torch.tensor(indices), u),
+        [data, updates],
+        cotangent,
+    )
+    result = vjp.scatter_elements(cotangent, indices, 0, "add")
+    for found, wanted in zip(result, desired, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, strict=True)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_torch_index_put(torch, reduction):
+    rng = np.random.default_rng(7)
+    data, cotangent = rng.standard_normal((2, 8, 5))
+    # torch takes the gradient of every duplicate as if it had won: only different rows for none
+    rows = rng.permutation(8)[:6] if reduction == "none" else rng.integers(0, 8, 20)
+    updates = rng.standard_normal((len(rows), 5))
+    desired = gradients(
+        torch,
+        lambda x, u: x.index_put((torch.tensor(rows),), u, accumulate=reduction == "add"),
+        [data, updates],
+        cotangent,
+    )
+    result = vjp.scatter_nd(cotangent, rows[:, np.newaxis], reduction)
+    for found, wanted in zip(result, desired, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, strict=True)
