@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from pathlib import Path
 
@@ -49,8 +50,7 @@ def set_num_threads(count: int) -> None:
     1
     >>> ndgather.set_num_threads(before)
     """
-    if not isinstance(count, int):
-        raise errors.option_not_integer("set_num_threads", "count", count)
+    count = _integer("set_num_threads", "count", count)
     if not 1 <= count <= 1024:
         raise errors.option_out_of_range("set_num_threads", "count", count, 1, 1024, "threads")
     _core.set_num_threads(count)
@@ -79,8 +79,7 @@ def set_memory_limit(limit: int) -> None:
     AttributeValueError
         `limit` is negative.
     """
-    if not isinstance(limit, int):
-        raise errors.option_not_integer("set_memory_limit", "limit", limit)
+    limit = _integer("set_memory_limit", "limit", limit)
     if not 0 <= limit < 2**63:
         raise errors.option_out_of_range("set_memory_limit", "limit", limit, 0, 2**63 - 1, "bytes")
     _core.set_memory_limit(limit)
@@ -103,6 +102,13 @@ def apply_defaults() -> None:
     set_num_threads(min(_usable_processors(), 1024) if threads is None else threads)
     limit = _from_environment("NDGATHER_MEMORY_LIMIT")
     set_memory_limit(min(_KEPT_AT_MOST, _memory() // _SHARE_OF_MEMORY) if limit is None else limit)
+
+
+def _integer(caller: str, option: str, value: int) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise errors.option_not_integer(caller, option, value) from None
 
 
 def _from_environment(name: str) -> int | None:
