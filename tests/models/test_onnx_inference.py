@@ -215,11 +215,14 @@ def test_the_model_given_is_not_changed():
 
 
 def test_what_the_model_declares_stays_and_is_completed():
-    model = pick_model([5, 4], ["M", 1])
+    model = pick_model([5, 4], ["M", 1], domain="com.microsoft")
     model.graph.output[0].CopyFrom(info("out", FLOAT, ["rows", None]))
     model.graph.value_info.add().CopyFrom(info("picked", FLOAT, ["rows", None]))
 
     assert shapes(onnx_models.infer(model).graph) == {"picked": ("rows", 4), "out": ("rows", 4)}
+
+    model.graph.value_info[0].CopyFrom(info("picked", FLOAT, ["rows", "cols"]))
+    assert shapes(onnx_models.infer(model).graph)["picked"] == ("rows", 4)
 
 
 REFUSED = {
