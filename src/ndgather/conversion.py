@@ -46,14 +46,22 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
         with np.errstate(over="raise", invalid="raise"):
             # A 0-d array gives its element; anything else is one, a list among objects too.
             element[... if isinstance(value, np.ndarray) and value.ndim == 0 else ()] = value
-        exact = arithmetic.number_kind(dtype) in ("b", "i") or dtype.kind in "SUmM"
-        unlike = value != value  # noqa: PLR0124 - NaT is unlike itself
-        kept = not exact or bool(element[()] == value) or bool(unlike)
+        kept = _kept(value, element)
     except (TypeError, ValueError, OverflowError, FloatingPointError):
         kept = False
     if not kept:
         raise errors.fill_value_lost(caller, value, dtype)
     return element
+
+
+def _kept(value: Any, element: Array) -> bool:
+    """Whether an element still is the value that was written into it, but for rounding."""
+    if arithmetic.number_kind(element.dtype) in ("f", "c"):
+        return bool(np.isfinite(value)) == bool(np.isfinite(element))
+    if arithmetic.number_kind(element.dtype) in ("b", "i") or element.dtype.kind in "SUmM":
+        unlike = value != value  # noqa: PLR0124 - NaT is unlike itself
+        return bool(element[()] == value) or bool(unlike)
+    return not isinstance(value, bytes) or len(value) <= element.itemsize
 
 
 def plain_updates(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
