@@ -119,7 +119,7 @@ class Operator:
         if known is not None:
             function, count, rest, shape = known
             with suppress(_core.Refused):  # what the core refuses is answered below
-                return function(*inputs[:count], *rest).reshape(shape)  # type: ignore[no-any-return]
+                return function(*inputs[:count], *rest).reshape(shape)  # type: ignore[no-any-return]  # an array
         values, attributes = self._bind(inputs, named)
         arrays = {
             each.role: self._array(each.name, values[each.name])

@@ -426,12 +426,11 @@ def _scatter_nd(call: _Call, depth: int) -> Axes:
         fits = indices.is_of(updates.rank - (data.rank - depth) + 1)
     if updates.exact and indices.exact and not (data.exact or (loose and indices.rank == 1)):
         fits = data.is_of(updates.rank - (indices.rank - 1) + depth)
-    if not fits:
+    if not fits or (indices.exact and not call.sizes.equate(indices.sizes[-1], depth)):
         lead = call.shown(Axes(indices.sizes[:-1]))
         raise errors.updates_do_not_fit(call.caller, call.shown(updates), (*lead, "..."))
     if not indices.exact:
         return data
-    call.sizes.equate(indices.sizes[-1], depth)
     wanted = Axes([*indices.sizes[:-1], *data.sizes[depth:]], data.exact)
     single = loose and wanted.exact and wanted.rank == 0
     if single:

@@ -143,6 +143,24 @@ def test_first_sizes_that_leave_no_rank_for_updates_are_refused():
         op.infer_shape(RankAtLeast((4, 5, 6)), (7, 1), (7, 5))
 
 
+def test_depth_and_rank_of_indices_are_deduced_from_updates():
+    op = operator("ScatterND")
+    data, updates = TensorType(None, (4, 5)), TensorType(None, (3,))
+    found = op.infer(data, TensorType(None, RankAtLeast((3,))), updates)
+    assert (found.depth, found.inputs[1].shape) == (2, (3, 2))
+    with pytest.raises(errors.ShapeError, match="does not fit indices"):
+        op.infer(data, TensorType(None, RankAtLeast((3, 3))), updates)
+
+
+def test_a_single_update_of_any_rank_tells_no_rank():
+    op = operator("ScatterNDUpdate", domain="openvino")
+    assert op.infer_shape(None, (1,), (1,)) == RankAtLeast((None,))
+    one = TensorType(None, (1,))
+    assert op.infer(one, TensorType(), one).inputs[1].shape == RankAtLeast((None,))
+    found = op.infer(TensorType(None, (5,)), TensorType(), TensorType(None, (1, 1)))
+    assert (found.depth, found.inputs[1].shape) == (1, RankAtLeast((None,)))
+
+
 def test_unknown_sizes_of_a_known_rank_stay_unknown():
     assert operator("GatherND").infer_shape((None, 3, None), (None, 1)) == (None, 3, None)
 
