@@ -198,6 +198,12 @@ _GATHER = (
         axis=0,
         index_dtype="int8",
     ),
+    Call(
+        title="An axis that data does not have",
+        why="Data has the axes 0 and 1.",
+        indices=(1, 0),
+        axis=2,
+    ),
 )
 
 _SCATTER_ND = (

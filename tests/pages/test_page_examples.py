@@ -1,0 +1,108 @@
+"""The examples on the pages: results held against the plain loops, errors against a list."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from ndgather import pages, reference
+from ndgather.operators import operators
+from ndgather.pages.examples import CALLS
+from ndgather.spec import BatchRule, Kind, Outside
+
+EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
+NATIVE_WORDS = {"sum": "add", "prod": "mul"}
+
+# The rows that refuse an example, by what `domain name-version` matches; all others run it.
+REFUSED = {
+    "A negative index": (
+        "IndexOutOfBoundsError",
+        r"ai.onnx Gather-1|openvino (GatherND-5|Gather-[17]|Scatter\w+-3)",
+    ),
+    "An axis that data does not have": ("AttributeValueError", r".*"),
+    "An index outside its axis": ("IndexOutOfBoundsError", r"(?!openvino Gather-8).*"),
+    "An index outside its axis, and nothing to copy": ("IndexOutOfBoundsError", r".*"),
+    "Batch axes of unequal size": ("ShapeError", r".*"),
+    "Fewer rows than data": ("ShapeError", r"openvino GatherElements-6"),
+    "Indices of type int32": ("DTypeError", r"ai.onnx .*"),
+    "Indices of type int8": ("DTypeError", r"ai.onnx .*|openvino GatherElements-6"),
+    "More rows than data": ("ShapeError", r".*"),
+    "Tuples of no index": ("ShapeError", r"ai.onnx .*"),
+    "Updates of another shape": ("ShapeError", r".*"),
+}
+
+
+def examples(op, **options):
+    """Return the examples on a page as (title, run), a run for each operator that is shown."""
+    page = pages.operator_page(op.name, op.domain, op.version, format="json", **options)
+    return [
+        (block["title"], run)
+        for content in json.loads(page)["sections"].values()
+        for block in content
+        if isinstance(block, dict) and "runs" in block
+        for run in block["runs"]
+    ]
+
+
+def array(tensor):
+    return np.array(tensor["values"], tensor["dtype"]).reshape(tensor["shape"])
+
+
+def by_the_loops(op, run):
+    options = dict(run["options"])
+    if "reduction" in options:
+        options["reduction"] = NATIVE_WORDS.get(options["reduction"], options["reduction"])
+    if op.row.index_rule.outside is Outside.ZEROS:
+        options["mode"] = "fill"
+    tensors = (array(tensor) for tensor in run["tensors"].values())
+    result = getattr(reference, op.row.kind.value)(*tensors, **options)
+    if op.row.batch_rule is BatchRule.FUSED and options.get("batch_dims", 0) > 1:
+        result = result.reshape(-1, *result.shape[options["batch_dims"] :])
+    return result
+
+
+@EVERY
+def test_results_are_those_of_the_plain_loops(op):
+    found = [run for _, run in examples(op) if run["result"] is not None]
+
+    assert len(found) >= 3
+    for run in found:
+        np.testing.assert_array_equal(array(run["result"]), by_the_loops(op, run), strict=True)
+
+
+@EVERY
+def test_errors_are_those_that_the_version_asks_for(op):
+    for title, run in examples(op):
+        error, rows = REFUSED.get(title, ("", r"(?!)"))
+        if re.fullmatch(rows, str(op.row)):
+            assert (run["result"], run["error"]["type"]) == (None, error), title
+            assert run["error"]["text"].startswith(f"{op.row}: ")
+        else:
+            assert (run["result"] is None, run["error"]) == (False, None), title
+
+
+@EVERY
+def test_every_page_has_an_error_and_no_example_twice(op):
+    found = examples(op)
+
+    assert any(run["error"] is not None for _, run in found)
+    assert len({title for title, _ in found}) == len(found)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_example_is_on_some_page(kind):
+    shown = {title for op in operators() if op.row.kind is kind for title, _ in examples(op)}
+
+    assert shown == {call.title for call in CALLS[kind]}
+
+
+def test_the_call_that_is_shown_is_the_call_that_was_run():
+    (op,) = (op for op in operators("ScatterElementsUpdate") if op.version == 12)
+
+    calls = {title: run["call"] for title, run in examples(op)}
+
+    assert calls["Updates without the element that is there"] == (
+        "op(data, indices, updates, axis=1, reduction='sum', use_init_val=False)"
+    )
+    assert calls["Along axis 0"] == "op(data, indices, updates, axis=0)"
