@@ -78,6 +78,8 @@ class Operator:
     def __init__(self, row: OperatorVersion) -> None:
         self.row = row
         self._known: dict[tuple[object, ...], _Known] = {}
+        roles = [each.role for each in row.inputs]
+        self._axis_place = roles.index(Role.AXIS) if Role.AXIS in roles else -1
 
     def __repr__(self) -> str:
         return f"operator({self.name!r}, domain={self.domain!r}, version={self.version})"
@@ -114,7 +116,7 @@ class Operator:
         DTypeError, ShapeError, AttributeValueError, IndexOutOfBoundsError
             This version does not allow the call.
         """
-        key = _key(inputs, named)
+        key = _key(inputs, named, self._axis_place)
         known = None if key is None else self._known.get(key)
         if known is not None:
             function, count, rest, shape = known
@@ -305,12 +307,19 @@ class Operator:
         return next(each.reduction for each in attribute.choices if each.word == word)
 
 
-def _key(inputs: Sequence[object], named: Mapping[str, object]) -> tuple[object, ...] | None:
-    """Return what the check of a call depends on, or None where it takes the values."""
+def _key(
+    inputs: Sequence[object], named: Mapping[str, object], axis_place: int
+) -> tuple[object, ...] | None:
+    """Return what the check of a call depends on, or None where it takes the values.
+
+    The input at `axis_place` is an axis: of it alone the value counts.
+    """
     key: list[object] = []
-    for each in inputs:
+    for place, each in enumerate(inputs):
         if type(each) is np.ndarray and each.dtype.kind != "O":
             key += (each.dtype, each.shape)
+            if place == axis_place:
+                key.append(each.tobytes())
         elif type(each) is int:
             key += (int, each)
         else:
