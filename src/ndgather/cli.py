@@ -8,6 +8,7 @@ runs, so that ``--help`` does not wait for it.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import re
@@ -25,7 +26,7 @@ import numpy as np
 
 from ndgather import __version__, api, set_num_threads
 from ndgather.errors import NdgatherError, shown
-from ndgather.models import errors, tensor_files
+from ndgather.models import errors, findings, tensor_files
 from ndgather.models.ports import dtype_name
 
 if TYPE_CHECKING:
@@ -81,6 +82,27 @@ examples:
 
 A .npy input is memory-mapped, not read at once. An output file appears only
 when it is complete; until then a file of that name stays as it is.
+"""
+
+CHECK_DESCRIPTION = """\
+Say what is wrong in a model, an ONNX file or an OpenVINO IR. Each gather and
+scatter operator is held against its specification in the version that the model
+asks for, with all that can be inferred of its inputs. A finding is one of
+
+  error     the specification does not allow it
+  differs   allowed, and runtimes give different results
+  portable  it runs, and some runtimes or versions do not take it
+"""
+
+CHECK_EXAMPLES = """\
+examples:
+  ndgather check model.onnx
+      print a table, the worst first
+
+  ndgather check model.onnx --json > findings.json
+      print a list of objects with the same content
+
+The exit status is 1 if there are errors.
 """
 
 GATHER_FILES = """\
@@ -240,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _terminating_cleanly():
             if options.threads is not None:
                 set_num_threads(options.threads)
-            options.work(options)
+            status: int | None = options.work(options)
             sys.stdout.flush()
     except (NdgatherError, MemoryError) as error:
         if options.debug:
@@ -253,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"ndgather {options.command}: interrupted", file=sys.stderr)
         return 130
-    return 0
+    return status or 0
 
 
 @contextmanager
@@ -309,6 +331,13 @@ def _parser() -> argparse.ArgumentParser:
         help="keep every output as DIR/NAME.npy; DIR is made if need be",
     )
     _add_common(run, _run)
+
+    check = _add_command(
+        commands, "check", "say what is wrong in a model", CHECK_DESCRIPTION, CHECK_EXAMPLES
+    )
+    check.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
+    check.add_argument("--json", action="store_true", help="print the findings as data")
+    _add_common(check, _check)
 
     for row in _GATHERS:
         _add_gather(commands, row)
@@ -397,7 +426,7 @@ def _add_page(
 
 
 def _add_common(
-    parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], None]
+    parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], int | None]
 ) -> None:
     parser.add_argument(
         "--threads",
@@ -481,6 +510,22 @@ def _run(options: argparse.Namespace) -> None:
         f"\n{_nodes(result.own_nodes)} ran in ndgather{others if result.other_nodes else ''}; "
         f"{_time(result.seconds)} in all."
     )
+
+
+def _check(options: argparse.Namespace) -> int:
+    if Path(options.model).suffix == ".xml":
+        from ndgather.models import openvino  # noqa: PLC0415 - slow, and an extra
+
+        found = openvino.check(options.model)
+    else:
+        from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+
+        found = onnx.check(options.model)
+    if options.json:
+        print(json.dumps(findings.to_json(findings.worst_first(found)), indent=2))
+    else:
+        print(findings.table(found, _terminal()[0] if sys.stdout.isatty() else 0))
+    return int(findings.has_errors(found))
 
 
 def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:

@@ -14,6 +14,7 @@ if find_spec("onnx") is None:
     raise errors.extra_missing("onnx")
 
 from ndgather.models.onnx_format.backend import Backend
+from ndgather.models.onnx_format.checking import check
 from ndgather.models.onnx_format.domains import implementation
 from ndgather.models.onnx_format.evaluation import Model, reference_ops, run
 from ndgather.models.onnx_format.inference import infer
@@ -22,6 +23,7 @@ from ndgather.models.onnx_format.tensors import tensor_from_bytes, tensor_to_byt
 __all__ = [
     "Backend",
     "Model",
+    "check",
     "implementation",
     "infer",
     "reference_ops",

@@ -57,7 +57,10 @@ def infer(model: Source) -> ModelProto:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A node of ours, and what inference says of it; neither where it cannot be applied."""
+    """A node of ours, and what inference says of it; neither where it cannot be applied.
+
+    Both where what follows is not what the model declares.
+    """
 
     site: Site
     inference: Inference | None = None
@@ -86,7 +89,7 @@ def settle(model: ModelProto, folder: str | None) -> Settled:
             for site, each in zip(sites(declared, folder), judged, strict=True)
         ]
         judged = tuple(
-            Judged(site=each.site, refusal=refusal) if refusal else each
+            Judged(site=each.site, inference=each.inference, refusal=refusal) if refusal else each
             for each, (_, refusal) in zip(judged, learnt, strict=True)
         )
         if not any(changed for changed, _ in learnt):

@@ -1,0 +1,66 @@
+"""``ndgather check``: the table, the data, and the exit status."""
+
+import json
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+
+def save(indices, kind=TensorProto.FLOAT):
+    graph = helper.make_graph(
+        [helper.make_node("GatherND", ["data", "indices"], ["out"], name="pick")],
+        "g",
+        [helper.make_tensor_value_info("data", kind, [5, 4])],
+        [helper.make_tensor_value_info("out", kind, [1, 4])],
+        [helper.make_tensor("indices", TensorProto.INT64, [1, 1], [indices])],
+    )
+    opsets = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "checked.onnx")
+
+
+def test_nothing_found(ndgather):
+    save(3)
+    outcome = ndgather("check checked.onnx")
+    assert (outcome.status, outcome.out, outcome.err) == (0, "nothing found\n", "")
+    assert json.loads(ndgather("check checked.onnx --json").out) == []
+
+
+def test_an_error_is_the_exit_status(ndgather):
+    save(7)
+    outcome = ndgather("check checked.onnx")
+
+    assert (outcome.status, outcome.err) == (1, "")
+    head, row, empty, total = outcome.out.splitlines()
+    assert head.split()[:4] == ["severity", "where", "operator", "rule"]
+    assert row.startswith(
+        "error     pick   ai.onnx GatherND-13  index range  ai.onnx GatherND-13: indices[0, 0] = 7 "
+        "is outside axis 0 of data, which has size 5 (allowed: -5..4); "
+    )
+    assert (empty, total) == ("", "1 error (the specification does not allow it)")
+
+    (found,) = json.loads(ndgather("check checked.onnx --json").out)
+    assert (found["severity"], found["where"]) == ("error", "pick")
+    assert found["runtimes"] == ["TensorFlow", "TensorRT", "XLA", "OpenVINO"]
+
+
+def test_what_is_not_portable_is_no_failure(ndgather):
+    save(-1, TensorProto.INT64)
+    outcome = ndgather("check checked.onnx")
+
+    assert outcome.status == 0
+    severities = [line.split()[0] for line in outcome.out.splitlines()[1:-2]]
+    assert severities == ["differs", "differs", "differs", "portable", "portable"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("check none.onnx", "none.onnx: cannot be read: no such file or directory"),
+        ("check none.xml", "none.xml: cannot be read: no such file or directory"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(ndgather, line, text):
+    outcome = ndgather(line)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err == f"ndgather check: error: {text}\n"

@@ -1,0 +1,404 @@
+"""What `check` finds: errors with their rule, what differs elsewhere, what is not portable."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ndgather.errors import NdgatherError
+from ndgather.models import onnx as onnx_models
+from ndgather.models.errors import FileError
+from ndgather.models.findings import Severity
+from ndgather.models.portability import REMARKS, Condition
+
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+ERROR, DIFFERS, PORTABLE = Severity.ERROR, Severity.DIFFERS, Severity.PORTABLE
+
+
+def info(name, kind=FLOAT, shape=None):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model_of(nodes, inputs, *, initial=None, opset=13, functions=()):
+    tensors = [numpy_helper.from_array(array, name) for name, array in (initial or {}).items()]
+    domains = {"": opset, "com.microsoft": 1, "my.functions": 1}
+    outputs = [info("out", inputs[0].type.tensor_type.elem_type)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs, tensors),
+        opset_imports=[helper.make_opsetid(*item) for item in domains.items()],
+        functions=list(functions),
+        ir_version=8,
+    )
+    try:
+        return onnx_models.infer(model)  # a valid model says the rank of its outputs
+    except NdgatherError:
+        return model
+
+
+def one_node(
+    op_type="GatherND",
+    data=(5, 4),
+    indices=(2, 1),
+    *,
+    kind=FLOAT,
+    index=INT64,
+    domain="",
+    opset=13,
+    updates=None,
+    **attributes,
+):
+    """Return a model of one node; `indices` are a shape, or an array of constants."""
+    names = ["data", "indices"] + (["updates"] if updates is not None else [])
+    inputs = [info("data", kind, data)]
+    initial = {}
+    if isinstance(indices, np.ndarray):
+        initial["indices"] = indices
+    else:
+        inputs.append(info("indices", index, indices))
+    if updates is not None:
+        inputs.append(info("updates", kind, updates))
+    node = helper.make_node(op_type, names, ["out"], name="pick", domain=domain, **attributes)
+    return model_of([node], inputs, initial=initial, opset=opset)
+
+
+def found(model):
+    return {
+        (each.severity, each.rule): (each.what, each.runtimes) for each in onnx_models.check(model)
+    }
+
+
+def test_a_plain_model_has_no_findings():
+    assert onnx_models.check(one_node()) == ()
+
+
+ERRORS = {
+    "constant index": (
+        one_node(data=(2, 5), indices=np.array([[0, 1], [1, 7]])),
+        "index range",
+        "ai.onnx GatherND-13: indices[1, 1] = 7 is outside axis 1 of data, which has size 5 "
+        "(allowed: -5..4); TensorFlow and TensorRT give zeros on a GPU; XLA takes the nearest "
+        "place; OpenVINO reads memory without a check",
+        ("TensorFlow", "TensorRT", "XLA", "OpenVINO"),
+    ),
+    "batch sizes": (
+        one_node(data=(1, 4), indices=(6, 1), batch_dims=1),
+        "shapes",
+        "ai.onnx GatherND-13: indices.shape[0] = 6 differs from data.shape[0] = 1: batch axes are "
+        "equal in data (1, 4) and indices (6, 1) (allowed: 1); onnxruntime runs it where the "
+        "numbers of slices divide, and OpenVINO where one size is 1, so the model may seem to "
+        "work",
+        ("onnxruntime", "OpenVINO"),
+    ),
+    "tuples of none": (
+        one_node(indices=(6, 0)),
+        "shapes",
+        "ai.onnx GatherND-13: indices.shape[-1] = 0 is too short for an index tuple; data (5, 4), "
+        "indices (6, 0) (allowed: 1..2); onnxruntime copies all of data for each",
+        ("onnxruntime",),
+    ),
+    "attribute of a later version": (
+        one_node(batch_dims=0, opset=11),
+        "attributes",
+        "ai.onnx GatherND-11: batch_dims is no attribute of this version (allowed: no "
+        "attributes); ai.onnx GatherND-12 or ai.onnx GatherND-13 takes it",
+        (),
+    ),
+    "negative index before it was allowed": (
+        one_node("Gather", indices=np.array([-1]), opset=10),
+        "index range",
+        "ai.onnx Gather-1: indices[0] = -1 is outside axis 0 of data, which has size 5 (allowed: "
+        "0..4); TensorFlow and TensorRT give zeros on a GPU; XLA takes the nearest place; "
+        "ai.onnx Gather-11 or ai.onnx Gather-13 takes it",
+        ("TensorFlow", "TensorRT", "XLA"),
+    ),
+    "type": (
+        one_node(index=INT32, kind=TensorProto.BFLOAT16, opset=12),
+        "types",
+        "ai.onnx GatherND-12: data.dtype = bfloat16 is not taken (allowed: int8, int16, int32, "
+        "int64, uint8, uint16, uint32, uint64, float16, float32, float64, bool, string, "
+        "complex64, complex128)",
+        (),
+    ),
+    "version": (
+        one_node(opset=10),
+        "opset",
+        "operator: opset = 10 has no ai.onnx GatherND (allowed: at least 11)",
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize(("model", "rule", "what", "runtimes"), ERRORS.values(), ids=ERRORS)
+def test_what_the_version_forbids_is_an_error(model, rule, what, runtimes):
+    (finding,) = onnx_models.check(model)
+
+    assert (finding.severity, finding.rule) == (ERROR, rule)
+    assert finding.what == what
+    assert finding.runtimes == runtimes
+    assert finding.where == "pick"
+
+
+FLOAT16, BFLOAT16 = TensorProto.FLOAT16, TensorProto.BFLOAT16
+SCATTER = {"op_type": "ScatterND", "opset": 18, "updates": (2, 4)}
+SCATTER_ELEMENTS = {
+    "op_type": "ScatterElements", "opset": 18, "indices": (2, 4), "updates": (2, 4)
+}  # fmt: skip
+OTHERS = {
+    Condition.NEGATIVE_INDEX: [
+        (
+            one_node(indices=np.array([[0], [-2]])),
+            "indices[1, 0] = -2 counts from the end",
+            {"TensorFlow", "XLA", "LiteRT", "OpenVINO before June 2025"},
+        ),
+        (
+            one_node("GatherElements", indices=np.array([[-1, 0, 0, 0]])),
+            "indices[0, 0] = -1 counts from the end",
+            {"XLA", "torch.gather"},
+        ),
+    ],
+    Condition.INDEX_BEYOND_32_BITS: [
+        (
+            one_node(data=(3, 2**32), indices=np.array([[0, 2**31]])),
+            "indices[0, 1] = 2147483648 needs more than 32 bits",
+            {"TensorRT"},
+        ),
+        (
+            one_node("Gather", data=(3, 2**32), axis=-1),
+            "axis 1 of data has size 4294967296",
+            {"TensorRT"},
+        ),
+    ],
+    Condition.WIDE_INTEGERS: [(one_node(kind=INT64), "data is int64", {"OpenVINO CPU"})],
+    Condition.WIDE_FLOATS: [
+        (one_node(kind=TensorProto.DOUBLE), "data is float64", {"OpenVINO CPU"})
+    ],
+    Condition.COMPLEX_DATA: [
+        (one_node(kind=TensorProto.COMPLEX64), "data is complex64", {"onnxruntime"})
+    ],
+    Condition.STRINGS: [(one_node(kind=TensorProto.STRING), "data is string", {"TensorRT"})],
+    Condition.BATCH_SIZES_UNPROVED: [
+        (
+            one_node(data=("N", 4), indices=("M", 1), batch_dims=1),
+            "sizes N and M of batch axis 0 are not known to be equal",
+            {"onnxruntime", "OpenVINO"},
+        ),
+    ],
+    Condition.BATCH_DIMS: [
+        (
+            one_node(data=("N", 4), indices=("N", 1), batch_dims=1),
+            "batch_dims is 1",
+            {"onnxruntime symbolic_shape_infer"},
+        ),
+    ],
+    Condition.DEPTH_UNKNOWN: [
+        (
+            one_node(indices=(2, "K")),
+            "the length of the index tuples is not known",
+            {"TensorRT"},
+        ),
+    ],
+    Condition.CONTRIBUTED: [
+        (
+            one_node(domain="com.microsoft", index=INT32),
+            "the operator is of com.microsoft",
+            {"all but onnxruntime"},
+        ),
+    ],
+    Condition.CONTRIBUTED_DEPTH_UNKNOWN: [
+        (
+            one_node(domain="com.microsoft", indices=(2, None)),
+            "the length of the index tuples is not known",
+            {"onnxruntime"},
+        ),
+    ],
+    Condition.SMALLER_OFF_AXIS: [
+        (
+            one_node("GatherElements", indices=(9, 3)),
+            "indices.shape[1] = 3 is less than data.shape[1] = 4",
+            {"OpenVINO", "numpy.take_along_axis", "onnx.reference"},
+        ),
+    ],
+    Condition.DUPLICATES: [
+        (
+            one_node(**SCATTER, indices=np.array([[1], [-4]])),
+            "the indices name place (1,) of data more than once",
+            set(),
+        ),
+        (
+            one_node(**{**SCATTER_ELEMENTS, "indices": np.array([[0, 1, 2, 3], [4, 1, 0, 0]])}),
+            "the indices name place (1, 1) of data more than once",
+            set(),
+        ),
+    ],
+    Condition.REDUCTION: [
+        (one_node(**SCATTER, reduction="add"), "reduction is 'add'", {"TensorRT"})
+    ],
+    Condition.HALF_REDUCTION: [
+        (
+            one_node(**SCATTER, kind=FLOAT16, reduction="max"),
+            "reduction is 'max' and data is float16",
+            {"onnxruntime CPU"},
+        ),
+        (
+            one_node(**SCATTER_ELEMENTS, kind=BFLOAT16, reduction="max"),
+            "reduction is 'max' and data is bfloat16",
+            {"onnxruntime CPU"},
+        ),
+        (
+            one_node(**SCATTER_ELEMENTS, kind=FLOAT16, reduction="mul"),
+            "reduction is 'mul' and data is float16",
+            {"onnxruntime CPU"},
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "model", "detail", "runtimes"),
+    [(condition, *case) for condition, cases in OTHERS.items() for case in cases],
+)
+def test_what_is_allowed_and_not_the_same_everywhere(condition, model, detail, runtimes):
+    findings = [each for each in onnx_models.check(model) if each.rule == condition.value]
+
+    assert findings
+    assert {runtime for each in findings for runtime in each.runtimes} == runtimes
+    for each in findings:
+        assert each.severity is not ERROR
+        assert each.what.startswith(f"{detail}: ")
+        assert (each.where, "-" in each.operator) == ("pick", True)
+
+
+NOT_MET = {
+    "indices from the front": one_node(indices=np.array([[0], [4]])),
+    "off-axis sizes on the axis only": one_node("GatherElements", indices=(2, 4)),
+    "sizes that are not known": one_node("GatherElements", data=("A", 4), indices=("B", 4)),
+    "distinct updates": one_node(**SCATTER, indices=np.array([[1], [-1]])),
+    "duplicates with a reduction": one_node(
+        **{**SCATTER_ELEMENTS, "indices": np.array([[0, 1, 2, 3], [4, 1, 0, 0]])}, reduction="add"
+    ),
+    "a maximum of halves": one_node(**SCATTER_ELEMENTS, kind=FLOAT16, reduction="max"),
+}
+
+
+@pytest.mark.parametrize("model", NOT_MET.values(), ids=NOT_MET)
+def test_no_finding_without_its_condition(model):
+    assert onnx_models.check(model) == ()
+
+
+def test_each_condition_has_a_remark_and_a_case():
+    assert {remark.condition for remark in REMARKS} == set(Condition)
+    errors = {remark.condition for remark in REMARKS if remark.severity is ERROR}
+    assert set(OTHERS) | errors == set(Condition)
+    for remark in REMARKS:
+        assert remark.source.startswith("https://")
+        assert remark.condition in errors or remark.severity in {DIFFERS, PORTABLE}
+
+
+def test_what_inference_learns_counts():
+    """Only through the node before is the type of data known, and the size of its axis."""
+    model = model_of(
+        [
+            helper.make_node("Cast", ["data"], ["wide"], to=INT64),
+            helper.make_node("GatherND", ["wide", "indices"], ["picked"], name="pick"),
+            helper.make_node("Cast", ["picked"], ["out"], to=FLOAT),
+        ],
+        [info("data", FLOAT, [5, 4])],
+        initial={"indices": np.array([[3, -4]])},
+    )
+
+    rules = {each.rule for each in onnx_models.check(model)}
+    assert rules == {"64-bit integers", "negative index"}
+
+
+def test_nodes_in_functions_are_looked_at_for_each_call():
+    function = helper.make_function(
+        "my.functions",
+        "Pick",
+        ["d", "i"],
+        ["o"],
+        [helper.make_node("GatherND", ["d", "i"], ["o"], name="inner")],
+        [helper.make_opsetid("", 13)],
+    )
+    calls = [
+        helper.make_node("Pick", [data, "indices"], [out], domain="my.functions")
+        for data, out in [("data", "out"), ("small", "other")]
+    ]
+    model = model_of(
+        calls,
+        [info("data", FLOAT, [5, 4]), info("small", FLOAT, [2, 4])],
+        initial={"indices": np.array([[4]])},
+        functions=[function],
+    )
+
+    (finding,) = onnx_models.check(model)
+    assert finding.severity is ERROR
+    assert finding.where.startswith("inner")
+    assert "indices[0, 0] = 4 is outside axis 0 of data, which has size 2" in finding.what
+
+
+def test_a_function_of_another_version_is_judged_by_its_own():
+    function = helper.make_function(
+        "my.functions",
+        "Pick",
+        ["d", "i"],
+        ["o"],
+        [helper.make_node("GatherND", ["d", "i"], ["o"], name="inner", batch_dims=1)],
+        [helper.make_opsetid("", 11)],
+    )
+    model = model_of(
+        [helper.make_node("Pick", ["data", "indices"], ["out"], domain="my.functions")],
+        [info("data", FLOAT, [5, 4]), info("indices", INT64, [5, 1])],
+        functions=[function],
+    )
+
+    (finding,) = onnx_models.check(model)
+    assert (finding.operator, finding.rule) == ("ai.onnx GatherND-11", "attributes")
+
+
+def test_nodes_without_a_name_are_named_by_their_output_and_place():
+    branch = helper.make_graph(
+        [helper.make_node("GatherND", ["data", "indices"], ["t"])], "b", [], [info("t")]
+    )
+    model = model_of(
+        [
+            helper.make_node(
+                "If", ["yes"], ["out"], name="f", then_branch=branch, else_branch=branch
+            )
+        ],
+        [info("data", FLOAT, [5, 4]), info("yes", TensorProto.BOOL, [])],
+        initial={"indices": np.array([[9]])},
+    )
+
+    wheres = [each.where for each in onnx_models.check(model)]
+    assert wheres == ["f/GatherND of t", "f/GatherND of t"]
+
+
+def test_a_declaration_that_is_wrong_is_an_error():
+    model = one_node()
+    model.graph.output[0].CopyFrom(info("out", FLOAT, [2, 9]))
+
+    (finding,) = onnx_models.check(model)
+    assert (finding.severity, finding.rule) == (ERROR, "shapes")
+    assert finding.what == (
+        "value 'out': shape = (2, 4) is not what the model declares (allowed: (2, 9))"
+    )
+
+
+def test_what_the_checker_of_onnx_refuses_is_an_error():
+    model = one_node()
+    model.graph.node.add(op_type="Neg", input=["nothing"], output=["more"])
+
+    (finding,) = onnx_models.check(model)
+    assert (finding.where, finding.rule, finding.severity) == ("model", "model", ERROR)
+    assert "nothing" in finding.what
+
+
+def test_files(tmp_path):
+    path = tmp_path / "model.onnx"
+    model = one_node(indices=np.array([[9]]))
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+    (finding,) = onnx_models.check(path)
+    assert finding.rule == "index range"
+    with pytest.raises(FileError):
+        onnx_models.check(tmp_path / "none.onnx")
