@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import DTypeError
+from ndgather.errors import DTypeError, ShapeError
 from ndgather.models.errors import ExtraMissingError, ModelError
 
 if TYPE_CHECKING:
@@ -58,3 +58,7 @@ def two_values(name: str) -> ModelError:
     return ModelError(
         f"name = {name!r} is that of an input and of another result (allowed: one value of a name)"
     )
+
+
+def no_known_rank(name: str) -> ShapeError:
+    return ShapeError(f"value {name!r} has no known rank (allowed: a rank for inputs and results)")

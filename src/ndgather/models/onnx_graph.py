@@ -291,5 +291,6 @@ def _elem_type(dtype: str) -> int:
 def _value_info(name: str, given: TensorType) -> onnx.ValueInfoProto:
     if given.dtype is None:
         raise errors.not_in_graph(f"value {name!r}", "without a type", "a dtype for each input")
-    shape = given.shape if isinstance(given.shape, tuple) else None
-    return helper.make_tensor_value_info(name, _elem_type(given.dtype), shape)
+    if not isinstance(given.shape, tuple):
+        raise errors.no_known_rank(name)
+    return helper.make_tensor_value_info(name, _elem_type(given.dtype), given.shape)

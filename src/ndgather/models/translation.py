@@ -58,6 +58,8 @@ class Translation:
 def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Translation:
     """Return `graph` in the operators of `domain`, the newest that `opset` has.
 
+    Without `opset` it is the newest of all, and operators of `domain` stay as they are.
+
     Raises
     ------
     ModelError
@@ -83,6 +85,10 @@ class _Translator:
         self.graph = graph
         self.domain = domain
         self.opset = opset
+        # A cast may mean something else in another domain, unless it changes no value.
+        self.foreign = any(
+            node.row.domain != domain for node in graph.nodes if isinstance(node, OperatorNode)
+        )
         self.types = value_types(graph)
         self.constants = dict(graph.constants)
         self.taken = {*self.types, *(each.name for each in graph.inputs), *graph.constants}
@@ -93,6 +99,8 @@ class _Translator:
         for node in self.graph.nodes:
             if isinstance(node, CastNode):
                 self._check_cast(node)
+                self.nodes.append(node)
+            elif self.opset is None and node.row.domain == self.domain:
                 self.nodes.append(node)
             else:
                 self._translate(node)
@@ -108,7 +116,7 @@ class _Translator:
 
     def _check_cast(self, node: CastNode) -> None:
         source = self.types[node.input].dtype
-        if source is not None and not is_exact_cast(source, node.dtype):
+        if self.foreign and source is not None and not is_exact_cast(source, node.dtype):
             raise errors.not_translatable(
                 node.name, title(node), self.domain, f"it may change values of {source}"
             )

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 IR_VERSION = "11"
 ALIGNMENT = 64  # of constants in their file, so that what maps it can use them in place
 
+# Operation sets in which a version of an operator first stands, where it is not its own number.
+_FIRST_SETS = {("ScatterNDUpdate", 3): 4}
+
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -119,8 +122,9 @@ class _Writer:
             self._layer(node.name, "Convert", data, (node.input,), node.output)
             return
         data = {name: _written(value) for name, value in node.attributes.items()}
-        version = f"opset{node.row.since}"
-        self._layer(node.name, node.row.name, data, node.inputs, node.output, version)
+        row = node.row
+        version = f"opset{_FIRST_SETS.get((row.name, row.since), row.since)}"
+        self._layer(node.name, row.name, data, node.inputs, node.output, version)
 
     def _layer(
         self,

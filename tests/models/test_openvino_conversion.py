@@ -1,0 +1,443 @@
+"""ONNX models become IR and come back: what ran before runs after, to the same bytes."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+pytest.importorskip("defusedxml")
+pytest.importorskip("onnx")
+
+import onnx
+
+from ndgather.errors import IndexOutOfBoundsError, NdgatherError
+from ndgather.models import onnx as onnx_models
+from ndgather.models import openvino
+from ndgather.models.errors import ModelError
+from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.models.onnx_graph import graph_of, model_of
+from ndgather.models.openvino import Model
+from ndgather.models.translation import translate
+from ndgather.operators import operator
+from ndgather.spec import TensorType
+from ndgather.testing import assert_same_elements, bad_entries, expected
+from ndgather.testing.strategies import calls
+
+DTYPES = tuple(map(np.dtype, "?bhiqBHIQefd"))
+INDEX_DTYPES = tuple(map(np.dtype, "iq"))
+OPERATORS = {
+    "gather_nd": ("GatherND", ""),
+    "gather_elements": ("GatherElements", ""),
+    "gather": ("Gather", ""),
+}
+
+
+def outcome(work, *reasons):
+    """Return what `work` gives, or None where it is refused for one of the reasons."""
+    try:
+        return work()
+    except NdgatherError as refused:
+        if any(reason in str(refused) for reason in reasons):
+            return None
+        raise
+
+
+@st.composite
+def models(draw):
+    """Draw an ONNX model of one gather, its inputs, and the call that it is."""
+    function = draw(st.sampled_from(tuple(OPERATORS)))
+    call = draw(
+        calls(
+            function,
+            dtypes=DTYPES,
+            index_dtypes=INDEX_DTYPES,
+            modes=("raise",),
+            flavours=("value", "value", "value", "empty"),
+        )
+    )
+    options = {name: value for name, value in call.options.items() if name != "mode"}
+    op_type, domain = OPERATORS[function]
+    data, indices = (np.array(each, order="C") for each in (call.data, call.indices))
+    if function == "gather_nd" and not options["batch_dims"] and draw(st.booleans()):
+        domain, options = "com.microsoft", {}
+    elif function == "gather_nd":
+        indices = indices.astype(np.int64)
+    assume(not bad_entries(call))
+    rank = expected(call).ndim
+    if function == "gather" and options.pop("batch_dims"):
+        indices = indices.reshape(-1)[:1]
+        rank = data.ndim
+    known = draw(st.sampled_from(("sizes", "names", "ranks")))
+    opset = draw(st.sampled_from((12, 13, 18)))
+    inputs = {"data": data, "indices": indices}
+    constants = draw(st.sets(st.sampled_from(("data", "indices"))))
+    return (
+        _model(op_type, domain, opset, inputs, constants, options, rank, known),
+        {name: array for name, array in inputs.items() if name not in constants},
+        call if indices.shape == call.indices.shape else None,
+    )
+
+
+def _model(op_type, domain, opset, inputs, constants, options, rank, known="sizes"):
+    """Write a model of one node; `known` is what its inputs declare of their shapes."""
+
+    def shape(name, array):
+        names = [f"{name}{axis}" for axis in range(array.ndim)]
+        return {"sizes": array.shape, "names": names, "ranks": [None] * array.ndim}[known]
+
+    node = onnx.helper.make_node(
+        op_type, list(inputs), ["output"], name="pick", domain=domain, **options
+    )
+    kind = onnx.helper.np_dtype_to_tensor_dtype
+
+    def info(name, array, dims):
+        return onnx.helper.make_tensor_value_info(name, kind(array.dtype), dims)
+
+    graph = onnx.helper.make_graph(
+        [node],
+        "pick",
+        [info(name, a, shape(name, a)) for name, a in inputs.items() if name not in constants],
+        [info("output", inputs["data"], [None] * rank)],
+        [onnx.numpy_helper.from_array(inputs[name], name) for name in constants],
+    )
+    imports = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid("com.microsoft", 1)]
+    return onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@given(models())
+def test_a_model_gives_the_same_bytes_as_ir_and_as_onnx_again(tmp_path_factory, drawn):
+    model, inputs, call = drawn
+    path = tmp_path_factory.getbasetemp() / "same.xml"
+    no_tuple = "is too short for an index tuple"  # which ai.onnx forbids
+    smaller = "differ on axis"  # indices off the axis, which OpenVINO forbids
+    before = outcome(lambda: onnx_models.run(model, inputs), no_tuple, "has rank 0", "batch_dims = ")
+    written = before and outcome(lambda: (openvino.write(graph_of(model), path),), smaller)
+    if not written:
+        return
+    if call is not None:
+        assert_same_elements(before["output"], expected(call))
+    assert openvino.check(path) == ()
+    ir = Model.load(path)
+    after = outcome(lambda: openvino.run(ir, inputs), smaller)
+    if after is not None:
+        assert list(after) == ["output"]
+        assert_same_elements(after["output"], before["output"])
+    again = outcome(lambda: model_of(ir.graph).model, no_tuple, "has no known rank")
+    last = again and outcome(lambda: onnx_models.run(again, inputs), no_tuple)
+    if last:
+        assert_same_elements(last["output"], before["output"])
+
+
+SCATTERS = (
+    ("ScatterND", (4, 5), np.array([[1], [-1]]), (2, 5), {"reduction": "add"}),
+    ("ScatterND", (4, 5), np.array([[1, 2], [3, -4]]), (2,), {}),
+    ("ScatterND", (4,), np.array([0]), (), {}),
+    ("ScatterElements", (4, 5), np.array([[0, 1], [3, 3]]), (2, 2), {"axis": 1}),
+    (
+        "ScatterElements",
+        (3, 3),
+        np.array([[0, -1, 2]], np.int32),
+        (1, 3),
+        {"axis": 0, "reduction": "max"},
+    ),
+    (
+        "ScatterElements",
+        (6,),
+        np.array([5, 5, 5]),
+        (3,),
+        {"axis": -1, "reduction": "mul"},
+    ),
+)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8])
+@pytest.mark.parametrize(("op_type", "shape", "indices", "updates", "options"), SCATTERS)
+def test_scatters_give_the_same_bytes(tmp_path, op_type, shape, indices, updates, options, dtype):
+    inputs = {
+        "data": np.arange(np.prod(shape)).reshape(shape).astype(dtype),
+        "indices": indices,
+        "updates": (np.arange(np.prod(updates)).reshape(updates) + 2).astype(dtype),
+    }
+    model = _model(op_type, "", 18, inputs, (), options, len(shape))
+    before = onnx_models.run(model, inputs)
+    openvino.write(graph_of(model), tmp_path / "model.xml")
+    assert openvino.check(tmp_path / "model.xml") == ()
+    after = openvino.run(tmp_path / "model.xml", inputs)
+    assert_same_elements(after["output"], before["output"])
+    again = model_of(Model.load(tmp_path / "model.xml").graph).model
+    assert_same_elements(onnx_models.run(again, inputs)["output"], before["output"])
+
+
+def graph(name, domain, version, types, constants=None, **attributes):
+    """Return a graph of one node; `types` are those of the inputs that are no constants."""
+    row = operator(name, domain=domain, version=version).row
+    given = [each.name for each in row.inputs]
+    constants = constants or {}
+    free = [each for each in given if each not in constants]
+    return Graph(
+        name="one",
+        inputs=tuple(
+            GraphInput(name=each, type=TensorType(*kind))
+            for each, kind in zip(free, types, strict=True)
+        ),
+        constants=constants,
+        nodes=(
+            OperatorNode(
+                name="n", row=row, inputs=tuple(given), output="out", attributes=attributes
+            ),
+        ),
+        outputs=(GraphOutput(name="y", value="out"),),
+    )
+
+
+F, I, L = "float32", "int32", "int64"  # noqa: E741 - types in tables
+AXIS = {"axis": np.array(1)}
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (
+            graph("GatherND", "openvino", 5, [(F, (2, 3, 4)), (L, (2, 3, 1))], batch_dims=2),
+            "one of them fuses several batch axes in the result",
+        ),
+        (
+            graph("Gather", "openvino", 8, [(F, (2, 3)), (L, (2, 1))], AXIS, batch_dims=1),
+            "it has no batch_dims, which is 1",
+        ),
+        (
+            graph("Gather", "openvino", 8, [(F, (2, 3)), (L, (2,)), (L, ())]),
+            "its axis is not a constant",
+        ),
+        (
+            graph("GatherND", "openvino", 8, [(F, (2, 3)), ("uint64", (2, 1))]),
+            "indices of uint64 would have to become int64, which may change them",
+        ),
+        (
+            graph("GatherND", "openvino", 8, [("float8_e5m2", (2, 3)), (L, (2, 1))]),
+            "data.dtype = float8_e5m2 is not taken",
+        ),
+        (
+            graph("GatherND", "openvino", 8, [(F, (2, 3)), (L, (2, 0))]),
+            "indices.shape[-1] = 0 is too short for an index tuple",
+        ),
+        (
+            graph(
+                "ScatterNDUpdate",
+                "openvino",
+                15,
+                [(F, (2, 3)), (L, (2, 1)), (F, (2, 3))],
+                reduction="sub",
+            ),
+            "it has no reduction sub",
+        ),
+        (
+            graph(
+                "ScatterNDUpdate",
+                "openvino",
+                15,
+                [("bool", (2, 3)), (L, (2, 1)), ("bool", (2, 3))],
+                reduction="sum",
+            ),
+            "they do not define reductions of booleans alike",
+        ),
+        (
+            graph(
+                "ScatterElementsUpdate",
+                "openvino",
+                12,
+                [(F, (2, 3)), (L, (2, 3)), (F, (2, 3))],
+                AXIS,
+                reduction="sum",
+                use_init_val=False,
+            ),
+            "it has no use_init_val, which is False",
+        ),
+        (
+            graph("Gather", "openvino", 8, [(F, (2, 3))], {**AXIS, "indices": np.array([0, 3])}),
+            "indices[1] = 3 is outside axis 1 of data",
+        ),
+    ],
+)
+def test_what_onnx_cannot_say_is_refused_with_the_reason(made, why):
+    with pytest.raises(ModelError) as refused:
+        model_of(made)
+    assert str(refused.value).startswith("node 'n': openvino ")
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (
+            graph("GatherElements", "ai.onnx", 13, [(F, (4, 5)), (L, (2, 5))], axis=1),
+            "indices.shape[0] = 2 differs from data.shape[0] = 4",
+        ),
+        (
+            graph("GatherND", "ai.onnx", 13, [("complex64", (4, 5)), (L, (2, 1))]),
+            "data.dtype = complex64 is not taken",
+        ),
+        (
+            graph("GatherND", "ai.onnx", 13, [("string", (4, 5)), (L, (2, 1))]),
+            "dtype = string is no element type that is written",
+        ),
+        (
+            graph("GatherND", "ai.onnx", 13, [(None, (4, 5)), (L, (2, 1))]),
+            "dtype = None is no element type",
+        ),
+    ],
+)
+def test_what_ir_cannot_say_is_refused_with_the_reason(tmp_path, made, why):
+    with pytest.raises((ModelError, TypeError)) as refused:
+        openvino.write(made, tmp_path / "model.xml")
+    assert why in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+OUT_OF_RANGE = "an index out of range is an error, and in openvino "
+
+
+@pytest.mark.parametrize(
+    ("made", "rule", "what"),
+    [
+        (
+            graph("GatherND", "ai.onnx", 13, [(F, (4, 5)), (L, (2, 1))]),
+            "index range",
+            OUT_OF_RANGE + "GatherND-8 it is undefined",
+        ),
+        (
+            graph("Gather", "ai.onnx", 13, [(F, (4, 5)), (L, (2, 1))]),
+            "index range",
+            OUT_OF_RANGE + "Gather-8 it gives zeros",
+        ),
+        (
+            graph("GatherElements", "ai.onnx", 13, [(F, ("N", 5)), (L, ("M", 5))], axis=1),
+            "off-axis sizes",
+            "indices may be smaller than data off the axis, and in openvino GatherElements-6 that "
+            "is an error",
+        ),
+    ],
+)
+def test_where_the_two_may_part_is_a_finding(tmp_path, made, rule, what):
+    (finding,) = openvino.write(made, tmp_path / "model.xml")
+    assert (finding.where, finding.rule, finding.what) == ("n", rule, what)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        graph("GatherND", "ai.onnx", 13, [(F, (4, 5))], {"indices": np.array([[3], [-4]])}),
+        graph("Gather", "ai.onnx", 13, [(F, ("N", 5))], {"indices": np.array([4, -5])}, axis=1),
+        graph("GatherElements", "ai.onnx", 13, [(F, ("N", 5)), (L, ("N", 3))], axis=1),
+        graph("ScatterND", "ai.onnx", 18, [(F, (4, 5)), (L, (2, 1)), (F, (2, 5))]),
+    ],
+)
+def test_what_is_known_to_agree_is_no_finding(tmp_path, made):
+    assert openvino.write(made, tmp_path / "model.xml") == ()
+
+
+def test_zeros_of_gather_8_and_duplicates_are_findings_on_the_way_back():
+    zeros = model_of(graph("Gather", "openvino", 8, [(F, (2, 3)), (I, (2,))], AXIS))
+    assert [each.what for each in zeros.findings] == [
+        "an index out of range gives zeros, and in ai.onnx Gather-13 it is an error"
+    ]
+    types = [(F, (2, 3)), (L, (2, 1)), (F, (2, 3))]
+    twice = model_of(graph("ScatterNDUpdate", "openvino", 15, types))
+    assert [each.rule for each in twice.findings] == ["index range", "duplicates"]
+    made = graph("GatherND", "openvino", 8, [(F, (2, 3)), (L, (2, None))])
+    unknown = translate(made, domain="ai.onnx")
+    assert [each.rule for each in unknown.findings] == ["depth"]
+
+
+def test_indices_of_other_integers_are_converted_where_no_value_changes():
+    made = graph("GatherND", "openvino", 8, [(F, (4,)), ("uint8", (2, 1))])
+    model = model_of(made).model
+    assert [node.op_type for node in model.graph.node] == ["Cast", "GatherND"]
+    result = onnx_models.run(
+        model, {"data": np.arange(4, dtype=F), "indices": np.array([[3], [0]], np.uint8)}
+    )
+    np.testing.assert_array_equal(result["y"], np.array([3, 0], F), strict=True)
+    indices = {"indices": np.array([[3], [0]], np.uint64)}
+    constant = model_of(graph("GatherND", "openvino", 8, [(F, (4,))], indices)).model
+    assert [node.op_type for node in constant.graph.node] == ["GatherND"]
+
+
+def test_a_negative_index_is_refused_on_the_way_to_a_version_without(tmp_path):
+    made = graph("Gather", "ai.onnx", 13, [(F, (4,))], {"indices": np.array([-1])})
+    with pytest.raises(ModelError, match="indices\\[0\\] = -1 is outside axis 0"):
+        model_of(made, opset=10)
+    free = model_of(graph("Gather", "ai.onnx", 13, [(F, (4,)), (L, (2,))]), opset=10)
+    assert [each.what for each in free.findings] == [
+        "a negative index counts from the end, and in ai.onnx Gather-1 it is out of range"
+    ]
+
+
+def test_values_under_several_names_are_all_results():
+    made = Graph(
+        name="names",
+        inputs=(GraphInput(name="x", type=TensorType(F, (2,))),),
+        constants={"y": np.array([7, 8])},
+        nodes=(CastNode(name="wider", input="x", output="w", dtype="float64"),),
+        outputs=(
+            GraphOutput(name="x", value="x"),
+            GraphOutput(name="a", value="w"),
+            GraphOutput(name="b", value="w"),
+            GraphOutput(name="c", value="x"),
+            GraphOutput(name="d", value="y"),
+        ),
+    )
+    x = np.array([1, 2], F)
+    result = onnx_models.run(model_of(made).model, {"x": x})
+    wide = x.astype(np.float64)
+    for name, value in {"x": x, "a": wide, "b": wide, "c": x, "d": np.array([7, 8])}.items():
+        np.testing.assert_array_equal(result[name], value, strict=True)
+
+
+def test_a_result_may_not_take_the_name_of_another_input():
+    made = graph("GatherND", "openvino", 8, [(F, (4,)), (L, (2, 1))])
+    clash = Graph(
+        name="clash",
+        inputs=made.inputs,
+        constants={},
+        nodes=made.nodes,
+        outputs=(GraphOutput(name="data", value="out"),),
+    )
+    with pytest.raises(ModelError, match="name = 'data' is that of an input and of another"):
+        model_of(clash)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("y = Relu(x)", "op_type = 'Relu' of ai.onnx is no gather or scatter"),
+        ("y = GatherND<batch_dims=1.5>(x, i)", "is not a valid ONNX model"),
+        ("y = com.microsoft.GatherND<a=1.5>(x, i)", "attribute 'a' is of type FLOAT"),
+        ("y = com.microsoft.Gelu(x)", "op_type = 'Gelu' of com.microsoft"),
+        ("y = GatherND(x, x)", "indices.dtype = float32 is not taken"),
+    ],
+)
+def test_other_models_are_refused_by_name(tmp_path, text, what):
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 13, "com.microsoft": 1]>'
+        f"g (float[2] x, int64[1,1] i) => (float[M] y) {{ {text} }}"
+    )
+    with pytest.raises((ModelError, TypeError)) as refused:
+        openvino.write(graph_of(model), tmp_path / "model.xml")
+    assert what in str(refused.value)
+
+
+def test_an_input_with_a_default_is_refused():
+    inputs = {"data": np.arange(4, dtype=F), "indices": np.array([[0]])}
+    model = _model("GatherND", "", 13, inputs, (), {}, 1)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(inputs["indices"], "indices"))
+    with pytest.raises(ModelError, match="input 'indices' is optional: it has a default"):
+        graph_of(model)
+    model.ir_version = 3
+    assert [each.name for each in graph_of(model).inputs] == ["data"]
+
+
+def test_a_bad_index_names_its_node_before_and_after(tmp_path):
+    inputs = {"data": np.arange(4, dtype=F), "indices": np.array([[4]])}
+    openvino.write(graph_of(_model("GatherND", "", 13, inputs, (), {}, 1)), tmp_path / "model.xml")
+    with pytest.raises(IndexOutOfBoundsError, match=r"node 'pick' .*indices\[0, 0\] = 4"):
+        openvino.run(tmp_path / "model.xml", inputs)

@@ -1,0 +1,209 @@
+"""What is written runs in the `openvino` package, and its files run here, to the same bytes."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("defusedxml")
+pytest.importorskip("openvino", reason="runs what was written in the openvino package")
+
+import openvino as ov
+
+from ndgather.models import openvino as ours
+from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.operators import dtype_name, operator
+from ndgather.spec import TensorType
+from ndgather.testing import assert_same_elements
+
+
+def data(*shape, dtype="float32"):
+    numbers = np.arange(np.prod(shape)).reshape(shape) - 3
+    return (numbers % 3 == 0) if dtype == "bool" else numbers.astype(dtype)
+
+
+def indices(array, dtype="int64"):
+    return np.array(array, dtype)
+
+
+GRID = [[[0, 2], [1, -1]], [[2, 0], [-3, 3]]]
+CASES = (
+    ("GatherND", 8, {"batch_dims": 0}, (data(3, 4, 2), indices(GRID))),
+    ("GatherND", 8, {"batch_dims": 1}, (data(2, 3, 4), indices([[[1], [0]], [[2], [2]]]))),
+    ("GatherND", 8, {"batch_dims": 2}, (data(2, 3, 4), indices([[[1]] * 3, [[0], [3], [2]]]))),
+    ("GatherND", 5, {"batch_dims": 2}, (data(2, 3, 4), indices([[[1]] * 3, [[0], [3], [2]]]))),
+    ("GatherElements", 6, {"axis": 1}, (data(3, 4), indices([[0, -1], [3, 2], [1, 1]]))),
+    ("GatherElements", 6, {"axis": -2}, (data(3, 4), indices([[0, 1, 2, -1]], "int32"))),
+    ("Gather", 1, {}, (data(3, 4), indices([[2, 0]]), indices(0))),
+    ("Gather", 7, {"batch_dims": 1}, (data(2, 3), indices([[2, 0], [1, 1]]), indices(1))),
+    ("Gather", 8, {"batch_dims": -1}, (data(2, 3), indices([[2, 0], [1, 1]]), indices([1]))),
+    ("Gather", 8, {"batch_dims": 0}, (data(3, 4), indices([1, 5, -4, -2]), indices(-1))),
+    ("ScatterNDUpdate", 3, {}, (data(4), indices([[2], [0]]), data(2))),
+    ("ScatterNDUpdate", 15, {"reduction": "sum"}, (data(4), indices([[2], [2], [-1]]), data(3))),
+    ("ScatterNDUpdate", 15, {"reduction": "sub"}, (data(3, 2), indices([[2], [0]]), data(2, 2))),
+    (
+        "ScatterElementsUpdate",
+        3,
+        {},
+        (data(3, 4), indices([[0, 2, 1, 0]]), data(1, 4), indices(0)),
+    ),
+    (
+        "ScatterElementsUpdate",
+        12,
+        {"reduction": "prod", "use_init_val": True},
+        (data(3, 4), indices([[0, -1], [1, 1], [2, 3]]), data(3, 2), indices(1)),
+    ),
+    (
+        "ScatterElementsUpdate",
+        12,
+        {"reduction": "mean", "use_init_val": False},
+        (data(3, 4), indices([[0, -1], [1, 1], [2, 3]]), data(3, 2), indices(1)),
+    ),
+)
+
+
+def one_node(name, version, attributes, arrays, *, constant=(), sizes=True):
+    row = operator(name, domain="openvino", version=version).row
+    values = dict(zip((each.name for each in row.inputs), arrays, strict=True))
+    known = {each: array for each, array in values.items() if each in constant}
+    graph = Graph(
+        name="one",
+        inputs=tuple(
+            GraphInput(
+                name=each,
+                # The package runs no GatherND whose tuples are of unknown length.
+                type=TensorType(
+                    dtype_name(array),
+                    array.shape if sizes else (*[None] * (array.ndim - 1), *array.shape[-1:]),
+                ),
+            )
+            for each, array in values.items()
+            if each not in known
+        ),
+        constants=known,
+        nodes=(
+            OperatorNode(
+                name="node", row=row, inputs=tuple(values), output="out", attributes=attributes
+            ),
+        ),
+        outputs=(GraphOutput(name="result", value="out"),),
+    )
+    return graph, {each: array for each, array in values.items() if each not in known}
+
+
+def peer(path, inputs):
+    compiled = ov.Core().compile_model(path, "CPU")
+    results = compiled(inputs)
+    return {name: results[each] for each in compiled.outputs for name in each.names}
+
+
+@pytest.mark.parametrize("constant", [("axis",), ("axis", "indices")])
+@pytest.mark.parametrize("sizes", [True, False])
+@pytest.mark.parametrize(("name", "version", "attributes", "arrays"), CASES)
+def test_the_package_runs_what_is_written(
+    tmp_path, name, version, attributes, arrays, constant, sizes
+):
+    graph, inputs = one_node(name, version, attributes, arrays, constant=constant, sizes=sizes)
+    path = tmp_path / "model.xml"
+    assert ours.write(graph, path) == ()
+    (node,) = ours.Model.load(path).graph.nodes
+    assert (node.row.name, node.row.since) == (name, version)
+    assert ours.check(path) == ()
+    here = ours.run(path, inputs)
+    assert list(here) == ["result"]
+    assert_same_elements(np.array(peer(path, inputs)["result"]), here["result"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "uint8", "bool", "float16"])
+def test_every_type_of_constant_arrives(tmp_path, dtype):
+    arrays = (data(3, 4, dtype=dtype), indices([[2], [0]], "int32"))
+    graph, inputs = one_node("GatherND", 8, {"batch_dims": 0}, arrays, constant=("data", "indices"))
+    path = tmp_path / "model.xml"
+    ours.write(graph, path)
+    assert inputs == {}
+    assert_same_elements(np.array(peer(path, {})["result"]), arrays[0][[2, 0]])
+    assert_same_elements(ours.run(path, {})["result"], arrays[0][[2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("element", "values"),
+    [("u2", [3, 0, 1, 2, 1]), ("u4", [15, 0, 7]), ("i4", [-8, 7, -1]), ("bf16", [1, -2, 0.5])],
+)
+def test_constants_that_the_package_writes_are_read(tmp_path, element, values):
+    pytest.importorskip("ml_dtypes")
+    constant = ov.op.Constant(getattr(ov.Type, element), ov.Shape([len(values)]), values)
+    path = tmp_path / "model.xml"
+    ov.serialize(ov.Model([constant.output(0)], [], "constant"), path, tmp_path / "model.bin")
+    (result,) = ours.run(path, {}).values()
+    np.testing.assert_array_equal(
+        result.astype(np.float32), np.array(values, np.float32), strict=True
+    )
+    ours.write(ours.Model.load(path).graph, tmp_path / "again.xml")
+    assert (tmp_path / "again.bin").read_bytes() == (tmp_path / "model.bin").read_bytes()
+
+
+def test_files_of_the_package_are_read_with_their_names_and_ranges(tmp_path):
+    made = ov.opset15.parameter(
+        ov.PartialShape([ov.Dimension(1, 5), ov.Dimension.dynamic()]), np.float32, name="x"
+    )
+    made.output(0).get_tensor().set_names({"first,name", "second"})
+    picked = ov.opset15.gather(made, np.array([0, 0]), np.array(0))
+    path = tmp_path / "model.xml"
+    model = ov.Model([picked.output(0), made.output(0)], [made], "model")
+    ov.serialize(model, path, tmp_path / "model.bin")
+    loaded = ours.Model.load(path)
+    assert loaded.check() == ()
+    assert [port.name for port in loaded.inputs] == ["first,name"]
+    array = data(2, 3)
+    for name in ("first,name", "second", "x"):
+        picked_here, same = loaded.run({name: array}).outputs
+        assert_same_elements(picked_here.array, array[[0, 0]])
+        assert_same_elements(same.array, array)
+    with pytest.raises(ValueError, match=r"shape = \(6, 3\) is not .* \(allowed: \(1\.\.5, \?\)\)"):
+        loaded.run({"x": data(6, 3)})
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "values"),
+    [
+        ("float32", "int32", [1.9, -1.9, 0.0, 2.0**30]),
+        ("int32", "uint8", [0, 255, 7, 128]),
+        ("int32", "float32", [2**24 + 1, -5, 0, 7]),
+        ("float32", "bool", [0.0, -0.0, 0.5, -3.0]),
+        ("bool", "float32", [True, False, True, True]),
+        ("int64", "int32", [5, -7, 2**31 - 1, -(2**31)]),
+        ("float32", "float16", [1.0009765, 65504.0, 1e-8, -2.5]),
+    ],
+)
+def test_conversions_agree_where_the_value_says_how(tmp_path, source, target, values):
+    array = np.array(values, source)
+    graph = Graph(
+        name="convert",
+        inputs=(GraphInput(name="x", type=TensorType(source, array.shape)),),
+        constants={},
+        nodes=(CastNode(name="convert", input="x", output="y", dtype=target),),
+        outputs=(GraphOutput(name="result", value="y"),),
+    )
+    path = tmp_path / "model.xml"
+    ours.write(graph, path)
+    here = ours.run(path, {"x": array})["result"]
+    assert_same_elements(np.array(peer(path, {"x": array})["result"]), here)
+
+
+def test_values_under_several_names_arrive_under_each(tmp_path):
+    graph, inputs = one_node(*CASES[0])
+    several = Graph(
+        name="several",
+        inputs=graph.inputs,
+        constants=graph.constants,
+        nodes=graph.nodes,
+        outputs=(
+            *graph.outputs,
+            GraphOutput(name="again, a", value="out"),
+            GraphOutput(name="same", value="data"),
+        ),
+    )
+    path = tmp_path / "model.xml"
+    ours.write(several, path)
+    here, there = ours.run(path, inputs), peer(path, inputs)
+    assert list(here) == ["result", "again, a", "same"]
+    for name, value in here.items():
+        assert_same_elements(np.array(there[name]), value)
