@@ -33,7 +33,7 @@ def gather_and_check(seed):
 def fork_and_check(depth):
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(60)
         status = 1
         try:
             gather_and_check(1)

@@ -209,3 +209,34 @@ def test_indices_that_change_at_one_place():
         changer.join()
         sys.setswitchinterval(interval)
     assert all(str(error).startswith("gather: indices") for error in errors)
+
+
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
+def test_shape_of_indices_that_changes():
+    """Another thread gives `indices` another shape amid calls that end in an error."""
+    data, indices = np.arange(1000), np.zeros(1_000_000, np.int64)
+    indices[-1] = 5000
+    stop = threading.Event()
+
+    def change():
+        others = []
+        while not stop.is_set():
+            indices.shape = (1000, 1000)
+            others = [np.zeros(k + 1)[::-1] for k in range(20)]  # where the old shape was
+            indices.shape = (1_000_000,)
+        return others
+
+    changer = threading.Thread(target=change)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    changer.start()
+    try:
+        for _ in range(100):
+            with pytest.raises(IndexOutOfBoundsError) as caught:
+                ndgather.gather(data, indices)
+            assert caught.value.position in {(999_999,), (999, 999)}
+            assert (caught.value.value, caught.value.count) == (5000, 1)
+    finally:
+        stop.set()
+        changer.join()
+        sys.setswitchinterval(interval)
