@@ -46,7 +46,7 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
         with np.errstate(over="raise", invalid="raise"):
             # A 0-d array gives its element; anything else is one, a list among objects too.
             element[... if isinstance(value, np.ndarray) and value.ndim == 0 else ()] = value
-        kept = _kept(value, element)
+        kept = _holds(element, value)
     except (TypeError, ValueError, OverflowError, FloatingPointError):
         kept = False
     if not kept:
@@ -54,14 +54,17 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
     return element
 
 
-def _kept(value: Any, element: Array) -> bool:
-    """Whether an element still is the value that was written into it, but for rounding."""
-    if arithmetic.number_kind(element.dtype) in ("f", "c"):
-        return bool(np.isfinite(value)) == bool(np.isfinite(element))
-    if arithmetic.number_kind(element.dtype) in ("b", "i") or element.dtype.kind in "SUmM":
+def _holds(element: Array, value: Any) -> bool:
+    """Whether an element that `value` was assigned to holds it, rounded at most."""
+    dtype = element.dtype
+    kind = arithmetic.number_kind(dtype)
+    if kind in ("b", "i") or dtype.kind in "SUmM":
         unlike = value != value  # noqa: PLR0124 - NaT is unlike itself
         return bool(element[()] == value) or bool(unlike)
-    return not isinstance(value, bytes) or len(value) <= element.itemsize
+    if kind == "f" and dtype.isbuiltin == 2:  # the casts of other packages overflow silently
+        with np.errstate(all="ignore"):
+            return _converted(np.asarray(value, np.float64), dtype) is not None
+    return not isinstance(value, bytes) or dtype.kind != "V" or len(value) <= dtype.itemsize
 
 
 def plain_updates(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
