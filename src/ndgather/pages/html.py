@@ -91,7 +91,7 @@ def _page(document: Document) -> Iterator[str]:
     yield f"<h1>{title}</h1>"
     for block in document.lead:
         yield from _block(block)
-    if document.sections:
+    if len(document.sections) > 1:
         links = (
             f'<li><a href="#{_anchor(section.title)}">{html.escape(section.title)}</a></li>'
             for section in document.sections

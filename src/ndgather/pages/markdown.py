@@ -23,7 +23,7 @@ from ndgather.pages.listing import listing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_SPECIAL = re.compile(r"[\\`*<>|~&$]|(?<!\w)_|_(?!\w)|(?<=\])\(")
+_SPECIAL = re.compile(r"[\\`*<>|~&$]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(")
 _BLOCK_START = re.compile(r"^(?=[-+#]+(?:\s|$))|^(\d+)(?=[.)]\s)")
 
 
