@@ -1,0 +1,73 @@
+"""A case as an ONNX model of one node, its shapes declared."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from ndgather.dialects import ROWS, microsoft, onnx
+from ndgather.testing.conformance.calls import CannotExpressError, arrays_of
+from ndgather.testing.conformance.tensors import STRING, in_native_order
+
+if TYPE_CHECKING:
+    from ndgather.testing.conformance.cases import Case
+
+Array = NDArray[Any]
+
+_onnx: Any = import_module("onnx")
+
+_LEAST_OPSET = 7  # older ones are not run by runtimes any more
+_NEWEST_OPSET = 18
+_IR_VERSION = 10
+
+
+def model_of(case: Case) -> tuple[Any, dict[str, Array]]:
+    """Return the model of a case, and its inputs."""
+    arrays = arrays_of(case)
+    domain = case.operator.domain
+    helper = _onnx.helper
+    values = [
+        helper.make_tensor_value_info(name, element_type(case, name), array.shape)
+        for name, array in arrays.items()
+    ]
+    node = helper.make_node(
+        case.operator.name,
+        list(arrays),
+        ["output"],
+        domain="" if domain == onnx.DOMAIN else domain,
+        **case.attributes,
+    )
+    output = helper.make_tensor_value_info("output", element_type(case, "data"), None)
+    imports = [helper.make_opsetid("", _opset(case))]
+    if domain == microsoft.DOMAIN:
+        imports.append(helper.make_opsetid(domain, 1))
+    graph = helper.make_graph([node], "case", values, [output])
+    return helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION), arrays
+
+
+def element_type(case: Case, name: str) -> int:
+    """Return the number that ONNX has for the type of an input."""
+    dtype = case.inputs[name].dtype
+    if dtype == STRING:
+        return int(_onnx.TensorProto.STRING)
+    array = in_native_order(arrays_of(case)[name])
+    try:
+        return int(_onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
+    except (KeyError, ValueError) as error:
+        raise CannotExpressError(f"ONNX has no {dtype}") from error
+
+
+def _opset(case: Case) -> int:
+    """Return the newest opset in which the version of a case is in force."""
+    asked = case.operator
+    if asked.domain != onnx.DOMAIN or asked.version is None:
+        return _NEWEST_OPSET
+    later = [
+        row.since
+        for row in ROWS
+        if (row.name, row.domain) == (asked.name, asked.domain) and row.since > asked.version
+    ]
+    newest = min(later) - 1 if later else max(asked.version, _LEAST_OPSET)
+    return max(newest, _LEAST_OPSET)

@@ -1,0 +1,105 @@
+"""What came of a case in a library, in a form that passes between processes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather.testing.conformance.tensors import STRING, in_native_order
+
+Array = NDArray[Any]
+
+What: TypeAlias = Literal["result", "refused", "crashed", "unable"]
+
+HEAD, TAIL = 60, 140  # what is kept of a long message: its start, and the end that says why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The end of one call.
+
+    Attributes
+    ----------
+    what : str
+        A result, a refusal, a crash of the process, or that the library cannot be asked.
+    text : str
+        The message of the refusal, the manner of the crash, or why it cannot be asked.
+    kind : str or None
+        The kind of the refusal, where the library tells kinds apart.
+    dtype, shape, elements
+        The result; its elements are hexadecimal bytes, or strings.
+    """
+
+    what: What
+    text: str = ""
+    kind: str | None = None
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    elements: str | tuple[str, ...] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return what `from_record` reads, without the fields that are not there."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        if self.what != "result":
+            return self.text
+        return f"{self.dtype} {self.shape}: {shown_elements(self)}"
+
+
+def from_record(record: dict[str, Any]) -> Outcome:
+    fields = dict(record)
+    for name in ("shape", "elements"):
+        if isinstance(fields.get(name), list):
+            fields[name] = tuple(fields[name])
+    return Outcome(**fields)
+
+
+def result(value: object) -> Outcome:
+    """Return the outcome of a call that gave `value`."""
+    array = np.asarray(value)
+    if array.dtype.kind in "OUST":
+        texts = tuple(_text(each) for each in array.reshape(-1))
+        return Outcome(what="result", dtype=STRING, shape=array.shape, elements=texts)
+    stored = in_native_order(array).tobytes().hex()
+    return Outcome(what="result", dtype=array.dtype.name, shape=array.shape, elements=stored)
+
+
+def refused(error: BaseException, kind: str | None = None) -> Outcome:
+    lines = str(error).strip().splitlines()
+    text = " ".join(line.strip() for line in lines if line.strip())
+    return Outcome(what="refused", text=_short(f"{type(error).__name__}: {text}"), kind=kind)
+
+
+def crashed(how: str) -> Outcome:
+    return Outcome(what="crashed", text=how)
+
+
+def unable(why: str) -> Outcome:
+    return Outcome(what="unable", text=_short(why))
+
+
+def shown_elements(outcome: Outcome, most: int = 8) -> str:
+    """Write the first elements of a result, numbers as numbers."""
+    elements = outcome.elements
+    if not isinstance(elements, str):
+        parts: list[str] = [repr(each) for each in elements or ()]
+    else:
+        try:
+            numbers = np.frombuffer(bytes.fromhex(elements), np.dtype(outcome.dtype))
+            parts = [str(number) for number in numbers[: most + 1]]
+        except TypeError:
+            parts = [elements[:64]]
+    more = ", ..." if len(parts) > most else ""
+    return f"[{', '.join(parts[:most])}{more}]"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} ... {text[-TAIL:]}"
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

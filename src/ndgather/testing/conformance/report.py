@@ -1,0 +1,203 @@
+"""What the libraries made of the cases, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ndgather.testing.conformance.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ndgather.testing.conformance.cases import Case, Rule
+    from ndgather.testing.conformance.runner import Answer, Column
+
+SYMBOLS = {
+    Verdict.RIGHT: "✓",
+    Verdict.WRONG_VALUE: "≠",
+    Verdict.ACCEPTS: "!",
+    Verdict.REFUSES: "✗",
+    Verdict.CRASH: "☠",
+    Verdict.CANNOT: "·",
+}
+MEANINGS = {
+    Verdict.RIGHT: "gives the value, or refuses what must be refused",
+    Verdict.WRONG_VALUE: "gives another value, another type or shape, or memory of others",
+    Verdict.ACCEPTS: "gives a value where the call must be refused",
+    Verdict.REFUSES: "refuses a call that has a value",
+    Verdict.CRASH: "the process dies, or does not end",
+    Verdict.CANNOT: "has no such operator, type or option, so is not judged",
+}
+_COLOURS = {
+    Verdict.RIGHT: "32",
+    Verdict.WRONG_VALUE: "1;31",
+    Verdict.ACCEPTS: "33",
+    Verdict.REFUSES: "35",
+    Verdict.CRASH: "1;37;41",
+    Verdict.CANNOT: "2",
+}
+_COMMAND = "python -m ndgather.testing.conformance"
+
+
+def as_text(columns: Sequence[Column], *, colour: bool) -> str:
+    """Return a table for the terminal: a line per case, a column per library.
+
+    With one library its reasons stand beside the verdicts.
+    """
+
+    def painted(verdict: Verdict, text: str) -> str:
+        return f"\033[{_COLOURS[verdict]}m{text}\033[0m" if colour else text
+
+    names = [column.peer.name for column in columns]
+    widths = [len(name) for name in names]
+    left = max((len(case.name) for case, _ in _rows(columns)), default=0)
+    left = max(left, *(len(verdict.value) for verdict in Verdict))
+    lines = ["  ".join(["".ljust(left), *names])]
+    for case, answers in _rows(columns):
+        cells = [
+            painted(answer.verdict, SYMBOLS[answer.verdict].center(width))
+            for answer, width in zip(answers, widths, strict=True)
+        ]
+        reason = [answers[0].reason] if len(columns) == 1 else []
+        lines.append("  ".join([case.name.ljust(left), *cells, *reason]).rstrip())
+    lines += ["", "  ".join(["".ljust(left), *names])]
+    for verdict in Verdict:
+        counts = [
+            str(column.count(verdict)).rjust(width)
+            for column, width in zip(columns, widths, strict=True)
+        ]
+        lines.append("  ".join([painted(verdict, verdict.value.ljust(left)), *counts]))
+    lines.append("")
+    lines += [
+        f"{painted(verdict, SYMBOLS[verdict])} {verdict.value}: {MEANINGS[verdict]}"
+        for verdict in Verdict
+    ]
+    versions = ", ".join(f"{column.peer.name} {column.version}" for column in columns)
+    lines += ["", f"{sum(1 for _ in _rows(columns))} cases; {versions}"]
+    return "\n".join(lines)
+
+
+def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
+    """Return the page of the documentation."""
+    names = [column.peer.name for column in columns]
+    count = sum(1 for _ in _rows(columns))
+    lines = [
+        "# Conformance: who gets the hard cases right",
+        "",
+        f"{count} calls of gather and scatter operators, each with the rule that decides it, in "
+        f"{len(columns)} libraries on {machine}. Made by",
+        "",
+        f"    {_COMMAND} --format md > docs/conformance.md",
+        "",
+        f"`{_COMMAND} --peer onnxruntime --case 'onnx-GatherND*'` says for each case what a "
+        "library did; `--json PATH` writes everything. The cases are data, in "
+        "`src/ndgather/testing/conformance/corpus/`.",
+        "",
+        *_table(
+            ["", *(f"{column.peer.name} {column.version}" for column in columns)],
+            (
+                [f"{SYMBOLS[verdict]} {verdict.value}"]
+                + [str(column.count(verdict)) for column in columns]
+                for verdict in Verdict
+            ),
+        ),
+        "",
+        *(f"- {SYMBOLS[verdict]} {verdict.value}: {MEANINGS[verdict]}." for verdict in Verdict),
+        "",
+        "How to read it:",
+        "",
+        "- Every library runs in a process of its own, on the CPU and with its default settings. "
+        "A case in which that process dies is run again alone, and that run counts.",
+        "- A value is right only with its type, its shape and every bit.",
+        *_notes(columns),
+        "- *undefined* marks calls whose result the text does not give. Right are a refusal and "
+        "elements of the inputs or zeros; not a crash, and nothing from elsewhere in memory.",
+        "- What is read from elsewhere in memory differs from run to run, so such a verdict may "
+        "turn from a value into a crash.",
+    ]
+    for operator, rows in _sections(columns):
+        lines += ["", f"## {operator}", ""]
+        lines += _table(
+            ["case", "must be", "rule", *names],
+            (
+                [_case_cell(case), str(case.expected), case.rule.name]
+                + [SYMBOLS[answer.verdict] for answer in answers]
+                for case, answers in rows
+            ),
+        )
+        lines.append("")
+        rules = {case.rule.name: case.rule for case, _ in rows}
+        lines += [f"- **{rule.name}**: {_rule_text(rule)}" for rule in rules.values()]
+    return "\n".join(lines) + "\n"
+
+
+def as_data(columns: Sequence[Column]) -> dict[str, Any]:
+    """Return everything in a form that JSON can hold."""
+    return {
+        "peers": [
+            {
+                "name": column.peer.name,
+                "version": column.version,
+                "totals": {verdict.value: column.count(verdict) for verdict in Verdict},
+            }
+            for column in columns
+        ],
+        "cases": [
+            {
+                "name": case.name,
+                "operator": str(case.operator),
+                "must be": str(case.expected),
+                "rule": case.rule.text,
+                "source": case.rule.source,
+                "seen": case.seen,
+                "verdicts": {
+                    column.peer.name: {"verdict": answer.verdict.value, "reason": answer.reason}
+                    for column, answer in zip(columns, answers, strict=True)
+                },
+            }
+            for case, answers in _rows(columns)
+        ],
+    }
+
+
+def _rows(columns: Sequence[Column]) -> Iterator[tuple[Case, tuple[Answer, ...]]]:
+    for answers in zip(*(column.answers for column in columns), strict=True):
+        yield answers[0].case, answers
+
+
+def _sections(
+    columns: Sequence[Column],
+) -> Iterable[tuple[str, list[tuple[Case, tuple[Answer, ...]]]]]:
+    sections: dict[str, list[tuple[Case, tuple[Answer, ...]]]] = {}
+    for case, answers in _rows(columns):
+        sections.setdefault(str(case.operator), []).append((case, answers))
+    return sections.items()
+
+
+def _notes(columns: Sequence[Column]) -> list[str]:
+    idioms = [column.peer.name for column in columns if column.peer.idiom]
+    if not idioms:
+        return []
+    return [
+        f"- {' and '.join(idioms)} claim no published operator. They are asked for the same work "
+        "in their own words, and not judged by rules that only a version of an operator has, such "
+        "as its list of types."
+    ]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    aligned = ["---", *[":-:"] * (len(head) - 1)]
+    return [f"| {' | '.join(row)} |" for row in (head, aligned, *rows)]
+
+
+def _case_cell(case: Case) -> str:
+    name = case.name.partition("/")[2]
+    return f"{name} ([seen]({case.seen}))" if case.seen else name
+
+
+def _rule_text(rule: Rule) -> str:
+    text = rule.text.replace("|", "\\|")
+    text = f"“{text}”" if rule.quoted else text
+    if rule.source.startswith("https:"):
+        return f"{text} ([source]({rule.source}))"
+    return f"{text} (`{rule.source}`)"

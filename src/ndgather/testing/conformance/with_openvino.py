@@ -1,0 +1,109 @@
+"""OpenVINO on the CPU: its own operations, and ONNX models through its frontend."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather.dialects import openvino
+from ndgather.testing.conformance.calls import CannotExpressError, arrays_of
+from ndgather.testing.conformance.tensors import STRING, dtype_named
+
+if TYPE_CHECKING:
+    from ndgather.testing.conformance.cases import Case
+
+Array = NDArray[Any]
+
+_openvino: Any = import_module("openvino")
+
+# The hint would let the plugin compute in narrower floats.
+_SETTINGS = {"INFERENCE_PRECISION_HINT": "f32"}
+
+# Types that NumPy has from another package, so that their bits are passed.
+_TYPES_BY_NAME = {
+    "bfloat16": _openvino.Type.bf16,
+    "float8_e4m3fn": _openvino.Type.f8e4m3,
+    "float8_e5m2": _openvino.Type.f8e5m2,
+}
+
+
+def version() -> str:
+    return str(_openvino.__version__).partition("-")[0]
+
+
+def run(case: Case) -> Array:
+    arrays = arrays_of(case)
+    if case.operator.domain == openvino.DOMAIN:
+        model, given = _native_model(case, arrays), list(_fed(arrays).values())
+    else:
+        # Only this way needs another package to write the model with.
+        one_node = import_module("ndgather.testing.conformance.one_node")
+        proto, arrays = one_node.model_of(case)
+        model = _openvino.Core().read_model(BytesIO(proto.SerializeToString()))
+        given = list(arrays.values())
+    compiled = _openvino.compile_model(model, "CPU", _SETTINGS)
+    answer = compiled([_tensor(array) for array in given])[0]
+    return _array(np.array(answer), compiled.output(0).element_type)
+
+
+def _native_model(case: Case, arrays: dict[str, Array]) -> Any:
+    asked = case.operator
+    opset = _opset_with(_function_name(asked.name), asked.version or 1)
+    function = getattr(opset, _function_name(asked.name))
+    inputs = {}
+    for name, array in _fed(arrays).items():
+        inputs[name] = opset.parameter(list(array.shape), _type(case, name, array), name)
+    nodes = dict(inputs)
+    if "axis" in arrays:
+        nodes["axis"] = opset.constant(arrays["axis"])
+    result = function(*nodes.values(), **case.attributes)
+    return _openvino.Model([result], list(inputs.values()), "case")
+
+
+def _function_name(operator: str) -> str:
+    return "_".join(re.findall("[A-Z]+(?![a-z])|[A-Z][a-z]+", operator)).lower()
+
+
+def _opset_with(function: str, version: int) -> Any:
+    """Return the first opset from `version` on that has a function for the operation."""
+    for number in range(version, version + 2):
+        opset = import_module(f"openvino.opset{number}")
+        if hasattr(opset, function):
+            return opset
+    raise CannotExpressError(f"has no function {function} of version {version}")
+
+
+def _fed(arrays: dict[str, Array]) -> dict[str, Array]:
+    return {name: array for name, array in arrays.items() if name != "axis"}
+
+
+def _type(case: Case, name: str, array: Array) -> Any:
+    if case.inputs[name].dtype == STRING:
+        return _openvino.Type.string
+    if array.dtype.name in _TYPES_BY_NAME:
+        return _TYPES_BY_NAME[array.dtype.name]
+    return _openvino.Type(array.dtype.newbyteorder("="))
+
+
+def _tensor(array: Array) -> Any:
+    if array.dtype.kind == "O":
+        return _openvino.Tensor(array.astype(str))
+    if array.dtype.name in _TYPES_BY_NAME:
+        bits = array.view(f"u{array.dtype.itemsize}")
+        return _openvino.Tensor(bits, array.shape, _TYPES_BY_NAME[array.dtype.name])
+    if array.dtype.kind == "V":  # half a byte wide, and ours take a whole one
+        raise CannotExpressError(f"has no tensor of {array.dtype.name}")
+    return _openvino.Tensor(array)
+
+
+def _array(answer: Array, element_type: Any) -> Array:
+    """Return an answer with its own type where NumPy was given the bits as another one."""
+    for name, each in _TYPES_BY_NAME.items():
+        if each == element_type:
+            return answer.view(dtype_named(name))
+    return answer
