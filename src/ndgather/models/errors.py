@@ -197,3 +197,38 @@ def declared_shape(name: str, shape: Sequence[object], declared: Sequence[object
         f"value {name!r}: shape = {shown(shape)} is not what the model declares "
         f"(allowed: {shown(declared)})"
     )
+
+
+def cannot_become(row: object, target: str, why: str) -> ModelError:
+    return ModelError(f"{row} cannot become {target}: {why}")
+
+
+def unknown_target(option: str, value: object, known: Iterable[str]) -> ModelError:
+    return ModelError(f"{option} = {value!r} is nothing to convert to (allowed: {listed(known)})")
+
+
+def function_stays(domain: str, name: str) -> ModelError:
+    return ModelError(
+        f"function {name} of {domain} cannot be put in place of its calls, because it imports "
+        f"other versions than the model (allowed: the same versions)"
+    )
+
+
+def others_differ(names: Sequence[str], opset: int, error: BaseException) -> ModelError:
+    return ModelError(f"{listed(names)} cannot be expressed in opset {opset}: {reason(error)}")
+
+
+def other_type(op_type: str, name: str, value: str, dtype: str, opset: int) -> DTypeError:
+    place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"
+    return DTypeError(f"{place}: {value}.dtype = {dtype} is not taken in opset {opset}")
+
+
+def other_type_unknown(op_type: str, name: str, value: str, opset: int) -> ModelError:
+    place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"
+    return ModelError(
+        f"{place}: the type of {value!r} is not known, and opset {opset} takes fewer types"
+    )
+
+
+def invalid_result(error: BaseException) -> ModelError:
+    return ModelError(f"the converted model would not be valid: {reason(error)}")

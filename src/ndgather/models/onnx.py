@@ -15,6 +15,7 @@ if find_spec("onnx") is None:
 
 from ndgather.models.onnx_format.backend import Backend
 from ndgather.models.onnx_format.checking import check
+from ndgather.models.onnx_format.conversion import convert
 from ndgather.models.onnx_format.domains import implementation
 from ndgather.models.onnx_format.evaluation import Model, reference_ops, run
 from ndgather.models.onnx_format.inference import infer
@@ -24,6 +25,7 @@ __all__ = [
     "Backend",
     "Model",
     "check",
+    "convert",
     "implementation",
     "infer",
     "reference_ops",

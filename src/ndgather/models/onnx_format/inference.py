@@ -77,10 +77,10 @@ class Settled:
 
 def settle(model: ModelProto, folder: str | None) -> Settled:
     """Alternate the two inferences until nothing more follows."""
-    declared = _without_functions(with_one_name(model))
+    declared = without_functions(with_one_name(model))
     for site in sites(declared):
         site.refuse_missing_import()
-    names = _size_names(declared.graph)
+    names = size_names(declared.graph)
     while True:
         view = _inferred_by_onnx(declared)
         judged = tuple(_judge(site) for site in sites(view, folder))
@@ -96,7 +96,7 @@ def settle(model: ModelProto, folder: str | None) -> Settled:
             return Settled(model=view, judged=judged)
 
 
-def _without_functions(model: ModelProto) -> ModelProto:
+def without_functions(model: ModelProto) -> ModelProto:
     """Return a copy of `model` with the bodies of its functions in place of their calls."""
     if model.functions:
         try:
@@ -141,13 +141,15 @@ def _learn(site: Site, judged: Judged, names: set[str]) -> tuple[bool, NdgatherE
         for name, known in values:
             maker = site.scope.maker_of(name) if name else None
             if maker is not None and isinstance(maker.body, GraphProto):
-                changed |= _declare(maker.body, name, _with_names(known, names))
+                changed |= _declare(maker.body, name, with_names(known, names))
     except NdgatherError as refusal:
         return changed, refusal
     return changed, None
 
 
-def _with_names(known: TensorType, names: set[str]) -> TensorType:
+def with_names(known: TensorType, names: set[str]) -> TensorType:
+    """Return a type without the names of sizes that are not in `names`."""
+
     def kept(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
         return tuple(dim if not isinstance(dim, str) or dim in names else None for dim in dims)
 
@@ -207,12 +209,13 @@ def _shown(shape: Shape) -> tuple[object, ...]:
     return (*("?" if dim is None else dim for dim in dims), *rest)
 
 
-def _size_names(graph: GraphProto) -> set[str]:
+def size_names(graph: GraphProto) -> set[str]:
+    """Return the names of sizes that a graph declares."""
     infos = (*graph.input, *graph.output, *graph.value_info)
     names = {dim.dim_param for info in infos for dim in info.type.tensor_type.shape.dim}
     for node in graph.node:
         for inner in subgraphs(node):
-            names |= _size_names(inner)
+            names |= size_names(inner)
     return names
 
 

@@ -176,14 +176,22 @@ def _title(node: NodeProto) -> str:
 
 def sites(model: onnx.ModelProto, folder: str | os.PathLike[str] | None = None) -> Iterator[Site]:
     """Yield every node of ours in a model: in its graph, its subgraphs and its functions."""
-    yield from _sites(Scope(model.graph, opsets(model.opset_import), folder))
-    for function in model.functions:
-        yield from _sites(Scope(function, opsets(function.opset_import), folder))
-
-
-def _sites(scope: Scope) -> Iterator[Site]:
-    for node in scope.body.node:
+    for scope, node in nodes(model, folder):
         if is_ours(node):
             yield Site(node=node, scope=scope)
+
+
+def nodes(
+    model: onnx.ModelProto, folder: str | os.PathLike[str] | None = None
+) -> Iterator[tuple[Scope, NodeProto]]:
+    """Yield every node of a model with its scope; a node comes before those within it."""
+    yield from _nodes(Scope(model.graph, opsets(model.opset_import), folder))
+    for function in model.functions:
+        yield from _nodes(Scope(function, opsets(function.opset_import), folder))
+
+
+def _nodes(scope: Scope) -> Iterator[tuple[Scope, NodeProto]]:
+    for node in scope.body.node:
+        yield scope, node
         for graph in subgraphs(node):
-            yield from _sites(scope.within(node, graph))
+            yield from _nodes(scope.within(node, graph))

@@ -40,6 +40,11 @@ def type_of_array(tensor: TensorProto) -> TensorType:
     return TensorType(_NAMES.get(tensor.data_type), tuple(tensor.dims))
 
 
+def schema_type(dtype: str) -> str:
+    """Return the name that the schemas of `onnx` have for a tensor of a type."""
+    return f"tensor({TensorProto.DataType.Name(_ELEMENT_TYPES[dtype]).lower()})"
+
+
 def declaration(known: TensorType) -> TypeProto:
     """Return a declaration that says what is known; of a shape it can only say every size."""
     declared = TypeProto()

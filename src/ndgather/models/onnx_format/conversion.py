@@ -1,0 +1,316 @@
+"""Models between versions of ONNX, between domains, and between equivalent operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto, helper
+
+from ndgather.dialects import DEFAULT_DOMAIN
+from ndgather.errors import NdgatherError
+from ndgather.models import errors
+from ndgather.models.onnx_format import other_nodes
+from ndgather.models.onnx_format.domains import (
+    DOMAINS,
+    file_domain,
+    implementation,
+    is_ours,
+    nodes_within,
+    opsets,
+    row_domain,
+    subgraphs,
+    with_one_name,
+)
+from ndgather.models.onnx_format.drafts import EQUIVALENCES, KEPT_ATTRIBUTES, Draft
+from ndgather.models.onnx_format.files import Source, opened
+from ndgather.models.onnx_format.inference import (
+    Judged,
+    settle,
+    size_names,
+    with_names,
+    without_functions,
+)
+from ndgather.models.onnx_format.types import declaration
+from ndgather.operators import Operator, operators
+from ndgather.spec import Kind, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HIDDEN = "ndgather.hidden."
+"""Before the domains of nodes that onnx is to leave alone."""
+
+
+def convert(
+    model: Source,
+    *,
+    opset: int | None = None,
+    domain: str | None = None,
+    operator: str | None = None,
+) -> ModelProto:
+    """Return a model that gives the same bytes, in another version or with other operators.
+
+    Parameters
+    ----------
+    model : ModelProto or path
+        It is not changed.
+    opset : int, optional
+        The version of ONNX that the result imports. Nodes that are not ours are converted by
+        `onnx.version_converter`, or stay where versions differ in types only.
+    domain : str, optional
+        Where the nodes of ours shall be from, as far as that domain has their operators:
+        ``"ai.onnx"`` or ``"com.microsoft"``.
+    operator : str, optional
+        What the nodes that gather shall be: ``"GatherND"``, ``"GatherElements"`` or
+        ``"Gather"``; or ``"ScatterND"`` for those that scatter elements.
+
+    Returns
+    -------
+    ModelProto
+        Without local functions: their bodies stand in place of their calls.
+
+    Raises
+    ------
+    NdgatherError
+        A node cannot be expressed exactly; the text names it and says why.
+
+    Notes
+    -----
+    For all inputs that the model takes, the result is the same. Inputs that it refuses are
+    refused as well, with one exception: where `batch_dims` had to be replaced, data with a
+    batch axis of size 1 is repeated for indices with more.
+    """
+    proto, folder = opened(model)
+    settled = settle(proto, folder)
+    for each in settled.judged:
+        if each.refusal is not None:
+            raise each.site.named(each.refusal)
+    for function in settled.model.functions:
+        raise errors.function_stays(function.domain, function.name)
+    plan = _plan(settled.model, opset, domain, operator)
+    result = without_functions(with_one_name(proto))
+    rewriter = _Rewriter(plan, iter(settled.judged), _value_names(result), size_names(result.graph))
+    rewriter.rewrite(result.graph)
+    if plan.opset != plan.source.get(DEFAULT_DOMAIN, plan.opset):
+        result = _with_opset(result, settled.model, plan)
+    _show(result)
+    _import_domains(result, plan)
+    _refuse_invalid(proto, result)
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What the result imports, and what its nodes shall be."""
+
+    source: dict[str, int]
+    opset: int
+    domain: str | None
+    operator: str | None
+
+    def version(self, domain: str) -> int:
+        """Return the version of a domain that the result imports."""
+        if domain == DEFAULT_DOMAIN:
+            return self.opset
+        newest = max(each.version for each in operators(domain=domain))
+        return self.source.get(domain, newest)
+
+
+def _plan(model: ModelProto, opset: int | None, domain: str | None, operator: str | None) -> _Plan:
+    source = opsets(model.opset_import)
+    if domain is not None and row_domain(domain) not in DOMAINS:
+        raise errors.unknown_target("domain", domain, DOMAINS)
+    targets = sorted({target for _, target in EQUIVALENCES})
+    if operator is not None and operator not in targets:
+        raise errors.unknown_target("operator", operator, targets)
+    newest = onnx.defs.onnx_opset_version()
+    if opset is not None and not 1 <= opset <= newest:
+        raise errors.unknown_target("opset", opset, (f"1..{newest}",))
+    return _Plan(
+        source=source,
+        opset=opset or source.get(DEFAULT_DOMAIN, newest),
+        domain=None if domain is None else row_domain(domain),
+        operator=operator,
+    )
+
+
+def _value_names(model: ModelProto) -> set[str]:
+    graph = model.graph
+    names = {each.name for each in (*graph.input, *graph.initializer)}
+    for node in graph.node:
+        for inner in nodes_within(node):
+            names.update(inner.output)
+            for each in subgraphs(inner):
+                names.update(item.name for item in (*each.input, *each.initializer))
+    return names
+
+
+@dataclass(slots=True)
+class _Rewriter:
+    """Replaces the nodes of ours, one graph after the other, and hides them from onnx.
+
+    `taken` are the names of values, `names` those of sizes.
+    """
+
+    plan: _Plan
+    judged: Iterator[Judged]
+    taken: set[str]
+    names: set[str]
+
+    def rewrite(self, graph: GraphProto) -> None:
+        nodes: list[NodeProto] = []
+        for node in graph.node:
+            if is_ours(node):
+                draft, rewritten = self._rewritten(next(self.judged))
+                for name, known in draft.made.items():
+                    made = graph.value_info.add(name=name)
+                    made.type.CopyFrom(declaration(with_names(known, self.names)))
+                for added in (*draft.before, rewritten):
+                    added.domain = _HIDDEN + added.domain
+                    nodes.append(added)
+                continue
+            for inner in subgraphs(node):
+                self.rewrite(inner)
+            nodes.append(node)
+        copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(copies)
+
+    def _rewritten(self, judged: Judged) -> tuple[Draft, NodeProto]:
+        """Return the draft of a node as it was carried out, and the node that it gives."""
+        site = judged.site
+        try:
+            draft = self._draft(judged)
+            self._change_operator(draft)
+            if self.plan.domain is not None and operators(draft.name, self.plan.domain):
+                draft.domain = self.plan.domain
+            target = implementation(draft.name, draft.domain, self.plan.version(draft.domain))
+            _fit(draft, target)
+        except NdgatherError as error:
+            raise site.named(error) from error
+        node = NodeProto()
+        node.CopyFrom(site.node)
+        node.op_type, node.domain = draft.name, file_domain(draft.domain)
+        node.input[:] = draft.inputs.values()
+        if draft.attributes != site.attributes():
+            del node.attribute[:]
+            node.attribute.extend(
+                helper.make_attribute(name, value) for name, value in draft.attributes.items()
+            )
+        return draft, node
+
+    def _draft(self, judged: Judged) -> Draft:
+        site, row = judged.site, judged.site.operator().row
+        roles = [each.role for each in row.inputs]
+        types = judged.inference.inputs if judged.inference else site.types()
+        return Draft(
+            row=row,
+            name=row.name,
+            domain=row.domain,
+            inputs=dict(zip(roles, site.node.input, strict=True)),
+            types=dict(zip(roles, types, strict=True)),
+            attributes=site.attributes(),
+            indices=site.constants().get(Role.INDICES.value),
+            taken=self.taken,
+        )
+
+    def _change_operator(self, draft: Draft) -> None:
+        wanted = self.plan.operator
+        if wanted is None or wanted == draft.name or not _same_side(draft.row.kind, wanted):
+            return
+        change = (draft.name, wanted)
+        draft.name = wanted
+        draft.domain = DEFAULT_DOMAIN
+        if change not in EQUIVALENCES:
+            raise draft.refuse("no exact form is known")
+        EQUIVALENCES[change](draft)
+        kept = KEPT_ATTRIBUTES.get(change, ())
+        draft.attributes = {name: value for name, value in draft.attributes.items() if name in kept}
+
+
+def _same_side(kind: Kind, name: str) -> bool:
+    """Return whether operators of `name` scatter as those of `kind` do, or neither does."""
+    return kind.scatters == any(each.row.kind.scatters for each in operators(name))
+
+
+def _fit(draft: Draft, target: Operator) -> None:
+    """Make a draft what the version `target` takes, and refuse what it cannot."""
+    row = target.row
+    source = {each.name: each.default for each in draft.row.attributes}
+    for name, value in list(draft.attributes.items()):
+        if row.attribute(name) is not None:
+            continue
+        if name == "batch_dims" and value:
+            draft.fold_batch_dims()
+        elif value == source.get(name):
+            del draft.attributes[name]
+        else:
+            raise draft.refuse(f"{name} = {value!r} does not exist there")
+    for each in row.inputs:
+        before = draft.row.input(each.role)
+        dtype = draft.types[each.role].dtype
+        if each.role is Role.INDICES and dtype != "int64" and each.types == ("int64",):
+            draft.cast_indices()
+        elif dtype is None and before is not None and not set(before.types) <= set(each.types):
+            raise draft.refuse(f"the type of {each.name} is not known")
+    if draft.row.index_rule.negative and not row.index_rule.negative:
+        draft.count_from_the_front()
+    if row.lowest_depth > draft.row.lowest_depth and row.kind is draft.row.kind:
+        depth = draft.dims(Role.INDICES)[-1]
+        if not isinstance(depth, int):
+            raise draft.refuse("the length of the index tuples is not known, and may be 0")
+    constants = {} if draft.indices is None else {Role.INDICES.value: draft.indices}
+    target.infer(*draft.types.values(), constants=constants, **draft.attributes)
+
+
+def _with_opset(model: ModelProto, typed: ModelProto, plan: _Plan) -> ModelProto:
+    """Return `model` in another version of ONNX, its hidden nodes as they are."""
+    hidden = {
+        inner.domain
+        for node in model.graph.node
+        for inner in nodes_within(node)
+        if inner.domain.startswith(_HIDDEN)
+    }
+    for each in sorted(hidden):
+        model.opset_import.add(domain=each, version=1)
+    return other_nodes.converted(model, typed, plan.opset)
+
+
+def _show(model: ModelProto) -> None:
+    """Give hidden nodes their domains back."""
+    for node in model.graph.node:
+        for inner in nodes_within(node):
+            if inner.domain == _HIDDEN:
+                inner.ClearField("domain")
+            elif inner.domain:
+                inner.domain = inner.domain.removeprefix(_HIDDEN)
+
+
+def _import_domains(model: ModelProto, plan: _Plan) -> None:
+    """Import the domains of all nodes, and those of ours only where there is a node."""
+    used = {row_domain(inner.domain) for node in model.graph.node for inner in nodes_within(node)}
+    imports = {
+        domain: version
+        for domain, version in plan.source.items()
+        if domain in used or domain not in DOMAINS
+    }
+    for domain in (DEFAULT_DOMAIN, *DOMAINS):
+        if domain in used or domain == DEFAULT_DOMAIN:
+            imports[domain] = plan.version(domain)
+    del model.opset_import[:]
+    for domain, version in imports.items():
+        model.opset_import.add(domain=file_domain(domain), version=version)
+
+
+def _refuse_invalid(model: ModelProto, result: ModelProto) -> None:
+    """Refuse a result that onnx finds wrong, where it found nothing wrong before."""
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError):
+        return  # also where tensors stand in files that are not looked for
+    try:
+        onnx.checker.check_model(result)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise errors.invalid_result(error) from error

@@ -1,0 +1,223 @@
+"""A node of ours on its way to another operator, with the nodes that have to stand before it.
+
+The nodes that are added use only what opsets from 11 on have in common.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from ndgather.models import errors
+from ndgather.models.graph import unique
+from ndgather.spec import RankAtLeast, Role, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ndgather.spec import Dim, OperatorVersion, Shape
+
+Array = NDArray[Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """What the node shall be: its operator by name and domain, its inputs and attributes.
+
+    `row` is the version that the node has been so far. `taken` are the names in use. `made` are
+    the types of the indices that the nodes before it make.
+    """
+
+    row: OperatorVersion
+    name: str
+    domain: str
+    inputs: dict[Role, str]
+    types: dict[Role, TensorType]
+    attributes: dict[str, Any]
+    indices: Array | None
+    taken: set[str]
+    before: list[NodeProto] = field(default_factory=list)
+    made: dict[str, TensorType] = field(default_factory=dict)
+
+    def refuse(self, why: str) -> errors.ModelError:
+        return errors.cannot_become(self.row, self.name, why)
+
+    def dims(self, role: Role) -> tuple[Dim, ...]:
+        """Return the sizes of an input, whose rank has to be known."""
+        shape = self.types[role].shape
+        if shape is None or isinstance(shape, RankAtLeast):
+            raise self.refuse(f"the rank of {role.value} is not known")
+        return shape
+
+    def axis(self) -> int:
+        return int(self.attributes.get("axis", 0)) % len(self.dims(Role.DATA))
+
+    def batch_dims(self) -> int:
+        return int(self.attributes.get("batch_dims", 0))
+
+    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node, and return the name of its output."""
+        output = unique(f"{self.inputs[Role.INDICES]}_{op_type.lower()}", self.taken)
+        self.before.append(helper.make_node(op_type, inputs, [output], output, **attributes))
+        return output
+
+    def constant(self, values: object) -> str:
+        return self.add("Constant", value=numpy_helper.from_array(np.array(values, np.int64)))
+
+    def cast_indices(self) -> None:
+        """Make the indices int64."""
+        if self.types[Role.INDICES].dtype == "int64":
+            return
+        indices = self.add("Cast", self.inputs[Role.INDICES], to=TensorProto.INT64)
+        self._set_indices(indices, self.types[Role.INDICES].shape)
+
+    def append_axis(self) -> None:
+        """Give the indices a last axis of size 1."""
+        dims = self.dims(Role.INDICES)
+        sizes = self.add("Concat", self._sizes(Role.INDICES), self.constant([1]), axis=0)
+        self._set_indices(self._reshaped(sizes), (*dims, 1))
+
+    def drop_last_axis(self) -> None:
+        """Take away the last axis of the indices, which has size 1."""
+        dims = self.dims(Role.INDICES)
+        sizes = self._without_last(self._sizes(Role.INDICES))
+        self._set_indices(self._reshaped(sizes), dims[:-1])
+
+    def fold_batch_dims(self) -> None:
+        """Put the coordinates of the batch axes before the index tuples."""
+        *lead, depth = self.dims(Role.INDICES)
+        count = self.batch_dims()
+        target = self.add(
+            "Concat",
+            self._without_last(self._sizes(Role.INDICES)),
+            self.constant([1]),
+            axis=0,
+        )
+        # Counted by the sizes of data, so that other sizes of indices are refused here too.
+        sizes = self._sizes(Role.DATA)
+        columns = [self._coordinates(sizes, axis, len(lead) + 1, target) for axis in range(count)]
+        joined = self.add("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
+        deeper = depth + count if isinstance(depth, int) else None
+        del self.attributes["batch_dims"]
+        self._set_indices(joined, (*lead, deeper))
+
+    def spell_out_coordinates(self) -> None:
+        """Make index tuples out of single indices: those along the axis, and their positions."""
+        dims, along = self.dims(Role.INDICES), self.axis()
+        sizes = self._sizes(Role.INDICES)
+        target = self.add("Concat", sizes, self.constant([1]), axis=0)
+        columns = [
+            self._reshaped(target)
+            if axis == along
+            else self._coordinates(sizes, axis, len(dims) + 1, target)
+            for axis in range(len(dims))
+        ]
+        joined = columns[0] if len(columns) == 1 else self.add("Concat", *columns, axis=-1)
+        self._set_indices(joined, (*dims, len(dims)))
+
+    def count_from_the_front(self) -> None:
+        """Replace negative constants along one axis of known size."""
+        if self.indices is None:
+            raise self.refuse("indices may be negative")
+        if not (self.indices < 0).any():
+            return
+        size = self.dims(Role.DATA)[self.axis()]
+        if not isinstance(size, int):
+            raise self.refuse("an index is negative, and the size of the axis is not known")
+        plain = np.where(self.indices < 0, self.indices + size, self.indices)
+        plain = plain.astype(self.indices.dtype)
+        self.inputs[Role.INDICES] = self.add("Constant", value=numpy_helper.from_array(plain))
+        self.indices = plain
+
+    def _coordinates(self, sizes: str, axis: int, rank: int, target: str) -> str:
+        """Return the position along `axis` of every place of a tensor of the sizes `target`."""
+        count = self.add("Gather", sizes, self.constant(axis), axis=0)
+        steps = self.add("Range", self.constant(0), count, self.constant(1))
+        line = [-1 if each == axis else 1 for each in range(rank)]
+        return self.add("Expand", self.add("Reshape", steps, self.constant(line)), target)
+
+    def _sizes(self, role: Role) -> str:
+        return self.add("Shape", self.inputs[role])
+
+    def _without_last(self, sizes: str) -> str:
+        return self.add("Slice", sizes, self.constant([0]), self.constant([-1]))
+
+    def _reshaped(self, sizes: str) -> str:
+        return self.add("Reshape", self.inputs[Role.INDICES], sizes)
+
+    def _set_indices(self, name: str, shape: Shape) -> None:
+        self.inputs[Role.INDICES] = name
+        self.types[Role.INDICES] = replace(
+            self.types[Role.INDICES],
+            dtype="int64",
+            shape=shape,
+        )
+        self.made[name] = self.types[Role.INDICES]
+        self.indices = None
+
+
+def _gather_as_gather_nd(draft: Draft) -> None:
+    if draft.axis() != 0:
+        raise draft.refuse(f"axis = {draft.axis()} is not the first one")
+    draft.cast_indices()
+    draft.append_axis()
+
+
+def _gather_nd_as_gather(draft: Draft) -> None:
+    if draft.batch_dims():
+        raise draft.refuse(f"batch_dims = {draft.batch_dims()} is not 0")
+    _refuse_other_depths(draft)
+    draft.drop_last_axis()
+
+
+def _refuse_other_depths(draft: Draft) -> None:
+    depth = draft.dims(Role.INDICES)[-1]
+    if depth != 1:
+        raise draft.refuse(f"the length of the index tuples is {depth or 'not known'}, not 1")
+
+
+def _gather_elements_as_gather_nd(draft: Draft) -> None:
+    draft.cast_indices()
+    draft.spell_out_coordinates()
+
+
+def _gather_nd_as_gather_elements(draft: Draft) -> None:
+    _refuse_other_depths(draft)
+    rank, count = len(draft.dims(Role.DATA)), draft.batch_dims()
+    if count != rank - 1 or len(draft.dims(Role.INDICES)) != rank + 1:
+        raise draft.refuse(
+            "only tuples along the last axis of data, with all axes before it as batch axes and "
+            "one axis of positions, are indices of single elements"
+        )
+    draft.drop_last_axis()
+    draft.attributes["axis"] = rank - 1
+
+
+def _flat(draft: Draft) -> None:
+    ranks = [len(draft.dims(role)) for role in (Role.DATA, Role.INDICES)]
+    if ranks != [1, 1]:
+        raise draft.refuse(f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1")
+
+
+EQUIVALENCES: dict[tuple[str, str], Callable[[Draft], None]] = {
+    ("Gather", "GatherND"): _gather_as_gather_nd,
+    ("GatherND", "Gather"): _gather_nd_as_gather,
+    ("GatherElements", "GatherND"): _gather_elements_as_gather_nd,
+    ("GatherND", "GatherElements"): _gather_nd_as_gather_elements,
+    ("Gather", "GatherElements"): _flat,
+    ("GatherElements", "Gather"): _flat,
+    ("ScatterElements", "ScatterND"): _gather_elements_as_gather_nd,
+}
+"""How a node becomes one of another operator, where that is exact."""
+
+KEPT_ATTRIBUTES = {
+    ("Gather", "GatherElements"): ("axis",),
+    ("GatherElements", "Gather"): ("axis",),
+    ("GatherND", "GatherElements"): ("axis",),
+    ("ScatterElements", "ScatterND"): ("reduction",),
+}
+"""The attributes that the other operator has as well."""

@@ -1,0 +1,624 @@
+"""Conversions of ONNX models: run before, run after, the same bytes; or a refusal that says why."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from hypothesis import event, given, note, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, NdgatherError
+from ndgather.models import onnx as onnx_models
+from ndgather.models.errors import ModelError
+
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+KINDS = {
+    np.dtype(np.float32): FLOAT,
+    np.dtype(np.int64): INT64,
+    np.dtype(np.int32): INT32,
+    np.dtype(bool): TensorProto.BOOL,
+    np.dtype(np.complex64): TensorProto.COMPLEX64,
+    np.dtype(object): TensorProto.STRING,
+    np.dtype(ml_dtypes.bfloat16): TensorProto.BFLOAT16,
+}
+
+
+def info(name, kind=FLOAT, shape=None):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model_of(nodes, inputs, outputs, *, opset=13, initial=None, functions=(), microsoft=None):
+    tensors = [numpy_helper.from_array(array, name) for name, array in (initial or {}).items()]
+    domains = {"": opset}
+    used = {node.domain for node in nodes}
+    if "com.microsoft" in used if microsoft is None else microsoft:
+        domains["com.microsoft"] = 1
+    if functions:
+        domains["my.functions"] = 1
+    return helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs, tensors),
+        opset_imports=[helper.make_opsetid(*item) for item in domains.items()],
+        functions=list(functions),
+        ir_version=8,
+    )
+
+
+def call_model(op_type, inputs, *, opset=13, domain="", known=True, rank=None, **attributes):
+    """Return a model of one node for arrays by name; `known` is whether it declares sizes."""
+    node = helper.make_node(
+        op_type, list(inputs), ["out"], name="node", domain=domain, **attributes
+    )
+    infos = [
+        info(name, KINDS[array.dtype], array.shape if known else [None] * array.ndim)
+        for name, array in inputs.items()
+    ]
+    kind = KINDS[inputs["data"].dtype]
+    return model_of([node], infos, [info("out", kind, [None] * rank)], opset=opset)
+
+
+def opset_of(model, domain=""):
+    return {each.domain: each.version for each in model.opset_import}[domain]
+
+
+def assert_same_run(before, after, inputs):
+    expected = onnx_models.run(before, inputs)
+    actual = onnx_models.run(after, inputs)
+    assert expected.keys() == actual.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(actual[name], array, strict=True)
+        if array.dtype != object:
+            assert actual[name].tobytes() == array.tobytes()
+
+
+DATA = {
+    "float": lambda n: np.arange(n, dtype=np.float32) - np.float32(0.5),
+    "bool": lambda n: np.arange(n) % 3 == 0,
+    "complex": lambda n: np.arange(n).astype(np.complex64) * 1j,
+    "string": lambda n: np.array([f"s{i}" for i in range(n)], object),
+}
+
+
+def entries(draw, shape, sizes):
+    """Draw indices of `shape`, whose last axis goes through `sizes`."""
+    result = np.zeros(shape, np.int64)
+    for place in np.ndindex(shape):
+        size = sizes[place[-1]] if place else sizes[0]
+        result[place] = draw(st.integers(-size, size - 1))
+    return result
+
+
+def array_of(draw, shape):
+    kind = draw(st.sampled_from(sorted(DATA)))
+    return DATA[kind](int(np.prod(shape))).reshape(shape)
+
+
+@st.composite
+def gather_nd_calls(draw, *, batch=True, depth=None):
+    """Draw data, indices and batch_dims; mostly copies, sometimes empty."""
+    side = st.integers(1, 3)
+    empty = draw(st.sampled_from([False] * 8 + [True]))
+    batch_dims = draw(st.integers(0, 2)) if batch else 0
+    depth = depth or draw(st.integers(1, 3 - batch_dims))
+    lead = draw(st.lists(side, min_size=batch_dims, max_size=batch_dims))
+    axes = draw(st.lists(side, min_size=depth, max_size=depth))
+    rest = draw(st.lists(side, max_size=1))
+    positions = draw(st.lists(side, max_size=2))
+    if empty and lead:
+        lead[0] = 0
+    elif empty and positions:
+        positions[0] = 0
+    data = array_of(draw, (*lead, *axes, *rest))
+    indices = entries(draw, (*lead, *positions, depth), axes)
+    return data, indices, batch_dims
+
+
+@st.composite
+def gather_elements_calls(draw, *, axis=None, exact=False):
+    """Draw data, indices and axis; indices are often smaller off the axis."""
+    shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    axis = draw(st.integers(-len(shape), len(shape) - 1)) if axis is None else axis
+    sizes = [n if exact else draw(st.integers(0, n)) for n in shape]
+    sizes[axis] = draw(st.integers(0, 3))
+    data = array_of(draw, tuple(shape))
+    return data, entries(draw, tuple(sizes), [shape[axis]] * 9), axis
+
+
+def result_rank(data, indices, batch_dims):
+    return indices.ndim - 1 + data.ndim - batch_dims - indices.shape[-1]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["sizes known", "sizes unknown"])
+@given(call=gather_nd_calls())
+def test_batch_dims_become_coordinates_in_opset_11(known, call):
+    data, indices, batch_dims = call
+    event(f"batch_dims {batch_dims}")
+    inputs = {"data": data, "indices": indices}
+    before = call_model(
+        "GatherND", inputs, known=known, rank=result_rank(*call), batch_dims=batch_dims
+    )
+    if not known:  # only the length of the tuples, as in every model that torch exports
+        before.graph.input[1].type.tensor_type.shape.dim[-1].dim_value = indices.shape[-1]
+
+    after = onnx_models.convert(before, opset=11)
+
+    note(onnx.printer.to_text(after))
+    assert opset_of(after) == 11
+    (node,) = (each for each in after.graph.node if each.op_type == "GatherND")
+    assert not node.attribute
+    assert_same_run(before, after, inputs)
+
+
+def test_batch_sizes_that_differ_are_still_refused():
+    data, indices = np.arange(12).reshape(3, 4), np.zeros((2, 1), np.int64)
+    inputs = {"data": data, "indices": indices}
+    before = call_model("GatherND", inputs, known=False, rank=1, batch_dims=1)
+    before.graph.input[1].type.tensor_type.shape.dim[-1].dim_value = 1
+
+    after = onnx_models.convert(before, opset=11)
+
+    for model in before, after:
+        for swapped in (data, indices), (data[:2], np.zeros((3, 1), np.int64)):
+            with pytest.raises(NdgatherError):
+                onnx_models.run(model, dict(zip(inputs, swapped, strict=True)))
+
+
+@given(call=gather_nd_calls(), int32=st.booleans())
+def test_contributed_nodes_become_nodes_of_onnx(call, int32):
+    data, indices, _ = call
+    call = (data, indices, 0)
+    if result_rank(*call) < 0:
+        return
+    indices = indices.astype(np.int32) if int32 else indices
+    if any(n == 0 for n in data.shape):
+        return
+    indices = indices % np.array(data.shape[: indices.shape[-1]], indices.dtype)
+    inputs = {"data": data, "indices": indices}
+    node = helper.make_node("GatherND", ["data", "indices"], ["out"], domain="com.microsoft")
+    kind = KINDS[data.dtype]
+    before = model_of(
+        [node],
+        [info("data", kind, data.shape), info("indices", KINDS[indices.dtype], indices.shape)],
+        [info("out", kind, [None] * result_rank(data, indices, 0))],
+    )
+
+    after = onnx_models.convert(before, domain="ai.onnx")
+
+    assert [each.op_type for each in after.graph.node] == ["Cast"] * int32 + ["GatherND"]
+    assert {each.domain for each in after.graph.node} == {""}
+    assert [each.domain for each in after.opset_import] == [""]
+    assert_same_run(before, after, inputs)
+
+
+@given(call=gather_nd_calls())
+def test_nodes_of_onnx_become_contributed_ones(call):
+    data, indices, batch_dims = call
+    inputs = {"data": data, "indices": indices}
+    before = call_model("GatherND", inputs, rank=result_rank(*call), batch_dims=batch_dims)
+
+    after = onnx_models.convert(before, domain="com.microsoft")
+
+    (node,) = (each for each in after.graph.node if each.op_type == "GatherND")
+    assert (node.domain, len(node.attribute)) == ("com.microsoft", 0)
+    assert opset_of(after, "com.microsoft") == 1
+    assert_same_run(before, after, inputs)
+
+
+@given(call=gather_elements_calls(), int32=st.booleans(), known=st.booleans())
+def test_gather_elements_becomes_gather_nd(call, int32, known):
+    data, indices, axis = call
+    inputs = {"data": data, "indices": indices.astype(np.int32) if int32 else indices}
+    before = call_model("GatherElements", inputs, rank=data.ndim, known=known, axis=axis)
+
+    after = onnx_models.convert(before, operator="GatherND")
+
+    event(f"rank {data.ndim}, {'empty' if indices.size == 0 else 'copies'}")
+    assert after.graph.node[-1].op_type == "GatherND"
+    assert_same_run(before, after, inputs)
+
+
+@given(call=gather_nd_calls(batch=False, depth=1))
+def test_gather_nd_of_single_indices_becomes_gather_and_back(call):
+    data, indices, _ = call
+    inputs = {"data": data, "indices": indices}
+    before = call_model("GatherND", inputs, rank=result_rank(*call))
+
+    after = onnx_models.convert(before, operator="Gather")
+    assert after.graph.node[-1].op_type == "Gather"
+    assert_same_run(before, after, inputs)
+
+    again = onnx_models.convert(after, operator="GatherND")
+    assert again.graph.node[-1].op_type == "GatherND"
+    assert_same_run(before, again, inputs)
+
+
+@given(data=st.data())
+def test_gather_of_any_indices_becomes_gather_nd(data):
+    shape = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    array = array_of(data.draw, tuple(shape))
+    places = tuple(data.draw(st.lists(st.integers(0, 3), max_size=2)))
+    indices = entries(data.draw, places, [shape[0]] * 9)
+    indices = indices.astype(data.draw(st.sampled_from([np.int32, np.int64])))
+    axis = data.draw(st.sampled_from([0, -len(shape)]))
+    inputs = {"data": array, "indices": indices}
+    before = call_model("Gather", inputs, rank=len(shape) - 1 + len(places), axis=axis)
+
+    after = onnx_models.convert(before, operator="GatherND")
+
+    assert after.graph.node[-1].op_type == "GatherND"
+    assert_same_run(before, after, inputs)
+
+
+@given(data=st.data())
+def test_gather_nd_along_the_last_axis_becomes_gather_elements(data):
+    lead = data.draw(st.lists(st.integers(1, 3), max_size=2))
+    size, count = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 3))
+    array = array_of(data.draw, (*lead, size))
+    indices = entries(data.draw, (*lead, count, 1), [size])
+    inputs = {"data": array, "indices": indices}
+    before = call_model("GatherND", inputs, rank=len(lead) + 1, batch_dims=len(lead))
+
+    after = onnx_models.convert(before, operator="GatherElements")
+
+    assert after.graph.node[-1].op_type == "GatherElements"
+    assert_same_run(before, after, inputs)
+
+
+@pytest.mark.parametrize(("source", "target"), [("Gather", "GatherElements")] * 1 + [
+    ("GatherElements", "Gather")
+])  # fmt: skip
+def test_flat_gathers_are_one(source, target):
+    inputs = {"data": np.arange(5), "indices": np.array([4, -2, 0], np.int32)}
+    before = call_model(source, inputs, rank=1, axis=0)
+
+    after = onnx_models.convert(before, operator=target)
+
+    assert [each.op_type for each in after.graph.node] == [target]
+    assert_same_run(before, after, inputs)
+
+
+@given(call=gather_elements_calls(), reduction=st.sampled_from(["none", "add", "mul"]))
+def test_scatter_elements_becomes_scatter_nd(call, reduction):
+    data, indices, axis = call
+    data = np.arange(data.size).reshape(data.shape)
+    updates = np.arange(indices.size).reshape(indices.shape) + 100
+    inputs = {"data": data, "indices": indices, "updates": updates}
+    before = call_model(
+        "ScatterElements", inputs, opset=16, rank=data.ndim, axis=axis, reduction=reduction
+    )
+
+    after = onnx_models.convert(before, operator="ScatterND")
+
+    assert after.graph.node[-1].op_type == "ScatterND"
+    assert_same_run(before, after, inputs)
+
+
+@pytest.mark.parametrize("target", range(11, 26))
+@pytest.mark.parametrize("source", [11, 12, 13, 16, 18, 25])
+@pytest.mark.parametrize("op_type", ["GatherND", "GatherElements", "Gather", "ScatterND",
+                                     "ScatterElements"])  # fmt: skip
+def test_every_version_to_every_other(op_type, source, target):
+    inputs = {"data": np.arange(6).reshape(3, 2), "indices": np.array([[0, 1], [-1, 0]])}
+    rank = 1 if op_type == "GatherND" else 3 if op_type == "Gather" else 2
+    if op_type.startswith("Scatter"):
+        inputs["updates"] = np.array([7, 8]) if op_type == "ScatterND" else np.array([[7], [8]])
+        inputs["indices"] = inputs["indices"][: inputs["updates"].shape[0]]
+        if op_type == "ScatterElements":
+            inputs["indices"] = inputs["indices"][:, :1]
+    before = call_model(op_type, inputs, opset=source, rank=rank)
+
+    after = onnx_models.convert(before, opset=target)
+
+    assert opset_of(after) == target
+    assert [each.op_type for each in after.graph.node] == [op_type]
+    assert_same_run(before, after, inputs)
+
+
+def test_negative_constants_are_counted_from_the_front_for_gather_1():
+    node = helper.make_node("Gather", ["data", "indices"], ["out"], axis=1)
+    before = model_of(
+        [node],
+        [info("data", FLOAT, [2, 5])],
+        [info("out", FLOAT, [2, 3])],
+        initial={"indices": np.array([-1, 0, -5])},
+    )
+
+    after = onnx_models.convert(before, opset=10)
+
+    assert_same_run(before, after, {"data": np.arange(10, dtype=np.float32).reshape(2, 5)})
+    values = numpy_helper.to_array(after.graph.node[0].attribute[0].t)
+    np.testing.assert_array_equal(values, np.array([4, 0, 0]), strict=True)
+
+
+def surrounded_model(opset=13, *, branch=False):
+    """Return a model with nodes of others around ours, in a branch too."""
+    axes = {"axes": [0]} if opset < 13 else {}
+    inputs = ["wide"] if opset < 13 else ["wide", "front"]
+    nodes = [
+        helper.make_node("Unsqueeze", ["data", *(["front"] * (opset >= 13))], ["wide"], **axes),
+        helper.make_node("Squeeze", inputs, ["flat"], **axes),
+        helper.make_node("GatherND", ["flat", "indices"], ["picked"], name="pick", batch_dims=1),
+        helper.make_node("Add", ["picked", "picked"], ["sum"]),
+    ]
+    initial = {"front": np.array([0])} if opset >= 13 else {}
+    if branch:
+        inner = helper.make_graph(nodes, "b", [], [info("sum", FLOAT, ["N"])])
+        nodes = [helper.make_node("If", ["yes"], ["out"], then_branch=inner, else_branch=inner)]
+        initial["yes"] = np.array(True)
+    else:
+        nodes.append(helper.make_node("Relu", ["sum"], ["out"]))
+    return model_of(
+        nodes,
+        [info("data", FLOAT, ["N", 4]), info("indices", INT64, ["N", 1])],
+        [info("out", FLOAT, ["N"])],
+        opset=opset,
+        initial=initial,
+    )
+
+
+@pytest.mark.parametrize("branch", [False, True], ids=["graph", "branch"])
+@pytest.mark.parametrize(("source", "target"), [(12, 13), (12, 18), (13, 14), (13, 20)])
+def test_nodes_of_others_are_converted_too(source, target, branch):
+    before = surrounded_model(source, branch=branch)
+
+    after = onnx_models.convert(before, opset=target)
+
+    assert opset_of(after) == target
+    inputs = {"data": np.arange(12, dtype=np.float32).reshape(3, 4), "indices": [[3], [-1], [0]]}
+    inputs["indices"] = np.array(inputs["indices"])
+    assert_same_run(before, after, inputs)
+
+
+def test_nodes_whose_versions_differ_in_types_only_stay():
+    node = helper.make_node("GatherND", ["data", "indices"], ["picked"])
+    before = model_of(
+        [node, helper.make_node("Add", ["picked", "picked"], ["out"])],
+        [info("data", FLOAT, [3, 4]), info("indices", INT64, [2, 2])],
+        [info("out", FLOAT, [2])],
+    )
+
+    after = onnx_models.convert(before, opset=11)
+
+    assert [each.op_type for each in after.graph.node] == ["GatherND", "Add"]
+    inputs = {"data": np.float32([[1, 2, 3, 4]] * 3), "indices": np.array([[0, 3], [-1, -4]])}
+    assert_same_run(before, after, inputs)
+
+
+def test_functions_are_put_in_place_of_their_calls():
+    function = helper.make_function(
+        "my.functions",
+        "Pick",
+        ["d", "i"],
+        ["o"],
+        [helper.make_node("GatherND", ["d", "i"], ["o"], name="inner", batch_dims=1)],
+        [helper.make_opsetid("", 13)],
+    )
+    before = model_of(
+        [helper.make_node("Pick", ["data", "indices"], ["out"], domain="my.functions")],
+        [info("data", FLOAT, [3, 4]), info("indices", INT64, [3, 1])],
+        [info("out", FLOAT, [3])],
+        functions=[function],
+    )
+
+    after = onnx_models.convert(before, opset=11)
+
+    assert not after.functions
+    data = np.arange(12, dtype=np.float32).reshape(3, 4)
+    assert_same_run(before, after, {"data": data, "indices": np.array([[3], [0], [-1]])})
+
+
+def refused(op_type, *, target, data=(3, 4), indices=(3, 1), kind=FLOAT, index=INT64, opset=18,
+            updates=None, initial=None, domain="", **attributes):  # fmt: skip
+    names = ["data", "indices"] + (["updates"] if updates else [])
+    inputs = [info("data", kind, data), info("indices", index, indices)]
+    if initial is not None:
+        inputs.pop()
+    if updates:
+        inputs.append(info("updates", kind, updates))
+    node = helper.make_node(op_type, names, ["out"], name="node", domain=domain, **attributes)
+    return (
+        model_of([node], inputs, [info("out", kind)], opset=opset, initial=initial),
+        target,
+    )
+
+
+REFUSED = {
+    "bfloat16 before 13": (
+        refused("GatherND", kind=TensorProto.BFLOAT16, target={"opset": 11}),
+        DTypeError,
+        "ai.onnx GatherND-11: data.dtype = bfloat16 is not taken",
+    ),
+    "bfloat16 in the contributed domain": (
+        refused("GatherND", kind=TensorProto.BFLOAT16, target={"domain": "com.microsoft"}),
+        DTypeError,
+        "com.microsoft GatherND-1: data.dtype = bfloat16 is not taken",
+    ),
+    "an operator that is not there yet": (
+        refused("GatherND", target={"opset": 10}),
+        AttributeValueError,
+        "operator: opset = 10 has no ai.onnx GatherND (allowed: at least 11)",
+    ),
+    "a reduction that is not there yet": (
+        refused("ScatterND", updates=(3, 4), reduction="add", target={"opset": 13}),
+        ModelError,
+        "ai.onnx ScatterND-18 cannot become ScatterND: reduction = 'add' does not exist there",
+    ),
+    "a word of a reduction that is not there yet": (
+        refused("ScatterND", updates=(3, 4), reduction="max", target={"opset": 16}),
+        AttributeValueError,
+        "ai.onnx ScatterND-16: reduction = 'max' is unknown (allowed: 'none', 'add', 'mul')",
+    ),
+    "indices that may be negative": (
+        refused("Gather", target={"opset": 10}),
+        ModelError,
+        "ai.onnx Gather-13 cannot become Gather: indices may be negative",
+    ),
+    "a rank that is not known": (
+        refused("GatherND", data=None, indices=None, batch_dims=1, target={"opset": 11}),
+        ModelError,
+        "ai.onnx GatherND-13 cannot become GatherND: the rank of indices is not known",
+    ),
+    "tuples that may be empty": (
+        refused("GatherND", domain="com.microsoft", indices=(3, "K"), target={"domain": ""}),
+        ModelError,
+        "com.microsoft GatherND-1 cannot become GatherND: the length of the index tuples is not "
+        "known, and may be 0",
+    ),
+    "tuples that are empty": (
+        refused("GatherND", domain="com.microsoft", indices=(3, 0), target={"domain": "ai.onnx"}),
+        NdgatherError,
+        "ai.onnx GatherND-13: indices.shape[-1] = 0 is too short for an index tuple",
+    ),
+    "batch dims in Gather": (
+        refused("GatherND", batch_dims=1, target={"operator": "Gather"}),
+        ModelError,
+        "ai.onnx GatherND-13 cannot become Gather: batch_dims = 1 is not 0",
+    ),
+    "longer tuples in Gather": (
+        refused("GatherND", indices=(3, 2), target={"operator": "Gather"}),
+        ModelError,
+        "ai.onnx GatherND-13 cannot become Gather: the length of the index tuples is 2, not 1",
+    ),
+    "another axis in GatherND": (
+        refused("Gather", axis=1, target={"operator": "GatherND"}),
+        ModelError,
+        "ai.onnx Gather-13 cannot become GatherND: axis = 1 is not the first one",
+    ),
+    "whole slices in GatherElements": (
+        refused("GatherND", target={"operator": "GatherElements"}),
+        ModelError,
+        "ai.onnx GatherND-13 cannot become GatherElements: only tuples along the last axis of "
+        "data, with all axes before it as batch axes and one axis of positions, are indices of "
+        "single elements",
+    ),
+    "slices in GatherElements": (
+        refused("Gather", target={"operator": "GatherElements"}),
+        ModelError,
+        "ai.onnx Gather-13 cannot become GatherElements: data and indices have ranks 2 and 2, "
+        "not 1",
+    ),
+    "what is wrong already": (
+        refused("GatherND", batch_dims=3, target={"opset": 13}),
+        AttributeValueError,
+        "ai.onnx GatherND-13: batch_dims = 3 is out of range",
+    ),
+}
+
+
+@pytest.mark.parametrize(("case", "error", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_expressed_is_refused_by_node(case, error, text):
+    model, target = case
+
+    with pytest.raises(error) as refusal:
+        onnx_models.convert(model, **target)
+    assert str(refusal.value).startswith(f"node 'node' ({model.graph.node[0].op_type}): {text}")
+
+
+def test_a_type_that_is_not_known_is_refused():
+    model = model_of(
+        [
+            helper.make_node("Mystery", ["data"], ["secret"], domain="com.microsoft"),
+            helper.make_node("GatherND", ["secret", "indices"], ["out"], name="node"),
+        ],
+        [info("data"), info("indices", INT64, [2, 1])],
+        [onnx.ValueInfoProto(name="out")],
+    )
+
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.convert(model, opset=12)
+    assert str(refusal.value) == (
+        "node 'node' (GatherND): ai.onnx GatherND-13 cannot become GatherND: the type of data is "
+        "not known"
+    )
+
+
+def test_nodes_of_others_that_are_not_there_are_refused_by_name():
+    before = model_of(
+        [
+            helper.make_node("Mish", ["data"], ["soft"]),
+            helper.make_node("GatherND", ["soft", "indices"], ["out"]),
+        ],
+        [info("data", FLOAT, [3, 4]), info("indices", INT64, [2, 1])],
+        [info("out", FLOAT, [2, 4])],
+        opset=18,
+    )
+
+    with pytest.raises(ModelError, match=r"^Mish cannot be expressed in opset 17: ."):
+        onnx_models.convert(before, opset=17)
+
+
+def test_types_of_others_that_are_not_there_are_refused_by_node():
+    bfloat16 = TensorProto.BFLOAT16
+    before = model_of(
+        [
+            helper.make_node("GatherND", ["wide", "indices"], ["out"]),
+            helper.make_node("Cast", ["data"], ["narrow"], to=bfloat16),
+            helper.make_node("Add", ["narrow", "narrow"], ["more"], name="sum"),
+        ],
+        [info("data", FLOAT, [3]), info("wide", FLOAT, [3, 4]), info("indices", INT64, [2, 1])],
+        [info("out", FLOAT, [2, 4]), info("more", bfloat16, [3])],
+    )
+
+    with pytest.raises(DTypeError) as refusal:
+        onnx_models.convert(before, opset=12)
+    assert str(refusal.value) == (
+        "node 'sum' (Add): narrow.dtype = bfloat16 is not taken in opset 12"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ({"domain": "openvino"}, "domain = 'openvino' is nothing to convert to (allowed: ai.onnx, "
+         "com.microsoft)"),
+        ({"operator": "take"}, "operator = 'take' is nothing to convert to (allowed: Gather, "
+         "GatherElements, GatherND, ScatterND)"),
+        ({"opset": 0}, "opset = 0 is nothing to convert to (allowed: 1.."),
+    ],
+)  # fmt: skip
+def test_a_target_that_is_not_there_is_refused(target, text):
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.convert(surrounded_model(), **target)
+    assert str(refusal.value).startswith(text)
+
+
+def test_the_model_given_is_not_changed():
+    model = surrounded_model()
+    before = model.SerializeToString()
+
+    onnx_models.convert(model, domain="com.microsoft", opset=14)
+
+    assert model.SerializeToString() == before
+
+
+def test_nothing_to_do_changes_nothing():
+    model = surrounded_model()
+    assert onnx_models.convert(model) == model
+
+
+def test_what_is_refused_before_is_refused_after():
+    inputs = {"data": np.arange(12).reshape(3, 4), "indices": np.array([[3], [4], [0]])}
+    before = call_model("GatherND", inputs, rank=1, batch_dims=1)
+    for target in {"opset": 11}, {"domain": "com.microsoft"}:
+        after = onnx_models.convert(before, **target)
+        for model in before, after:
+            with pytest.raises(IndexOutOfBoundsError) as refusal:
+                onnx_models.run(model, inputs)
+            assert refusal.value.value == 4
+
+
+@settings(max_examples=20)
+@given(call=gather_nd_calls())
+def test_other_runtimes_give_the_same(call):
+    """An independent runtime takes what was written, where it has the type."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    data, indices, batch_dims = call
+    inputs = {"data": data, "indices": indices}
+    if data.dtype.kind == "c" or data.size == 0:
+        return
+    before = call_model("GatherND", inputs, rank=result_rank(*call), batch_dims=batch_dims)
+    expected = onnx_models.run(before, inputs)["out"]
+    for target in {"opset": 11}, {"domain": "com.microsoft"}:
+        after = onnx_models.convert(before, **target)
+        session = onnxruntime.InferenceSession(after.SerializeToString())
+        np.testing.assert_array_equal(session.run(None, inputs)[0], expected, strict=True)
