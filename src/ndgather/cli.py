@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ndgather.models import onnx, openvino
+
     Array = NDArray[Any]
 
 TITLES = ("output", "shape", "dtype", "time", "rate", "file")
@@ -60,11 +62,14 @@ Each command explains itself, with examples: ndgather run --help
 """
 
 RUN_DESCRIPTION = """\
-Run an ONNX model on arrays from files. Printed for each output: its shape, its
-dtype, the time of the nodes that lead to it, and its bytes per second.
+Run a model, an ONNX file or an OpenVINO IR, on arrays from files. Printed for
+each output: its shape, its dtype, the time of the nodes that lead to it, and
+its bytes per second.
 
-The nodes that gather run in ndgather, all others in the reference evaluator of
-the onnx package (pip install 'ndgather[onnx]').
+The nodes that gather or scatter run in ndgather. All others of an ONNX model run
+in the reference evaluator of the onnx package (pip install 'ndgather[onnx]');
+an IR, whose constants are in the .bin beside it (pip install
+'ndgather[openvino]'), may have Parameter, Const, Convert and Result only.
 """
 
 RUN_EXAMPLES = """\
@@ -103,6 +108,27 @@ examples:
       print a list of objects with the same content
 
 The exit status is 1 if there are errors.
+"""
+
+CONVERT_DESCRIPTION = """\
+Write an ONNX model in another version of ONNX, or with its gather and scatter
+nodes as others that do exactly the same. What the target lacks is built from
+nodes that it has; what cannot be exact is refused with the node and the reason.
+"""
+
+CONVERT_EXAMPLES = """\
+examples:
+  ndgather convert model.onnx --opset 11 -o old.onnx
+      batch_dims, which GatherND-11 does not have, become coordinates
+
+  ndgather convert model.onnx --domain ai.onnx -o portable.onnx
+      onnxruntime's own GatherND becomes that of ONNX; int32 indices get a Cast
+
+  ndgather convert model.onnx --operator GatherND -o one.onnx
+      Gather and GatherElements become GatherND
+
+OUT.onnx appears only when it is complete; until then a file of that name stays
+as it is.
 """
 
 GATHER_FILES = """\
@@ -306,9 +332,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     run = _add_command(
-        commands, "run", "run an ONNX model on arrays from files", RUN_DESCRIPTION, RUN_EXAMPLES
+        commands, "run", "run a model on arrays from files", RUN_DESCRIPTION, RUN_EXAMPLES
     )
-    run.add_argument("model", metavar="MODEL.onnx", help="the model")
+    run.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
     run.add_argument(
         "--input",
         dest="inputs",
@@ -338,6 +364,27 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
     check.add_argument("--json", action="store_true", help="print the findings as data")
     _add_common(check, _check)
+
+    convert = _add_command(
+        commands, "convert", "write a model in another form", CONVERT_DESCRIPTION, CONVERT_EXAMPLES
+    )
+    convert.add_argument("model", metavar="MODEL.onnx", help="the model")
+    convert.add_argument(
+        "--opset", type=_positive, metavar="N", help="the version of ONNX that it shall import"
+    )
+    convert.add_argument(
+        "--domain", metavar="DOMAIN", help="where GatherND shall be from: ai.onnx, com.microsoft"
+    )
+    convert.add_argument(
+        "--operator",
+        metavar="NAME",
+        help="what the nodes that gather shall be: GatherND, GatherElements or Gather; "
+        "or ScatterND for those that scatter elements",
+    )
+    convert.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="OUT.onnx", help="the result"
+    )
+    _add_common(convert, _convert)
 
     for row in _GATHERS:
         _add_gather(commands, row)
@@ -474,9 +521,7 @@ def _npy_file(text: str) -> Path:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-
-    model = onnx.Model.load(options.model)
+    model = _load(options.model)
     names = [port.name for port in model.outputs]
     for name in options.outputs:
         if name not in names:
@@ -512,6 +557,16 @@ def _run(options: argparse.Namespace) -> None:
     )
 
 
+def _load(path: str) -> onnx.Model | openvino.Model:
+    if Path(path).suffix == ".xml":
+        from ndgather.models import openvino  # noqa: PLC0415 - slow, and an extra
+
+        return openvino.Model.load(path)
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+
+    return onnx.Model.load(path)
+
+
 def _check(options: argparse.Namespace) -> int:
     if Path(options.model).suffix == ".xml":
         from ndgather.models import openvino  # noqa: PLC0415 - slow, and an extra
@@ -526,6 +581,17 @@ def _check(options: argparse.Namespace) -> int:
     else:
         print(findings.table(found, _terminal()[0] if sys.stdout.isatty() else 0))
     return int(findings.has_errors(found))
+
+
+def _convert(options: argparse.Namespace) -> None:
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+
+    tensor_files.check_place(options.output, (".onnx",))
+    result = onnx.convert(
+        options.model, opset=options.opset, domain=options.domain, operator=options.operator
+    )
+    onnx.save(result, options.output, str(Path(options.model).parent))
+    print(f"{options.output}: {_nodes(len(result.graph.node))}")
 
 
 def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:

@@ -48,7 +48,7 @@ MISUSED = {
         "scatter",
         "ndgather: error: argument COMMAND: invalid choice: 'scatter' (choose from ",
     ),
-    "no model": ("run", "ndgather run: error: the following arguments are required: MODEL.onnx"),
+    "no model": ("run", "ndgather run: error: the following arguments are required: MODEL"),
     "an input without a file": (
         "run model.onnx --input data",
         "ndgather run: error: argument --input: 'data' is not of the form NAME=FILE",

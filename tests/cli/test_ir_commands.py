@@ -1,0 +1,71 @@
+"""``ndgather run`` and ``ndgather check`` on an OpenVINO IR, chosen by the name of the file."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytest.importorskip("defusedxml")
+
+from ndgather.models import openvino
+from ndgather.models.onnx_graph import graph_of
+
+GOOD = "run model.xml --input data=data.npy --input indices=indices.npy"
+PICKED = np.array([101, 111, 104], np.int16)
+
+
+@pytest.fixture
+def ir(folder):
+    """Write the gather of the folder's ONNX model as an IR in the same folder."""
+    graph = helper.make_graph(
+        [helper.make_node("GatherND", ["data", "indices"], ["picked"], name="pick")],
+        "one gather",
+        [
+            helper.make_tensor_value_info("data", TensorProto.INT16, ["H", 4]),
+            helper.make_tensor_value_info("indices", TensorProto.INT64, ["N", 2]),
+        ],
+        [helper.make_tensor_value_info("picked", TensorProto.INT16, ["N"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    openvino.write(graph_of(onnx.shape_inference.infer_shapes(model)), folder / "model.xml")
+    return folder / "model.xml"
+
+
+def test_an_ir_runs_like_any_model(ndgather, ir):
+    outcome = ndgather(f"{GOOD} --output picked=kept.npy")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.splitlines()[-1].startswith("1 node ran in ndgather; ")
+    np.testing.assert_array_equal(np.load("kept.npy"), PICKED, strict=True)
+
+
+def test_a_bad_index_names_the_node(ndgather, ir):
+    outcome = ndgather(GOOD.replace("indices.npy", "bad.npy"))
+    assert outcome.status == 1
+    assert outcome.err == (
+        "ndgather run: error: node 'pick' (openvino GatherND-8): openvino GatherND-8: "
+        "indices[1, 1] = 9 is outside axis 1 of data, which has size 4 (allowed: -4..3); "
+        "2 of 6 entries of indices are out of bounds\n"
+    )
+
+
+def test_a_bare_layer_runs_with_the_names_of_the_specification(ndgather, folder):
+    (folder / "layer.xml").write_text(
+        '<layer id="1" type="GatherND" version="opset8"><data batch_dims="0"/>'
+        '<input><port id="0"><dim>3</dim><dim>4</dim></port>'
+        '<port id="1"><dim>3</dim><dim>2</dim></port></input>'
+        '<output><port id="2"><dim>3</dim></port></output></layer>'
+    )
+    line = GOOD.replace("model.xml", "layer.xml")
+    assert ndgather(f"{line} --output output=kept.npy").status == 0
+    np.testing.assert_array_equal(np.load("kept.npy"), PICKED, strict=True)
+    assert ndgather("check layer.xml").out == "nothing found\n"
+
+
+def test_check_names_a_wrong_port_and_fails(ndgather, ir):
+    assert (ndgather("check model.xml").status, ndgather("check model.xml").err) == (0, "")
+    text = ir.read_text()
+    head, wrong, tail = text.rpartition('<port id="2" precision="I16"')
+    ir.write_text(head + wrong.replace("I16", "I32") + tail)
+    outcome = ndgather("check model.xml")
+    assert outcome.status == 1
+    assert "output port 2 declares precision I32; inferred I16" in outcome.out
