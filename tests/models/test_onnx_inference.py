@@ -295,6 +295,10 @@ def test_indices_that_an_input_replaces_are_no_constants():
 
     assert shapes(onnx_models.infer(model).graph) == {"out": (2, 2)}
 
+    model.ir_version = 3  # then, every constant had to be an input as well
+    with pytest.raises(IndexOutOfBoundsError):
+        onnx_models.infer(model)
+
 
 @pytest.mark.parametrize(
     ("declared", "text"),

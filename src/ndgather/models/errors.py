@@ -77,6 +77,10 @@ def member_not_named(path: object, members: Iterable[str]) -> FileError:
     )
 
 
+def unreadable_tensor(name: str, error: BaseException) -> FileError:
+    return FileError(f"constant {name!r}: cannot be read: {reason(error)}")
+
+
 def unwritable(path: object, error: BaseException) -> FileError:
     return FileError(f"{path}: cannot be written: {reason(error)}")
 

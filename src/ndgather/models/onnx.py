@@ -18,6 +18,7 @@ from ndgather.models.onnx_format.checking import check
 from ndgather.models.onnx_format.conversion import convert
 from ndgather.models.onnx_format.domains import implementation
 from ndgather.models.onnx_format.evaluation import Model, reference_ops, run
+from ndgather.models.onnx_format.files import save
 from ndgather.models.onnx_format.inference import infer
 from ndgather.models.onnx_format.tensors import tensor_from_bytes, tensor_to_bytes
 
@@ -30,6 +31,7 @@ __all__ = [
     "infer",
     "reference_ops",
     "run",
+    "save",
     "tensor_from_bytes",
     "tensor_to_bytes",
 ]

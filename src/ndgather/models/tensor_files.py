@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ndgather.models import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 Array = NDArray[Any]
 
@@ -112,11 +112,11 @@ def make_folder(folder: Path) -> None:
         raise errors.unwritable(folder, error) from error
 
 
-def check_place(path: Path) -> None:
+def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
     """Refuse a place where no file could be put, before any work is done for it."""
     target = path.resolve()
-    if path.suffix not in OUTPUT_SUFFIXES:
-        raise errors.unknown_suffix(path, OUTPUT_SUFFIXES)
+    if path.suffix not in suffixes:
+        raise errors.unknown_suffix(path, suffixes)
     if not target.parent.is_dir():
         raise errors.no_folder(path, path.parent)
     if target.exists() and not target.is_file():
@@ -130,7 +130,7 @@ def write(path: Path, array: Array) -> None:
         from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
         content = onnx.tensor_to_bytes(array, path)
-        with _replacing(path) as part:
+        with replacing(path) as part:
             part.write_bytes(content)
     else:
         plain = _without_objects(path, array)
@@ -152,7 +152,7 @@ def fill(
         Called with the memory-mapped array, in C order. It must keep no reference to it.
     """
     check_place(path)
-    with _replacing(path) as part:
+    with replacing(path) as part:
         out = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
         _reserve(part)
         work(np.asarray(out))
@@ -179,7 +179,7 @@ def _without_objects(path: Path, array: Array) -> Array:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """Give a new name in the folder of `path`; the file made there replaces `path` at the end."""
     target = path.resolve()
     part = target.with_name(f".ndgather-{secrets.token_hex(4)}.part")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import onnx
-from onnx import ModelProto
+from onnx import ModelProto, external_data_helper
 
-from ndgather.models import errors
+from ndgather.models import errors, tensor_files
 
 Source: TypeAlias = ModelProto | str | os.PathLike[str]
 """A model in memory, or the path of its file."""
@@ -31,3 +31,31 @@ def opened(model: Source) -> tuple[ModelProto, str | None]:
         raise errors.unreadable(model, error) from error
     except Exception as error:  # each serializer has its own
         raise errors.not_a_model(model, error) from error
+
+
+def save(model: ModelProto, path: str | os.PathLike[str], folder: str | None = None) -> None:
+    """Write a model to a file, whole or not at all.
+
+    Tensors in files of their own, in `folder`, stay there where that is the folder of `path`,
+    and are put into the model elsewhere.
+
+    Raises
+    ------
+    FileError
+        The file cannot be written, or the model is too large for one file.
+    """
+    place = Path(path)
+    whole = model
+    if folder is not None and Path(folder).resolve() != place.resolve().parent:
+        whole = ModelProto()
+        whole.CopyFrom(model)
+        try:
+            external_data_helper.load_external_data_for_model(whole, folder)
+        except Exception as error:  # a file that is not there, or not as long as it should be
+            raise errors.unwritable(path, error) from error
+    try:
+        content = whole.SerializeToString()
+    except Exception as error:  # more than protobuf can hold
+        raise errors.unwritable(path, error) from error
+    with tensor_files.replacing(place) as part:
+        part.write_bytes(content)

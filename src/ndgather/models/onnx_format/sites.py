@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ndgather.operators import Operator
     from ndgather.spec import Inference
 
+_REPLACEABLE = 4
+
 Array = NDArray[Any]
 Body: TypeAlias = GraphProto | FunctionProto
 
@@ -39,6 +41,7 @@ class Scope:
 
     `around` are the nodes that the graph stands in, the outermost first. `folder` is where the
     values of tensors are that the model keeps in other files; None where that is not known.
+    `replaceable` is whether an input of the name of a constant replaces it.
     """
 
     body: Body
@@ -46,6 +49,7 @@ class Scope:
     folder: str | os.PathLike[str] | None = None
     outer: Scope | None = None
     around: tuple[NodeProto, ...] = ()
+    replaceable: bool = True
     _types: dict[str, TensorType] = field(init=False, default_factory=dict)
     _constants: dict[str, TensorProto] = field(init=False, default_factory=dict)
 
@@ -58,7 +62,7 @@ class Scope:
         )
         self._types = {info.name: tensor_type(info.type) for info in inputs}
         for tensor in initial:
-            if tensor.name not in self._types:  # an input of that name replaces the value
+            if tensor.name not in self._types or not self.replaceable:
                 self._types[tensor.name] = type_of_array(tensor)
                 self._constants[tensor.name] = tensor
         for info in (*body.value_info, *outputs):
@@ -82,7 +86,10 @@ class Scope:
             return self.outer.constant(name) if self.outer and outside else None
         if tensor.data_location == TensorProto.EXTERNAL and self.folder is None:
             return None
-        return np.asarray(numpy_helper.to_array(tensor, str(self.folder or "")))
+        try:
+            return np.asarray(numpy_helper.to_array(tensor, str(self.folder or "")))
+        except Exception as error:  # no such file, or not as long as it should be
+            raise errors.unreadable_tensor(name, error) from error
 
     def maker_of(self, name: str) -> Scope | None:
         """Return the scope in which a node makes the value `name`."""
@@ -185,7 +192,10 @@ def nodes(
     model: onnx.ModelProto, folder: str | os.PathLike[str] | None = None
 ) -> Iterator[tuple[Scope, NodeProto]]:
     """Yield every node of a model with its scope; a node comes before those within it."""
-    yield from _nodes(Scope(model.graph, opsets(model.opset_import), folder))
+    # Before that version of the format, each constant had to be an input too.
+    replaceable = model.ir_version >= _REPLACEABLE
+    main = Scope(model.graph, opsets(model.opset_import), folder, replaceable=replaceable)
+    yield from _nodes(main)
     for function in model.functions:
         yield from _nodes(Scope(function, opsets(function.opset_import), folder))
 
