@@ -44,7 +44,7 @@ Bands choose_bands(const Plan& plan) {
 
 double nanoseconds(const Plan& plan) {
   const double bytes = static_cast<double>(plan.width) * static_cast<double>(plan.slice_elements());
-  const double miss = plan.far_bytes > (Size{1} << 20) ? 4 : 0;
+  const double miss = plan.reach() > kNear ? 4 : 0;
   return static_cast<double>(plan.positions) *
          (1 + 0.5 * plan.column_count + miss + bytes / (plan.slice_rank > 0 ? 2 : 16));
 }
@@ -89,7 +89,7 @@ Sharing choose_sharing(const Plan& plan, int threads) {
     sharing.threads = static_cast<int>((plan.width + sharing.slice_part - 1) / sharing.slice_part);
     return sharing;
   }
-  sharing.shift = plan.far_bytes > (Size{1} << 20) ? 12 : 6;
+  sharing.shift = plan.reach() > kNear ? 12 : 6;
   return sharing;
 }
 

@@ -5,6 +5,9 @@
 
 namespace ndgather {
 
+// Places within this reach answer from the second-level cache, where a prefetch only costs.
+inline constexpr Size kNear = Size{1} << 20;
+
 // Columns of data that are packed together: two cache lines of each row.
 inline constexpr Size kBandBytes = 128;
 

@@ -17,6 +17,7 @@ template <int Width>
 void copy_fixed(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
   const char* far = plan.far;
   if (step == Width) {
+#pragma GCC unroll 8
     for (Size i = 0; i < n; ++i) std::memcpy(near + i * Width, far + at[i], Width);
   } else {
     for (Size i = 0; i < n; ++i) std::memcpy(near + i * step, far + at[i], Width);

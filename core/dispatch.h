@@ -1,6 +1,7 @@
 // dispatch.h - run-time tags become template arguments. The only switches over them.
 #pragma once
 
+#include "choose.h"
 #include "offsets.h"
 
 namespace ndgather::NDGATHER_ISA {

@@ -21,8 +21,6 @@ struct Block {
   bool good;
 };
 
-// Data up to this size answers from the second-level cache, where a prefetch only costs.
-inline constexpr Size kPrefetchFrom = Size{1} << 20;
 // The lines of a row that are asked for ahead; the hardware follows a longer row by itself.
 inline constexpr Size kPrefetchBytes = 1024;
 inline constexpr Size kLine = 64;
@@ -75,7 +73,7 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   const Offsets offsets = pick_offsets(plan);
   const Copy copy = pick_copy(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
-  const bool ahead = plan.far_bytes > kPrefetchFrom;
+  const bool ahead = plan.reach() > kNear;
   const Size block_bytes = plan.width * plan.slice_elements();
   const Size most = std::clamp<Size>((Size{1} << 14) / std::max<Size>(block_bytes, 1), 1, kBlock);
 

@@ -375,8 +375,6 @@ PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Siz
   if (options.negative == Py_False) {
     for (int c = 0; c < plan.column_count; ++c) plan.column[c].lift = 0;
   }
-  const Bytes bytes = bytes_of(far, plan.element);
-  plan.far_bytes = bytes.end - bytes.begin;
   if (!gather_into(plan, index, callers_out)) {
     Py_DECREF(reinterpret_cast<PyObject*>(out));
     return nullptr;
@@ -444,7 +442,6 @@ bool copy_all(PyArrayObject* out, PyArrayObject* data) {
   plan.fill = nullptr;
   plan.positions = 1;
   plan.element = plan.width = PyArray_ITEMSIZE(data);
-  plan.far_bytes = PyArray_NBYTES(data);
   plan.column_stride = 0;
   plan.position_rank = plan.column_count = 0;
   plan.slice_rank = PyArray_NDIM(data);
@@ -541,8 +538,6 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   if (options.negative == Py_False) {
     for (int c = 0; c < plan.column_count; ++c) plan.column[c].lift = 0;
   }
-  const Bytes bytes = bytes_of(far, plan.element);
-  plan.far_bytes = bytes.end - bytes.begin;
   plan.fill = nullptr;
 
   const bool empty = plan.positions == 0 || plan.width * plan.slice_elements() == 0;

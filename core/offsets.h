@@ -11,7 +11,7 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-inline constexpr Size kBlock = 128;  // offsets that are computed before they are used
+inline constexpr Size kBlock = 256;  // offsets that are computed before they are used
 
 // Stands for "no place": what Fill leaves. No real offset is the most negative number.
 inline constexpr Size kNowhere = PTRDIFF_MIN;

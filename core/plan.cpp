@@ -147,7 +147,6 @@ void plan_check(Plan& check, const Plan& plan, const Array& indices) {
   std::copy_n(plan.column, plan.column_count, check.column);
   check.slice_rank = 0;
   check.width = 0;
-  check.far_bytes = 0;
   check.index_type = plan.index_type;
   check.mode = plan.mode;
 }

@@ -58,7 +58,6 @@ struct Plan {
   Size positions;    // product of the position sizes
   Size width;        // bytes that are copied as one; after simplify a whole run of elements
   Size element;      // bytes of one element
-  Size far_bytes;    // bytes of the far array, for the choice of a loop
   Size column_stride;
   int position_rank;
   int column_count;
@@ -70,6 +69,15 @@ struct Plan {
   Position position[kMaxRank];
   Column column[kMaxRank];
   Slice slice[kMaxRank];
+
+  // How far apart the places are that one index tuple can name: within it accesses are random.
+  Size reach() const {
+    Size bytes = 0;
+    for (int c = 0; c < column_count; ++c) {
+      bytes += column[c].extent * (column[c].stride < 0 ? -column[c].stride : column[c].stride);
+    }
+    return bytes;
+  }
 
   Size slice_elements() const {
     Size n = 1;

@@ -25,7 +25,7 @@ inline void keep_owned(Block& block, Size* listed, Size step, const Owner& owner
 inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept {
   const Offsets offsets = pick_offsets(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
-  const bool ahead = plan.far_bytes > kPrefetchFrom;
+  const bool ahead = plan.reach() > kNear;
   const Size block_bytes = plan.width * plan.slice_elements();
   const Size most = std::clamp<Size>((Size{1} << 14) / std::max<Size>(block_bytes, 1), 1, kBlock);
   Cursor cursor(plan, 0);
