@@ -212,8 +212,12 @@ PyArrayObject* fresh(PyArrayObject* like, const Shape& shape) {
 // Whether a given `out` can take the result: the right type and shape, and no memory shared with
 // itself or with an input.
 bool fits(PyObject* out, PyArrayObject* data, PyArrayObject* indices, const Shape& shape) {
-  if (!PyArray_Check(out)) {
-    refuse(Rule::out_type);
+  if (!PyArray_CheckExact(out)) {
+    if (PyArray_Check(out)) {
+      refuse(Rule::convert, kOut);
+    } else {
+      refuse(Rule::out_type);
+    }
     return false;
   }
   auto* given = array(out);
@@ -517,7 +521,7 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   const bool callers_out = options.out != Py_None;
   bool in_place = false;
   if (callers_out) {
-    in_place = PyArray_Check(options.out) && same_memory(array(options.out), data);
+    in_place = PyArray_CheckExact(options.out) && same_memory(array(options.out), data);
     if (!fits(options.out, in_place ? updates : data, indices, whole)) return nullptr;
     out = array(options.out);
     if (overlap(bytes_of(view(out), plan.element), bytes_of(view(updates), plan.element))) {

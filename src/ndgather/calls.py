@@ -69,6 +69,10 @@ class Call(ABC):
         """Carry out a refused call another way, or raise the exception that says why not."""
         rule, *facts = refused.args
         if rule == _core.CONVERT:
+            if isinstance(self.out, np.ndarray) and type(self.out) is not np.ndarray:
+                out = conversion.plain_array(self.caller, "out", self.out)
+                replace(self, out=out).run()
+                return self.out
             return self.convert()
         if rule == _core.REFERENCES:
             return self.move_references()

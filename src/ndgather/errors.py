@@ -191,7 +191,7 @@ def not_an_array(caller: str, argument: str, value: object, why: str) -> DTypeEr
 def masked_array(caller: str, argument: str) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array, such "
-        f"as {argument}.filled() or {argument}.data)"
+        f"as {argument}.data)"
     )
 
 

@@ -130,7 +130,7 @@ CASES = [
         ND | {"updates": np.ma.masked_array(INTS)},
         DTypeError,
         "scatter_nd: updates = masked array would lose its mask (allowed: a plain array, such as "
-        "updates.filled() or updates.data)",
+        "updates.data)",
     ),
     (
         ND | {"data": {1: 2}},

@@ -309,14 +309,14 @@ BAD_DTYPE = (
         error=DTypeError,
         data=np.ma.array(DATA, mask=DATA > 2),
         text="gather_nd: data = masked array would lose its mask (allowed: a plain array, such "
-        "as data.filled() or data.data)",
+        "as data.data)",
     ),
     Bad(
         name="masked indices",
         error=DTypeError,
         indices=np.ma.array([[0, 1], [1, 2]], mask=[[0, 0], [1, 1]]),
         text="gather_nd: indices = masked array would lose its mask (allowed: a plain array, such "
-        "as indices.filled() or indices.data)",
+        "as indices.data)",
     ),
 )
 
@@ -606,3 +606,16 @@ def test_wrong_keyword_is_a_type_error():
         ndgather.gather_nd(DATA, [[0]], 0, "clip")
     with pytest.raises(TypeError):
         ndgather.gather_elements(DATA, [[0]], 0, mode="clip", modus="clip")
+
+
+def test_a_masked_out_is_refused_as_masked_data_is():
+    out = np.ma.zeros((1, 3))
+    with pytest.raises(DTypeError, match=r"^gather_nd: out = masked array would lose its"):
+        ndgather.gather_nd(np.eye(3), [[0]], out=out)
+    assert not out.data.any()
+
+
+def test_an_out_that_is_a_memmap_is_written_and_returned(tmp_path):
+    out = np.memmap(tmp_path / "out", np.float64, "w+", shape=(1, 3))
+    assert ndgather.gather_nd(np.eye(3), [[1]], out=out) is out
+    np.testing.assert_array_equal(np.asarray(out), [[0.0, 1.0, 0.0]], strict=True)
