@@ -66,10 +66,11 @@ Run a model, an ONNX file or an OpenVINO IR, on arrays from files. Printed for
 each output: its shape, its dtype, the time of the nodes that lead to it, and
 its bytes per second.
 
-The nodes that gather or scatter run in ndgather. All others of an ONNX model run
-in the reference evaluator of the onnx package (pip install 'ndgather[onnx]');
-an IR, whose constants are in the .bin beside it (pip install
-'ndgather[openvino]'), may have Parameter, Const, Convert and Result only.
+The nodes that gather or scatter run in ndgather. All others of an ONNX model
+run in the reference evaluator of the onnx package
+(pip install 'ndgather[onnx]'). An IR (pip install 'ndgather[openvino]') has its
+constants in the .bin beside it, and no other layers than Parameter, Const,
+Convert and Result.
 """
 
 RUN_EXAMPLES = """\
