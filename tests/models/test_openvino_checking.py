@@ -260,12 +260,25 @@ def test_layers_of_other_types_are_believed(findings):
     assert finding.what == "output port 2 declares (2, 5); inferred (2, 4)"
 
 
-def test_sizes_that_only_inference_knows_are_carried_on(findings):
-    """The first Gather says nothing of its rank; the second is held to what follows."""
+def test_a_port_without_sizes_is_no_scalar_where_the_shape_is_known(findings):
     unknown = layer(3, "Gather", [(2, 3), (2,), ()], (), version="opset8", batch_dims=0)
-    edges = [(0, 0, 3, 0), (1, 0, 3, 1), (2, 0, 3, 2), (3, 3, 4, 0)]
-    (first,) = findings(gather_net(gather=unknown, result="", edges=edges[:-1]), CONSTANTS)
-    assert first.what == "output port 3 declares (); inferred (2, 2)"
+    edges = [(0, 0, 3, 0), (1, 0, 3, 1), (2, 0, 3, 2)]
+    (finding,) = findings(gather_net(gather=unknown, result="", edges=edges), CONSTANTS)
+    assert finding.what == "output port 3 declares (); inferred (2, 2)"
+
+
+def test_sizes_that_only_inference_knows_are_carried_on(findings):
+    """The first Gather declares dynamic sizes, the second is held to those that follow."""
+    first = layer(3, "Gather", [(2, 3), (2,), ()], (-1, -1), version="opset8", batch_dims=0)
+    second = layer(5, "GatherND", [(-1, -1), (7, 1)], (7, 9), version="opset8", batch_dims=0)
+    places = layer(6, "Parameter", output=(7, 1), element_type="i64", shape="7,1")
+    edges = [(0, 0, 3, 0), (1, 0, 3, 1), (2, 0, 3, 2), (3, 3, 5, 0), (6, 0, 5, 1), (5, 2, 4, 0)]
+    result = layer(4, "Result", [(7, 9)])
+    found = findings(
+        gather_net(gather=first, second=second, places=places, result=result, edges=edges),
+        CONSTANTS,
+    )
+    assert [each.what for each in found] == ["output port 2 declares (7, 9); inferred (7, 2)"]
 
 
 def test_bodies_are_checked_and_named_by_their_layer(findings):

@@ -188,6 +188,15 @@ def test_conversions_agree_where_the_value_says_how(tmp_path, source, target, va
     assert_same_elements(np.array(peer(path, {"x": array})["result"]), here)
 
 
+def test_an_empty_constant_arrives(tmp_path):
+    arrays = (data(3, 4), indices(np.zeros((0, 1))))
+    graph, inputs = one_node("GatherND", 8, {"batch_dims": 0}, arrays, constant=("indices",))
+    path = tmp_path / "model.xml"
+    ours.write(graph, path)
+    assert ours.run(path, inputs)["result"].shape == (0, 4)
+    assert peer(path, inputs)["result"].shape == (0, 4)
+
+
 def test_values_under_several_names_arrive_under_each(tmp_path):
     graph, inputs = one_node(*CASES[0])
     several = Graph(
