@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_onnx: Any = import_module("onnx")
+
+@cache
+def _onnx() -> Any:
+    return import_module("onnx")
+
 
 _LEAST_OPSET = 7  # older ones are not run by runtimes any more
 _NEWEST_OPSET = 18
@@ -27,7 +32,7 @@ def model_of(case: Case) -> tuple[Any, dict[str, Array]]:
     """Return the model of a case, and its inputs."""
     arrays = arrays_of(case)
     domain = case.operator.domain
-    helper = _onnx.helper
+    helper = _onnx().helper
     values = [
         helper.make_tensor_value_info(name, element_type(case, name), array.shape)
         for name, array in arrays.items()
@@ -51,10 +56,10 @@ def element_type(case: Case, name: str) -> int:
     """Return the number that ONNX has for the type of an input."""
     dtype = case.inputs[name].dtype
     if dtype == STRING:
-        return int(_onnx.TensorProto.STRING)
+        return int(_onnx().TensorProto.STRING)
     array = in_native_order(arrays_of(case)[name])
     try:
-        return int(_onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
+        return int(_onnx().helper.np_dtype_to_tensor_dtype(array.dtype))
     except (KeyError, ValueError) as error:
         raise CannotExpressError(f"ONNX has no {dtype}") from error
 

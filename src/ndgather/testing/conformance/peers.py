@@ -115,7 +115,14 @@ def peer_named(name: str) -> Peer:
     for peer in PEERS:
         if peer.name == name:
             return peer
-    if "." in name and find_spec(name) is not None:
+    if "." in name and _is_module(name):
         return Peer(name=name, module=name, adapter=name, domains=_EVERY_DOMAIN)
     known = ", ".join(peer.name for peer in PEERS)
     raise LookupError(f"{name!r} is neither a peer ({known}) nor the module of an adapter")
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package that it would be in
+        return False

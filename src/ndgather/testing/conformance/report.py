@@ -112,6 +112,8 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         *_notes(columns),
         "- *undefined* marks calls whose result the text does not give. Right are a refusal and "
         "elements of the inputs or zeros; not a crash, and nothing from elsewhere in memory.",
+        "- *seen* leads to a public report of such a call going wrong, in some library.",
+        "- ONNX models declare the shapes of the case; nothing is left open.",
         "- What is read from elsewhere in memory differs from run to run, so such a verdict may "
         "turn from a value into a crash.",
     ]

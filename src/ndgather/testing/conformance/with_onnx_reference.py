@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,21 @@ if TYPE_CHECKING:
 
     from ndgather.testing.conformance.cases import Case
 
-_onnx: Any = import_module("onnx")
-_reference: Any = import_module("onnx.reference")
+
+@cache
+def _onnx() -> Any:
+    return import_module("onnx")
+
+
+@cache
+def _reference() -> Any:
+    return import_module("onnx.reference")
 
 
 def version() -> str:
-    return str(_onnx.__version__)
+    return str(_onnx().__version__)
 
 
 def run(case: Case) -> NDArray[Any]:
     model, arrays = model_of(case)
-    return np.asarray(_reference.ReferenceEvaluator(model).run(None, arrays)[0])
+    return np.asarray(_reference().ReferenceEvaluator(model).run(None, arrays)[0])

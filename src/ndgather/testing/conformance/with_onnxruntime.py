@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +17,25 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_runtime: Any = import_module("onnxruntime")
+
+@cache
+def _runtime() -> Any:
+    return import_module("onnxruntime")
+
 
 _SILENT = 4
 _TYPES_OF_NUMPY = "biufcO"
 
 
 def version() -> str:
-    return str(_runtime.__version__)
+    return str(_runtime().__version__)
 
 
 def run(case: Case) -> Array:
     model, arrays = model_of(case)
-    options = _runtime.SessionOptions()
+    options = _runtime().SessionOptions()
     options.log_severity_level = _SILENT
-    session = _runtime.InferenceSession(
+    session = _runtime().InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     if all(array.dtype.kind in _TYPES_OF_NUMPY for array in arrays.values()):
@@ -44,7 +49,7 @@ def _run_on_values(case: Case, session: Any, arrays: dict[str, Array]) -> Array:
     values = {}
     for name, array in arrays.items():
         stored = array if array.dtype.kind in _TYPES_OF_NUMPY else _bits(array)
-        make = _runtime.OrtValue.ortvalue_from_numpy_with_onnx_type
+        make = _runtime().OrtValue.ortvalue_from_numpy_with_onnx_type
         values[name] = make(stored, element_type(case, name))
     result = session.run_with_ort_values(None, values)[0]
     dtype = arrays["data"].dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -19,21 +20,25 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_openvino: Any = import_module("openvino")
+
+@cache
+def _openvino() -> Any:
+    return import_module("openvino")
+
 
 # The hint would let the plugin compute in narrower floats.
 _SETTINGS = {"INFERENCE_PRECISION_HINT": "f32"}
 
 # Types that NumPy has from another package, so that their bits are passed.
-_TYPES_BY_NAME = {
-    "bfloat16": _openvino.Type.bf16,
-    "float8_e4m3fn": _openvino.Type.f8e4m3,
-    "float8_e5m2": _openvino.Type.f8e5m2,
+_NAMES = {
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
 }
 
 
 def version() -> str:
-    return str(_openvino.__version__).partition("-")[0]
+    return str(_openvino().__version__).partition("-")[0]
 
 
 def run(case: Case) -> Array:
@@ -44,9 +49,9 @@ def run(case: Case) -> Array:
         # Only this way needs another package to write the model with.
         one_node = import_module("ndgather.testing.conformance.one_node")
         proto, arrays = one_node.model_of(case)
-        model = _openvino.Core().read_model(BytesIO(proto.SerializeToString()))
+        model = _openvino().Core().read_model(BytesIO(proto.SerializeToString()))
         given = list(arrays.values())
-    compiled = _openvino.compile_model(model, "CPU", _SETTINGS)
+    compiled = _openvino().compile_model(model, "CPU", _SETTINGS)
     answer = compiled([_tensor(array) for array in given])[0]
     return _array(np.array(answer), compiled.output(0).element_type)
 
@@ -62,7 +67,7 @@ def _native_model(case: Case, arrays: dict[str, Array]) -> Any:
     if "axis" in arrays:
         nodes["axis"] = opset.constant(arrays["axis"])
     result = function(*nodes.values(), **case.attributes)
-    return _openvino.Model([result], list(inputs.values()), "case")
+    return _openvino().Model([result], list(inputs.values()), "case")
 
 
 def _function_name(operator: str) -> str:
@@ -84,26 +89,27 @@ def _fed(arrays: dict[str, Array]) -> dict[str, Array]:
 
 def _type(case: Case, name: str, array: Array) -> Any:
     if case.inputs[name].dtype == STRING:
-        return _openvino.Type.string
-    if array.dtype.name in _TYPES_BY_NAME:
-        return _TYPES_BY_NAME[array.dtype.name]
-    return _openvino.Type(array.dtype.newbyteorder("="))
+        return _openvino().Type.string
+    if array.dtype.name in _NAMES:
+        return getattr(_openvino().Type, _NAMES[array.dtype.name])
+    return _openvino().Type(array.dtype.newbyteorder("="))
 
 
 def _tensor(array: Array) -> Any:
     if array.dtype.kind == "O":
-        return _openvino.Tensor(array.astype(str))
-    if array.dtype.name in _TYPES_BY_NAME:
+        return _openvino().Tensor(array.astype(str))
+    if array.dtype.name in _NAMES:
         bits = array.view(f"u{array.dtype.itemsize}")
-        return _openvino.Tensor(bits, array.shape, _TYPES_BY_NAME[array.dtype.name])
+        element_type = getattr(_openvino().Type, _NAMES[array.dtype.name])
+        return _openvino().Tensor(bits, array.shape, element_type)
     if array.dtype.kind == "V":  # half a byte wide, and ours take a whole one
         raise CannotExpressError(f"has no tensor of {array.dtype.name}")
-    return _openvino.Tensor(array)
+    return _openvino().Tensor(array)
 
 
 def _array(answer: Array, element_type: Any) -> Array:
     """Return an answer with its own type where NumPy was given the bits as another one."""
-    for name, each in _TYPES_BY_NAME.items():
-        if each == element_type:
+    for name, own in _NAMES.items():
+        if getattr(_openvino().Type, own) == element_type:
             return answer.view(dtype_named(name))
     return answer

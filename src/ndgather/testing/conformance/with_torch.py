@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_torch: Any = import_module("torch")
+
+@cache
+def _torch() -> Any:
+    return import_module("torch")
+
 
 _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin", "mean": "mean"}
-_BITS = {"bfloat16": (np.dtype(np.int16), _torch.bfloat16)}
+_BITS = {"bfloat16": np.dtype(np.int16)}  # types that pass as integers of their width
 
 
 def version() -> str:
-    return str(_torch.__version__)
+    return str(_torch().__version__)
 
 
 def run(case: Case) -> Array:
@@ -39,11 +44,11 @@ def run(case: Case) -> Array:
     if asked.kind is Kind.GATHER_ND:
         gathered = data[tuple(_tensor(part) for part in tuple_key(asked))]
     elif asked.kind is Kind.GATHER_ELEMENTS:
-        gathered = _torch.gather(data, asked.axis, indices)
+        gathered = _torch().gather(data, asked.axis, indices)
     elif asked.batch_dims:
         gathered = _batched_gather(asked, data)
     else:
-        _torch.movedim(data, asked.axis, 0)  # names an axis that there is
+        _torch().movedim(data, asked.axis, 0)  # names an axis that there is
         axis = range(data.ndim)[asked.axis]
         gathered = data[(slice(None),) * axis + (indices,)]
     return _array(gathered, asked.data.dtype)
@@ -52,9 +57,9 @@ def run(case: Case) -> Array:
 def _batched_gather(asked: Asked, data: Any) -> Any:
     axis, batch_dims = range(asked.data.ndim)[asked.axis], asked.batch_dims
     key = tuple(_tensor(part) for part in batch_key(asked))
-    gathered = _torch.movedim(data, axis, batch_dims)[key]
+    gathered = _torch().movedim(data, axis, batch_dims)[key]
     ends = tuple(range(asked.indices.ndim, asked.indices.ndim + axis - batch_dims))
-    return _torch.movedim(gathered, ends, tuple(range(batch_dims, axis)))
+    return _torch().movedim(gathered, ends, tuple(range(batch_dims, axis)))
 
 
 def _scatter(asked: Asked, data: Any, indices: Any) -> Any:
@@ -68,25 +73,25 @@ def _scatter(asked: Asked, data: Any, indices: Any) -> Any:
         key = tuple(_tensor(part) for part in tuple_key(asked))
         return data.index_put(key, updates, accumulate=asked.reduction == "add")
     if asked.reduction == "none":
-        return _torch.scatter(data, asked.axis, indices, updates)
+        return _torch().scatter(data, asked.axis, indices, updates)
     if asked.reduction not in _REDUCE:
         raise CannotExpressError(f"scatter_reduce has no {asked.reduction}")
-    return _torch.scatter_reduce(data, asked.axis, indices, updates, _REDUCE[asked.reduction])
+    return _torch().scatter_reduce(data, asked.axis, indices, updates, _REDUCE[asked.reduction])
 
 
 def _tensor(array: Array) -> Any:
     """Return a tensor of the same memory, or say that there is no such tensor."""
     try:
         if array.dtype.name in _BITS:
-            bits, dtype = _BITS[array.dtype.name]
-            return _torch.from_numpy(array.view(bits)).view(dtype)
-        return _torch.from_numpy(array)
+            stored = _torch().from_numpy(array.view(_BITS[array.dtype.name]))
+            return stored.view(getattr(_torch(), array.dtype.name))
+        return _torch().from_numpy(array)
     except (TypeError, ValueError) as error:
         raise CannotExpressError(str(error)) from error
 
 
 def _array(tensor: Any, dtype: np.dtype[Any]) -> Array:
     if dtype.name in _BITS:
-        tensor = tensor.view(_torch.int16)
+        tensor = tensor.view(_torch().int16)
     array: Array = tensor.numpy()
     return array.view(dtype)

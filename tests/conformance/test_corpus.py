@@ -1,0 +1,337 @@
+"""The corpus is sound, the package is right on all of it, and the instrument can tell.
+
+Other libraries are asked by the command alone. Here stand-ins play their part.
+"""
+
+import json
+import re
+import sys
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from ndgather import reference
+from ndgather.spec import Kind
+from ndgather.testing import Call, bad_entries, expected
+from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
+from ndgather.testing.conformance.__main__ import main
+from ndgather.testing.conformance.calls import asked_of, row_of
+from ndgather.testing.conformance.outcomes import Outcome, crashed, from_record, refused, result
+from ndgather.testing.conformance.peers import PEERS, Peer, peer_named
+from ndgather.testing.conformance.report import as_markdown
+from ndgather.testing.conformance.runner import PeerFailedError, run_apart, run_here
+
+CASES = load()
+BY_NAME = {case.name: case for case in CASES}
+OWN = peer_named("ndgather")
+PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+MOST_FOR_LOOPS = 50_000
+
+
+def is_native(case):
+    return case.operator.version is None
+
+
+# the corpus
+
+
+def test_there_are_at_least_120_cases_and_their_names_are_unique():
+    counts = Counter(case.name for case in CASES)
+    assert len(CASES) >= 120
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_cases_of_every_expectation_and_of_every_kind_of_refusal():
+    kinds = Counter(type(case.expected) for case in CASES)
+    refusals = Counter(case.expected.kind for case in CASES if isinstance(case.expected, Refusal))
+    assert set(kinds) == {Value, Refusal, Undefined}
+    assert set(refusals) == {"index", "shape", "type", "attribute"}
+    assert min(kinds[Value], kinds[Refusal]) >= 100
+
+
+def test_every_kind_of_operator_has_cases():
+    kinds = {Kind(case.operator.name) if is_native(case) else row_of(case).kind for case in CASES}
+    assert kinds == set(Kind)
+
+
+@pytest.mark.parametrize(
+    "rule", {case.rule.source + case.rule.text: case.rule for case in CASES}.values(), ids=str
+)
+def test_a_rule_says_something_and_where_it_is_written(rule):
+    assert len(rule.text.split()) >= 3
+    assert re.fullmatch(r"https://\S+|help\(ndgather\.\w+\)", rule.source)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.seen], ids=str)
+def test_a_report_is_a_public_address(case):
+    assert re.fullmatch(r"https://\S+", case.seen)
+
+
+def test_a_quoted_sentence_stands_in_the_specification():
+    onnx = pytest.importorskip("onnx")
+    quoted = {(case.rule.source, case.rule.text): case for case in CASES if case.rule.quoted}
+    assert len(quoted) >= 20
+    missing = []
+    for (source, text), case in quoted.items():
+        name, _, version = source.partition("#")[2].partition("-")
+        schema = onnx.defs.get_schema(name, int(version), "")
+        parts = [schema.doc, *(each.description for each in (*schema.inputs, *schema.outputs))]
+        parts += [attribute.description for attribute in schema.attributes.values()]
+        written = " ".join(" ".join(parts).split())
+        if " ".join(text.split()) not in written:
+            missing.append((case.name, text))
+    assert missing == []
+
+
+def loops_of(case):
+    """Return what the plain loops make of a case, and its bad index entries where they count."""
+    asked = asked_of(case)
+    row = None if is_native(case) else row_of(case)
+    mode = asked.mode if row is None or row.index_rule.raises else "fill"
+    if asked.kind.scatters:
+        function = getattr(reference, asked.kind.value)
+        updates, options = asked.updates, {"reduction": asked.reduction}
+        if asked.kind is Kind.SCATTER_ND:
+            depth = asked.indices.shape[-1]
+            updates = updates.reshape(asked.indices.shape[:-1] + asked.data.shape[depth:])
+        else:
+            options["axis"] = asked.axis
+        if "use_init_val" in case.attributes:
+            options["use_init_val"] = case.attributes["use_init_val"]
+        return function(asked.data, asked.indices, updates, **options)
+    options = {"mode": mode}
+    if asked.kind is not Kind.GATHER_ND:
+        options["axis"] = asked.axis
+    if asked.kind is not Kind.GATHER_ELEMENTS:
+        options["batch_dims"] = asked.batch_dims
+    if "fill_value" in case.attributes:
+        options["fill_value"] = asked.data.dtype.type(case.attributes["fill_value"])
+    call = Call(function=asked.kind.value, data=asked.data, indices=asked.indices, options=options)
+    if isinstance(case.expected, Refusal):
+        assert bad_entries(call), "every index names a place"
+    answer = expected(call)
+    if row is not None and row.batch_rule.name == "FUSED" and asked.batch_dims > 1:
+        answer = answer.reshape(-1, *answer.shape[asked.batch_dims :])
+    return answer
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case
+        for case in CASES
+        if isinstance(case.expected, Value)
+        and np.size(case.inputs["indices"].array()) <= MOST_FOR_LOOPS
+    ],
+    ids=str,
+)
+def test_an_expected_value_is_that_of_the_plain_loops(case):
+    wanted = [result(choice.array()) for choice in case.expected.choices]
+    assert result(loops_of(case)) in wanted
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case.expected == Refusal(kind="index")],
+    ids=str,
+)
+def test_an_expected_index_error_is_one_of_the_plain_loops(case):
+    asked = asked_of(case)
+    if not is_native(case) and not row_of(case).index_rule.negative and (asked.indices < 0).any():
+        return  # the loops count from the end
+    if asked.kind.scatters:
+        with pytest.raises(IndexError):
+            loops_of(case)
+    elif asked.indices.size <= MOST_FOR_LOOPS:
+        with suppress(IndexError):
+            loops_of(case)  # asserts that an index is bad
+
+
+# this package
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_ndgather_is_right(case):
+    (answer,) = run_here(OWN, [case]).answers
+    assert (answer.verdict, answer.reason) == (Verdict.RIGHT, "")
+
+
+# verdicts
+
+VALUE = BY_NAME["onnx-GatherND-13/example-1"]
+FORBIDDEN = BY_NAME["onnx-GatherND-13/outside/one-past"]
+OPEN = BY_NAME["openvino-GatherND-8/outside/one-past"]
+CHOICE = BY_NAME["onnx-ScatterND-18/duplicates/none"]
+NAN = BY_NAME["onnx-GatherND-13/bits/float32-signalling-nan"]
+
+
+@pytest.mark.parametrize(
+    ("case", "outcome", "verdict"),
+    [
+        (VALUE, result(np.array([0, 3])), Verdict.RIGHT),
+        (VALUE, result(np.array([0, 4])), Verdict.WRONG_VALUE),
+        (VALUE, result(np.array([0, 3], np.int32)), Verdict.WRONG_VALUE),
+        (VALUE, result(np.array([[0, 3]])), Verdict.WRONG_VALUE),
+        (VALUE, refused(ValueError("no")), Verdict.REFUSES),
+        (VALUE, crashed("SIGSEGV"), Verdict.CRASH),
+        (VALUE, Outcome(what="unable", text="has none"), Verdict.CANNOT),
+        (FORBIDDEN, refused(RuntimeError("no")), Verdict.RIGHT),
+        (FORBIDDEN, refused(IndexError("no"), "index"), Verdict.RIGHT),
+        (FORBIDDEN, refused(TypeError("no"), "type"), Verdict.WRONG_VALUE),
+        (FORBIDDEN, result(np.zeros((1, 3), np.int64)), Verdict.ACCEPTS),
+        (OPEN, refused(RuntimeError("no")), Verdict.RIGHT),
+        (OPEN, result(np.array([[10, 0]], np.float32)), Verdict.RIGHT),
+        (OPEN, result(np.array([[10, 7]], np.float32)), Verdict.WRONG_VALUE),
+        (OPEN, crashed("SIGSEGV"), Verdict.CRASH),
+        (CHOICE, result(np.array([1, 8, 3], np.float32)), Verdict.RIGHT),
+        (CHOICE, result(np.array([1, 9, 3], np.float32)), Verdict.RIGHT),
+        (CHOICE, result(np.array([1, 17, 3], np.float32)), Verdict.WRONG_VALUE),
+        (NAN, result(np.array([np.nan], np.float32)), Verdict.WRONG_VALUE),
+    ],
+)
+def test_verdicts(case, outcome, verdict):
+    found, reason = judge(case, outcome)
+    assert found is verdict
+    assert bool(reason) == (verdict is not Verdict.RIGHT)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        result(np.zeros((0, 3), np.float32)),
+        result(np.array(["a", ""], object)),
+        result(np.arange(3, dtype=">i4")),
+        refused(ValueError("x" * 1000), "shape"),
+        crashed("SIGABRT"),
+    ],
+)
+def test_an_outcome_survives_the_way_between_processes(outcome):
+    assert from_record(json.loads(json.dumps(outcome.record()))) == outcome
+
+
+def test_byte_order_is_no_part_of_a_result():
+    assert result(np.arange(3, dtype=">i4")) == result(np.arange(3, dtype="<i4"))
+
+
+# processes
+
+STAND_IN = """
+    import os, time
+    from ndgather.testing.conformance import with_ndgather
+    from ndgather.testing.conformance.calls import CannotExpressError
+
+    before = []
+
+    def version():
+        return "9.9"
+
+    def run(case):
+        print("noise")
+        before.append(case.name)
+        if case.name.endswith("example-2"):
+            os.abort()
+        if case.name.endswith("example-3") and len(before) > 1:
+            os.abort()  # only after others: what an earlier case has broken
+        if case.name.endswith("example-4"):
+            time.sleep(60)
+        if case.name.endswith("example-5"):
+            raise CannotExpressError("has no batches")
+        return with_ndgather.run(case)
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    def make(text):
+        folder = tmp_path / "stand_in"
+        folder.mkdir()
+        (folder / "__init__.py").touch()
+        (folder / "adapter.py").write_text(dedent(text))
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        monkeypatch.syspath_prepend(str(tmp_path))
+        for name in ("stand_in", "stand_in.adapter"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        return peer_named("stand_in.adapter")
+
+    return make
+
+
+def test_a_crash_a_hang_and_what_comes_after_them(stand_in):
+    cases = [BY_NAME[f"onnx-GatherND-13/example-{number}"] for number in range(1, 6)]
+    column = run_apart(stand_in(STAND_IN), cases, limit_s=1.0)
+    assert column.version == "9.9"
+    assert [answer.verdict for answer in column.answers] == [
+        Verdict.RIGHT,
+        Verdict.CRASH,
+        Verdict.RIGHT,
+        Verdict.CRASH,
+        Verdict.CANNOT,
+    ]
+    assert column.answers[1].reason == "SIGABRT"
+    assert column.answers[3].reason == "no end within 1 s"
+
+
+def test_a_library_that_does_not_start(stand_in):
+    with pytest.raises(PeerFailedError, match="not today"):
+        run_apart(stand_in("raise RuntimeError('not today')"), CASES[:2])
+
+
+def test_an_idiom_is_not_judged_by_the_rules_of_a_version():
+    numpy = peer_named("numpy")
+    case = BY_NAME["onnx-GatherND-13/types/indices-int32"]
+    assert run_here(numpy, [case]).answers[0].verdict is Verdict.CANNOT
+    strict = replace(numpy, idiom=False)
+    assert run_here(strict, [case]).answers[0].verdict is Verdict.ACCEPTS
+
+
+def test_a_library_is_not_asked_for_operators_of_others():
+    native = BY_NAME["native-gather/scalar"]
+    peer = Peer(name="x", module="numpy", adapter=PEERS[0].adapter, domains=())
+    assert run_here(peer, [native]).answers[0].verdict is Verdict.CANNOT
+
+
+# the command and the page
+
+
+def test_the_command_prints_verdicts_and_writes_data(capsys, tmp_path):
+    path = tmp_path / "answers.json"
+    pattern = "onnx-GatherND-13/batch/one-in-*"
+    arguments = ["--peer", "numpy", "--peer", "ndgather", "--case", pattern, "--json", str(path)]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["numpy", "ndgather"]
+    assert printed[1].split() == ["onnx-GatherND-13/batch/one-in-data", "!", "✓"]
+    assert f"2 cases; numpy {np.__version__}" in printed[-1]
+    written = json.loads(path.read_text("utf-8"))
+    assert written["peers"][0]["totals"]["accepts the forbidden"] == 2
+    assert written["cases"][0]["verdicts"]["ndgather"] == {"verdict": "right", "reason": ""}
+
+
+def test_with_one_library_the_command_gives_its_reasons(capsys):
+    assert main(["--peer", "numpy", "--case", "onnx-GatherND-13/batch/one-in-data"]) == 0
+    assert "gives int64 (2,): [0, 0]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--case", "nothing-*"], ["--peer", "nobody"], ["--peer", "no.such.adapter"]],
+)
+def test_what_the_command_does_not_understand(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+def test_the_page_has_every_case_and_our_column_is_right():
+    page = PAGE.read_text("utf-8")
+    rows = as_markdown([run_here(OWN, CASES)], machine="any").splitlines()
+    names = [line.split(" | ")[0] for line in rows if line.startswith("| ") and " ✓ |" in line]
+    missing = [name for name in names if f"{name} | " not in page]
+    assert missing == []
+    assert f"\n{len(CASES)} calls" in page
