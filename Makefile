@@ -1,9 +1,11 @@
 # One runner: what is done here is what is done everywhere.
 #
 #   make run     set up, build, and run the main job on real input
-#   make test    set up and run the whole test suite
+#   make test    set up and run the test suite
 #   make check   everything that has to pass: lint, types, import contracts, tests, main job
+#   make test-large   the tests of arrays with more than 2**31 elements: 8 GiB of memory
 #   make bench   measure against numpy, torch, onnxruntime, openvino and numba
+#   make conformance  the hard cases in those runtimes: docs/conformance.md
 #   make clean   remove what building left behind
 
 PYTHON ?= python3
@@ -13,13 +15,16 @@ BIN := $(VENV)/bin
 # An install is redone when anything that goes into the build has changed.
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 
-.PHONY: run test check lint bench clean
+.PHONY: run test test-large check lint bench conformance clean
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -q -m "not slow" $(PYTEST_FLAGS)
+
+test-large: $(VENV)/installed-test
+	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS)
 
 lint: $(VENV)/installed-lint
 	$(BIN)/ruff check .
@@ -28,10 +33,13 @@ lint: $(VENV)/installed-lint
 	$(BIN)/python -m mypy.stubtest ndgather._core
 	$(BIN)/lint-imports
 
-check: lint test run
+check: lint test test-large run
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m bench --page
+
+conformance: $(VENV)/installed-bench
+	$(BIN)/python -m ndgather.testing.conformance --format md > docs/conformance.md
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
