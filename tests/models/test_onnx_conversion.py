@@ -369,6 +369,74 @@ def test_nodes_of_others_are_converted_too(source, target, branch):
     assert_same_run(before, after, inputs)
 
 
+def test_nodes_in_branches_are_rewritten_there():
+    """Both branches read what stands outside; the names of what is added are new in each."""
+
+    def branch(name):
+        return helper.make_graph(
+            [helper.make_node("GatherND", ["data", "indices"], [name], batch_dims=1)],
+            name,
+            [],
+            [info(name, FLOAT, ["N"])],
+        )
+
+    before = model_of(
+        [
+            helper.make_node(
+                "If", ["yes"], ["out"], then_branch=branch("t"), else_branch=branch("e")
+            )
+        ],
+        [
+            info("data", FLOAT, ["N", 4]),
+            info("indices", INT64, ["N", 1]),
+            info("yes", TensorProto.BOOL, []),
+        ],
+        [info("out", FLOAT, ["N"])],
+        opset=12,
+    )
+
+    after = onnx_models.convert(before, domain="com.microsoft")
+
+    bodies = [attribute.g for attribute in after.graph.node[0].attribute]
+    names = [name for body in bodies for node in body.node for name in node.output]
+    assert len(names) == len(set(names)) > 2
+    data = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for yes in True, False:
+        inputs = {"data": data, "indices": np.array([[3], [0], [-1]]), "yes": np.array(yes)}
+        assert_same_run(before, after, inputs)
+
+
+def test_a_domain_alone_may_be_imported():
+    """A model of contributed nodes only need not import ONNX at all."""
+    before = model_of(
+        [helper.make_node("GatherND", ["data", "indices"], ["out"], domain="com.microsoft")],
+        [info("data", FLOAT, [3]), info("indices", INT32, [2, 1])],
+        [info("out", FLOAT, [2])],
+    )
+    del before.opset_import[0]
+
+    after = onnx_models.convert(before, domain="ai.onnx")
+
+    assert [each.domain for each in after.opset_import] == [""]
+    inputs = {"data": np.float32([5, 6, 7]), "indices": np.array([[2], [0]], np.int32)}
+    assert_same_run(before, after, inputs)
+
+
+def test_what_was_made_is_declared():
+    inputs = [info("data", FLOAT, ["N", 4]), info("indices", INT64, ["N", 1])]
+    before = model_of(
+        [helper.make_node("GatherND", ["data", "indices"], ["out"], batch_dims=1)],
+        inputs,
+        [info("out", FLOAT, ["N"])],
+    )
+
+    after = onnx_models.convert(before, opset=11)
+
+    (made,) = after.graph.value_info
+    dims = [dim.dim_param or dim.dim_value for dim in made.type.tensor_type.shape.dim]
+    assert (made.name, dims) == (after.graph.node[-1].input[1], ["N", 2])
+
+
 def test_nodes_whose_versions_differ_in_types_only_stay():
     node = helper.make_node("GatherND", ["data", "indices"], ["picked"])
     before = model_of(
