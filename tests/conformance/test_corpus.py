@@ -59,17 +59,19 @@ def test_every_kind_of_operator_has_cases():
     assert kinds == set(Kind)
 
 
-@pytest.mark.parametrize(
-    "rule", {case.rule.source + case.rule.text: case.rule for case in CASES}.values(), ids=str
-)
-def test_a_rule_says_something_and_where_it_is_written(rule):
-    assert len(rule.text.split()) >= 3
-    assert re.fullmatch(r"https://\S+|help\(ndgather\.\w+\)", rule.source)
+def test_every_rule_says_something_and_where_it_is_written():
+    address = re.compile(r"https://\S+|help\(ndgather\.\w+\)")
+    bad = [
+        str(case)
+        for case in CASES
+        if len(case.rule.text.split()) < 3 or not address.fullmatch(case.rule.source)
+    ]
+    assert bad == []
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.seen], ids=str)
-def test_a_report_is_a_public_address(case):
-    assert re.fullmatch(r"https://\S+", case.seen)
+def test_every_report_is_a_public_address():
+    bad = [str(case) for case in CASES if case.seen and not case.seen.startswith("https://")]
+    assert bad == []
 
 
 def test_a_quoted_sentence_stands_in_the_specification():
@@ -262,17 +264,17 @@ def stand_in(tmp_path, monkeypatch):
 
 
 def test_a_crash_a_hang_and_what_comes_after_them(stand_in):
-    cases = [BY_NAME[f"onnx-GatherND-13/example-{number}"] for number in range(1, 6)]
+    cases = [BY_NAME[f"onnx-GatherND-13/example-{number}"] for number in (1, 3, 2, 4, 5)]
     column = run_apart(stand_in(STAND_IN), cases, limit_s=1.0)
     assert column.version == "9.9"
     assert [answer.verdict for answer in column.answers] == [
         Verdict.RIGHT,
-        Verdict.CRASH,
         Verdict.RIGHT,
+        Verdict.CRASH,
         Verdict.CRASH,
         Verdict.CANNOT,
     ]
-    assert column.answers[1].reason == "SIGABRT"
+    assert column.answers[2].reason == "SIGABRT"
     assert column.answers[3].reason == "no end within 1 s"
 
 

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m ndgather.testing.conformance", description=__doc__.splitlines()[0]
+        prog="python -m ndgather.testing.conformance",
+        description="Run hard cases of gather and scatter in each library, in processes of their "
+        "own, and print who is right.",
     )
     parser.add_argument(
         "--peer",

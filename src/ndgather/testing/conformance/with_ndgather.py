@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import ndgather
 from ndgather import errors
-from ndgather.operators import operator
+from ndgather.published import operator
 from ndgather.testing.conformance.calls import CannotExpressError, arrays_of
 
 if TYPE_CHECKING:
