@@ -15,12 +15,12 @@ import onnx
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
-from ndgather.models.errors import ModelError
+from ndgather.models.errors import FileError, ModelError
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.onnx_graph import graph_of, model_of
 from ndgather.models.openvino import Model
 from ndgather.models.translation import translate
-from ndgather.operators import operator
+from ndgather.published import operator
 from ndgather.spec import TensorType
 from ndgather.testing import assert_same_elements, bad_entries, expected
 from ndgather.testing.strategies import calls
@@ -196,6 +196,7 @@ def graph(name, domain, version, types, constants=None, **attributes):
 
 F, I, L = "float32", "int32", "int64"  # noqa: E741 - types in tables
 AXIS = {"axis": np.array(1)}
+FRONT = {"axis": np.array(0)}
 
 
 @pytest.mark.parametrize(
@@ -417,6 +418,38 @@ def test_two_results_of_one_name_are_told_apart_by_their_layers(tmp_path):
     openvino.write(replace(made, outputs=twice), path)
     path.write_text(path.read_text().replace('output_names="z,y"', 'output_names="y,z"'))
     assert [each.name for each in Model.load(path).outputs] == ["y", "z/result"]
+
+
+def test_files_appear_whole_or_not_at_all(tmp_path):
+    made = graph("GatherND", "ai.onnx", 13, [(F, (4, 5)), (L, (2, 1))])
+    with pytest.raises(FileError, match="cannot be written"):
+        openvino.write(made, tmp_path / "absent" / "model.xml")
+    openvino.write(made, tmp_path / "model.xml", tmp_path / "weights.bin")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["model.xml", "weights.bin"]
+
+
+def test_layers_of_one_name_are_other_values(tmp_path):
+    """The names of layers are unique in files of OpenVINO; nothing makes others so."""
+    made = graph("Gather", "openvino", 8, [(F, (3,))], {"indices": np.array([2, 0]), **FRONT})
+    path = tmp_path / "model.xml"
+    openvino.write(made, path)
+    path.write_text(path.read_text().replace('name="axis"', 'name="indices"'))
+    result = openvino.run(path, {"data": np.array([5, 6, 7], F)})
+    np.testing.assert_array_equal(result["y"], np.array([7, 5], F), strict=True)
+
+
+def test_the_time_of_a_result_is_that_of_the_nodes_that_lead_to_it(tmp_path):
+    made = graph("Gather", "openvino", 8, [(F, (3,))], {"indices": np.array([2, 0]), **FRONT})
+    second = replace(made.nodes[0], name="m", inputs=("out", "axis", "axis"), output="last")
+    outputs = [GraphOutput(name=name, value=name) for name in ("data", "out", "last")]
+    chain = replace(made, nodes=(*made.nodes, second), outputs=tuple(outputs))
+    openvino.write(chain, tmp_path / "model.xml")
+    run = Model.load(tmp_path / "model.xml").run({"data": np.array([5, 6, 7], F)})
+    given, middle, last = (each.seconds for each in run.outputs)
+    assert given == 0
+    assert 0 < middle < last
+    assert last == pytest.approx(run.seconds)
+    assert (run.own_nodes, run.other_nodes) == (2, 0)
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from ndgather.dialects.openvino import DOMAIN
-from ndgather.models.errors import unwritable
 from ndgather.models.graph import CastNode, Graph, Node, unique
 from ndgather.models.graph_types import value_types
 from ndgather.models.openvino import errors
 from ndgather.models.openvino.element_types import BY_DTYPE, ElementType, bytes_of
+from ndgather.models.tensor_files import replacing
 from ndgather.models.translation import translate
 
 if TYPE_CHECKING:
@@ -63,19 +62,9 @@ def write(
     place = Path(path)
     beside = place.with_suffix(".bin") if constants is None else Path(constants)
     for file, content in ((beside, bytes(writer.content)), (place, writer.xml())):
-        _replace(file, content)
+        with replacing(file) as part:
+            part.write_bytes(content)
     return translation.findings
-
-
-def _replace(path: Path, content: bytes) -> None:
-    part = path.with_name(f".ndgather-{secrets.token_hex(4)}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError as error:
-        raise unwritable(path, error) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 class _Writer:
@@ -181,7 +170,7 @@ class _Writer:
     def _constant(self, name: str, array: Array) -> dict[str, str]:
         element = _element(name, self.types[name].dtype)
         self.content += bytes(-len(self.content) % ALIGNMENT)
-        stored = bytes_of(element, array) or b"\0"  # readers want a place in the file for it
+        stored = bytes_of(element, array)
         offset = len(self.content)
         self.content += stored
         return {
