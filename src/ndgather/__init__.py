@@ -1,6 +1,8 @@
 """N-d gather and scatter exactly as each published specification says, fast."""
 
-from ndgather import errors, settings, vjp
+from typing import TYPE_CHECKING
+
+from ndgather import errors, settings
 from ndgather.api import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
 from ndgather.settings import (
     get_memory_limit,
@@ -10,9 +12,17 @@ from ndgather.settings import (
     set_num_threads,
 )
 
+if TYPE_CHECKING:
+    from ndgather import vjp
+    from ndgather.published import Operator, operator, operators
+    from ndgather.spec import RankAtLeast, TensorType
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "Operator",
+    "RankAtLeast",
+    "TensorType",
     "__version__",
     "errors",
     "gather",
@@ -20,6 +30,8 @@ __all__ = [
     "gather_nd",
     "get_memory_limit",
     "get_num_threads",
+    "operator",
+    "operators",
     "release_memory",
     "scatter_elements",
     "scatter_nd",
@@ -27,5 +39,26 @@ __all__ = [
     "set_num_threads",
     "vjp",
 ]
+
+# What is imported only when it is asked for: an import of the package stays about as short as one
+# of NumPy.
+_LATER = {
+    "Operator": "published",
+    "operator": "published",
+    "operators": "published",
+    "RankAtLeast": "spec",
+    "TensorType": "spec",
+}
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module  # noqa: PLC0415 - costs as much as the package
+
+    if name == "vjp":
+        return import_module("ndgather.vjp")
+    if name in _LATER:
+        return getattr(import_module(f"ndgather.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'ndgather' has no attribute {name!r}")
+
 
 settings.apply_defaults()

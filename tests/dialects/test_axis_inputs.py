@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ndgather.operators import operator
+from ndgather.published import operator
 
 DATA = np.arange(6).reshape(2, 3)
 

@@ -7,7 +7,7 @@ import pytest
 
 from ndgather import errors
 from ndgather.differences import Difference
-from ndgather.operators import Operator, operator, operators
+from ndgather.published import Operator, operator, operators
 from ndgather.spec import TensorType
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)

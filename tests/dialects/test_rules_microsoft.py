@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ndgather import errors
-from ndgather.operators import operator
+from ndgather.published import operator
 
 OP = operator("GatherND", domain="com.microsoft")
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ndgather import errors
-from ndgather.operators import operator
+from ndgather.published import operator
 from ndgather.spec import RankAtLeast
 
 I64 = np.int64

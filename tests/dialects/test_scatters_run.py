@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndgather import errors
-from ndgather.operators import operator, operators
+from ndgather.published import operator, operators
 from ndgather.spec import Kind, Reduction, Role
 
 SCATTERS = tuple(op for op in operators() if op.row.kind.scatters)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ndgather
 from ndgather import errors, reference, shapes
-from ndgather.operators import operators
+from ndgather.published import operators
 from ndgather.spec import (
     AttributeRange,
     IndexRule,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ndgather import errors
-from ndgather.operators import operator
+from ndgather.published import operator
 from ndgather.spec import Equality, RankAtLeast, TensorType
 
 

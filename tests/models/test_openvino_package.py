@@ -10,7 +10,7 @@ import openvino as ov
 
 from ndgather.models import openvino as ours
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
-from ndgather.operators import dtype_name, operator
+from ndgather.published import dtype_name, operator
 from ndgather.spec import TensorType
 from ndgather.testing import assert_same_elements
 

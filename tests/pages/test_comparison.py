@@ -6,7 +6,7 @@ import pytest
 
 from ndgather import pages
 from ndgather.errors import AttributeValueError
-from ndgather.operators import operators
+from ndgather.published import operators
 
 PAIRS = [
     pytest.param(

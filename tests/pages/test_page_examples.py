@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ndgather import pages, reference
-from ndgather.operators import operators
 from ndgather.pages.examples import CALLS
+from ndgather.published import operators
 from ndgather.spec import BatchRule, Kind, Outside
 
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))

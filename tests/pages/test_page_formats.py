@@ -11,7 +11,6 @@ import pytest
 
 from ndgather import pages
 from ndgather.errors import AttributeValueError
-from ndgather.operators import operator, operators
 from ndgather.pages.document import (
     Bullets,
     Code,
@@ -30,6 +29,7 @@ from ndgather.pages.document import (
 from ndgather.pages.formats import render
 from ndgather.pages.listing import listing
 from ndgather.pages.operator_page import operator_document
+from ndgather.published import operator, operators
 
 GOLDEN = Path(__file__).parent / "golden" / "GatherND-13.txt"
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))

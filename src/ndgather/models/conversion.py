@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ndgather.models import graph_errors as errors
 from ndgather.models.dtypes import dtype_of
-from ndgather.operators import dtype_name
+from ndgather.published import dtype_name
 
 Array = NDArray[Any]
 

@@ -11,7 +11,7 @@ from ndgather.models import errors
 from ndgather.models.conversion import converted
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title
 from ndgather.models.ports import Output, Run
-from ndgather.operators import operator
+from ndgather.published import operator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.models import errors
 from ndgather.models.graph import CastNode, Graph, Node, title
-from ndgather.operators import dtype_name, operator
+from ndgather.published import dtype_name, operator
 from ndgather.spec import TensorType
 
 if TYPE_CHECKING:

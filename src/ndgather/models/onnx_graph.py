@@ -28,7 +28,7 @@ from ndgather.models.graph import (
 )
 from ndgather.models.graph_types import value_types
 from ndgather.models.translation import translate
-from ndgather.operators import operator, operators
+from ndgather.published import operator, operators
 from ndgather.spec import TensorType
 
 try:

@@ -19,7 +19,7 @@ from ndgather.models.conversion import converted
 from ndgather.models.findings import Finding, Severity
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title, unique
 from ndgather.models.graph_types import node_type, value_types
-from ndgather.operators import operators
+from ndgather.published import operators
 from ndgather.spec import (
     FLOATS,
     INTEGERS,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ndgather.differences import Difference
-    from ndgather.operators import Operator
+    from ndgather.published import Operator
 
 _LABELS = {
     "index_rule.negative": "index values",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ndgather import errors
 from ndgather.dialects import ALIASES, DEFAULT_DOMAIN
-from ndgather.operators import Operator, operator, operators
+from ndgather.published import Operator, operator, operators
 
 
 def select(caller: str, name: str | None, domain: str | None) -> tuple[Operator, ...]:

@@ -8,7 +8,6 @@ import re
 from typing import TYPE_CHECKING
 
 from ndgather.dialects import ALIASES, DEFAULT_DOMAIN
-from ndgather.operators import Operator, operators
 from ndgather.pages import words
 from ndgather.pages.comparison import changes, comparison
 from ndgather.pages.document import (
@@ -30,6 +29,7 @@ from ndgather.pages.document import (
 from ndgather.pages.examples import CALLS
 from ndgather.pages.rules import rules
 from ndgather.pages.runs import applies, run
+from ndgather.published import Operator, operators
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -169,8 +169,8 @@ def _use(operator: Operator) -> tuple[Block, ...]:
     return (
         Code(
             (
-                "from ndgather.operators import operator",
-                f"op = operator({', '.join(arguments)})",
+                "import ndgather",
+                f"op = ndgather.operator({', '.join(arguments)})",
             )
         ),
         Paragraph(

@@ -21,7 +21,7 @@ from ndgather.pages.document import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ndgather.operators import Operator
+    from ndgather.published import Operator
     from ndgather.spec import OperatorVersion
 
 _COLUMNS = (

@@ -13,8 +13,8 @@ from ndgather.spec import Role
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ndgather.operators import Operator
     from ndgather.pages.examples import Call
+    from ndgather.published import Operator
     from ndgather.spec import OperatorVersion
 
 Option: TypeAlias = int | str | bool

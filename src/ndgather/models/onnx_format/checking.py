@@ -19,14 +19,14 @@ from ndgather.models.findings import Finding, Severity, has_errors
 from ndgather.models.onnx_format.files import Source, opened
 from ndgather.models.onnx_format.inference import Judged, settle
 from ndgather.models.portability import Facts, remarks
-from ndgather.operators import operators
+from ndgather.published import operators
 from ndgather.spec import Role, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ndgather.models.onnx_format.sites import Site
-    from ndgather.operators import Operator
+    from ndgather.published import Operator
 
 # The first class that a refusal belongs to names the rule it is about.
 _RULES: tuple[tuple[type[NdgatherError], str], ...] = (

@@ -33,7 +33,7 @@ from ndgather.models.onnx_format.inference import (
     without_functions,
 )
 from ndgather.models.onnx_format.types import declaration
-from ndgather.operators import Operator, operators
+from ndgather.published import Operator, operators
 from ndgather.spec import Kind, Role
 
 if TYPE_CHECKING:

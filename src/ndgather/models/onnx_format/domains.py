@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.dialects import ALIASES, DEFAULT_DOMAIN, microsoft
 from ndgather.models import errors
-from ndgather.operators import Operator, operator, operators
+from ndgather.published import Operator, operator, operators
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

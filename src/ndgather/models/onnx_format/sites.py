@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ndgather.errors import NdgatherError
-    from ndgather.operators import Operator
+    from ndgather.published import Operator
     from ndgather.spec import Inference
 
 _REPLACEABLE = 4

@@ -20,7 +20,7 @@ from ndgather.models.openvino import errors
 from ndgather.models.openvino.element_types import BY_NAME, BY_PRECISION, ElementType
 from ndgather.models.openvino.reading import Constants, declared_shape
 from ndgather.models.openvino.wiring import Wiring, wire
-from ndgather.operators import Operator, operator, operators
+from ndgather.published import Operator, operator, operators
 from ndgather.spec import AttributeType, TensorType
 
 if TYPE_CHECKING:

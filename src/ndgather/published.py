@@ -62,7 +62,7 @@ class Operator:
     Examples
     --------
     >>> import numpy as np
-    >>> from ndgather.operators import operator
+    >>> from ndgather.published import operator
     >>> op = operator("GatherND", version=13)
     >>> op(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), batch_dims=1)
     array([2, 3])
