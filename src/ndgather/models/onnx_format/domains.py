@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ndgather.dialects import ALIASES, DEFAULT_DOMAIN, microsoft
@@ -36,6 +37,7 @@ def is_ours(node: NodeProto) -> bool:
     return (node.op_type, row_domain(node.domain)) in OURS
 
 
+@lru_cache(maxsize=256)
 def implementation(op_type: str, domain: str, opset: int) -> Operator:
     """Return what computes a node: the one place where a model meets our operators.
 

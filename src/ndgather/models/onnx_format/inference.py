@@ -11,8 +11,7 @@ from ndgather.errors import NdgatherError
 from ndgather.models import errors
 from ndgather.models.onnx_format.domains import subgraphs, with_one_name
 from ndgather.models.onnx_format.files import Source, opened
-from ndgather.models.onnx_format.sites import Site, sites
-from ndgather.models.onnx_format.types import declaration, tensor_type
+from ndgather.models.onnx_format.sites import Scope, Site, sites
 from ndgather.spec import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
@@ -139,9 +138,9 @@ def _learn(site: Site, judged: Judged, names: set[str]) -> tuple[bool, NdgatherE
     ]
     try:
         for name, known in values:
-            maker = site.scope.maker_of(name) if name else None
+            maker = site.scope.maker_of(name)
             if maker is not None and isinstance(maker.body, GraphProto):
-                changed |= _declare(maker.body, name, with_names(known, names))
+                changed |= _declare(maker, name, with_names(known, names))
     except NdgatherError as refusal:
         return changed, refusal
     return changed, None
@@ -159,16 +158,13 @@ def with_names(known: TensorType, names: set[str]) -> TensorType:
     return known if shape is None else TensorType(known.dtype, kept(shape))
 
 
-def _declare(graph: GraphProto, name: str, known: TensorType) -> bool:
-    """Add to what `graph` declares of a value, and return whether that is more than before."""
-    found = next((each for each in (*graph.output, *graph.value_info) if each.name == name), None)
-    before = TensorType() if found is None else tensor_type(found.type)
+def _declare(scope: Scope, name: str, known: TensorType) -> bool:
+    """Add to what a graph declares of a value, and return whether that is more than before."""
+    before = scope.declared(name)
     after = _merged(name, before, known)
     if after == before:
         return False
-    if found is None:
-        found = graph.value_info.add(name=name)
-    found.type.CopyFrom(declaration(after))
+    scope.declare(name, after)
     return True
 
 

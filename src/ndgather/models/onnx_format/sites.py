@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 
 from ndgather.models import errors
 from ndgather.models.onnx_format.domains import (
@@ -18,7 +26,7 @@ from ndgather.models.onnx_format.domains import (
     row_domain,
     subgraphs,
 )
-from ndgather.models.onnx_format.types import tensor_type, type_of_array
+from ndgather.models.onnx_format.types import declaration, tensor_type, type_of_array
 from ndgather.spec import Role, TensorType
 
 if TYPE_CHECKING:
@@ -52,6 +60,8 @@ class Scope:
     replaceable: bool = True
     _types: dict[str, TensorType] = field(init=False, default_factory=dict)
     _constants: dict[str, TensorProto] = field(init=False, default_factory=dict)
+    _made: set[str] = field(init=False, default_factory=set)
+    _declared: dict[str, ValueInfoProto] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         body = self.body
@@ -65,9 +75,11 @@ class Scope:
             if tensor.name not in self._types or not self.replaceable:
                 self._types[tensor.name] = type_of_array(tensor)
                 self._constants[tensor.name] = tensor
-        for info in (*body.value_info, *outputs):
+        for info in (*outputs, *body.value_info):
+            self._declared.setdefault(info.name, info)
             self._types.setdefault(info.name, tensor_type(info.type))
         for node in body.node:
+            self._made.update(filter(None, node.output))
             tensor = _value_of_constant(node)
             if tensor is not None:
                 self._constants[node.output[0]] = tensor
@@ -91,9 +103,20 @@ class Scope:
         except Exception as error:  # no such file, or not as long as it should be
             raise errors.unreadable_tensor(name, error) from error
 
+    def declared(self, name: str) -> TensorType:
+        """Return what the graph itself declares of a value that its nodes make."""
+        found = self._declared.get(name)
+        return TensorType() if found is None else tensor_type(found.type)
+
+    def declare(self, name: str, known: TensorType) -> None:
+        """Write the type of a value that the nodes of the graph make."""
+        if name not in self._declared:
+            self._declared[name] = self.body.value_info.add(name=name)
+        self._declared[name].type.CopyFrom(declaration(known))
+
     def maker_of(self, name: str) -> Scope | None:
         """Return the scope in which a node makes the value `name`."""
-        if any(name in node.output for node in self.body.node):
+        if name in self._made:
             return self
         return None if self.outer is None or name in self._types else self.outer.maker_of(name)
 
