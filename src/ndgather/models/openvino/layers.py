@@ -24,6 +24,8 @@ from ndgather.published import Operator, operator, operators
 from ndgather.spec import AttributeType, TensorType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from ndgather.models.graph import Array
     from ndgather.models.openvino.network import Layer, LayerPort, Network
 
@@ -146,6 +148,7 @@ class _GraphBuilder:
         self.wiring = wiring
         self.constants_file = constants
         self.taken: set[str] = set()
+        self.output_names: set[str] = set()
         self.values: dict[tuple[int, int], str] = {}
         self.inputs: list[GraphInput] = []
         self.constants: dict[str, Array] = {}
@@ -157,12 +160,8 @@ class _GraphBuilder:
         first = [layer for layer in layers if layer.type == "Parameter"]
         last = [layer for layer in layers if layer.type == "Result"]
         between = [each for each in self.wiring.order if each.type not in {"Parameter", "Result"}]
-        output_names: set[str] = set()
-        for layer in (*first, *between, *last):
-            try:
-                self._add(layer, output_names)
-            except NdgatherError as error:
-                raise errors.in_layer(error, str(layer), layer.type) from error
+        self._each(layers, check_ports)  # before any of them is believed
+        self._each((*first, *between, *last), self._add)
         return Graph(
             name=self.network.name,
             inputs=tuple(self.inputs),
@@ -171,16 +170,23 @@ class _GraphBuilder:
             outputs=tuple(self.outputs),
         )
 
-    def _add(self, layer: Layer, output_names: set[str]) -> None:
-        check_ports(layer)
+    @staticmethod
+    def _each(layers: Iterable[Layer], work: Callable[[Layer], None]) -> None:
+        for layer in layers:
+            try:
+                work(layer)
+            except NdgatherError as error:
+                raise errors.in_layer(error, str(layer), layer.type) from error
+
+    def _add(self, layer: Layer) -> None:
         if layer.type == "Result":
             ((source, port),) = (self.wiring.sources[layer.id, each.id] for each in layer.inputs)
             names = (*layer.output_names, *port.names, layer.name, f"result{layer.id}")
             name = next(each for each in names if each)
-            if name in output_names and layer.name:
+            if name in self.output_names and layer.name:
                 name = layer.name
             value = self.values[source.id, port.id]
-            self.outputs.append(GraphOutput(name=unique(name, output_names), value=value))
+            self.outputs.append(GraphOutput(name=unique(name, self.output_names), value=value))
             return
         (port,) = layer.outputs
         name = self.values[layer.id, port.id] = unique(layer_names(layer, port)[0], self.taken)
