@@ -365,6 +365,7 @@ def test_indices_of_other_integers_are_converted_where_no_value_changes():
     indices = {"indices": np.array([[3], [0]], np.uint64)}
     constant = model_of(graph("GatherND", "openvino", 8, [(F, (4,))], indices)).model
     assert [node.op_type for node in constant.graph.node] == ["GatherND"]
+    assert [each.data_type for each in constant.graph.initializer] == [onnx.TensorProto.INT64]
 
 
 def test_a_negative_index_is_refused_on_the_way_to_a_version_without(tmp_path):
