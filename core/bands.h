@@ -75,7 +75,7 @@ bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end,
         std::uint64_t place = 0;
         const bool inside = Rule::place(load<Index>(index + c * Size{sizeof(Index)}), column,
                                         place);
-        const auto offset = static_cast<Size>(place) * kBandBytes + c * Width;
+        const auto offset = static_cast<Size>(place * std::uint64_t{kBandBytes}) + c * Width;
         at[c] = inside || !Rule::fills ? offset : kNowhere;
         good &= std::uint64_t{inside};
       }

@@ -9,13 +9,13 @@ namespace {
 // Waking a sleeping thread costs 5 to 50 microseconds: below this, one thread is faster.
 constexpr double kThreadsFrom = 60'000;  // nanoseconds of work
 constexpr double kUnitFrom = 15'000;     // nanoseconds of work in one piece
+static_assert(kUnitFrom <= kThreadsFrom);
 // A band's packed copy has to stay in the second-level cache beside what streams past it.
 constexpr Size kBandBuffer = Size{1} << 20;
-constexpr Size kLine = 64;
 
 }  // namespace
 
-Bands choose_bands(const Plan& plan) {
+Bands choose_bands(const Plan& plan, int threads) {
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.position_rank < 2) return {};
   const Size width = plan.width;
   if (width > 16 || (width & (width - 1)) != 0) return {};
@@ -39,6 +39,9 @@ Bands choose_bands(const Plan& plan) {
   bands.count = bands.per_plane;
   for (int d = 0; d + 2 < plan.position_rank; ++d) bands.count *= plan.position[d].size;
   bands.buffer = extent * kBandBytes;
+  if (nanoseconds(plan) >= kThreadsFrom) {
+    bands.threads = static_cast<int>(std::min<Size>(threads, bands.count));
+  }
   return bands;
 }
 
@@ -56,7 +59,7 @@ Cut choose_cut(const Plan& plan, int threads) {
   const double work = nanoseconds(plan);
   if (threads <= 1 || work < kThreadsFrom) return cut;
   const Size wanted = std::min<Size>(static_cast<Size>(work / kUnitFrom), Size{threads} * 16);
-  if (plan.positions < wanted && plan.slice_rank == 0) {
+  if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
     // Pieces of a slice hold whole elements and whole cache lines.
     const Size grain = plan.element * kLine;
     const Size parts = std::min((wanted + plan.positions - 1) / plan.positions,

@@ -8,6 +8,8 @@ namespace ndgather {
 // Places within this reach answer from the second-level cache, where a prefetch only costs.
 inline constexpr Size kNear = Size{1} << 20;
 
+inline constexpr Size kLine = 64;  // bytes of a cache line
+
 // Columns of data that are packed together: two cache lines of each row.
 inline constexpr Size kBandBytes = 128;
 
@@ -16,9 +18,10 @@ struct Bands {
   Size count = 0;      // in all; 0 if the plan does not suit
   Size per_plane = 0;  // within one step of the dims outside
   Size buffer = 0;     // bytes that one thread needs
+  int threads = 1;
 };
 
-Bands choose_bands(const Plan& plan);
+Bands choose_bands(const Plan& plan, int threads);
 
 // How the work of a plan is cut up for threads.
 struct Cut {

@@ -62,12 +62,4 @@ inline Offsets pick_offsets(const Plan& plan) noexcept {
   });
 }
 
-inline CountOutside pick_outside(const Plan& plan) noexcept {
-  return with_rule(plan.mode, [&](auto rule) {
-    return with_index_type(plan.index_type, [&](auto index) -> CountOutside {
-      return outside<decltype(rule), decltype(index)>;
-    });
-  });
-}
-
 }  // namespace ndgather::NDGATHER_ISA

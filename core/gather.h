@@ -23,7 +23,6 @@ struct Block {
 
 // The lines of a row that are asked for ahead; the hardware follows a longer row by itself.
 inline constexpr Size kPrefetchBytes = 1024;
-inline constexpr Size kLine = 64;
 
 // Always inlined: GCC takes a function that only prefetches for one without effect, and drops calls.
 template <bool Write = false>
@@ -55,6 +54,13 @@ template <bool Write = false>
   }
 }
 
+// How many positions make a block: large slices fill the first-level cache by themselves.
+inline Size block_size(const Plan& plan) noexcept {
+  constexpr Size kBytes = Size{1} << 14;
+  const Size slice = plan.width * plan.slice_elements();
+  return std::clamp<Size>(kBytes / std::max<Size>(slice, 1), 1, kBlock);
+}
+
 // The next block: across runs where the near array allows it, else to the end of the run.
 inline void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want) noexcept {
   const Plan& plan = cursor.plan;
@@ -74,8 +80,7 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   const Copy copy = pick_copy(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
   const bool ahead = plan.reach() > kNear;
-  const Size block_bytes = plan.width * plan.slice_elements();
-  const Size most = std::clamp<Size>((Size{1} << 14) / std::max<Size>(block_bytes, 1), 1, kBlock);
+  const Size most = block_size(plan);
 
   const auto emit = [&](const Block& block) {
     if (block.good) {

@@ -73,8 +73,9 @@ class Pool {
     std::size_t best = count_;
     for (std::size_t i = 0; i < count_; ++i) {
       const std::size_t capacity = head(kept_[i]).capacity;
-      // A block that is more than a quarter too large would be waste for as long as the array lives.
-      if (capacity < bytes || capacity - kHugePage > bytes + bytes / 4) continue;
+      // A block that is larger by more than a quarter, and a huge page that the head may take, would
+      // be waste for as long as the array lives.
+      if (capacity < bytes || capacity > bytes + bytes / 4 + kHugePage) continue;
       if (best == count_ || capacity <= head(kept_[best]).capacity) best = i;
     }
     if (best == count_) return nullptr;
@@ -84,10 +85,10 @@ class Pool {
   void keep(void* block) noexcept {
     const std::size_t capacity = head(block).capacity;
     const std::lock_guard lock(mutex_);
+    if (capacity > limit_) return to_system(block);
     while (count_ > 0 && (total_ + capacity > limit_ || count_ == kept_.size())) {
       to_system(remove(0));
     }
-    if (capacity > limit_) return to_system(block);
     kept_[count_++] = block;
     total_ += capacity;
   }

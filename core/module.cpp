@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <new>
 
 #include "memory.h"
 #include "run.h"
@@ -59,8 +58,8 @@ Array view(PyArrayObject* of) {
           reinterpret_cast<const Size*>(PyArray_STRIDES(of))};
 }
 
-// A view with a shape and strides of its own: those of `indices` are needed again after the GIL was
-// given up, when another thread may have set indices.shape.
+// A view with a shape and strides of its own: another thread may set the shape of an array whenever
+// the GIL is given up, or a finaliser while the result is allocated.
 struct Held {
   Size shape[kMaxRank], strides[kMaxRank];
   Array array;
@@ -179,8 +178,10 @@ bool may_overlap_itself(const Array& of, Size element) {
 PyArrayObject* fresh(PyArrayObject* like, const Shape& shape) {
   const Size element = PyArray_ITEMSIZE(like);
   Size bytes = element;
+  bool empty = false;
   for (int d = 0; d < shape.rank; ++d) {
-    if (shape.size[d] == 0) continue;
+    empty |= shape.size[d] == 0;
+    if (shape.size[d] == 0) continue;  // NumPy wants the others to stay within bounds all the same
     if (bytes > PTRDIFF_MAX / shape.size[d]) {
       refuse(Rule::result_size);
       return nullptr;
@@ -188,7 +189,7 @@ PyArrayObject* fresh(PyArrayObject* like, const Shape& shape) {
     bytes *= shape.size[d];
   }
   PyObject* usual = nullptr;
-  if (bytes >= static_cast<Size>(memory::kLarge)) {
+  if (!empty && bytes >= static_cast<Size>(memory::kLarge)) {
     usual = PyDataMem_SetHandler(large_handler);
     if (usual == nullptr) return nullptr;
   }
@@ -252,7 +253,8 @@ class Unlocked {
  public:
   explicit Unlocked(double nanoseconds)
       : state_(nanoseconds >= kReleaseFrom ? PyEval_SaveThread() : nullptr) {}
-  ~Unlocked() {
+  // At the end of the interpreter the wait for the GIL may end the thread by unwinding it.
+  ~Unlocked() noexcept(false) {
     if (state_ != nullptr) PyEval_RestoreThread(state_);
   }
   Unlocked(const Unlocked&) = delete;
@@ -262,18 +264,18 @@ class Unlocked {
   PyThreadState* state_;
 };
 
+// Carries out `run` on a plan, without the GIL where that is worth it.
+template <class Run>
+auto run_unlocked(const Plan& plan, Run run) {
+  const Unlocked unlocked(nanoseconds(plan));
+  return run();
+}
+
 // Looks at all entries of indices. False: one is out of bounds, and the error is set.
 bool all_inside(const Plan& plan, const Array& indices) {
   Plan check;
   plan_check(check, plan, indices);
-  Outside found;
-  try {
-    const Unlocked unlocked(nanoseconds(check));
-    found = run_check(check);
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-    return false;
-  }
+  const Outside found = run_unlocked(check, [&] { return run_check(check); });
   if (found.count == 0) return true;
   PyObject* value = plan.index_type == IndexType::u64
                         ? PyLong_FromUnsignedLongLong(found.value)
@@ -292,29 +294,34 @@ bool has_empty_column(const Plan& plan) {
                      [](const Column& column) { return column.extent == 0; });
 }
 
-// Carries out a gather. False: the error is set; a caller's `out` is as it was.
-bool gather_into(Plan& plan, const Array& indices, bool callers_out) {
-  const bool empty = plan.positions == 0 || plan.width * plan.slice_elements() == 0;
-  if (plan.mode != Mode::fill && (empty || callers_out)) {
-    if ((plan.mode == Mode::raise || has_empty_column(plan)) && !all_inside(plan, indices)) {
-      return false;
-    }
-    // Should another thread change an entry from now on, its place is filled with zeros: the
-    // caller's memory is never left half written by an error.
-    if (plan.mode == Mode::raise) plan.mode = Mode::fill;
-  }
-  if (empty) return true;
-  bool good;
-  try {
-    const Unlocked unlocked(nanoseconds(plan));
-    good = run_gather(plan);
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
+bool is_empty(const Plan& plan) {
+  return plan.positions == 0 || plan.width * plan.slice_elements() == 0;
+}
+
+// Looks at all entries before a call that writes into the caller's memory, or copies nothing. False:
+// the error is set. Should another thread change an entry from now on, its place is filled with
+// zeros, or its update dropped: the caller's memory is never left half written by an error.
+bool check_first(Plan& plan, const Array& indices) {
+  if (plan.mode == Mode::fill) return true;
+  if ((plan.mode == Mode::raise || has_empty_column(plan)) && !all_inside(plan, indices)) {
     return false;
   }
-  if (good) return true;
+  if (plan.mode == Mode::raise) plan.mode = Mode::fill;
+  return true;
+}
+
+// After a loop has met a bad value: says which is the first.
+bool explain_bad(const Plan& plan, const Array& indices) {
   if (all_inside(plan, indices)) refuse(Rule::indices_changed);
   return false;
+}
+
+// Carries out a gather. False: the error is set; a caller's `out` is as it was.
+bool gather_into(Plan& plan, const Array& indices, bool callers_out) {
+  const bool empty = is_empty(plan);
+  if ((empty || callers_out) && !check_first(plan, indices)) return false;
+  if (empty || run_unlocked(plan, [&] { return run_gather(plan); })) return true;
+  return explain_bad(plan, indices);
 }
 
 enum class Kind { nd, elements, axis };
@@ -336,8 +343,8 @@ PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Siz
   plan.element = plan.width = PyArray_ITEMSIZE(data);
   if (PyDataType_REFCHK(PyArray_DESCR(data)) || plan.element == 0) return refuse(Rule::references);
 
-  const Held held(indices);
-  const Array far = view(data), index = held.array;
+  const Held held_indices(indices), held_data(data);
+  const Array far = held_data.array, index = held_indices.array;
   Shape shape;
   Refusal refusal;
   switch (kind) {
@@ -348,7 +355,6 @@ PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Siz
   if (refusal) return refuse(refusal);
   if (shape.rank > kMaxRank) return refuse(Rule::result_rank, shape.rank, kMaxRank);
 
-  plan.fill = nullptr;
   if (options.fill != Py_None) {
     // Python hands over one element of the type of data; see api.py.
     if (plan.mode != Mode::fill || !PyArray_CheckExact(options.fill) ||
@@ -364,13 +370,18 @@ PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Siz
   if (callers_out) {
     if (!fits(options.out, data, indices, shape)) return nullptr;
     out = array(options.out);
+    if (plan.fill != nullptr && overlap(bytes_of(view(out), plan.element),
+                                        {plan.fill, plan.fill + plan.element})) {
+      return refuse(Rule::convert, kFill);  // Python makes an element of its own
+    }
     Py_INCREF(options.out);
   } else {
     out = fresh(data, shape);
     if (out == nullptr) return nullptr;
   }
 
-  const Array near = view(out);
+  const Held held_out(out);
+  const Array near = held_out.array;
   switch (kind) {
     case Kind::nd: plan_gather_nd(plan, far, index, near, first); break;
     case Kind::elements: plan_gather_elements(plan, far, index, near, first); break;
@@ -432,38 +443,6 @@ bool element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, Element
   return type != ElementType::opaque;
 }
 
-// Fills `out` with `data`, of the same shape and type. False: the error is set.
-bool copy_all(PyArrayObject* out, PyArrayObject* data) {
-  const bool in_rows = PyArray_IS_C_CONTIGUOUS(out) && PyArray_IS_C_CONTIGUOUS(data);
-  // NumPy copies strided elements well, but not the bytes between the fields of a structure.
-  if (!in_rows && !PyDataType_HASFIELDS(PyArray_DESCR(data))) {
-    return PyArray_CopyInto(out, data) == 0;
-  }
-  Plan plan;
-  plan.far = static_cast<char*>(PyArray_DATA(data));
-  plan.near = static_cast<char*>(PyArray_DATA(out));
-  plan.indices = nullptr;
-  plan.fill = nullptr;
-  plan.positions = 1;
-  plan.element = plan.width = PyArray_ITEMSIZE(data);
-  plan.column_stride = 0;
-  plan.position_rank = plan.column_count = 0;
-  plan.slice_rank = PyArray_NDIM(data);
-  for (int d = 0; d < plan.slice_rank; ++d) {
-    plan.slice[d] = {PyArray_DIM(data, d), PyArray_STRIDE(data, d), PyArray_STRIDE(out, d)};
-  }
-  plan.tuples = true;
-  plan.index_type = IndexType::i64;
-  plan.mode = Mode::raise;
-  try {
-    const Unlocked unlocked(nanoseconds(plan));
-    return run_gather(plan);
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-    return false;
-  }
-}
-
 bool same_memory(PyArrayObject* a, PyArrayObject* b) {
   const Array first = view(a), second = view(b);
   return first.bytes == second.bytes && first.rank == second.rank &&
@@ -502,21 +481,20 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
     return refuse(Rule::reduction_type);
   }
 
-  const Held held(indices);
-  const Array destination = view(data), index = held.array;
+  const Held held_indices(indices), held_data(data), held_updates(updates);
+  const Array index = held_indices.array, source = held_data.array, near = held_updates.array;
   Shape shape;
   const Refusal refusal = kind == Kind::nd
-                              ? shape_gather_nd(destination, index, first, shape)
-                              : shape_gather_elements(destination, index, first, shape);
+                              ? shape_gather_nd(source, index, first, shape)
+                              : shape_gather_elements(source, index, first, shape);
   if (refusal) return refuse(refusal);
-  if (!same_shape(view(updates), shape)) return refuse(Rule::updates_shape);
-  if (reduction != Reduction::none) {
-    plan.slice_rank = 0;
-    if (pick_store(plan, reduction, type) == nullptr) return refuse(Rule::reduction_type);
+  if (!same_shape(near, shape)) return refuse(Rule::updates_shape);
+  if (reduction != Reduction::none && pick_store(plan, reduction, type) == nullptr) {
+    return refuse(Rule::reduction_type);
   }
 
   Shape whole;
-  whole.append(destination.shape, destination.rank);
+  whole.append(source.shape, source.rank);
   PyArrayObject* out;
   const bool callers_out = options.out != Py_None;
   bool in_place = false;
@@ -524,7 +502,7 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
     in_place = PyArray_CheckExact(options.out) && same_memory(array(options.out), data);
     if (!fits(options.out, in_place ? updates : data, indices, whole)) return nullptr;
     out = array(options.out);
-    if (overlap(bytes_of(view(out), plan.element), bytes_of(view(updates), plan.element))) {
+    if (overlap(bytes_of(view(out), plan.element), bytes_of(near, plan.element))) {
       return refuse(Rule::out_overlaps_input);
     }
     Py_INCREF(options.out);
@@ -533,40 +511,27 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
     if (out == nullptr) return nullptr;
   }
 
-  const Array far = view(out);
+  const Held held_out(out);
+  const Array far = held_out.array;
   if (kind == Kind::nd) {
-    plan_gather_nd(plan, far, index, view(updates), first);
+    plan_gather_nd(plan, far, index, near, first);
   } else {
-    plan_gather_elements(plan, far, index, view(updates), first);
+    plan_gather_elements(plan, far, index, near, first);
   }
   if (options.negative == Py_False) {
     for (int c = 0; c < plan.column_count; ++c) plan.column[c].lift = 0;
   }
-  plan.fill = nullptr;
 
-  const bool empty = plan.positions == 0 || plan.width * plan.slice_elements() == 0;
-  bool good = true;
-  if (plan.mode != Mode::fill && (empty || callers_out)) {
-    good = !(plan.mode == Mode::raise || has_empty_column(plan)) || all_inside(plan, index);
-    // Should another thread change an entry from now on, its update is dropped: the caller's
-    // memory is never left half written by an error.
-    if (plan.mode == Mode::raise) plan.mode = Mode::fill;
+  const bool empty = is_empty(plan);
+  bool good = (!empty && !callers_out) || check_first(plan, index);
+  if (good && !in_place) {
+    Plan copy;
+    plan_copy(copy, source, far, plan.element);
+    run_unlocked(copy, [&] { return run_gather(copy); });
   }
-  good = good && (in_place || copy_all(out, data));
   if (good && !empty) {
-    bool done;
-    try {
-      const Unlocked unlocked(nanoseconds(plan));
-      done = run_scatter(plan, reduction, type);
-    } catch (const std::bad_alloc&) {
-      PyErr_NoMemory();
-      Py_DECREF(reinterpret_cast<PyObject*>(out));
-      return nullptr;
-    }
-    if (!done) {
-      good = false;
-      if (all_inside(plan, index)) refuse(Rule::indices_changed);
-    }
+    good = run_unlocked(plan, [&] { return run_scatter(plan, reduction, type); }) ||
+           explain_bad(plan, index);
   }
   if (good) return reinterpret_cast<PyObject*>(out);
   Py_DECREF(reinterpret_cast<PyObject*>(out));
@@ -681,8 +646,9 @@ void handler_free(void*, void* block, std::size_t) { memory::release(block); }
 PyDataMem_Handler handler = {
     "ndgather", 1, {nullptr, handler_malloc, handler_calloc, handler_realloc, handler_free}};
 
-int execute(PyObject* module) {
-  if (PyArray_ImportNumPyAPI() < 0) return -1;
+// Once in a process: a second import, after the first was purged, shares what the functions of the
+// first still use.
+int make_objects() {
   const char* names[] = {"raise", "wrap", "clip", "fill"};
   for (int m = 0; m < 4; ++m) {
     mode_names[m] = PyUnicode_InternFromString(names[m]);
@@ -700,9 +666,16 @@ int execute(PyObject* module) {
   refused_type = PyErr_NewExceptionWithDoc(
       "ndgather._core.Refused", "A call that the core does not carry out: a Rule and its facts.",
       nullptr, nullptr);
-  if (refused_type == nullptr || PyModule_AddObjectRef(module, "Refused", refused_type) < 0) {
-    return -1;
-  }
+  if (refused_type == nullptr) return -1;
+  engine();
+  prepare_threads();
+  return 0;
+}
+
+int execute(PyObject* module) {
+  if (PyArray_ImportNumPyAPI() < 0) return -1;
+  if (refused_type == nullptr && make_objects() < 0) return -1;
+  if (PyModule_AddObjectRef(module, "Refused", refused_type) < 0) return -1;
   static constexpr struct {
     const char* name;
     int value;

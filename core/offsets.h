@@ -56,43 +56,4 @@ bool offsets(const Plan& plan, const char* index, Size far, Size n, Size* out) n
 
 using Offsets = bool (*)(const Plan&, const char*, Size, Size, Size*) noexcept;
 
-// Looks at n positions of the innermost dim; returns how many values name no place, and where the
-// first of them stands.
-template <class Rule, class Index>
-Size outside(const Plan& plan, const char* index, Size n, Size& first, std::uint64_t& value)
-    noexcept {
-  const Position& inner = plan.position[plan.position_rank - 1];
-  Size count = 0;
-  for (int c = 0; c < plan.column_count; ++c) {
-    const Column column = plan.column[c];
-    const char* at = index + c * plan.column_stride;
-    if (inner.index == Size{sizeof(Index)}) {  // a packed run: let the compiler vectorise
-      for (Size i = 0; i < n; ++i) {
-        std::uint64_t place;
-        count += !Rule::place(load<Index>(at + i * Size{sizeof(Index)}), column, place);
-      }
-    } else {
-      for (Size i = 0; i < n; ++i) {
-        std::uint64_t place;
-        count += !Rule::place(load<Index>(at + i * inner.index), column, place);
-      }
-    }
-  }
-  if (count == 0) return 0;
-  for (Size i = 0; i < n; ++i) {
-    for (int c = 0; c < plan.column_count; ++c) {
-      std::uint64_t place;
-      const auto entry = load<Index>(index + i * inner.index + c * plan.column_stride);
-      if (!Rule::place(entry, plan.column[c], place)) {
-        first = i * plan.column_count + c;
-        value = static_cast<std::uint64_t>(entry);
-        return count;
-      }
-    }
-  }
-  return 0;  // the indices changed meanwhile
-}
-
-using CountOutside = Size (*)(const Plan&, const char*, Size, Size&, std::uint64_t&) noexcept;
-
 }  // namespace ndgather::NDGATHER_ISA

@@ -41,6 +41,16 @@ void set_bytes(Plan& plan, const Array& far, const Array& indices, const Array& 
   for (int d = 0; d < plan.position_rank; ++d) plan.positions *= plan.position[d].size;
 }
 
+// Whether the elements of an array follow each other in C order without gaps.
+bool is_packed(const Array& array, Size element) {
+  Size stride = element;
+  for (int d = array.rank - 1; d >= 0; --d) {
+    if (array.shape[d] != 1 && array.strides[d] != stride) return false;
+    stride *= array.shape[d];
+  }
+  return true;
+}
+
 }  // namespace
 
 Refusal shape_gather_nd(const Array& data, const Array& indices, Size batch_dims, Shape& result) {
@@ -133,6 +143,21 @@ void plan_gather(Plan& plan, const Array& far, const Array& indices, const Array
   set_bytes(plan, far, indices, near);
 }
 
+void plan_copy(Plan& plan, const Array& from, const Array& to, Size element) {
+  plan.element = plan.width = element;
+  if (is_packed(from, element) && is_packed(to, element)) {
+    for (int d = 0; d < from.rank; ++d) plan.width *= from.shape[d];
+  } else {
+    const int last = from.rank - 1;
+    plan.position_rank = last;
+    for (int d = 0; d < last; ++d) {
+      plan.position[d] = {from.shape[d], 0, from.strides[d], to.strides[d]};
+    }
+    set_slice(plan, from, last, to, last);
+  }
+  set_bytes(plan, from, {nullptr, 0, nullptr, nullptr}, to);
+}
+
 void plan_check(Plan& check, const Plan& plan, const Array& indices) {
   check.tuples = plan.tuples;
   check.position_rank = plan.tuples ? indices.rank - 1 : indices.rank;
@@ -145,8 +170,6 @@ void plan_check(Plan& check, const Plan& plan, const Array& indices) {
   check.column_count = plan.column_count;
   check.column_stride = plan.column_stride;
   std::copy_n(plan.column, plan.column_count, check.column);
-  check.slice_rank = 0;
-  check.width = 0;
   check.index_type = plan.index_type;
   check.mode = plan.mode;
 }

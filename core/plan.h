@@ -48,24 +48,24 @@ struct Slice {
   Size size, far, near;
 };
 
-// Left uninitialised on purpose: a small call touches only the few entries that it uses.
 struct Plan {
-  const char* indices;
-  char* far;
-  char* near;
-  const char* fill;  // one element for the places that mode fill leaves without data; null: zeros
-  const char* table;  // of the results for all pairs of one-byte elements; see store.h
-  Size positions;    // product of the position sizes
-  Size width;        // bytes that are copied as one; after simplify a whole run of elements
-  Size element;      // bytes of one element
-  Size column_stride;
-  int position_rank;
-  int column_count;
-  int slice_rank;
-  bool tuples;       // the last axis of indices holds the columns
-  bool near_linear;  // after simplify: position p of the near array is at p times one step
-  IndexType index_type;
-  Mode mode;
+  const char* indices = nullptr;
+  char* far = nullptr;
+  char* near = nullptr;
+  const char* fill = nullptr;   // one element for places without data; null: zeros
+  const char* table = nullptr;  // of the results for all pairs of one-byte elements; see store.h
+  Size positions = 0;           // product of the position sizes
+  Size width = 0;    // bytes that are copied as one; after simplify a whole run of elements
+  Size element = 1;  // bytes of one element
+  Size column_stride = 0;
+  int position_rank = 0;
+  int column_count = 0;
+  int slice_rank = 0;
+  bool tuples = false;       // the last axis of indices holds the columns
+  bool near_linear = false;  // after simplify: position p of the near array is at p times one step
+  IndexType index_type = IndexType::i64;
+  Mode mode = Mode::raise;
+  // Left uninitialised on purpose: a small call touches only the few entries that it uses.
   Position position[kMaxRank];
   Column column[kMaxRank];
   Slice slice[kMaxRank];
@@ -155,6 +155,9 @@ void plan_gather_elements(Plan& plan, const Array& far, const Array& indices, co
                           Size axis);
 void plan_gather(Plan& plan, const Array& far, const Array& indices, const Array& near, Size axis,
                  Size batch_dims);
+
+// Copies all of one array to another of the same shape.
+void plan_copy(Plan& plan, const Array& from, const Array& to, Size element);
 
 // A plan whose positions are just the entries of `indices`, with the columns of `plan`.
 void plan_check(Plan& check, const Plan& plan, const Array& indices);

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <vector>
+#include <new>
 
 #include "threads.h"
 
@@ -20,34 +19,29 @@ extern const Engine engine_avx512;
 namespace {
 
 const Engine& pick_engine() noexcept {
-#if defined(NDGATHER_X86_64) && defined(__GNUC__)
+#ifdef NDGATHER_X86_64
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512cd")) {
-    return engine_avx512;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
-      __builtin_cpu_supports("fma")) {
-    return engine_avx2;
-  }
+  if (__builtin_cpu_supports("x86-64-v4")) return engine_avx512;
+  if (__builtin_cpu_supports("x86-64-v3")) return engine_avx2;
 #endif
   return engine_baseline;
 }
 
-// Shares bands between threads; each has a buffer of its own.
+// Shares bands between threads; each has a part of the buffer of its own.
 template <class Work>
-bool run_bands(const Plan& plan, const Bands& bands, Work work) {
-  int seats = 1;
-  if (nanoseconds(plan) > 60'000) seats = static_cast<int>(std::min<Size>(threads(), bands.count));
-  const std::unique_ptr<char[]> buffer(new char[static_cast<std::size_t>(bands.buffer * seats)]);
+bool run_bands(const Bands& bands, char* buffer, Work work) noexcept {
   std::atomic<bool> good{true};
-  share(seats, bands.count, [&](int seat, Size unit) {
-    if (!work(unit, buffer.get() + seat * bands.buffer)) {
-      good.store(false, std::memory_order_relaxed);
-    }
+  share(bands.threads, bands.count, [&](int seat, Size unit) {
+    if (!work(unit, buffer + seat * bands.buffer)) good.store(false, std::memory_order_relaxed);
   });
   return good;
+}
+
+// Memory for the bands of all threads; null where there is none, and the plain loop does the work.
+std::unique_ptr<char[]> bands_buffer(const Bands& bands) noexcept {
+  const Size bytes = bands.buffer * bands.threads;
+  if (bytes == 0) return nullptr;
+  return std::unique_ptr<char[]>(new (std::nothrow) char[static_cast<std::size_t>(bytes)]);
 }
 
 }  // namespace
@@ -57,12 +51,13 @@ const Engine& engine() noexcept {
   return picked;
 }
 
-bool run_gather(Plan& plan) {
+bool run_gather(Plan& plan) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
-  if (const Bands bands = choose_bands(plan); bands.count > 0) {
-    return run_bands(plan, bands, [&](Size unit, char* buffer) {
-      return engine().gather_bands(plan, bands, unit, unit + 1, buffer);
+  const Bands bands = choose_bands(plan, threads());
+  if (const auto buffer = bands_buffer(bands)) {
+    return run_bands(bands, buffer.get(), [&](Size unit, char* part) noexcept {
+      return engine().gather_bands(plan, bands, unit, unit + 1, part);
     });
   }
   const Cut cut = choose_cut(plan, threads());
@@ -85,17 +80,20 @@ bool run_gather(Plan& plan) {
   return good;
 }
 
-bool run_scatter(Plan& plan, Reduction reduction, ElementType type) {
+bool run_scatter(Plan& plan, Reduction reduction, ElementType type) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
-  const Store store = pick_store(plan, reduction, type);
-  if (const Bands bands = choose_bands(plan); bands.count > 0) {
-    return run_bands(plan, bands, [&](Size unit, char* buffer) {
-      return engine().scatter_bands(plan, store, bands, unit, unit + 1, buffer);
+  const Bands bands = choose_bands(plan, threads());
+  if (const auto buffer = bands_buffer(bands)) {
+    const Store store = pick_store(plan, reduction, type);
+    return run_bands(bands, buffer.get(), [&](Size unit, char* part) noexcept {
+      return engine().scatter_bands(plan, store, bands, unit, unit + 1, part);
     });
   }
   const Sharing sharing = choose_sharing(plan, threads());
-  if (sharing.threads == 1) return engine().scatter(plan, store, Owner{});
+  if (sharing.threads == 1) {
+    return engine().scatter(plan, pick_store(plan, reduction, type), Owner{});
+  }
   std::atomic<bool> good{true};
   share(sharing.threads, sharing.threads, [&](int, Size part) {
     Plan piece = plan;
@@ -116,24 +114,27 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type) {
     } else {
       owner = {sharing.threads, part, sharing.shift};
     }
+    const Store store = pick_store(piece, reduction, type);
     if (!engine().scatter(piece, store, owner)) good.store(false, std::memory_order_relaxed);
   });
   return good;
 }
 
-Outside run_check(Plan& check) {
+Outside run_check(Plan& check) noexcept {
   simplify(check);
   if (check.positions == 0 || check.column_count == 0) return {};
   const Cut cut = choose_cut(check, threads());
-  if (cut.units == 1) return engine().check(check, 0, check.positions);
-  std::vector<Outside> found(static_cast<std::size_t>(cut.units));
+  const std::unique_ptr<Outside[]> found(
+      cut.units > 1 ? new (std::nothrow) Outside[static_cast<std::size_t>(cut.units)] : nullptr);
+  if (found == nullptr) return engine().check(check, 0, check.positions);
   share(cut.threads, cut.units, [&](int, Size unit) {
     const Size begin = unit * cut.per_unit;
     found[static_cast<std::size_t>(unit)] =
         engine().check(check, begin, std::min(begin + cut.per_unit, check.positions));
   });
   Outside all;
-  for (const Outside& part : found) {
+  for (Size unit = 0; unit < cut.units; ++unit) {
+    const Outside& part = found[static_cast<std::size_t>(unit)];
     if (all.count == 0 && part.count > 0) all = {0, part.entry, part.value};
     all.count += part.count;
   }

@@ -5,14 +5,13 @@
 
 namespace ndgather {
 
-// False: an index value was out of bounds, and the near array is partly written. Throws
-// std::bad_alloc before anything is touched.
-bool run_gather(Plan& plan);
+// False: an index value was out of bounds, and the near array is partly written.
+bool run_gather(Plan& plan) noexcept;
 
 // The same for a scatter; the far array is partly written then.
-bool run_scatter(Plan& plan, Reduction reduction, ElementType type);
+bool run_scatter(Plan& plan, Reduction reduction, ElementType type) noexcept;
 
 // Looks at every entry of indices; changes nothing.
-Outside run_check(Plan& check);
+Outside run_check(Plan& check) noexcept;
 
 }  // namespace ndgather

@@ -26,8 +26,7 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
   const Offsets offsets = pick_offsets(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
   const bool ahead = plan.reach() > kNear;
-  const Size block_bytes = plan.width * plan.slice_elements();
-  const Size most = std::clamp<Size>((Size{1} << 14) / std::max<Size>(block_bytes, 1), 1, kBlock);
+  const Size most = block_size(plan);
   Cursor cursor(plan, 0);
   Size left = plan.positions;
   Block blocks[2];
@@ -77,7 +76,7 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
         const bool inside = Rule::place(load<Index>(band.index + c * Size{sizeof(Index)}), column,
                                         place);
         if (!inside && !Rule::fills) return false;
-        at[kept] = static_cast<Size>(place) * kBandBytes + c * plan.width;
+        at[kept] = static_cast<Size>(place * std::uint64_t{kBandBytes}) + c * plan.width;
         listed[kept] = c * plan.width;
         kept += inside;
       }

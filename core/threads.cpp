@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <new>
-#include <system_error>
 #include <thread>
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -56,7 +56,7 @@ class Team {
     for (; hired_ < count; ++hired_) {
       try {
         std::thread([this] { live(); }).detach();
-      } catch (const std::system_error&) {
+      } catch (const std::exception&) {
         return;  // no more threads to be had: those that are here do the work
       }
     }
@@ -105,6 +105,8 @@ Team& team() noexcept {
 int threads() noexcept { return thread_count.load(std::memory_order_relaxed); }
 
 void set_threads(int count) noexcept { thread_count.store(count, std::memory_order_relaxed); }
+
+void prepare_threads() noexcept { team(); }
 
 void share(int seats, Size units, Task task, void* context) noexcept {
   Job job{task, context, units};

@@ -11,6 +11,9 @@ namespace ndgather {
 int threads() noexcept;
 void set_threads(int count) noexcept;
 
+// Makes what a fork must not meet half made.
+void prepare_threads() noexcept;
+
 // Calls task(context, seat, unit) for every unit in [0, units), on the caller's thread (seat 0) and
 // at most seats - 1 others. Returns when all are done. Where the team is busy with another call,
 // the caller does all of it. Units are taken in order; which seat gets which is left open.
