@@ -54,6 +54,25 @@ inline void pack(const char* far, const Column& column, Size bytes, char* buffer
   }
 }
 
+[[gnu::always_inline]] inline void prefetch_band(const char* row, Size bytes) noexcept {
+  for (Size b = 0; b < bytes; b += kLine) prefetch(row + b);
+}
+
+// Writes at[0..columns) for one row of a band: offsets into the buffer. As offsets() in offsets.h.
+template <class Rule, class Index, int Width>
+bool band_offsets(const Column& column, const char* index, Size columns, Size* at) noexcept {
+  const Column of = column;
+  std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
+  for (Size c = 0; c < columns; ++c) {
+    std::uint64_t place = 0;
+    const bool inside = Rule::place(load<Index>(index + c * Size{sizeof(Index)}), of, place);
+    const auto offset = static_cast<Size>(place * std::uint64_t{kBandBytes}) + c * Width;
+    at[c] = inside || !Rule::fills ? offset : kNowhere;
+    good &= std::uint64_t{inside};
+  }
+  return good != 0;
+}
+
 template <class Rule, class Index, int Width>
 bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end, char* buffer)
     noexcept {
@@ -66,52 +85,47 @@ bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end,
     const Size columns = std::min(kColumns, across.size - first);
     pack(far, column, columns * Width, buffer);
     for (Size row = 0; row < along.size; ++row, index += along.index, near += along.near) {
-      for (Size b = 0; b < columns * Size{sizeof(Index)}; b += kLine) {
-        prefetch(index + 4 * along.index + b);
-      }
+      prefetch_band(index + 4 * along.index, columns * Size{sizeof(Index)});
       Size at[kColumns];
-      std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
-      for (Size c = 0; c < columns; ++c) {
-        std::uint64_t place = 0;
-        const bool inside = Rule::place(load<Index>(index + c * Size{sizeof(Index)}), column,
-                                        place);
-        const auto offset = static_cast<Size>(place * std::uint64_t{kBandBytes}) + c * Width;
-        at[c] = inside || !Rule::fills ? offset : kNowhere;
-        good &= std::uint64_t{inside};
-      }
-      if (good) {
+      if (band_offsets<Rule, Index, Width>(column, index, columns, at)) {
         for (Size c = 0; c < columns; ++c) std::memcpy(near + c * Width, buffer + at[c], Width);
-      } else if constexpr (Rule::fills) {
-        for (Size c = 0; c < columns; ++c) {
-          char* to = near + c * Width;
-          if (at[c] != kNowhere) {
-            std::memcpy(to, buffer + at[c], Width);
-          } else {
-            fill(plan, to, Width);
-          }
+        continue;
+      }
+      if (!Rule::fills) return false;
+      for (Size c = 0; c < columns; ++c) {
+        char* to = near + c * Width;
+        if (at[c] != kNowhere) {
+          std::memcpy(to, buffer + at[c], Width);
+        } else {
+          fill(plan, to, Width);
         }
-      } else {
-        return false;
       }
     }
   }
   return true;
 }
 
-inline bool gather_bands(const Plan& plan, const Bands& bands, Size begin, Size end, char* buffer)
-    noexcept {
+// Calls visit with the policies of a plan that choose_bands has taken.
+template <class Visit>
+bool with_band(const Plan& plan, Visit visit) noexcept {
   return with_rule(plan.mode, [&](auto rule) {
     return with_index_type(plan.index_type, [&](auto index) {
-      using Rule = decltype(rule);
-      using Index = decltype(index);
       switch (plan.width) {
-        case 1: return gather_bands_of<Rule, Index, 1>(plan, bands, begin, end, buffer);
-        case 2: return gather_bands_of<Rule, Index, 2>(plan, bands, begin, end, buffer);
-        case 4: return gather_bands_of<Rule, Index, 4>(plan, bands, begin, end, buffer);
-        case 8: return gather_bands_of<Rule, Index, 8>(plan, bands, begin, end, buffer);
-        default: return gather_bands_of<Rule, Index, 16>(plan, bands, begin, end, buffer);
+        case 1: return visit(rule, index, std::integral_constant<int, 1>{});
+        case 2: return visit(rule, index, std::integral_constant<int, 2>{});
+        case 4: return visit(rule, index, std::integral_constant<int, 4>{});
+        case 8: return visit(rule, index, std::integral_constant<int, 8>{});
+        default: return visit(rule, index, std::integral_constant<int, 16>{});
       }
     });
+  });
+}
+
+inline bool gather_bands(const Plan& plan, const Bands& bands, Size begin, Size end, char* buffer)
+    noexcept {
+  return with_band(plan, [&](auto rule, auto index, auto width) {
+    return gather_bands_of<decltype(rule), decltype(index), decltype(width)::value>(
+        plan, bands, begin, end, buffer);
   });
 }
 

@@ -54,6 +54,32 @@ template <bool Write = false>
   }
 }
 
+// Along the last axis every run looks into a row of its own, in an order that the hardware cannot
+// foresee: while one row is looked into, the next is asked for, line after line.
+struct NextRow {
+  bool wanted;
+  Size away;   // from the row of a run to the next
+  Size bytes;  // of a row
+  Size run;    // positions in a run
+
+  explicit NextRow(const Plan& plan) noexcept : wanted(false) {
+    const int rank = plan.position_rank;
+    if (rank < 2 || plan.column_count != 1 || plan.position[rank - 1].far != 0) return;
+    away = plan.position[rank - 2].far;
+    bytes = plan.reach();
+    run = plan.position[rank - 1].size;
+    // Worth it for rows that come from memory, stay in a near cache, and are read in most lines.
+    wanted = plan.column[0].stride > 0 && bytes >= 4 * kLine && bytes <= kNear / 4 &&
+             run >= bytes / kLine && away * plan.position[rank - 2].size > kNear;
+  }
+
+  // Asks for the share of n positions out of a run that is `done` positions old.
+  void prefetch_share(const char* row, Size done, Size n) const noexcept {
+    const Size end = bytes * (done + n) / run;
+    for (Size b = bytes * done / run; b < end; b += kLine) prefetch(row + away + b);
+  }
+};
+
 // How many positions make a block: large slices fill the first-level cache by themselves.
 inline Size block_size(const Plan& plan) noexcept {
   constexpr Size kBytes = Size{1} << 14;
@@ -62,7 +88,8 @@ inline Size block_size(const Plan& plan) noexcept {
 }
 
 // The next block: across runs where the near array allows it, else to the end of the run.
-inline void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want) noexcept {
+inline void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want,
+                       const NextRow& next_row) noexcept {
   const Plan& plan = cursor.plan;
   block.near = cursor.near;
   block.good = true;
@@ -70,6 +97,9 @@ inline void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want)
   do {
     const Size n = std::min(want - block.n, cursor.left);
     block.good &= offsets(plan, cursor.index, cursor.far, n, block.at + block.n);
+    if (next_row.wanted) {
+      next_row.prefetch_share(plan.far + cursor.far, next_row.run - cursor.left, n);
+    }
     cursor.advance(n);
     block.n += n;
   } while (block.n < want && plan.near_linear);
@@ -81,6 +111,7 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   const Size step = plan.position[plan.position_rank - 1].near;
   const bool ahead = plan.reach() > kNear;
   const Size most = block_size(plan);
+  const NextRow next_row(plan);
 
   const auto emit = [&](const Block& block) {
     if (block.good) {
@@ -97,20 +128,20 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   Block blocks[2];
   if (!ahead) {
     while (left > 0) {
-      fill_block(blocks[0], cursor, offsets, std::min(left, most));
+      fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row);
       left -= blocks[0].n;
       if (!emit(blocks[0])) return false;
     }
     return true;
   }
   int current = 0;
-  fill_block(blocks[0], cursor, offsets, std::min(left, most));
+  fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row);
   left -= blocks[0].n;
   if (blocks[0].good) prefetch_block(plan, blocks[0]);
   for (;;) {
     Block& next = blocks[1 - current];
     if (left > 0) {
-      fill_block(next, cursor, offsets, std::min(left, most));
+      fill_block(next, cursor, offsets, std::min(left, most), next_row);
       left -= next.n;
       if (next.good) prefetch_block(plan, next);
     } else {

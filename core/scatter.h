@@ -27,6 +27,7 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
   const Size step = plan.position[plan.position_rank - 1].near;
   const bool ahead = plan.reach() > kNear;
   const Size most = block_size(plan);
+  const NextRow next_row(plan);
   Cursor cursor(plan, 0);
   Size left = plan.positions;
   Block blocks[2];
@@ -35,7 +36,7 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
 
   const auto next = [&](int which) {
     Block& block = blocks[which];
-    fill_block(block, cursor, offsets, std::min(left, most));
+    fill_block(block, cursor, offsets, std::min(left, most), next_row);
     left -= block.n;
     if (!block.good && plan.mode != Mode::fill) return false;
     all[which] = block.good && owner.owners == 1;
@@ -56,37 +57,39 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
 }
 
 // The bands [begin, end) of a plan: packed, updated, and written back.
-template <class Rule, class Index>
+template <class Rule, class Index, int Width>
 bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
                       char* buffer) noexcept {
-  const Size most = kBandBytes / plan.width;
+  constexpr Size kColumns = kBandBytes / Width;
   const Position& along = plan.position[plan.position_rank - 2];
   const Position& across = plan.position[plan.position_rank - 1];
   const Column column = plan.column[0];
   for (Size unit = begin; unit < end; ++unit) {
-    Band band = band_of(plan, bands, unit);
-    const Size columns = std::min(most, across.size - band.first);
-    pack(band.far, column, columns * plan.width, buffer);
-    for (Size row = 0; row < along.size; ++row) {
-      Size at[kBandBytes];
-      Size listed[kBandBytes];
+    auto [first, index, far, near] = band_of(plan, bands, unit);
+    const Size columns = std::min(kColumns, across.size - first);
+    pack(far, column, columns * Width, buffer);
+    for (Size row = 0; row < along.size; ++row, index += along.index, near += along.near) {
+      prefetch_band(index + 4 * along.index, columns * Size{sizeof(Index)});
+      prefetch_band(near + 4 * along.near, columns * Width);
+      Size at[kColumns];
+      if (band_offsets<Rule, Index, Width>(column, index, columns, at)) {
+        store(plan, buffer, at, {near, Width, nullptr}, columns);
+        continue;
+      }
+      if (!Rule::fills) return false;
+      Size listed[kColumns];
       Size kept = 0;
       for (Size c = 0; c < columns; ++c) {
-        std::uint64_t place = 0;
-        const bool inside = Rule::place(load<Index>(band.index + c * Size{sizeof(Index)}), column,
-                                        place);
-        if (!inside && !Rule::fills) return false;
-        at[kept] = static_cast<Size>(place * std::uint64_t{kBandBytes}) + c * plan.width;
-        listed[kept] = c * plan.width;
-        kept += inside;
+        const Size place = at[c];
+        at[kept] = place;
+        listed[kept] = c * Width;
+        kept += place != kNowhere;
       }
-      store(plan, buffer, at, {band.near, plan.width, kept == columns ? nullptr : listed}, kept);
-      band.index += along.index;
-      band.near += along.near;
+      store(plan, buffer, at, {near, Width, listed}, kept);
     }
     for (Size e = 0; e < column.extent; ++e) {
-      std::memcpy(band.far + e * column.stride, buffer + e * kBandBytes,
-                  static_cast<std::size_t>(columns * plan.width));
+      std::memcpy(far + e * column.stride, buffer + e * kBandBytes,
+                  static_cast<std::size_t>(columns * Width));
     }
   }
   return true;
@@ -94,11 +97,9 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
 
 inline bool scatter_bands(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
                           char* buffer) noexcept {
-  return with_rule(plan.mode, [&](auto rule) {
-    return with_index_type(plan.index_type, [&](auto index) {
-      return scatter_bands_of<decltype(rule), decltype(index)>(plan, store, bands, begin, end,
-                                                               buffer);
-    });
+  return with_band(plan, [&](auto rule, auto index, auto width) {
+    return scatter_bands_of<decltype(rule), decltype(index), decltype(width)::value>(
+        plan, store, bands, begin, end, buffer);
   });
 }
 

@@ -124,7 +124,7 @@ T reduce(T old, T update) noexcept {
 // Loops
 
 template <Reduction R, class T>
-void reduce_run(char* to, const char* from, Size bytes) noexcept {
+void reduce_run(char* __restrict to, const char* __restrict from, Size bytes) noexcept {
   for (Size b = 0; b < bytes; b += Size{sizeof(T)}) {
     T old, update;
     std::memcpy(&old, to + b, sizeof(T));
