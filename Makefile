@@ -11,6 +11,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # An install is redone when anything that goes into the build has changed.
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
