@@ -113,8 +113,10 @@ The exit status is 1 if there are errors.
 
 CONVERT_DESCRIPTION = """\
 Write an ONNX model in another version of ONNX, or with its gather and scatter
-nodes as others that do exactly the same. What the target lacks is built from
-nodes that it has; what cannot be exact is refused with the node and the reason.
+nodes as others that do exactly the same; or write it as an OpenVINO IR, or an
+IR as an ONNX model, as the names of the files say. What the target lacks is
+built from nodes that it has; what cannot be exact is refused with the node and
+the reason. Where runs of the two may part, a table says so.
 """
 
 CONVERT_EXAMPLES = """\
@@ -128,8 +130,14 @@ examples:
   ndgather convert model.onnx --operator GatherND -o one.onnx
       Gather and GatherElements become GatherND
 
-OUT.onnx appears only when it is complete; until then a file of that name stays
-as it is.
+  ndgather convert model.onnx -o model.xml
+      an IR of gather and scatter layers, its constants in model.bin
+
+  ndgather convert model.xml --opset 13 -o model.onnx
+      and back (default: opset 18)
+
+OUT appears only when it is complete; until then a file of that name stays as it
+is.
 """
 
 GATHER_FILES = """\
@@ -369,7 +377,7 @@ def _parser() -> argparse.ArgumentParser:
     convert = _add_command(
         commands, "convert", "write a model in another form", CONVERT_DESCRIPTION, CONVERT_EXAMPLES
     )
-    convert.add_argument("model", metavar="MODEL.onnx", help="the model")
+    convert.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
     convert.add_argument(
         "--opset", type=_positive, metavar="N", help="the version of ONNX that it shall import"
     )
@@ -383,7 +391,7 @@ def _parser() -> argparse.ArgumentParser:
         "or ScatterND for those that scatter elements",
     )
     convert.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="OUT.onnx", help="the result"
+        "-o", "--output", required=True, type=Path, metavar="OUT", help="the result: .onnx or .xml"
     )
     _add_common(convert, _convert)
 
@@ -585,14 +593,29 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _convert(options: argparse.Namespace) -> None:
-    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    from_ir, to_ir = Path(options.model).suffix == ".xml", options.output.suffix == ".xml"
+    tensor_files.check_place(options.output, (".onnx",) if from_ir else (".onnx", ".xml"))
+    given = {name: getattr(options, name) for name in ("opset", "domain", "operator")}
+    parting: Sequence[findings.Finding] = ()
+    if from_ir or to_ir:
+        from ndgather.models import interchange  # noqa: PLC0415 - slow, and two extras
 
-    tensor_files.check_place(options.output, (".onnx",))
-    result = onnx.convert(
-        options.model, opset=options.opset, domain=options.domain, operator=options.operator
-    )
-    onnx.save(result, options.output, str(Path(options.model).parent))
-    print(f"{options.output}: {_nodes(len(result.graph.node))}")
+        if from_ir:
+            count, parting = interchange.openvino_to_onnx(options.model, options.output, **given)
+        else:
+            for name in (name for name, value in given.items() if value is not None):
+                raise errors.option_of_onnx(f"--{name}", options.output)
+            tensor_files.check_place(options.output.with_suffix(".bin"), (".bin",))
+            count, parting = interchange.onnx_to_openvino(options.model, options.output)
+    else:
+        from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+
+        result = onnx.convert(options.model, **given)
+        onnx.save(result, options.output, str(Path(options.model).parent))
+        count = len(result.graph.node)
+    print(f"{options.output}: {_nodes(count)}")
+    if parting:
+        print(findings.table(parting, _terminal()[0] if sys.stdout.isatty() else 0))
 
 
 def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:

@@ -93,6 +93,14 @@ def not_a_regular_file(path: object) -> FileError:
     return FileError(f"{path}: cannot be written: exists and is not a regular file")
 
 
+def keeps_tensors(path: object, model: object) -> FileError:
+    return FileError(f"{path}: cannot be written: {model} keeps tensors there")
+
+
+def option_of_onnx(option: str, path: object) -> ModelError:
+    return ModelError(f"{path}: takes no {option} (allowed: with a result that is .onnx)")
+
+
 def same_file(name: str, path: object) -> FileError:
     return FileError(
         f"{path}: cannot be written: output {name!r} and another one would both be written there "

@@ -16,7 +16,7 @@ from ndgather.dialects.onnx import ALIASES, DOMAIN
 from ndgather.errors import NdgatherError
 from ndgather.models import graph_errors as errors
 from ndgather.models.dtypes import dtype_of
-from ndgather.models.errors import extra_missing, in_node, invalid_model
+from ndgather.models.errors import extra_missing, in_node, invalid_model, unknown_target
 from ndgather.models.graph import (
     CastNode,
     Graph,
@@ -69,7 +69,7 @@ def graph_of(model: onnx.ModelProto) -> Graph:
     """
     try:
         onnx.checker.check_model(model)
-    except onnx.checker.ValidationError as error:
+    except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: beyond 2 GiB
         raise invalid_model("model", error) from error
     return _Reader(model).graph()
 
@@ -92,6 +92,11 @@ def model_of(graph: Graph, *, domain: str = DOMAIN, opset: int = DEFAULT_OPSET) 
         There is no such model.
     """
     domain = ALIASES.get(domain, domain)
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= opset <= newest:
+        raise unknown_target("opset", opset, (f"1..{newest}",))
+    if domain not in DOMAINS:
+        raise unknown_target("domain", domain, DOMAINS)
     translation = translate(graph, domain=domain, opset=opset if domain == DOMAIN else None)
     graph = translation.graph
     types, called = value_types(graph), _names(graph)

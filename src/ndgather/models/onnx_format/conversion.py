@@ -52,6 +52,8 @@ def convert(
 ) -> ModelProto:
     """Return a model that gives the same bytes, in another version or with other operators.
 
+    To OpenVINO IR and back it is `ndgather.models.interchange`.
+
     Parameters
     ----------
     model : ModelProto or path

@@ -33,6 +33,33 @@ def opened(model: Source) -> tuple[ModelProto, str | None]:
         raise errors.not_a_model(model, error) from error
 
 
+def loaded(path: str | os.PathLike[str]) -> ModelProto:
+    """Return the model of a file, with the tensors that stand in files of their own.
+
+    Raises
+    ------
+    FileError, ModelError
+        A file cannot be read, or is no ONNX model.
+    """
+    model, folder = opened(path)
+    try:
+        external_data_helper.load_external_data_for_model(model, folder or "")
+    except Exception as error:  # a file that is not there, or not as long as it should be
+        raise errors.unreadable(path, error) from error
+    return model
+
+
+def places_of_tensors(path: str | os.PathLike[str]) -> frozenset[Path]:
+    """Return the files beside a model file that it keeps tensors in."""
+    model, folder = opened(path)
+    return frozenset(
+        (Path(folder or "") / entry.value).resolve()
+        for tensor in model.graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
+    )
+
+
 def save(model: ModelProto, path: str | os.PathLike[str], folder: str | None = None) -> None:
     """Write a model to a file, whole or not at all.
 
