@@ -296,3 +296,90 @@ def test_a_layer_that_is_not_ours_is_refused_when_it_should_run(tmp_path):
     path.write_text(net([layer(5, "Relu", [(2,)], (2,), version="opset1")], []))
     with pytest.raises(ValueError, match="layer 5 'relu5': type = 'Relu' of 'opset1' is not run"):
         Model.load(path).run({})
+
+
+OLD = "OpenVINO before June 2025"
+CPU = "OpenVINO CPU"
+ND = "layer 3 'gathernd3'"
+
+
+@pytest.mark.parametrize(
+    ("precision", "constants", "said"),
+    [
+        ("f32", (1, 0), []),
+        ("f32", (1, -2), [("negative index", "portable", (OLD,), ND)]),
+        ("i64", (1, 0), [("64-bit integers", "differs", (CPU,), ND)]),
+        ("u64", (1, 0), [("64-bit integers", "differs", (CPU,), ND)]),
+        ("f64", (1, 0), [("64-bit floats", "differs", (CPU,), ND)]),
+        ("i32", (1, 0), []),
+    ],
+)
+def test_what_openvino_does_otherwise_is_said_of_a_gather_nd(findings, precision, constants, said):
+    network = gather_net(
+        data=layer(0, "Parameter", output=(2, 3), element_type=precision, shape="2,3"),
+        indices=layer(1, "Const", output=(2, 1), element_type="i32", shape="2,1", offset=0, size=8),
+        gather=layer(3, "GatherND", [(2, 3), (2, 1)], (2, 3), version="opset8", batch_dims=0),
+        axis="",
+        result="",
+        edges=[(0, 0, 3, 0), (1, 0, 3, 1)],
+    )
+    found = findings(network, np.array(constants, "<i4").tobytes())
+    assert [(each.rule, each.severity.value, each.runtimes, each.where) for each in found] == said
+    assert all(each.operator == "openvino GatherND-8" for each in found)
+
+
+def test_what_openvino_does_otherwise_is_said_of_gather_elements(findings):
+    network = gather_net(
+        indices=layer(
+            1, "Const", output=(1, 3), element_type="i32", shape="1,3", offset=0, size=12
+        ),
+        gather=layer(3, "GatherElements", [(2, 3), (1, 3)], (1, 3), version="opset6", axis=0),
+        axis="",
+        result="",
+        edges=[(0, 0, 3, 0), (1, 0, 3, 1)],
+    )
+    (finding,) = findings(network, np.array([0, -1, 1], "<i4").tobytes())
+    assert finding.severity is Severity.PORTABLE
+    assert finding.what.startswith("indices[0, 1] = -1 counts from the end: OpenVINO GatherEl")
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape", "places", "said"),
+    [
+        (1, (1, 2), (0, 1), []),
+        (1, (1, 2), (1, 1), ["duplicates"]),
+        (1, (2, 1), (1, 1), []),
+        (0, (2, 1), (1, 1), ["duplicates"]),
+        (None, (2, 1), (1, 1), []),
+    ],
+)
+def test_updates_of_one_place_are_said_along_the_axis_that_is_an_input(
+    findings, axis, shape, places, said
+):
+    sizes = ",".join(map(str, shape))
+    kind, at = ("Parameter", {}) if axis is None else ("Const", {"offset": 8, "size": 8})
+    network = gather_net(
+        indices=layer(1, "Const", output=shape, element_type="i32", shape=sizes, offset=0, size=8),
+        gather=layer(
+            3, "ScatterElementsUpdate", [(2, 3), shape, shape, ()], (2, 3), version="opset12"
+        ),
+        axis=layer(2, kind, output=(), element_type="i64", shape="", **at),
+        updates=layer(5, "Parameter", output=shape, element_type="f32", shape=sizes),
+        result="",
+        edges=[(0, 0, 3, 0), (1, 0, 3, 1), (5, 0, 3, 2), (2, 0, 3, 3)],
+    )
+    stored = np.array(places, "<i4").tobytes() + np.array([axis or 0], "<i8").tobytes()
+    assert [each.rule for each in findings(network, stored)] == said
+
+
+def test_batch_sizes_that_openvino_would_repeat_are_said(findings):
+    network = gather_net(
+        data=layer(0, "Parameter", output=(-1, 3), element_type="f32", shape="?,3"),
+        indices=layer(1, "Parameter", output=(2, 1), element_type="i32", shape="2,1"),
+        gather=layer(3, "GatherND", [(-1, 3), (2, 1)], (2,), version="opset8", batch_dims=1),
+        axis="",
+        result="",
+        edges=[(0, 0, 3, 0), (1, 0, 3, 1)],
+    )
+    (finding,) = findings(network)
+    assert (finding.rule, finding.runtimes) == ("batch sizes unproved", ("OpenVINO",))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.dialects import DEFAULT_DOMAIN
+from ndgather.dialects import microsoft
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from ndgather.models.findings import Severity
 from ndgather.spec import COMPLEX, BatchRule, Duplicates, Kind, OperatorVersion, Role, TensorType
@@ -134,6 +134,14 @@ REMARKS = (
         severity=_PORTABLE,
         source="https://github.com/openvinotoolkit/openvino/pull/30764",
         kinds=(Kind.GATHER_ND,),
+    ),
+    Remark(
+        condition=Condition.NEGATIVE_INDEX,
+        runtimes=("OpenVINO before June 2025",),
+        what="OpenVINO GatherElements-6 was specified without negative values",
+        severity=_PORTABLE,
+        source="https://github.com/openvinotoolkit/openvino/pull/30800",
+        kinds=(Kind.GATHER_ELEMENTS,),
     ),
     Remark(
         condition=Condition.INDEX_BEYOND_32_BITS,
@@ -317,6 +325,8 @@ class Facts:
     def axis(self) -> int | None:
         """Return the axis that is indexed, counted from the front, where its rank is known."""
         dims = _dims(self.inferred[Role.DATA])
+        if "axis" not in self.attributes and Role.AXIS in self.inferred:  # an input, not known
+            return None
         axis = int(self.attributes.get("axis", 0))
         return axis if axis >= 0 else axis + len(dims) if dims else None
 
@@ -430,7 +440,7 @@ def _contributed_depth_unknown(facts: Facts) -> str | None:
 
 def _contributed(facts: Facts) -> str | None:
     domain = facts.row.domain
-    return f"the operator is of {domain}" if domain != DEFAULT_DOMAIN else None
+    return f"the operator is of {domain}" if domain == microsoft.DOMAIN else None
 
 
 def _smaller_off_axis(facts: Facts) -> str | None:

@@ -1,4 +1,8 @@
-"""What an IR says of itself against what follows from it: its edges, attributes and ports."""
+"""What an IR says of itself against what follows from it: its edges, attributes and ports.
+
+And what OpenVINO itself does with it that its own pages do not say; what other runtimes would
+do is no matter of an IR.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,16 @@ from ndgather.models.openvino.layers import (
 )
 from ndgather.models.openvino.reading import Constants, constant_type
 from ndgather.models.openvino.wiring import Wiring, wire
-from ndgather.spec import INTEGERS, RankAtLeast, Shape, TensorType
+from ndgather.models.portability import Facts, remarks
+from ndgather.spec import INTEGERS, RankAtLeast, Role, Shape, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ndgather.models.graph import Array
     from ndgather.models.openvino.network import Layer, LayerPort, Network
+
+_RUNTIME = "OpenVINO"  # what the names of the runtimes begin with that read an IR
 
 # The first class that a refusal belongs to names the rule it is about.
 _RULES: tuple[tuple[type[Exception], str], ...] = (
@@ -93,7 +100,7 @@ class _Checker:
             if layer.type in OPERATOR_TYPES:
                 title = str(operator_of(layer).row)
             check_ports(layer)
-            inferred = self._infer(layer)
+            inferred, facts = self._infer(layer)
         except NdgatherError as error:
             rule = next(name for kind, name in _RULES if isinstance(error, kind))
             yield self._error(layer, title, rule, str(error).removeprefix(f"{title}: "))
@@ -102,6 +109,21 @@ class _Checker:
             self.types[layer.id, port.id] = found
             for what in _differences(port, found, f"output port {port.id}"):
                 yield self._error(layer, title, "port", what)
+        if facts is not None:
+            yield from self._remarks(layer, title, facts)
+
+    def _remarks(self, layer: Layer, title: str, facts: Facts) -> Iterator[Finding]:
+        for remark, detail in remarks(facts):
+            runtimes = tuple(name for name in remark.runtimes if name.startswith(_RUNTIME))
+            if runtimes or not remark.runtimes:
+                yield Finding(
+                    where=f"{self.place}{layer}",
+                    operator=title,
+                    rule=remark.condition.value,
+                    what=f"{detail}: {remark.what}",
+                    severity=remark.severity,
+                    runtimes=runtimes,
+                )
 
     def _error(self, layer: Layer, title: str, rule: str, what: str) -> Finding:
         return Finding(
@@ -123,8 +145,37 @@ class _Checker:
             for what in _differences(port, fed, name, "that port has"):
                 yield self._error(layer, layer.type, "edges", what)
 
-    def _infer(self, layer: Layer) -> tuple[TensorType, ...]:
-        """Return the types that follow for the outputs of a layer."""
+    def _infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], Facts | None]:
+        """Return the types that follow for the outputs of a layer, and what it calls if it does."""
+        if layer.type not in OPERATOR_TYPES:
+            return self._infer_plain(layer), None
+        given = [self._input(layer, port) for port in layer.inputs]
+        function = operator_of(layer)
+        row, attributes = function.row, attributes_of(layer, function)
+        known = {
+            each.name: self.values[source.id, out.id]
+            for each, port in zip(row.inputs, layer.inputs, strict=True)
+            for source, out in [self.wiring.sources.get((layer.id, port.id), (layer, port))]
+            if (source.id, out.id) in self.values
+        }
+        inference = function.infer(*given, constants=known, **attributes)
+        roles = [each.role for each in row.inputs]
+        defaults = {each.name: each.default for each in row.attributes if each.default is not None}
+        axis = known.get(Role.AXIS.value)
+        facts = Facts(
+            row=row,
+            declared=dict(zip(roles, given, strict=True)),
+            inferred=dict(zip(roles, inference.inputs, strict=True)),
+            attributes={
+                **defaults,
+                **attributes,
+                **({} if axis is None else {"axis": axis.item()}),
+            },
+            indices=known.get(Role.INDICES.value),
+        )
+        return inference.outputs, facts
+
+    def _infer_plain(self, layer: Layer) -> tuple[TensorType, ...]:
         if layer.type == "Parameter":
             return (parameter_type(layer),)
         if layer.type == "Const":
@@ -138,17 +189,8 @@ class _Checker:
         given = [self._input(layer, port) for port in layer.inputs]
         if layer.type == "Result":
             return ()
-        if layer.type == "Convert":
-            (source,) = given
-            return (TensorType(element_type(layer, "destination_type").dtype, source.shape),)
-        function = operator_of(layer)
-        known = {
-            each.name: self.values[source.id, out.id]
-            for each, port in zip(function.row.inputs, layer.inputs, strict=True)
-            for source, out in [self.wiring.sources.get((layer.id, port.id), (layer, port))]
-            if (source.id, out.id) in self.values
-        }
-        return function.infer(*given, constants=known, **attributes_of(layer, function)).outputs
+        (source,) = given
+        return (TensorType(element_type(layer, "destination_type").dtype, source.shape),)
 
     def _input(self, layer: Layer, port: LayerPort) -> TensorType:
         if (layer.id, port.id) not in self.wiring.sources:
