@@ -8,6 +8,6 @@ namespace ndgather {
 
 extern const Engine engine_avx2;
 const Engine engine_avx2{avx2::gather, avx2::gather_bands, avx2::scatter,
-                          avx2::scatter_bands, avx2::check};
+                          avx2::spreads, avx2::scatter_bands, avx2::check};
 
 }  // namespace ndgather

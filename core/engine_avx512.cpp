@@ -8,6 +8,6 @@ namespace ndgather {
 
 extern const Engine engine_avx512;
 const Engine engine_avx512{avx512::gather, avx512::gather_bands, avx512::scatter,
-                          avx512::scatter_bands, avx512::check};
+                          avx512::spreads, avx512::scatter_bands, avx512::check};
 
 }  // namespace ndgather

@@ -8,6 +8,6 @@ namespace ndgather {
 
 extern const Engine engine_baseline;
 const Engine engine_baseline{baseline::gather, baseline::gather_bands, baseline::scatter,
-                          baseline::scatter_bands, baseline::check};
+                          baseline::spreads, baseline::scatter_bands, baseline::check};
 
 }  // namespace ndgather

@@ -91,7 +91,9 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type) noexcept {
     });
   }
   const Sharing sharing = choose_sharing(plan, threads());
-  if (sharing.threads == 1) {
+  const bool by_place = sharing.shift >= 0;
+  if (sharing.threads == 1 ||
+      (by_place && !engine().spreads(plan, {sharing.threads, 0, sharing.shift}))) {
     return engine().scatter(plan, pick_store(plan, reduction, type), Owner{});
   }
   std::atomic<bool> good{true};

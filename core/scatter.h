@@ -56,6 +56,19 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
   }
 }
 
+inline bool spreads(const Plan& plan, const Owner& owner) noexcept {
+  constexpr Size kSamples = 64;
+  const Offsets offsets = pick_offsets(plan);
+  Size counts[kSamples] = {};
+  for (Size sample = 0; sample < kSamples; ++sample) {
+    const Cursor cursor(plan, plan.positions / kSamples * sample);
+    Size at;
+    if (!offsets(plan, cursor.index, cursor.far, 1, &at)) continue;
+    if (++counts[owner.of(at) % kSamples] > kSamples * 3 / 4) return false;
+  }
+  return true;
+}
+
 // The bands [begin, end) of a plan: packed, updated, and written back.
 template <class Rule, class Index, int Width>
 bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
