@@ -85,9 +85,9 @@ ERRORS = {
         "shapes",
         "ai.onnx GatherND-13: indices.shape[0] = 6 differs from data.shape[0] = 1: batch axes are "
         "equal in data (1, 4) and indices (6, 1) (allowed: 1); onnxruntime runs it where the "
-        "numbers of slices divide, and OpenVINO where one size is 1, so the model may seem to "
+        "numbers of slices divide, and the ONNX frontend of OpenVINO where one size is 1, so the model may seem to "
         "work",
-        ("onnxruntime", "OpenVINO"),
+        ("onnxruntime", "ONNX frontend of OpenVINO"),
     ),
     "tuples of none": (
         one_node(indices=(6, 0)),
@@ -180,7 +180,7 @@ OTHERS = {
         (
             one_node(data=("N", 4), indices=("M", 1), batch_dims=1),
             "sizes N and M of batch axis 0 are not known to be equal",
-            {"onnxruntime", "OpenVINO"},
+            {"onnxruntime", "ONNX frontend of OpenVINO"},
         ),
     ],
     Condition.BATCH_DIMS: [

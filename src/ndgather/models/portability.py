@@ -68,6 +68,7 @@ class Remark:
 
 
 _ERROR, _DIFFERS, _PORTABLE = Severity.ERROR, Severity.DIFFERS, Severity.PORTABLE
+_ONNX_IN_OPENVINO = "ONNX frontend of OpenVINO"  # of an IR it knows nothing
 _GATHERS = (Kind.GATHER_ND, Kind.GATHER_ELEMENTS, Kind.GATHER)
 
 REMARKS = (
@@ -182,18 +183,18 @@ REMARKS = (
     ),
     Remark(
         condition=Condition.BATCH_SIZES_DIFFER,
-        runtimes=("onnxruntime", "OpenVINO"),
-        what="onnxruntime runs it where the numbers of slices divide, and OpenVINO where one size "
-        "is 1, so the model may seem to work",
+        runtimes=("onnxruntime", _ONNX_IN_OPENVINO),
+        what="onnxruntime runs it where the numbers of slices divide, and the ONNX frontend of "
+        "OpenVINO where one size is 1, so the model may seem to work",
         severity=_ERROR,
         source="https://github.com/openvinotoolkit/openvino/pull/32660",
         kinds=(Kind.GATHER_ND,),
     ),
     Remark(
         condition=Condition.BATCH_SIZES_UNPROVED,
-        runtimes=("onnxruntime", "OpenVINO"),
-        what="where they differ and one is 1, onnxruntime and OpenVINO repeat it; the "
-        "specification refuses it",
+        runtimes=("onnxruntime", _ONNX_IN_OPENVINO),
+        what="where they differ and one is 1, onnxruntime and the ONNX frontend of OpenVINO "
+        "repeat it; the specification refuses it",
         severity=_PORTABLE,
         source="https://github.com/microsoft/onnxruntime/issues/25053",
         kinds=(Kind.GATHER_ND,),
