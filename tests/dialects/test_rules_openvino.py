@@ -5,6 +5,9 @@ The texts: https://docs.openvino.ai/2025/documentation/openvino-ir-format/operat
 
 from __future__ import annotations
 
+import math
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -88,6 +91,17 @@ def test_gather_nd_5_fuses_several_batch_axes():
     assert op.infer_shape((30, 2, 100, 35), (30, 2, 3, 1), batch_dims=2) == (60, 3, 35)
     assert op.infer_shape(("N", 1, 5), ("N", 1, 7, 1), batch_dims=2) == ("N", 7)
     assert op.infer_shape(("N", 2, 5), ("N", 2, 7, 1), batch_dims=2) == (None, 7)
+
+
+@pytest.mark.parametrize("batch_dims", [0, 1, 2])
+def test_gather_nd_5_formula_gives_its_shape(batch_dims):
+    data, indices = np.zeros((2, 3, 4, 5)), np.zeros((2, 3, 6, 1), np.int64)
+    op = openvino("GatherND", 5)
+    clauses = dict(part.split(" = ", 1) for part in re.split(r"; |, (?=[a-z] = )", op.row.formula))
+    known = {"data": data, "indices": indices, "batch_dims": batch_dims, "prod": math.prod}
+    for name in "kbf":
+        known[name] = eval(clauses[name], known)
+    assert eval(clauses["output.shape"], known) == op(data, indices, batch_dims=batch_dims).shape
 
 
 def test_gather_nd_5_keeps_a_single_batch_axis():

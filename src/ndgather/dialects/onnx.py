@@ -112,6 +112,15 @@ _ALWAYS_CHECKED_NOTE = (
     "An index out of bounds is an error without exception in the text, so it is reported also "
     "where the result has no elements."
 )
+_ZERO_SIZE_NOTE_OF_SLICES = (
+    "Sizes of zero are not mentioned. They follow from the formula: no indices give an empty "
+    "result, and every index into an axis of size 0 is out of bounds, also where the slice "
+    "that it would copy is empty."
+)
+_RANK_0_NOTE = (
+    "Indices of any rank are taken, so also those of rank 0: by the formula the result has one "
+    "axis less than data. Indices of one element keep the axis, with size 1."
+)
 _LEAST_DEPTH_NOTE = (
     "The text asks for tuples of at least one index and does not say what a tuple of none "
     "does; this package refuses it for this operator."
@@ -242,7 +251,7 @@ _gather_elements_11 = OperatorVersion(
     formula="output[p] = data[*p[:axis], indices[p], *p[axis+1:]] for every p in "
     "indices.shape; output.shape = indices.shape",
     source=f"{_CHANGELOG}#GatherElements-11",
-    notes=(_OFF_AXIS_NOTE,),
+    notes=(_OFF_AXIS_NOTE, _ALWAYS_CHECKED_NOTE),
     errata=(
         Erratum(
             place="Examples 1 and 2",
@@ -287,7 +296,7 @@ _gather_11 = replace(
     since=11,
     index_rule=_FROM_BOTH_ENDS,
     source=f"{_CHANGELOG}#Gather-11",
-    notes=(),
+    notes=(_RANK_0_NOTE, _ZERO_SIZE_NOTE_OF_SLICES, _ALWAYS_CHECKED_NOTE),
 )
 _gather_13 = replace(
     _gather_11,

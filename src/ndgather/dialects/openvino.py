@@ -98,8 +98,11 @@ _gather_nd_5 = OperatorVersion(
     lowest_depth=0,
     summary="Copies the slices of data that the index tuples on the last axis of indices name; "
     "several batch axes become one axis of the result.",
-    formula="as GatherND-8, and then output.shape = [product of indices.shape[:b]] + "
-    "indices.shape[b:-1] + data.shape[b+k:] where b = batch_dims > 1",
+    formula="slices[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
+    "output = slices.reshape(output.shape); "
+    "output.shape = f + indices.shape[b:-1] + data.shape[b+k:], "
+    "f = (prod(indices.shape[:b]),) if b > 1 else indices.shape[:b], b = batch_dims, "
+    "k = indices.shape[-1]",
     source=f"{_PAGES}/gather-nd-5.html",
     notes=(
         "The page lets batch axes be broadcast, but its output shape is made from indices "
@@ -147,6 +150,11 @@ _gather_nd_8 = replace(
         "Older revisions of the page state the range [0, s-1]. Pull request 30764 of June 2025 "
         "made it [-s, s-1] in the same version, and the CPU plugin counts negative indices "
         "from the end; so does this package.",
+        "The newest revision of the page calls batch axes broadcastable, equal or one of them 1; "
+        "before, it asked for equal ones. Its output shape still comes from indices alone, which "
+        "fits equal axes only, and with pull request 32660 of November 2025 the operator itself "
+        "still refuses others: models from ONNX are broadcast before it. This package asks for "
+        "equal batch axes.",
         "No least length of a tuple is given; a tuple of none copies a whole batch of data.",
         _UNDEFINED_NOTE,
         _TYPES_NOTE,
