@@ -85,8 +85,8 @@ ERRORS = {
         "shapes",
         "ai.onnx GatherND-13: indices.shape[0] = 6 differs from data.shape[0] = 1: batch axes are "
         "equal in data (1, 4) and indices (6, 1) (allowed: 1); onnxruntime runs it where the "
-        "numbers of slices divide, and the ONNX frontend of OpenVINO where one size is 1, so the model may seem to "
-        "work",
+        "numbers of slices divide, and the ONNX frontend of OpenVINO where one size is 1, so the "
+        "model may seem to work",
         ("onnxruntime", "ONNX frontend of OpenVINO"),
     ),
     "tuples of none": (
