@@ -36,11 +36,14 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
 
   const auto next = [&](int which) {
     Block& block = blocks[which];
-    fill_block(block, cursor, offsets, std::min(left, most), next_row);
+    fill_block<true>(block, cursor, offsets, std::min(left, most), next_row);
     left -= block.n;
     if (!block.good && plan.mode != Mode::fill) return false;
     all[which] = block.good && owner.owners == 1;
     if (!all[which]) keep_owned(block, listed[which], step, owner);
+    if (step <= kLine) {
+      for (Size b = 0; b < block.n * step; b += kLine) prefetch(block.near + kAhead + b);
+    }
     if (ahead) prefetch_block<true>(plan, block);
     return true;
   };
