@@ -92,8 +92,7 @@ Sharing choose_sharing(const Plan& plan, int threads) {
     sharing.threads = static_cast<int>((plan.width + sharing.slice_part - 1) / sharing.slice_part);
     return sharing;
   }
-  // Every thread looks at all indices: that pays where places have to be waited for. Should most
-  // updates be for the places of one owner, run_scatter leaves them to one thread.
+  // Every thread looks at all indices: that pays where places have to be waited for.
   if (plan.reach() <= kNear && plan.slice_rank == 0 && plan.width <= kLine / 4) return {};
   sharing.shift = plan.reach() > kNear ? 12 : 6;
   return sharing;

@@ -40,12 +40,11 @@ struct Owner {
   Size owners = 1;
   Size self = 0;
   int shift = 0;  // places within 2**shift bytes belong together
-  Size of(Size at) const noexcept {
+  bool owns(Size at) const noexcept {
     const auto block = static_cast<std::uint64_t>(at) >> shift;
     const std::uint64_t hash = block * 0x9E3779B97F4A7C15u >> 32;
-    return static_cast<Size>(hash * static_cast<std::uint64_t>(owners) >> 32);
+    return static_cast<Size>(hash * static_cast<std::uint64_t>(owners) >> 32) == self;
   }
-  bool owns(Size at) const noexcept { return of(at) == self; }
 };
 
 // How a scatter is shared between threads such that every place is written by one of them.

@@ -27,8 +27,9 @@ struct Engine {
   // index value was out of bounds, and the far array is partly written.
   bool (*scatter)(const Plan& plan, Store store, const Owner& owner) noexcept;
 
-  // Whether the places of a few updates are spread over the owners, so that all get work.
-  bool (*spreads)(const Plan& plan, const Owner& owner) noexcept;
+  // Whether the updates are for many places, going by some of them. Few places stay in the
+  // first-level cache, and are no work to share.
+  bool (*spreads)(const Plan& plan) noexcept;
 
   // The same as scatter for the bands [begin, end), with a buffer of bands.buffer bytes.
   bool (*scatter_bands)(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,

@@ -91,9 +91,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type) noexcept {
     });
   }
   const Sharing sharing = choose_sharing(plan, threads());
-  const bool by_place = sharing.shift >= 0;
-  if (sharing.threads == 1 ||
-      (by_place && !engine().spreads(plan, {sharing.threads, 0, sharing.shift}))) {
+  if (sharing.threads == 1 || (sharing.shift >= 0 && !engine().spreads(plan))) {
     return engine().scatter(plan, pick_store(plan, reduction, type), Owner{});
   }
   std::atomic<bool> good{true};

@@ -17,7 +17,7 @@ inline void keep_owned(Block& block, Size* listed, Size step, const Owner& owner
     const Size at = block.at[i];
     block.at[kept] = at;
     listed[kept] = i * step;
-    kept += at != kNowhere && owner.owns(at);
+    kept += Size{at != kNowhere} & Size{owner.owns(at)};
   }
   block.n = kept;
 }
@@ -59,17 +59,18 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
   }
 }
 
-inline bool spreads(const Plan& plan, const Owner& owner) noexcept {
-  constexpr Size kSamples = 64;
+inline bool spreads(const Plan& plan) noexcept {
+  constexpr Size kSamples = 256;
   const Offsets offsets = pick_offsets(plan);
-  Size counts[kSamples] = {};
+  Size lines[kSamples];
+  Size seen = 0;
   for (Size sample = 0; sample < kSamples; ++sample) {
     const Cursor cursor(plan, plan.positions / kSamples * sample);
     Size at;
-    if (!offsets(plan, cursor.index, cursor.far, 1, &at)) continue;
-    if (++counts[owner.of(at) % kSamples] > kSamples * 3 / 4) return false;
+    if (offsets(plan, cursor.index, cursor.far, 1, &at)) lines[seen++] = at / kLine;
   }
-  return true;
+  std::sort(lines, lines + seen);
+  return std::unique(lines, lines + seen) - lines > seen * 7 / 8;
 }
 
 // The bands [begin, end) of a plan: packed, updated, and written back.
