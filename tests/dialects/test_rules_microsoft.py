@@ -24,6 +24,24 @@ def test_other_index_types_are_refused(dtype):
         OP(ROWS, np.array([[1]]).astype(dtype))
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128", "bool", "U1"),
+    ],
+)
+def test_data_types_are_those_of_onnx_before_bfloat16(dtype):
+    data = np.array(["0", "1"]).astype(np.int64).astype(dtype)
+    np.testing.assert_array_equal(OP(data, np.array([[1]])), data[1:], strict=True)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e5m2, ml_dtypes.int4, "datetime64[s]"])
+def test_other_data_types_are_refused(dtype):
+    with pytest.raises(errors.DTypeError, match=r"data\.dtype = .* is not taken"):
+        OP(ROWS.astype(dtype), np.array([[1]]))
+
+
 def test_bfloat16_is_refused():
     with pytest.raises(errors.DTypeError, match="bfloat16 is not taken"):
         OP(ROWS.astype(ml_dtypes.bfloat16), np.array([[1]]))
@@ -32,6 +50,26 @@ def test_bfloat16_is_refused():
 def test_there_are_no_attributes():
     with pytest.raises(errors.AttributeValueError, match=r"\(allowed: no attributes\)"):
         OP(ROWS, np.array([[1]]), batch_dims=0)
+
+
+def test_ranks_are_at_least_1():
+    with pytest.raises(errors.ShapeError, match=r"data.shape = \(\) has rank 0"):
+        OP(np.float32(1), np.array([[0]]))
+    with pytest.raises(errors.ShapeError, match=r"indices.shape = \(\) has rank 0"):
+        OP(ROWS, np.array(0))
+
+
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [(("Q", 0), ("Q", "A", "B")), (("P", "Q", 1), ("P", "Q", "B")), ((2,), ())],
+)
+def test_output_shape(indices, expected):
+    assert OP.infer_shape(("A", "B"), indices) == expected
+
+
+def test_depth_is_at_most_the_rank_of_data():
+    with pytest.raises(errors.ShapeError, match="more than the 2 axes"):
+        OP(ROWS, np.zeros((1, 3), np.int64))
 
 
 def test_negative_indices_count_from_the_end():

@@ -11,7 +11,7 @@ import pytest
 
 from ndgather import errors
 from ndgather.published import operator
-from ndgather.spec import RankAtLeast
+from ndgather.spec import Duplicates, RankAtLeast
 
 I64 = np.int64
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -163,6 +163,19 @@ def test_axis_default_is_0_and_counts_from_the_back(name, version):
             op(ROWS, indices, axis=axis)
 
 
+@pytest.mark.parametrize(("name", "version"), BY_AXIS)
+@pytest.mark.parametrize("value", [1.0, "1", True])
+def test_axis_is_an_int(name, version, value):
+    with pytest.raises(errors.DTypeError, match=r"axis = .* \(allowed: int\)"):
+        gather(name, version)(ROWS, indices_for(name, [1]), axis=value)
+
+
+@pytest.mark.parametrize(("name", "version"), BY_AXIS)
+def test_axis_is_the_only_attribute(name, version):
+    with pytest.raises(errors.AttributeValueError, match="batch_dims is no attribute"):
+        gather(name, version)(ROWS, indices_for(name, [1]), batch_dims=0)
+
+
 # ranks
 
 
@@ -257,26 +270,46 @@ def test_out_of_bounds_is_an_error(name, version, value):
     assert (caught.value.value, caught.value.axis, caught.value.size) == (value, 0, 2)
 
 
-@pytest.mark.parametrize("name", ["GatherND", "Gather"])
-def test_out_of_bounds_is_an_error_when_the_slice_is_empty(name):
+@pytest.mark.parametrize(
+    ("name", "version"), [each for each in GATHERS if each[0] != "GatherElements"]
+)
+def test_out_of_bounds_is_an_error_when_the_slice_is_empty(name, version):
     with pytest.raises(errors.IndexOutOfBoundsError):
-        operator(name)(np.zeros((3, 0)), indices_for(name, [5]))
+        gather(name, version)(np.zeros((3, 0)), indices_for(name, [5]))
 
 
-def test_out_of_bounds_is_an_error_when_no_slice_is_taken():
+@pytest.mark.parametrize("version", [1, 11, 13])
+def test_out_of_bounds_is_an_error_when_no_slice_is_taken(version):
     with pytest.raises(errors.IndexOutOfBoundsError):
-        operator("Gather")(np.zeros((0, 3)), np.array([5]), axis=1)
+        gather("Gather", version)(np.zeros((0, 3)), np.array([5]), axis=1)
 
 
-@pytest.mark.parametrize("name", ["GatherND", "Gather", "GatherElements"])
-def test_every_index_into_an_axis_of_size_0_is_out_of_bounds(name):
+@pytest.mark.parametrize(("name", "version"), GATHERS)
+def test_every_index_into_an_axis_of_size_0_is_out_of_bounds(name, version):
     with pytest.raises(errors.IndexOutOfBoundsError, match="the axis is empty"):
-        operator(name)(np.zeros((0, 1)), indices_for(name, [0]))
+        gather(name, version)(np.zeros((0, 1)), indices_for(name, [0]))
 
 
-@pytest.mark.parametrize("name", ["GatherND", "Gather", "GatherElements"])
-def test_no_indices_into_an_axis_of_size_0_are_fine(name):
-    assert operator(name)(np.zeros((0, 1)), indices_for(name, [])).shape == (0, 1)
+@pytest.mark.parametrize("version", GATHER_ND)
+def test_gather_nd_tuple_into_an_axis_of_size_0_is_out_of_bounds_for_an_empty_slice(version):
+    with pytest.raises(errors.IndexOutOfBoundsError, match="the axis is empty"):
+        gather("GatherND", version)(np.zeros((0, 0)), np.array([[0]]))
+
+
+@pytest.mark.parametrize(("name", "version"), GATHERS)
+def test_no_indices_into_an_axis_of_size_0_are_fine(name, version):
+    assert gather(name, version)(np.zeros((0, 1)), indices_for(name, [])).shape == (0, 1)
+
+
+@pytest.mark.parametrize("version", BATCHED)
+def test_gather_nd_index_bounds_are_those_of_the_axes_after_the_batch(version):
+    op, data = gather("GatherND", version), np.arange(10).reshape(2, 5)
+    taken = op(data, np.array([[4], [-5]]), batch_dims=1)
+    np.testing.assert_array_equal(taken, np.array([4, 5]), strict=True)
+    for value in (5, -6):
+        with pytest.raises(errors.IndexOutOfBoundsError) as caught:
+            op(data, np.array([[0], [value]]), batch_dims=1)
+        assert (caught.value.value, caught.value.axis, caught.value.size) == (value, 1, 5)
 
 
 @pytest.mark.parametrize("version", BATCHED)
@@ -341,6 +374,98 @@ def test_gather_nd_output_rank_takes_b_away(version):
     assert len(shape) == 2 + 3 - 1 - 1 - 1
 
 
+@pytest.mark.parametrize("version", GATHER_ND)
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [
+        (("Q", 1), ("Q", "S", "T")),
+        (("Q", 2), ("Q", "T")),
+        (("Q", 3), ("Q",)),
+        ((3,), ()),
+        (("P", "Q", 1), ("P", "Q", "S", "T")),
+    ],
+)
+def test_gather_nd_output_shape(version, indices, expected):
+    assert gather("GatherND", version).infer_shape(("R", "S", "T"), indices) == expected
+
+
+@pytest.mark.parametrize("version", BATCHED)
+@pytest.mark.parametrize(
+    ("indices", "batch_dims", "expected"),
+    [
+        (("A", "Q", 1), 1, ("A", "Q", "C", "D")),
+        (("A", 3), 1, ("A",)),
+        (("A", "B", "Q", 1), 2, ("A", "B", "Q", "D")),
+        (("A", "B", 2), 2, ("A", "B")),
+        (("A", "B", "C", 1), 3, ("A", "B", "C")),
+    ],
+)
+def test_gather_nd_output_shape_with_batch_dims(version, indices, batch_dims, expected):
+    op = gather("GatherND", version)
+    assert op.infer_shape(("A", "B", "C", "D"), indices, batch_dims=batch_dims) == expected
+
+
+@pytest.mark.parametrize("version", GATHER_ND)
+def test_gather_nd_inference_of_rank_0_is_a_shape(version):
+    assert gather("GatherND", version).infer_shape(("N",), (1,)) == ()
+
+
+@pytest.mark.parametrize("version", GATHER_ND)
+def test_gather_nd_inference_checks_the_depth(version):
+    for depth in (0, 3):
+        with pytest.raises(errors.ShapeError, match=r"indices\.shape\[-1\]"):
+            gather("GatherND", version).infer_shape(("A", "B"), ("Q", depth))
+
+
+@pytest.mark.parametrize("version", GATHER_ND)
+def test_gather_nd_inference_keeps_what_an_unknown_depth_leaves(version):
+    op = gather("GatherND", version)
+    assert op.infer_shape(("A", "B"), ("Q", None)) == RankAtLeast(("Q",))
+    assert op.infer_shape(("A",), ("Q", None)) == ("Q",)
+
+
+@pytest.mark.parametrize("version", BATCHED)
+def test_gather_nd_inference_merges_the_batch_sizes_of_both_inputs(version):
+    op = gather("GatherND", version)
+    assert op.infer_shape((2, "M", 3), ("N", 4, 1), batch_dims=2) == (2, 4)
+    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+        op.infer_shape((2, "M", 3), (3, 4, 1), batch_dims=1)
+
+
+@pytest.mark.parametrize("version", BATCHED)
+@pytest.mark.parametrize("batch_dims", [-1, 2])
+def test_gather_nd_inference_checks_batch_dims(version, batch_dims):
+    with pytest.raises(errors.AttributeValueError, match=r"batch_dims = .*allowed: 0\.\.1"):
+        gather("GatherND", version).infer_shape((2, 3), (2, 3, 1), batch_dims=batch_dims)
+
+
+@pytest.mark.parametrize("version", [11, 13])
+def test_gather_elements_output_shape_is_that_of_indices(version):
+    op = gather("GatherElements", version)
+    assert op.infer_shape(("A", 4), ("Q", 2), axis=0) == ("Q", 2)
+    assert op.infer_shape(None, ("Q", 2)) == ("Q", 2)
+
+
+@pytest.mark.parametrize("version", [11, 13])
+def test_gather_elements_inference_checks_rank_axis_and_sizes(version):
+    op = gather("GatherElements", version)
+    with pytest.raises(errors.ShapeError, match="the same rank"):
+        op.infer_shape(("A", "B"), ("Q",))
+    with pytest.raises(errors.AttributeValueError, match=r"axis = 2 .*allowed: -2\.\.1"):
+        op.infer_shape(("A", "B"), ("Q", "R"), axis=2)
+    with pytest.raises(errors.ShapeError, match=r"more than data\.shape\[1\]"):
+        op.infer_shape(("A", 3), ("Q", 4), axis=0)
+
+
+@pytest.mark.parametrize("version", [1, 11, 13])
+def test_gather_inference_checks_axis_and_the_rank_of_data(version):
+    op = gather("Gather", version)
+    with pytest.raises(errors.AttributeValueError, match=r"axis = -3 .*allowed: -2\.\.1"):
+        op.infer_shape(("A", "B"), ("Q",), axis=-3)
+    with pytest.raises(errors.ShapeError, match=r"data.shape = \(\) has rank 0"):
+        op.infer_shape((), ("Q",))
+
+
 @pytest.mark.parametrize("version", [11, 13])
 def test_gather_elements_examples_have_no_stray_brackets(version):
     op = gather("GatherElements", version)
@@ -363,6 +488,215 @@ def test_gather_output_shape_puts_indices_in_place_of_the_axis(version):
 SCATTERS = tuple(
     (name, version) for name in ("ScatterND", "ScatterElements") for version in (11, 13, 16, 18)
 )
+
+
+def scatter_row_1(name, version, data, updates, **named):
+    """Scatter the row `updates` to the second of the two rows of `data`."""
+    indices = np.array([[1]]) if name == "ScatterND" else np.ones((1, data.shape[1]), I64)
+    return gather(name, version)(data, indices, updates, **named)
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128", "bool"),
+        *("U1", object),
+    ],
+)
+def test_scatter_data_types_of_every_version(name, version, dtype):
+    data = np.array([[0, 1], [1, 0]])
+    data = data.astype("U1").astype(dtype) if dtype in {"U1", object} else data.astype(dtype)
+    expected = data[[0, 0]]
+    found = scatter_row_1(name, version, data, data[:1])
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+def test_scatter_bfloat16_from_13_on(name, version):
+    data = ROWS.astype(ml_dtypes.bfloat16)
+    if version < 13:
+        with pytest.raises(errors.DTypeError, match="bfloat16 is not taken"):
+            scatter_row_1(name, version, data, data[:1])
+        return
+    found = scatter_row_1(name, version, data, data[:1])
+    np.testing.assert_array_equal(found, data[[0, 0]], strict=True)
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e5m2, ml_dtypes.int4, "datetime64[s]"])
+def test_scatter_any_tensor_type_means_the_listed_types(name, version, dtype):
+    data = ROWS.astype(dtype)
+    with pytest.raises(errors.DTypeError, match=r"data\.dtype = .* is not taken"):
+        scatter_row_1(name, version, data, data[:1])
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+@pytest.mark.parametrize("dtype", NARROW)
+def test_scatter_nd_index_type_is_int64_only(version, dtype):
+    with pytest.raises(errors.DTypeError, match=r"indices.dtype .* \(allowed: int64\)"):
+        gather("ScatterND", version)(ROWS, np.zeros((1, 1), dtype), ROWS[:1])
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+@pytest.mark.parametrize("dtype", NARROW)
+def test_scatter_elements_index_types_are_int32_and_int64(version, dtype):
+    op, indices = gather("ScatterElements", version), np.zeros((1, 3), dtype)
+    if dtype == "int32":
+        found = op(ROWS, indices, ROWS[1:])
+        np.testing.assert_array_equal(found, ROWS[[1, 1]], strict=True)
+        return
+    with pytest.raises(errors.DTypeError, match=r"\(allowed: int32, int64\)"):
+        op(ROWS, indices, ROWS[1:])
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+@pytest.mark.parametrize("name", ["batch_dims", "axis"])
+def test_scatter_nd_has_no_batch_dims_and_no_axis(version, name):
+    with pytest.raises(errors.AttributeValueError, match=f"{name} is no attribute"):
+        gather("ScatterND", version)(ROWS, np.array([[1]]), ROWS[:1], **{name: 0})
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+def test_scatter_elements_axis_default_is_0_and_counts_from_the_back(version):
+    op, indices = gather("ScatterElements", version), np.ones((1, 3), I64)
+    expected = np.array([[0, 1, 2], [9, 9, 9]], np.float32)
+    updates = np.full((1, 3), 9, np.float32)
+    np.testing.assert_array_equal(op(ROWS, indices, updates), expected, strict=True)
+    np.testing.assert_array_equal(op(ROWS, indices, updates, axis=-2), expected, strict=True)
+    for axis in (2, -3):
+        with pytest.raises(errors.AttributeValueError, match=r"axis = .*allowed: -2..1"):
+            op(ROWS, indices, updates, axis=axis)
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+def test_scatter_ranks_are_at_least_1(name, version):
+    op = gather(name, version)
+    with pytest.raises(errors.ShapeError, match=r"data.shape = \(\) has rank 0"):
+        op(np.float32(1), np.array([0]), np.ones(1, np.float32))
+    with pytest.raises(errors.ShapeError, match=r"indices.shape = \(\) has rank 0"):
+        op(ROWS, np.array(0), ROWS[0])
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+def test_scatter_elements_ranks_are_equal(version):
+    with pytest.raises(errors.ShapeError, match="the same rank"):
+        gather("ScatterElements", version)(ROWS, np.array([0, 1]), ROWS[0, :2])
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+def test_scatter_negative_indices_count_from_the_end(name, version):
+    op, data = gather(name, version), np.zeros(4, I64)
+    indices = np.array([-1, -4])
+    indices = indices.reshape(2, 1) if name == "ScatterND" else indices
+    found = op(data, indices, np.array([5, 6]))
+    np.testing.assert_array_equal(found, np.array([6, 0, 0, 5]), strict=True)
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+@pytest.mark.parametrize("value", [4, -5, 2**32, 2**63 - 1, -(2**63)])
+def test_scatter_out_of_bounds_is_an_error(name, version, value):
+    indices = np.array([0, value])
+    indices = indices.reshape(2, 1) if name == "ScatterND" else indices
+    with pytest.raises(errors.IndexOutOfBoundsError) as caught:
+        gather(name, version)(np.zeros(4), indices, np.ones(2))
+    assert (caught.value.value, caught.value.axis, caught.value.size) == (value, 0, 4)
+
+
+@pytest.mark.parametrize(("name", "version"), SCATTERS)
+def test_scatter_duplicates_by_version(name, version):
+    before_16 = Duplicates.FORBIDDEN if name == "ScatterND" else Duplicates.SILENT
+    expected = before_16 if version < 16 else Duplicates.FORBIDDEN_WITHOUT_REDUCTION
+    assert gather(name, version).row.duplicates is expected
+
+
+@pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize(
+    ("version", "reduction", "expected"),
+    [
+        *((16, "add", 15), (16, "mul", 126)),
+        *((18, "add", 15), (18, "mul", 126), (18, "max", 7), (18, "min", 2)),
+    ],
+)
+def test_scatter_duplicates_are_all_reduced(name, version, reduction, expected):
+    indices = np.array([[1], [1], [1]]) if name == "ScatterND" else np.array([1, 1, 1])
+    data, updates = np.array([1, 2, 1]), np.array([3, 7, 3])
+    found = gather(name, version)(data, indices, updates, reduction=reduction)
+    np.testing.assert_array_equal(found, np.array([1, expected, 1]), strict=True)
+
+
+@pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize("version", [16, 18])
+def test_scatter_reduction_default_is_none(name, version):
+    found = scatter_row_1(name, version, ROWS, ROWS[:1])
+    np.testing.assert_array_equal(found, ROWS[[0, 0]], strict=True)
+    said = scatter_row_1(name, version, ROWS, ROWS[:1], reduction="none")
+    np.testing.assert_array_equal(said, ROWS[[0, 0]], strict=True)
+
+
+@pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize("reduction", ["max", "min"])
+def test_scatter_max_and_min_with_nan_are_nan(name, reduction):
+    data, updates = np.array([[0.0, 0.0], [1.0, np.nan]]), np.array([[np.nan, 1.0]])
+    found = scatter_row_1(name, 18, data, updates, reduction=reduction)
+    np.testing.assert_array_equal(found, [[0.0, 0.0], [np.nan, np.nan]], strict=True)
+
+
+@pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize(
+    ("reduction", "expected"),
+    [
+        ("add", [False, True, True, True]),
+        ("max", [False, True, True, True]),
+        ("mul", [False, False, False, True]),
+        ("min", [False, False, False, True]),
+    ],
+)
+def test_scatter_reductions_of_bool_are_or_and_and(name, reduction, expected):
+    data = np.array([[False] * 4, [False, False, True, True]])
+    updates = np.array([[False, True, False, True]])
+    found = scatter_row_1(name, 18, data, updates, reduction=reduction)
+    np.testing.assert_array_equal(found, [[False] * 4, expected], strict=True)
+
+
+@pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize("version", [16, 18])
+def test_scatter_reductions_of_complex_are_sum_and_product_only(name, version):
+    data, updates = np.array([[0, 0], [1 + 1j, 2]]), np.array([[1j, 3]])
+    found = scatter_row_1(name, version, data, updates, reduction="add")
+    np.testing.assert_array_equal(found, [[0, 0], [1 + 2j, 5]], strict=True)
+    found = scatter_row_1(name, version, data, updates, reduction="mul")
+    np.testing.assert_array_equal(found, [[0, 0], [-1 + 1j, 6]], strict=True)
+    if version == 18:
+        with pytest.raises(errors.DTypeError, match="'max' has no meaning"):
+            scatter_row_1(name, version, data, updates, reduction="max")
+
+
+@pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+def test_scatter_reductions_of_strings_are_refused(name, reduction):
+    data = np.array([["a"], ["b"]])
+    with pytest.raises(errors.DTypeError, match=f"'{reduction}' has no meaning"):
+        scatter_row_1(name, 18, data, data[:1], reduction=reduction)
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+def test_scatter_nd_is_the_inverse_of_gather_nd(version):
+    data, indices = np.arange(12).reshape(3, 4), np.array([[2, 1], [0, -1], [2, 1]])
+    taken = operator("GatherND", opset=version)(data, indices)
+    np.testing.assert_array_equal(taken, np.array([9, 3, 9]), strict=True)
+    found = gather("ScatterND", version)(data, indices, taken)
+    np.testing.assert_array_equal(found, data, strict=True)
+
+
+@pytest.mark.parametrize("version", [11, 13, 16, 18])
+def test_scatter_elements_is_the_inverse_of_gather_elements(version):
+    data, indices = np.arange(12).reshape(3, 4), np.array([[2, 1], [0, -1]])
+    taken = operator("GatherElements", opset=version)(data, indices)
+    np.testing.assert_array_equal(taken, np.array([[8, 5], [0, 9]]), strict=True)
+    found = gather("ScatterElements", version)(data, indices, taken)
+    np.testing.assert_array_equal(found, data, strict=True)
 
 
 @pytest.mark.parametrize(("name", "version"), SCATTERS)

@@ -14,7 +14,7 @@ import pytest
 
 from ndgather import errors
 from ndgather.published import operator
-from ndgather.spec import TensorType
+from ndgather.spec import Duplicates, RankAtLeast, TensorType
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -53,6 +53,13 @@ def test_gather_nd_takes_every_supported_type(op, dtype):
 def test_complex_is_no_supported_type(op):
     with pytest.raises(errors.DTypeError, match="complex64 is not taken"):
         op(ROWS.astype(np.complex64), np.array([[1]]))
+
+
+@GATHER_ND
+def test_gather_nd_batch_dims_default_is_0(op):
+    indices = np.array([[1], [0]])
+    np.testing.assert_array_equal(op(ROWS, indices), ROWS[::-1], strict=True)
+    np.testing.assert_array_equal(op(ROWS, indices, batch_dims=0), ROWS[::-1], strict=True)
 
 
 @GATHER_ND
@@ -147,6 +154,25 @@ def test_undefined_out_of_bounds_raises(op, value):
         op(ROWS, np.array([[value]]))
 
 
+@pytest.mark.parametrize(("version", "expected"), [(5, (8,)), (8, (2, 4))])
+def test_gather_nd_inference_merges_batch_axes(version, expected):
+    op = openvino("GatherND", version)
+    assert op.infer_shape((2, "M", 3), ("N", 4, 1), batch_dims=2) == expected
+    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+        op.infer_shape((2, "M", 3), (3, 4, 1), batch_dims=2)
+
+
+@pytest.mark.parametrize(("version", "expected"), [(5, (None,)), (8, ("N", 4))])
+def test_gather_nd_inference_keeps_what_an_unknown_rank_leaves(version, expected):
+    op = openvino("GatherND", version)
+    assert op.infer_shape(None, ("N", 4, 1), batch_dims=2) == RankAtLeast(expected)
+
+
+@GATHER_ND
+def test_gather_nd_inference_keeps_what_an_unknown_depth_leaves(op):
+    assert op.infer_shape((2, 3, 4), (2, None), batch_dims=1) == RankAtLeast((2,))
+
+
 # GatherElements
 
 
@@ -179,6 +205,11 @@ def test_gather_elements_off_axis_sizes_are_equal(shape):
     assert GATHER_ELEMENTS.infer_shape((3, "W"), ("R", "C"), axis=1) == (3, "C")
 
 
+def test_gather_elements_output_shape_is_that_of_indices():
+    assert GATHER_ELEMENTS.infer_shape((4, "B"), ("Q", "B"), axis=0) == ("Q", "B")
+    assert GATHER_ELEMENTS.infer_shape((4, "B"), ("Q", "B"), axis=-2) == ("Q", "B")
+
+
 def test_gather_elements_negative_indices_count_from_the_end():
     taken = GATHER_ELEMENTS(ROWS, np.full((1, 3), -1), axis=0)
     np.testing.assert_array_equal(taken, ROWS[1:], strict=True)
@@ -202,6 +233,34 @@ def test_gather_elements_examples(data, indices, axis, expected):
 
 
 # Gather
+
+
+@GATHER
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_gather_index_types_are_all_integers(op, dtype):
+    taken = op(ROWS, np.array([1], dtype), 0)
+    np.testing.assert_array_equal(taken, ROWS[1:], strict=True)
+
+
+@GATHER
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_gather_other_index_types_are_refused(op, dtype):
+    with pytest.raises(errors.DTypeError, match=r"indices\.dtype = "):
+        op(ROWS, np.array([1], dtype), 0)
+
+
+@GATHER
+def test_gather_output_shape_puts_indices_in_place_of_the_axis(op):
+    assert op.infer_shape(("P", "Q", "R"), ("S", "T"), axis=1) == ("P", "S", "T", "R")
+    assert op.infer_shape(("P", "Q", "R"), (), axis=-1) == ("P", "Q")
+
+
+@BATCHED_GATHER
+def test_gather_batch_dims_default_is_0(op):
+    data, indices = np.array([[1, 2], [3, 4]]), np.array([[1], [0]])
+    expected = np.array([[[2], [1]], [[4], [3]]])
+    np.testing.assert_array_equal(op(data, indices, 1), expected, strict=True)
+    np.testing.assert_array_equal(op(data, indices, 1, batch_dims=0), expected, strict=True)
 
 
 @GATHER
@@ -400,3 +459,129 @@ def test_scatter_elements_update_axis_is_an_input():
     assert infer_scatter_elements(12, (4, "W"), (3, "V"), ("R", "V")) == (4, "W")
     with pytest.raises(errors.AttributeValueError, match=r"allowed: -2\.\.1"):
         infer_scatter_elements(12, (4, 5), (3, 5), (3, 5), axis=2)
+
+
+# scatters: index values, index types and reductions
+
+DATA_4 = np.arange(1, 5)
+
+
+def scatter_4(name, version, values, updates, **named):
+    """Scatter to a tensor of four elements."""
+    op, indices, updates = openvino(name, version), np.array(values), np.array(updates)
+    if name == "ScatterNDUpdate":
+        return op(DATA_4, indices.reshape(-1, 1), updates, **named)
+    return op(DATA_4, indices, updates, 0, **named)
+
+
+SCATTERS = pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        *(("ScatterNDUpdate", 3), ("ScatterNDUpdate", 15)),
+        *(("ScatterElementsUpdate", 3), ("ScatterElementsUpdate", 12)),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("ScatterNDUpdate", 3), ("ScatterElementsUpdate", 3)]
+)
+@pytest.mark.parametrize("value", [-1, -4])
+def test_scatter_update_3_negative_indices_are_outside(name, version, value):
+    with pytest.raises(errors.IndexOutOfBoundsError, match=r"allowed: 0\.\.3\)"):
+        scatter_4(name, version, [value], [9])
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("ScatterNDUpdate", 15), ("ScatterElementsUpdate", 12)]
+)
+def test_scatter_update_15_and_12_negative_indices_count_from_the_end(name, version):
+    found = scatter_4(name, version, [-1, -4], [8, 9])
+    np.testing.assert_array_equal(found, np.array([9, 2, 3, 8]), strict=True)
+
+
+@SCATTERS
+@pytest.mark.parametrize("value", [4, -5, 2**32, 2**63 - 1])
+def test_scatter_update_out_of_bounds_raises(name, version, value):
+    with pytest.raises(errors.IndexOutOfBoundsError) as caught:
+        scatter_4(name, version, [0, value], [8, 9])
+    assert (caught.value.value, caught.value.axis, caught.value.size) == (value, 0, 4)
+
+
+@SCATTERS
+def test_scatter_update_duplicates_by_version(name, version):
+    first = (name, version) == ("ScatterNDUpdate", 3)
+    expected = Duplicates.UNDEFINED if first else Duplicates.ANY_ORDER
+    assert openvino(name, version).row.duplicates is expected
+    assert scatter_4(name, version, [1, 1], [8, 9])[1] in {8, 9}
+
+
+@pytest.mark.parametrize("version", [3, 15])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_scatter_nd_update_index_types_are_int32_and_int64(version, dtype):
+    op, indices = openvino("ScatterNDUpdate", version), np.array([[1]], dtype)
+    if dtype in {"int32", "int64"}:
+        np.testing.assert_array_equal(op(DATA_4, indices, np.array([9])), [1, 9, 3, 4], strict=True)
+        return
+    with pytest.raises(errors.DTypeError, match=r"\(allowed: int32, int64\)"):
+        op(DATA_4, indices, np.array([9]))
+
+
+@pytest.mark.parametrize("version", [3, 12])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_scatter_elements_update_index_types_are_all_integers(version, dtype):
+    op = openvino("ScatterElementsUpdate", version)
+    found = op(DATA_4, np.array([1], dtype), np.array([9]), 0)
+    np.testing.assert_array_equal(found, [1, 9, 3, 4], strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "U1", ml_dtypes.bfloat16, "float64"])
+def test_scatter_elements_update_3_takes_numeric_types(dtype):
+    data = np.array([0, 1]).astype(dtype)
+    op = openvino("ScatterElementsUpdate", 3)
+    if dtype in {"bool", "U1"}:
+        with pytest.raises(errors.DTypeError, match="is not taken"):
+            op(data, np.array([0]), data[1:], 0)
+        return
+    np.testing.assert_array_equal(op(data, np.array([0]), data[1:], 0), data[[1, 1]], strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "U1", ml_dtypes.bfloat16, ml_dtypes.int4, "float64"])
+def test_scatter_elements_update_12_takes_every_supported_type(dtype):
+    data = np.array([0, 1]).astype(dtype)
+    found = openvino("ScatterElementsUpdate", 12)(data, np.array([0]), data[1:], 0)
+    np.testing.assert_array_equal(found, data[[1, 1]], strict=True)
+
+
+@pytest.mark.parametrize("version", [3, 15])
+def test_scatter_nd_update_depth_0_replaces_the_whole_tensor(version):
+    op = openvino("ScatterNDUpdate", version)
+    found = op(DATA_4, np.zeros((1, 0), np.int64), np.array([[5, 6, 7, 8]]))
+    np.testing.assert_array_equal(found, np.array([5, 6, 7, 8]), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "with_data", "without"),
+    [
+        ("sum", 17, 15),
+        ("prod", 100, 50),
+        ("min", 2, 5),
+        ("max", 10, 10),
+        ("mean", 5, 7),
+    ],
+)
+def test_scatter_elements_update_12_use_init_val_default_is_true(reduction, with_data, without):
+    found = scatter_4("ScatterElementsUpdate", 12, [1, 1], [5, 10], reduction=reduction)
+    np.testing.assert_array_equal(found, np.array([1, with_data, 3, 4]), strict=True)
+    found = scatter_4(
+        "ScatterElementsUpdate", 12, [1, 1], [5, 10], reduction=reduction, use_init_val=False
+    )
+    np.testing.assert_array_equal(found, np.array([1, without, 3, 4]), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("ScatterNDUpdate", 15), ("ScatterElementsUpdate", 12)]
+)
+def test_scatter_update_reduction_default_is_none(name, version):
+    found = scatter_4(name, version, [1], [9])
+    np.testing.assert_array_equal(found, np.array([1, 9, 3, 4]), strict=True)
