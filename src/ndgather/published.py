@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import _core, calls, conversion, errors, shapes
+from ndgather import _core, arithmetic, calls, conversion, errors, shapes
 from ndgather.dialects import ALIASES, DEFAULT_DOMAIN, ROWS
 from ndgather.differences import Difference, differences
 from ndgather.spec import (
@@ -276,7 +276,7 @@ class Operator:
                 updates=self._updates(data, indices, arrays[Role.UPDATES]),
                 options=tuple(options[name] for name in names),
                 option_names=names,
-                reduction=self._reduction(attributes).value,
+                reduction=self._reduction(attributes, data.dtype).value,
                 use_init_val=bool(attributes.get("use_init_val", True)),
                 negative=row.index_rule.negative,
             )
@@ -299,12 +299,22 @@ class Operator:
             return updates.reshape(indices.shape[:-1] + data.shape[indices.shape[-1] :])
         return updates
 
-    def _reduction(self, attributes: Mapping[str, AttributeValue]) -> Reduction:
+    def _reduction(
+        self, attributes: Mapping[str, AttributeValue], dtype: np.dtype[Any]
+    ) -> Reduction:
         attribute = self.row.attribute("reduction")
         if attribute is None:
             return Reduction.NONE
         word = attributes["reduction"]
-        return next(each.reduction for each in attribute.choices if each.word == word)
+        meaningful = arithmetic.reductions(dtype)
+        allowed = {
+            each.word: each.reduction
+            for each in attribute.choices
+            if each.reduction.value in meaningful
+        }
+        if word not in allowed:
+            raise errors.reduction_type(str(self.row), str(word), dtype, tuple(allowed))
+        return allowed[str(word)]
 
 
 def _key(

@@ -220,3 +220,13 @@ def test_index_types_by_row(op):
             continue
         with pytest.raises(errors.DTypeError, match="indices"):
             op(np.zeros(2), indices, np.ones(1), **named)
+
+
+def test_a_reduction_without_a_meaning_is_refused_in_the_words_of_the_version():
+    scatter = operator("ScatterND", version=18)
+    with pytest.raises(errors.DTypeError) as refused:
+        scatter(np.zeros(2, np.complex64), [[0]], np.ones(1, np.complex64), reduction="max")
+    assert str(refused.value) == (
+        "ai.onnx ScatterND-18: reduction = 'max' has no meaning for data.dtype = complex64 "
+        "(allowed: 'none', 'add', 'mul')"
+    )
