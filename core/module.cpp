@@ -112,6 +112,19 @@ bool scatter_option(PyObject* object, Mode& mode) {
   return place >= 0;
 }
 
+// The place of an integer type among i8, i16, i32, i64, u8, u16, u32, u64, as IndexType and
+// ElementType begin.
+int integer_place(PyArrayObject* of) {
+  const int first = PyArray_DESCR(of)->kind == 'i' ? 0 : 4;
+  switch (PyArray_ITEMSIZE(of)) {
+    case 1: return first;
+    case 2: return first + 1;
+    case 4: return first + 2;
+    default: return first + 3;
+  }
+}
+static_assert(static_cast<int>(IndexType::u64) == 7 && static_cast<int>(ElementType::u64) == 7);
+
 bool index_type(PyArrayObject* indices, IndexType& type) {
   const char kind = PyArray_DESCR(indices)->kind;
   if (kind != 'i' && kind != 'u') {
@@ -122,13 +135,8 @@ bool index_type(PyArrayObject* indices, IndexType& type) {
     refuse(Rule::convert, kIndices);
     return false;
   }
-  const int first = kind == 'i' ? 0 : 4;
-  switch (PyArray_ITEMSIZE(indices)) {
-    case 1: type = static_cast<IndexType>(first); return true;
-    case 2: type = static_cast<IndexType>(first + 1); return true;
-    case 4: type = static_cast<IndexType>(first + 2); return true;
-    default: type = static_cast<IndexType>(first + 3); return true;
-  }
+  type = static_cast<IndexType>(integer_place(indices));
+  return true;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -429,13 +437,8 @@ bool element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, Element
   if (PyArray_ISBYTESWAPPED(data)) return false;
   const char kind = PyArray_DESCR(data)->kind;
   if (kind == 'i' || kind == 'u') {
-    const int first = kind == 'i' ? 0 : 4;
-    switch (PyArray_ITEMSIZE(data)) {
-      case 1: type = static_cast<ElementType>(first); return true;
-      case 2: type = static_cast<ElementType>(first + 1); return true;
-      case 4: type = static_cast<ElementType>(first + 2); return true;
-      default: type = static_cast<ElementType>(first + 3); return true;
-    }
+    type = static_cast<ElementType>(integer_place(data));
+    return true;
   }
   for (const auto& known : kTypes) {
     if (PyArray_TYPE(data) == known.number) type = known.type;
@@ -707,8 +710,6 @@ int execute(PyObject* module) {
       {"REDUCTION_TYPE", static_cast<int>(Rule::reduction_type)},
       {"UPDATES_SHAPE", static_cast<int>(Rule::updates_shape)},
       {"UPDATES_DTYPE", static_cast<int>(Rule::updates_dtype)},
-      {"DATA", kData},
-      {"INDICES", kIndices},
       {"FIRST_OPTION", kOption},
   };
   for (const auto& constant : constants) {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstring>
-#include <utility>
 
 #include "index_rule.h"
 

@@ -30,8 +30,6 @@ REDUCTION: Final[int]
 REDUCTION_TYPE: Final[int]
 UPDATES_SHAPE: Final[int]
 UPDATES_DTYPE: Final[int]
-DATA: Final[int]
-INDICES: Final[int]
 FIRST_OPTION: Final[int]
 
 class Refused(Exception): ...  # noqa: N818 - a signal between two layers, never seen by users
