@@ -3,13 +3,22 @@
 
 #include <algorithm>
 
+#include "threads.h"
+
 namespace ndgather {
 namespace {
 
-// Waking a sleeping thread costs 5 to 50 microseconds: below this, one thread is faster.
-constexpr double kThreadsFrom = 60'000;  // nanoseconds of work
-constexpr double kUnitFrom = 15'000;     // nanoseconds of work in one piece
-static_assert(kUnitFrom <= kThreadsFrom);
+// Waking a sleeping thread costs 5 to 50 microseconds, calling one that is awake less than one:
+// below this, one thread is faster.
+constexpr double kThreadsFrom = 60'000;       // nanoseconds of work
+constexpr double kThreadsFromAwake = 12'000;
+constexpr double kUnitFrom = 5'000;  // nanoseconds of work in one piece
+static_assert(kUnitFrom <= kThreadsFromAwake);
+
+bool worth_sharing(double work, int threads) {
+  return threads > 1 && work >= (threads_awake() ? kThreadsFromAwake : kThreadsFrom);
+}
+
 // A band's packed copy has to stay in the second-level cache beside what streams past it.
 constexpr Size kBandBuffer = Size{1} << 20;
 
@@ -39,7 +48,7 @@ Bands choose_bands(const Plan& plan, int threads) {
   bands.count = bands.per_plane;
   for (int d = 0; d + 2 < plan.position_rank; ++d) bands.count *= plan.position[d].size;
   bands.buffer = extent * kBandBytes;
-  if (nanoseconds(plan) >= kThreadsFrom) {
+  if (worth_sharing(nanoseconds(plan), threads)) {
     bands.threads = static_cast<int>(std::min<Size>(threads, bands.count));
   }
   return bands;
@@ -57,7 +66,7 @@ Cut choose_cut(const Plan& plan, int threads) {
   cut.per_unit = plan.positions;
   cut.slice_part = plan.width;
   const double work = nanoseconds(plan);
-  if (threads <= 1 || work < kThreadsFrom) return cut;
+  if (!worth_sharing(work, threads)) return cut;
   const Size wanted = std::min<Size>(static_cast<Size>(work / kUnitFrom), Size{threads} * 16);
   if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
     // Pieces of a slice hold whole elements and whole cache lines.
@@ -77,7 +86,7 @@ Cut choose_cut(const Plan& plan, int threads) {
 
 Sharing choose_sharing(const Plan& plan, int threads) {
   Sharing sharing;
-  if (threads <= 1 || nanoseconds(plan) < kThreadsFrom) return sharing;
+  if (!worth_sharing(nanoseconds(plan), threads)) return sharing;
   sharing.threads = threads;
   for (int d = 0; d < plan.position_rank; ++d) {
     if (plan.position[d].far != 0 && plan.position[d].size >= threads) {

@@ -1,7 +1,9 @@
 // threads.cpp - one team of sleeping threads that one call at a time uses.
 #include "threads.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -29,6 +31,31 @@ struct Job {
   }
 };
 
+// Calls in quick succession find the threads awake: for so long they look out for the next job
+// before they sleep. A call that finds them asleep waits 5 to 50 microseconds for their help.
+constexpr auto kLookout = std::chrono::microseconds(50);
+
+inline void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Looks at `come` again and again. False: it did not come true in time.
+template <class Come>
+bool look_out(Come come) noexcept {
+  const auto end = std::chrono::steady_clock::now() + kLookout;
+  do {
+    for (int look = 0; look < 16; ++look) {
+      if (come()) return true;
+      pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
 // Lives as long as the process: its threads may sleep on it until the very end.
 class Team {
  public:
@@ -36,19 +63,29 @@ class Team {
   bool take() noexcept { return !busy_.test_and_set(std::memory_order_acquire); }
   void release() noexcept { busy_.clear(std::memory_order_release); }
 
+  bool awake() const noexcept { return looking_out_.load(std::memory_order_relaxed) > 0; }
+
   void run(Job& job, int seats) noexcept {
     hire(seats - 1);
+    int sleepers;
     {
       const std::lock_guard lock(mutex_);
       job_ = &job;
       next_seat_ = 1;
       seats_ = seats;
+      sleepers = std::min(asleep_, seats - 1 - looking_out_.load(std::memory_order_relaxed));
+      jobs_.fetch_add(1, std::memory_order_release);
     }
-    for (int seat = 1; seat < seats; ++seat) wake_.notify_one();
+    for (; sleepers > 0; --sleepers) wake_.notify_one();
     job.work(0);
+    {
+      const std::lock_guard lock(mutex_);
+      job_ = nullptr;  // who has not woken by now is not needed
+    }
+    const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
+    if (look_out(done)) return;
     std::unique_lock lock(mutex_);
-    job_ = nullptr;  // who has not woken by now is not needed
-    done_.wait(lock, [this] { return working_ == 0; });
+    done_.wait(lock, done);
   }
 
  private:
@@ -65,22 +102,37 @@ class Team {
   void live() noexcept {
     std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [this] { return job_ != nullptr && next_seat_ < seats_; });
-      Job& job = *job_;
-      const int seat = next_seat_++;
-      ++working_;
-      lock.unlock();
-      job.work(seat);
-      lock.lock();
-      if (--working_ == 0) done_.notify_one();
+      ++asleep_;
+      wake_.wait(lock, [this] { return wanted(); });
+      --asleep_;
+      while (wanted()) {
+        Job& job = *job_;
+        const int seat = next_seat_++;
+        working_.fetch_add(1, std::memory_order_relaxed);
+        lock.unlock();
+        job.work(seat);
+        lock.lock();
+        if (working_.fetch_sub(1, std::memory_order_release) == 1) done_.notify_one();
+        const unsigned known = jobs_.load(std::memory_order_relaxed);
+        lock.unlock();
+        looking_out_.fetch_add(1, std::memory_order_relaxed);
+        look_out([&] { return jobs_.load(std::memory_order_acquire) != known; });
+        looking_out_.fetch_sub(1, std::memory_order_relaxed);
+        lock.lock();
+      }
     }
   }
+
+  // Whether the job of the moment has a seat left. Under the lock.
+  bool wanted() const noexcept { return job_ != nullptr && next_seat_ < seats_; }
 
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   Job* job_ = nullptr;
-  int seats_ = 0, next_seat_ = 0, working_ = 0, hired_ = 0;
+  int seats_ = 0, next_seat_ = 0, asleep_ = 0, hired_ = 0;
+  std::atomic<int> working_{0}, looking_out_{0};
+  std::atomic<unsigned> jobs_{0};  // posted so far: what a thread on the lookout looks at
 };
 
 std::atomic<int> thread_count{1};
@@ -107,6 +159,8 @@ int threads() noexcept { return thread_count.load(std::memory_order_relaxed); }
 void set_threads(int count) noexcept { thread_count.store(count, std::memory_order_relaxed); }
 
 void prepare_threads() noexcept { team(); }
+
+bool threads_awake() noexcept { return team().awake(); }
 
 void share(int seats, Size units, Task task, void* context) noexcept {
   Job job{task, context, units};

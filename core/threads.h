@@ -1,5 +1,5 @@
-// threads.h - the threads of the engine: asleep between calls, made when first needed, made anew in
-// a forked child.
+// threads.h - the threads of the engine: asleep soon after a call, made when first needed, made anew
+// in a forked child.
 #pragma once
 
 #include <type_traits>
@@ -13,6 +13,9 @@ void set_threads(int count) noexcept;
 
 // Makes what a fork must not meet half made.
 void prepare_threads() noexcept;
+
+// Whether a call was shared a moment ago, so that help comes at once.
+bool threads_awake() noexcept;
 
 // Calls task(context, seat, unit) for every unit in [0, units), on the caller's thread (seat 0) and
 // at most seats - 1 others. Returns when all are done. Where the team is busy with another call,
