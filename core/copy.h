@@ -38,9 +38,16 @@ void copy_halves(const Plan& plan, const Size* at, Size n, char* near, Size step
   }
 }
 
+// Rows of more than two lines, line by line: memcpy changes to string instructions and streaming
+// stores for rows that are no longer than what follows them.
 inline void copy_rows(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
-  const auto width = static_cast<std::size_t>(plan.width);
-  for (Size i = 0; i < n; ++i) std::memcpy(near + i * step, plan.far + at[i], width);
+  const Size last = plan.width - kLine;
+  for (Size i = 0; i < n; ++i) {
+    const char* from = plan.far + at[i];
+    char* to = near + i * step;
+    for (Size b = 0; b < last; b += kLine) std::memcpy(to + b, from + b, kLine);
+    std::memcpy(to + last, from + last, kLine);
+  }
 }
 
 // Slices with gaps: element by element of the slice, and for each of them the whole block of
