@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 
@@ -18,11 +20,21 @@ extern const Engine engine_avx512;
 
 namespace {
 
+// Builds for tests take the engine that the environment names, so that one machine tests them all.
+[[maybe_unused]] bool wanted([[maybe_unused]] const char* name) noexcept {
+#ifdef NDGATHER_ENGINE_BY_NAME
+  const char* only = std::getenv("NDGATHER_ENGINE");
+  return only == nullptr || std::strcmp(only, name) == 0;
+#else
+  return true;
+#endif
+}
+
 const Engine& pick_engine() noexcept {
 #ifdef NDGATHER_X86_64
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4")) return engine_avx512;
-  if (__builtin_cpu_supports("x86-64-v3")) return engine_avx2;
+  if (__builtin_cpu_supports("x86-64-v4") && wanted("avx512")) return engine_avx512;
+  if (__builtin_cpu_supports("x86-64-v3") && wanted("avx2")) return engine_avx2;
 #endif
   return engine_baseline;
 }
