@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class Call(ABC):
     """The arguments of one call, for one function of the core."""
 
     modes: ClassVar[tuple[str, ...]]
+    array_names: ClassVar[tuple[str, ...]]
 
     caller: str  # the name that error texts begin with
     function: Callable[..., Array]
@@ -38,6 +39,7 @@ class Call(ABC):
     mode: Any = "raise"
     out: Any = None
     negative: bool = True  # whether negative values count from the end
+    held: bool = False  # whether the shapes of the arrays are out of the reach of other threads
 
     @abstractmethod
     def arguments(self) -> tuple[Any, ...]:
@@ -78,7 +80,20 @@ class Call(ABC):
             return self.move_references()
         if rule == _core.OUT_OVERLAPS_INPUT:
             return self.deliver(replace(self, out=None).run())
-        raise refusals.explain(rule, facts, self) from None
+        held = self.hold()
+        if rule == _core.OUT_OF_BOUNDS or self.held:
+            raise refusals.explain(rule, facts, held) from None
+        # Another thread may have set a shape since: what does not fit is looked at once more.
+        result = held.run()
+        return result if self.out is None else self.out
+
+    def hold(self) -> Self:
+        """Return this call with views of its arrays, which have shapes of their own."""
+        given = ((name, getattr(self, name)) for name in self.array_names)
+        views: dict[str, Any] = {
+            name: array.view() for name, array in given if type(array) is np.ndarray
+        }
+        return replace(self, held=True, **views)
 
     def slices_shape(self) -> tuple[int, ...]:
         """Return the shape of all slices that the indices name."""
@@ -95,11 +110,11 @@ class Call(ABC):
 
     def deliver(self, result: Array) -> Array:
         """Copy a result to `out`, if there is one and it can take it."""
-        out = self.out
-        if out is None:
+        if self.out is None:
             return result
-        if not isinstance(out, np.ndarray):
-            raise errors.out_not_an_array(self.caller, out)
+        if not isinstance(self.out, np.ndarray):
+            raise errors.out_not_an_array(self.caller, self.out)
+        out = self.out.view(np.ndarray)
         if out.dtype != result.dtype:
             raise errors.out_dtype(self.caller, out.dtype, result.dtype)
         if out.shape != result.shape:
@@ -109,7 +124,7 @@ class Call(ABC):
         if _may_overlap_itself(out):
             raise errors.out_overlaps_itself(self.caller, out.strides)
         np.copyto(out, result)
-        return out
+        return self.out
 
 
 def _may_overlap_itself(array: Array) -> bool:
@@ -129,6 +144,7 @@ class Gather(Call):
     """The arguments of one gather."""
 
     modes: ClassVar[tuple[str, ...]] = ("raise", "wrap", "clip", "fill")
+    array_names: ClassVar[tuple[str, ...]] = ("data", "indices", "out")
 
     fill_value: Any = None
 
@@ -186,6 +202,7 @@ class Scatter(Call):
     """The arguments of one scatter."""
 
     modes: ClassVar[tuple[str, ...]] = ("raise", "wrap", "clip", "drop")
+    array_names: ClassVar[tuple[str, ...]] = ("data", "indices", "updates", "out")
 
     updates: Any
     updates_name: str = "updates"  # what the caller calls them
@@ -211,7 +228,7 @@ class Scatter(Call):
         rule = refused.args[0]
         if rule in (_core.UPDATES_DTYPE, _core.REDUCTION, _core.REDUCTION_TYPE):
             return self.convert()
-        if rule == _core.UPDATES_SHAPE:
+        if rule == _core.UPDATES_SHAPE and self.held:
             raise errors.updates_do_not_fit(
                 self.caller, self.updates.shape, self.slices_shape(), self.updates_name
             ) from None

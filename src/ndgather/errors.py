@@ -99,6 +99,12 @@ def indices_changed(caller: str) -> NdgatherError:
     )
 
 
+def shape_changed(caller: str) -> NdgatherError:
+    return NdgatherError(
+        f"{caller}: an array changed its shape during the call (another thread gave it another)"
+    )
+
+
 def rank_too_low(caller: str, argument: str, shape: Sequence[object], lowest: int) -> ShapeError:
     return ShapeError(
         f"{caller}: {argument}.shape = {shown(shape)} has rank {len(shape)} "

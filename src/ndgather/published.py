@@ -120,8 +120,13 @@ class Operator:
         known = None if key is None else self._known.get(key)
         if known is not None:
             function, count, rest, shape = known
-            with suppress(_core.Refused):  # what the core refuses is answered below
+            # What the core refuses is answered below, and a shape that is another one by now.
+            with suppress(_core.Refused, ValueError):
                 return function(*inputs[:count], *rest).reshape(shape)  # type: ignore[no-any-return]  # an array
+        if key is not None:
+            # What is remembered below holds for what is looked at here.
+            inputs = _held(inputs, self._axis_place)
+            key = _key(inputs, named, self._axis_place)
         values, attributes = self._bind(inputs, named)
         arrays = {
             each.role: self._array(each.name, values[each.name])
@@ -339,6 +344,16 @@ def _key(
             return None
         key += (name, type(value), value)
     return tuple(key)
+
+
+def _held(inputs: Sequence[ArrayLike], axis_place: int) -> tuple[ArrayLike, ...]:
+    """Return the inputs with shapes, and a value of the axis, that no other thread can set."""
+    return tuple(
+        each
+        if not isinstance(each, np.ndarray)
+        else (each.copy() if place == axis_place else each.view())
+        for place, each in enumerate(inputs)
+    )
 
 
 def _checked_type(caller: str, name: str, given: TensorType) -> TensorType:

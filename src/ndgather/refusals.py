@@ -28,7 +28,7 @@ _KINDS = {
 
 
 def explain(rule: int, facts: Sequence[int], call: Call) -> Exception:
-    """Return the exception for a refusal that is final."""
+    """Return the exception for a refusal that is final, of a call that is held."""
     caller, data, indices = call.caller, call.data, call.indices
     options = dict(zip(call.option_names, call.options, strict=True))
     match rule:
@@ -88,20 +88,25 @@ def explain(rule: int, facts: Sequence[int], call: Call) -> Exception:
 
 
 def _out_of_bounds(call: Call, entry: int, value: int, count: int) -> Exception:
-    indices = call.indices
-    position = tuple(int(i) for i in np.unravel_index(entry, indices.shape))
-    if call.option_names == ("batch_dims",):
-        axis = call.options[0] + position[-1]
-    else:
-        axis = call.options[0] % call.data.ndim
-    size = call.data.shape[axis]
+    """Name the entry in the shapes that the arrays have by now, if one of them was set since."""
+    data, indices = call.data.shape, call.indices.shape
+    try:
+        position = tuple(int(i) for i in np.unravel_index(entry, indices))
+        axis = call.options[0]
+        axis = axis + position[-1] if call.option_names == ("batch_dims",) else axis % len(data)
+        size = data[axis]
+    except (IndexError, ValueError, ZeroDivisionError):  # no such entry, or no such axis
+        return errors.shape_changed(call.caller)
+    lowest = -size if call.negative else 0
+    if lowest <= value < size:
+        return errors.shape_changed(call.caller)
     return errors.index_out_of_bounds(
         call.caller,
         position=position,
         value=value,
         axis=axis,
         size=size,
-        lowest=-size if call.negative else 0,
+        lowest=lowest,
         count=count,
-        total=indices.size,
+        total=call.indices.size,
     )
