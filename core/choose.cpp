@@ -54,9 +54,24 @@ Bands choose_bands(const Plan& plan, int threads) {
   return bands;
 }
 
+bool places_are_far(const Plan& plan) {
+  const Size reach = plan.reach();
+  if (reach > kNear) return true;
+  // A near region that is left for the next one before most of its lines have been used.
+  Size looks = 1, span = reach;
+  bool inner = true;
+  for (int d = plan.position_rank - 1; d >= 0; --d) {
+    const Position& dim = plan.position[d];
+    inner &= dim.far == 0;
+    if (inner) looks *= dim.size;
+    span += dim.size * (dim.far < 0 ? -dim.far : dim.far);
+  }
+  return reach > 0 && span > kNear && looks < reach / kLine;
+}
+
 double nanoseconds(const Plan& plan) {
   const double bytes = static_cast<double>(plan.width) * static_cast<double>(plan.slice_elements());
-  const double miss = plan.reach() > kNear ? 4 : 0;
+  const double miss = places_are_far(plan) ? 4 : 0;
   return static_cast<double>(plan.positions) *
          (1 + 0.5 * plan.column_count + miss + bytes / (plan.slice_rank > 0 ? 2 : 16));
 }

@@ -23,6 +23,12 @@ struct Bands {
 
 Bands choose_bands(const Plan& plan, int threads);
 
+// Whether the places of a simplified plan have to be waited for, going by sizes alone.
+bool places_are_far(const Plan& plan);
+
+// Work on so many positions or more is worth a look at some of them.
+inline constexpr Size kSampleFrom = Size{1} << 15;
+
 // How the work of a plan is cut up for threads.
 struct Cut {
   int threads = 1;

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "choose.h"
 #include "offsets.h"
 #include "slice.h"
 

@@ -1,13 +1,22 @@
 // engine_avx2.cpp - the loops, compiled for one instruction set; see engine.h and CMakeLists.txt.
 #define NDGATHER_ISA avx2
+#include "apply.h"
 #include "check.h"
 #include "engine.h"
+#include "sample.h"
 #include "scatter.h"
 
 namespace ndgather {
 
 extern const Engine engine_avx2;
-const Engine engine_avx2{avx2::gather, avx2::gather_bands, avx2::scatter,
-                          avx2::spreads, avx2::scatter_bands, avx2::check};
+const Engine engine_avx2{
+    .gather = avx2::gather,
+    .gather_bands = avx2::gather_bands,
+    .scatter = avx2::scatter,
+    .scatter_bands = avx2::scatter_bands,
+    .check = avx2::check,
+    .sample = avx2::sample,
+    .pick_store = avx2::pick_store,
+};
 
 }  // namespace ndgather

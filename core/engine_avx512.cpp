@@ -1,13 +1,22 @@
 // engine_avx512.cpp - the loops, compiled for one instruction set; see engine.h and CMakeLists.txt.
 #define NDGATHER_ISA avx512
+#include "apply.h"
 #include "check.h"
 #include "engine.h"
+#include "sample.h"
 #include "scatter.h"
 
 namespace ndgather {
 
 extern const Engine engine_avx512;
-const Engine engine_avx512{avx512::gather, avx512::gather_bands, avx512::scatter,
-                          avx512::spreads, avx512::scatter_bands, avx512::check};
+const Engine engine_avx512{
+    .gather = avx512::gather,
+    .gather_bands = avx512::gather_bands,
+    .scatter = avx512::scatter,
+    .scatter_bands = avx512::scatter_bands,
+    .check = avx512::check,
+    .sample = avx512::sample,
+    .pick_store = avx512::pick_store,
+};
 
 }  // namespace ndgather

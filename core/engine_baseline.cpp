@@ -1,13 +1,22 @@
 // engine_baseline.cpp - the loops, compiled for one instruction set; see engine.h and CMakeLists.txt.
 #define NDGATHER_ISA baseline
+#include "apply.h"
 #include "check.h"
 #include "engine.h"
+#include "sample.h"
 #include "scatter.h"
 
 namespace ndgather {
 
 extern const Engine engine_baseline;
-const Engine engine_baseline{baseline::gather, baseline::gather_bands, baseline::scatter,
-                          baseline::spreads, baseline::scatter_bands, baseline::check};
+const Engine engine_baseline{
+    .gather = baseline::gather,
+    .gather_bands = baseline::gather_bands,
+    .scatter = baseline::scatter,
+    .scatter_bands = baseline::scatter_bands,
+    .check = baseline::check,
+    .sample = baseline::sample,
+    .pick_store = baseline::pick_store,
+};
 
 }  // namespace ndgather

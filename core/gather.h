@@ -117,7 +117,6 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   const Offsets offsets = pick_offsets(plan);
   const Copy copy = pick_copy(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
-  const bool ahead = plan.reach() > kNear;
   const Size most = block_size(plan);
   const NextRow next_row(plan);
 
@@ -134,7 +133,7 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   Cursor cursor(plan, begin);
   Size left = end - begin;
   Block blocks[2];
-  if (!ahead) {
+  if (!plan.ahead) {
     while (left > 0) {
       fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row);
       left -= blocks[0].n;

@@ -492,7 +492,7 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
                               : shape_gather_elements(source, index, first, shape);
   if (refusal) return refuse(refusal);
   if (!same_shape(near, shape)) return refuse(Rule::updates_shape);
-  if (reduction != Reduction::none && pick_store(plan, reduction, type) == nullptr) {
+  if (reduction != Reduction::none && engine().pick_store(plan, reduction, type) == nullptr) {
     return refuse(Rule::reduction_type);
   }
 

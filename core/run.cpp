@@ -56,6 +56,20 @@ std::unique_ptr<char[]> bands_buffer(const Bands& bands) noexcept {
   return std::unique_ptr<char[]>(new (std::nothrow) char[static_cast<std::size_t>(bytes)]);
 }
 
+// Settles how the places of a plan are reached: in bands, or one after the other, with or without
+// asking for them ahead.
+Bands choose_walk(Plan& plan) noexcept {
+  Bands bands = choose_bands(plan, threads());
+  plan.ahead = places_are_far(plan);
+  if (plan.positions < kSampleFrom || plan.width > kLine || (bands.count == 0 && !plan.ahead)) {
+    return bands;
+  }
+  const Sample sample = engine().sample(plan);
+  if (sample.follows()) bands = {};
+  if (sample.follows() || !sample.spreads()) plan.ahead = false;
+  return bands;
+}
+
 }  // namespace
 
 const Engine& engine() noexcept {
@@ -66,7 +80,7 @@ const Engine& engine() noexcept {
 bool run_gather(Plan& plan) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
-  const Bands bands = choose_bands(plan, threads());
+  const Bands bands = choose_walk(plan);
   if (const auto buffer = bands_buffer(bands)) {
     return run_bands(bands, buffer.get(), [&](Size unit, char* part) noexcept {
       return engine().gather_bands(plan, bands, unit, unit + 1, part);
@@ -95,16 +109,16 @@ bool run_gather(Plan& plan) noexcept {
 bool run_scatter(Plan& plan, Reduction reduction, ElementType type) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
-  const Bands bands = choose_bands(plan, threads());
+  const Bands bands = choose_walk(plan);
   if (const auto buffer = bands_buffer(bands)) {
-    const Store store = pick_store(plan, reduction, type);
+    const Store store = engine().pick_store(plan, reduction, type);
     return run_bands(bands, buffer.get(), [&](Size unit, char* part) noexcept {
       return engine().scatter_bands(plan, store, bands, unit, unit + 1, part);
     });
   }
   const Sharing sharing = choose_sharing(plan, threads());
-  if (sharing.threads == 1 || (sharing.shift >= 0 && !engine().spreads(plan))) {
-    return engine().scatter(plan, pick_store(plan, reduction, type), Owner{});
+  if (sharing.threads == 1 || (sharing.shift >= 0 && !engine().sample(plan).spreads())) {
+    return engine().scatter(plan, engine().pick_store(plan, reduction, type), Owner{});
   }
   std::atomic<bool> good{true};
   share(sharing.threads, sharing.threads, [&](int, Size part) {
@@ -126,7 +140,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type) noexcept {
     } else {
       owner = {sharing.threads, part, sharing.shift};
     }
-    const Store store = pick_store(piece, reduction, type);
+    const Store store = engine().pick_store(piece, reduction, type);
     if (!engine().scatter(piece, store, owner)) good.store(false, std::memory_order_relaxed);
   });
   return good;

@@ -25,7 +25,6 @@ inline void keep_owned(Block& block, Size* listed, Size step, const Owner& owner
 inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept {
   const Offsets offsets = pick_offsets(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
-  const bool ahead = plan.reach() > kNear;
   const Size most = block_size(plan);
   const NextRow next_row(plan);
   Cursor cursor(plan, 0);
@@ -44,7 +43,7 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
     if (step <= kLine) {
       for (Size b = 0; b < block.n * step; b += kLine) prefetch(block.near + kAhead + b);
     }
-    if (ahead) prefetch_block<true>(plan, block);
+    if (plan.ahead) prefetch_block<true>(plan, block);
     return true;
   };
 
@@ -57,20 +56,6 @@ inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept 
           block.n);
     if (!more) return true;
   }
-}
-
-inline bool spreads(const Plan& plan) noexcept {
-  constexpr Size kSamples = 256;
-  const Offsets offsets = pick_offsets(plan);
-  Size lines[kSamples];
-  Size seen = 0;
-  for (Size sample = 0; sample < kSamples; ++sample) {
-    const Cursor cursor(plan, plan.positions / kSamples * sample);
-    Size at;
-    if (offsets(plan, cursor.index, cursor.far, 1, &at)) lines[seen++] = at / kLine;
-  }
-  std::sort(lines, lines + seen);
-  return std::unique(lines, lines + seen) - lines > seen * 7 / 8;
 }
 
 // The bands [begin, end) of a plan: packed, updated, and written back.

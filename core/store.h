@@ -32,7 +32,4 @@ struct Updates {
 using Store = void (*)(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept;
 
-// nullptr where the reduction has no meaning for the type.
-Store pick_store(const Plan& plan, Reduction reduction, ElementType type) noexcept;
-
 }  // namespace ndgather

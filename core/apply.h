@@ -1,15 +1,16 @@
-// store.cpp - assignment by width, and the arithmetic of every type and reduction.
-#include "store.h"
+// apply.h - the stores: assignment by width, and the arithmetic of every type and reduction.
+#pragma once
 
 #include <bit>
 #include <complex>
 #include <cstring>
 #include <type_traits>
 
+#include "copy.h"
 #include "slice.h"
+#include "store.h"
 
-namespace ndgather {
-namespace {
+namespace ndgather::NDGATHER_ISA {
 
 // ---------------------------------------------------------------------------------------------
 // Numbers that C++ has no type for: held as bits, computed in float, rounded to nearest even at
@@ -169,7 +170,7 @@ void store_reduced(const Plan& plan, char* far, const Size* at, const Updates& u
   }
 }
 
-void store_table(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
+inline void store_table(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
   each_run(plan, far, at, updates, n, [&plan](char* to, const char* from) {
     for (Size b = 0; b < plan.width; ++b) {
@@ -186,14 +187,14 @@ void store_fixed(const Plan&, char* far, const Size* at, const Updates& updates,
   });
 }
 
-void store_any(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
+inline void store_any(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
   each_run(plan, far, at, updates, n, [&plan](char* to, const char* from) {
     std::memcpy(to, from, static_cast<std::size_t>(plan.width));
   });
 }
 
-Store pick_assignment(const Plan& plan) noexcept {
+inline Store pick_assignment(const Plan& plan) noexcept {
   if (plan.slice_rank > 0) return store_any;
   switch (plan.width) {
     case 1: return store_fixed<1>;
@@ -221,9 +222,8 @@ Store pick_reduced(Reduction reduction) noexcept {
   return nullptr;
 }
 
-}  // namespace
-
-Store pick_store(const Plan& plan, Reduction reduction, ElementType type) noexcept {
+// nullptr where the reduction has no meaning for the type.
+inline Store pick_store(const Plan& plan, Reduction reduction, ElementType type) noexcept {
   if (reduction == Reduction::none) return pick_assignment(plan);
   switch (type) {
     case ElementType::i8: return pick_reduced<std::int8_t>(reduction);
@@ -249,4 +249,4 @@ Store pick_store(const Plan& plan, Reduction reduction, ElementType type) noexce
   }
 }
 
-}  // namespace ndgather
+}  // namespace ndgather::NDGATHER_ISA
