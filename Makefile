@@ -4,6 +4,7 @@
 #   make test    set up and run the test suite
 #   make check   everything that has to pass: lint, types, import contracts, tests, main job
 #   make test-large   the tests of arrays with more than 2**31 elements: 8 GiB of memory
+#   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang
 #   make bench   measure against numpy, torch, onnxruntime, openvino and numba
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
 #   make clean   remove what building left behind
@@ -16,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An install is redone when anything that goes into the build has changed.
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 
-.PHONY: run test test-large check lint bench conformance clean
+.PHONY: run test test-large check lint fuzz bench conformance clean
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
@@ -36,6 +37,12 @@ lint: $(VENV)/installed-lint
 
 check: lint test test-large run
 
+TIME ?= 60
+CLANGXX ?= clang++
+
+fuzz: build/fuzzer/core_fuzz
+	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
+
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m bench --page
 
@@ -52,6 +59,13 @@ $(VENV)/installed-%: $(BUILD_FILES) | $(VENV)/bin/python
 	touch $@
 
 comma := ,
+
+build/fuzzer/core_fuzz: $(BUILD_FILES) fuzz/core.cpp $(VENV)/installed-fuzz
+	@command -v $(CLANGXX) >/dev/null || \
+	  { echo "make fuzz needs clang and its libFuzzer (apt-get install clang, or CLANGXX=...)"; exit 1; }
+	$(BIN)/cmake -S . -B $(@D) -G Ninja -DNDGATHER_SANITIZE=fuzzer -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_CXX_COMPILER=$(CLANGXX) -DPython_EXECUTABLE=$(abspath $(BIN)/python)
+	$(BIN)/cmake --build $(@D) --target core_fuzz
 
 clean:
 	rm -rf build dist $(VENV) examples/output bench/results .*_cache .hypothesis
