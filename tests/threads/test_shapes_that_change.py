@@ -12,7 +12,13 @@ import ndgather
 from ndgather import _core, calls, published
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError, ShapeError
 
-pytestmark = pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning"),
+    pytest.mark.skipif(
+        not getattr(sys, "_is_gil_enabled", lambda: True)(),
+        reason="without the GIL, NumPy itself crashes where an array is given another shape",
+    ),
+]
 
 SECONDS = 0.15
 
