@@ -72,9 +72,26 @@ inline constexpr bool is_complex<std::complex<T>> = true;
 // ---------------------------------------------------------------------------------------------
 // Reductions
 
+// Whether min or max takes the update: NaN wins, and the first NaN stays.
+template <Reduction R, class T>
+bool takes(T old, T update) noexcept {
+  if constexpr (R == Reduction::min) return !(update >= old) & (old == old);
+  return !(update <= old) & (old == old);
+}
+
+// Without a branch: whether an update is taken cannot be foreseen.
 template <class T>
-bool is_nan(T value) noexcept {
-  return value != value;
+T select(bool first, T a, T b) noexcept {
+  if constexpr (sizeof(T) > 8) {
+    return first ? a : b;
+  } else {
+    using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                 std::conditional_t<sizeof(T) == 4, std::uint32_t,
+                 std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+    const auto mask = static_cast<Bits>(-static_cast<Bits>(first));
+    return std::bit_cast<T>(static_cast<Bits>((std::bit_cast<Bits>(a) & mask) |
+                                              (std::bit_cast<Bits>(b) & ~mask)));
+  }
 }
 
 // Integers in two's complement: unsigned arithmetic, at least as wide as int, wraps around.
@@ -90,9 +107,7 @@ T reduce(T old, T update) noexcept {
     if constexpr (R == Reduction::sub) return {std::uint8_t{a != b}};
   } else if constexpr (is_small_float<T>) {
     if constexpr (R == Reduction::min || R == Reduction::max) {
-      const float a = old, b = update;
-      const bool take = R == Reduction::min ? b < a : b > a;
-      return !is_nan(a) && (take || is_nan(b)) ? update : old;
+      return select(takes<R, float>(old, update), update, old);
     } else {
       return T::from(reduce<R, float>(old, update));
     }
@@ -101,8 +116,8 @@ T reduce(T old, T update) noexcept {
     if constexpr (R == Reduction::add) return static_cast<T>(U(old) + U(update));
     if constexpr (R == Reduction::sub) return static_cast<T>(U(old) - U(update));
     if constexpr (R == Reduction::mul) return static_cast<T>(U(old) * U(update));
-    if constexpr (R == Reduction::min) return update < old ? update : old;
-    if constexpr (R == Reduction::max) return update > old ? update : old;
+    if constexpr (R == Reduction::min) return select(update < old, update, old);
+    if constexpr (R == Reduction::max) return select(update > old, update, old);
   } else if constexpr (is_complex<T>) {
     if constexpr (R == Reduction::add) return old + update;
     if constexpr (R == Reduction::sub) return old - update;
@@ -114,9 +129,8 @@ T reduce(T old, T update) noexcept {
     if constexpr (R == Reduction::add) return old + update;
     if constexpr (R == Reduction::sub) return old - update;
     if constexpr (R == Reduction::mul) return old * update;
-    if constexpr (R == Reduction::min || R == Reduction::max) {  // NaN wins
-      const bool take = R == Reduction::min ? update < old : update > old;
-      return !is_nan(old) && (take || is_nan(update)) ? update : old;
+    if constexpr (R == Reduction::min || R == Reduction::max) {
+      return select(takes<R>(old, update), update, old);
     }
   }
 }
@@ -187,6 +201,13 @@ void store_fixed(const Plan&, char* far, const Size* at, const Updates& updates,
   });
 }
 
+inline void store_rows(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
+    noexcept {
+  each_update(far, at, updates, n, [&plan](char* to, const char* from) {
+    copy_row(to, from, plan.width);
+  });
+}
+
 inline void store_any(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
   each_run(plan, far, at, updates, n, [&plan](char* to, const char* from) {
@@ -203,7 +224,7 @@ inline Store pick_assignment(const Plan& plan) noexcept {
     case 8: return store_fixed<8>;
     case 16: return store_fixed<16>;
     case 32: return store_fixed<32>;
-    default: return store_any;
+    default: return plan.width > 2 * kLine ? store_rows : store_any;
   }
 }
 

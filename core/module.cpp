@@ -196,25 +196,26 @@ PyArrayObject* fresh(PyArrayObject* like, const Shape& shape) {
     }
     bytes *= shape.size[d];
   }
-  PyObject* usual = nullptr;
+  void* block = nullptr;
   if (!empty && bytes >= static_cast<Size>(memory::kLarge)) {
-    usual = PyDataMem_SetHandler(large_handler);
-    if (usual == nullptr) return nullptr;
+    // Without such a block NumPy is asked, and finds the words where it has no memory either.
+    block = memory::allocate(static_cast<std::size_t>(bytes));
   }
   PyArray_Descr* descr = PyArray_DESCR(like);
   Py_INCREF(reinterpret_cast<PyObject*>(descr));
   auto* made = array(PyArray_NewFromDescr(
       &PyArray_Type, descr, shape.rank,
-      reinterpret_cast<const npy_intp*>(shape.size), nullptr, nullptr, 0, nullptr));
-  if (usual != nullptr) {
-    PyObject* ours = PyDataMem_SetHandler(usual);
-    Py_DECREF(usual);
-    if (ours == nullptr) {
-      Py_XDECREF(reinterpret_cast<PyObject*>(made));
-      return nullptr;
-    }
-    Py_DECREF(ours);
+      reinterpret_cast<const npy_intp*>(shape.size), nullptr, block,
+      block == nullptr ? 0 : NPY_ARRAY_CARRAY, nullptr));
+  if (block == nullptr) return made;
+  if (made == nullptr) {
+    memory::release(block);
+    return nullptr;
   }
+  // The array owns its memory. Going by NumPy's current handler instead, set before and set back
+  // after, would leave ours in place for all arrays to come where the way back finds no memory.
+  reinterpret_cast<PyArrayObject_fields*>(made)->mem_handler = Py_NewRef(large_handler);
+  PyArray_ENABLEFLAGS(made, NPY_ARRAY_OWNDATA);
   return made;
 }
 
