@@ -8,6 +8,7 @@ runs, so that ``--help`` does not wait for it.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
@@ -288,7 +289,24 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command line and return the exit status."""
-    parser = _parser()
+    if sys.stdout is None:  # it was closed before Python began
+        sys.stdout = io.StringIO()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names may be in letters that it has not
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            return _carried_out(_parser(), arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # who read the text has gone; nobody is left to be told
+        _drop_output()
+    except OSError as error:
+        _drop_output()
+        print(f"ndgather: error: {errors.unwritable('standard output', error)}", file=sys.stderr)
+    return 1
+
+
+def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help(sys.stderr)
@@ -298,19 +316,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.threads is not None:
                 set_num_threads(options.threads)
             status: int | None = options.work(options)
-            sys.stdout.flush()
     except (NdgatherError, MemoryError) as error:
         if options.debug:
             traceback.print_exc()
-        print(f"ndgather {options.command}: error: {error}", file=sys.stderr)
+        print(f"ndgather {options.command}: error: {errors.one_line(str(error))}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # who read the text has gone; nobody is left to be told
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # of the place where the command runs, or of where its text goes
+        _drop_output()
+        print(f"ndgather {options.command}: error: {errors.reason(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"ndgather {options.command}: interrupted", file=sys.stderr)
         return 130
     return status or 0
+
+
+def _drop_output() -> None:
+    """Let what is left of the text go nowhere, so that the end of Python has no complaint."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
@@ -538,14 +564,18 @@ def _run(options: argparse.Namespace) -> None:
     files = {name: Path(file) for name, file in options.outputs.items()}
     if options.output_dir is not None:
         files = _files_in(options.output_dir, names)
-    for file in files.values():
+    targets: set[Path] = set()
+    for name, file in files.items():
         tensor_files.check_place(file)
+        if file.resolve() in targets:
+            raise errors.same_file(name, file)
+        targets.add(file.resolve())
 
     inputs = {name: tensor_files.read(place) for name, place in options.inputs.items()}
     result = model.run(inputs)
-    for output in result.outputs:
-        if output.name in files:
-            tensor_files.write(files[output.name], output.array)
+    tensor_files.write_all(
+        {files[each.name]: each.array for each in result.outputs if each.name in files}
+    )
 
     _print_table(
         [
@@ -613,7 +643,7 @@ def _convert(options: argparse.Namespace) -> None:
         result = onnx.convert(options.model, **given)
         onnx.save(result, options.output, str(Path(options.model).parent))
         count = len(result.graph.node)
-    print(f"{options.output}: {_nodes(count)}")
+    print(f"{errors.one_line(str(options.output))}: {_nodes(count)}")
     if parting:
         print(findings.table(parting, _terminal()[0] if sys.stdout.isatty() else 0))
 
@@ -726,7 +756,7 @@ def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
     lines = [""] * (len(rows) + 1)
     for title, *texts in zip(TITLES, *rows, strict=True):
         if any(texts):
-            column = [title, *texts]
+            column = [title, *map(errors.one_line, texts)]
             width = max(map(len, column))
             lines = [
                 f"{line}  {text.rjust(width) if title in NUMBERS else text.ljust(width)}"

@@ -86,7 +86,7 @@ UNREADABLE = {
     "empty.npy": (
         "empty.npy: is not a whole .npy file: EOF: reading magic string, expected 8 bytes got 0"
     ),
-    "short.npy": "short.npy: is not a whole .npy file: mmap length is greater than file size",
+    "short.npy": "short.npy: is not a whole .npy file: its header promises 24 bytes, 23 follow it",
     "objects.npy": (
         "objects.npy: holds pickled Python objects, which are never loaded "
         "(allowed: numbers, booleans, dates, fixed-width strings and records)"
@@ -95,7 +95,7 @@ UNREADABLE = {
         "objects.npz:o: holds pickled Python objects, which are never loaded "
         "(allowed: numbers, booleans, dates, fixed-width strings and records)"
     ),
-    "text.npz": "text.npz: is not a whole .npz file",
+    "text.npz": "text.npz: is not a whole .npz file: File is not a zip file",
     "two.npz": "two.npz: holds several arrays, name one as two.npz:MEMBER (allowed: a, b)",
     "two.npz:c": "two.npz: has no member 'c' (allowed: a, b)",
     "text.pb": (

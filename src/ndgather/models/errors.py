@@ -43,6 +43,11 @@ def reason(error: BaseException) -> str:
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}..."
 
 
+def one_line(text: str) -> str:
+    """Write a text from a file so that it breaks no line and commands no terminal."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
@@ -54,6 +59,14 @@ def unreadable(path: object, error: BaseException) -> FileError:
 def not_of_its_kind(path: object, kind: str, error: BaseException | None = None) -> FileError:
     why = f": {reason(error)}" if error else ""
     return FileError(f"{path}: is not a whole {kind} file{why}")
+
+
+def not_a_file(path: object) -> FileError:
+    return FileError(f"{path}: cannot be read: is not a regular file")
+
+
+def too_large(path: object, most: int) -> FileError:
+    return FileError(f"{path}: its size is beyond what is read (allowed: at most {most} bytes)")
 
 
 def holds_objects(path: object) -> FileError:
@@ -71,6 +84,31 @@ def no_member(path: object, member: str, members: Iterable[str]) -> FileError:
     return FileError(f"{path}: has no member {member!r} (allowed: {listed(members)})")
 
 
+def no_arrays(path: object) -> FileError:
+    return FileError(f"{path}: holds no arrays")
+
+
+def member_twice(path: object, member: str) -> FileError:
+    return FileError(f"{path}: has several members {member!r} (allowed: one of each name)")
+
+
+def inflates(place: object, size: int, most: int) -> FileError:
+    return FileError(
+        f"{place}: would take {size} bytes in memory (allowed: at most {most} out of such an "
+        f"archive; a .npy file may be of any size)"
+    )
+
+
+def other_compression(place: object, method: int) -> FileError:
+    return FileError(
+        f"{place}: is compressed by method {method} (allowed: 0, stored, and 8, deflated)"
+    )
+
+
+def ends_early(place: object, count: int, size: int) -> FileError:
+    return FileError(f"{place}: ends after {count} of {size} bytes")
+
+
 def member_not_named(path: object, members: Iterable[str]) -> FileError:
     return FileError(
         f"{path}: holds several arrays, name one as {path}:MEMBER (allowed: {listed(members)})"
@@ -79,6 +117,63 @@ def member_not_named(path: object, members: Iterable[str]) -> FileError:
 
 def unreadable_tensor(name: str, error: BaseException) -> FileError:
     return FileError(f"constant {name!r}: cannot be read: {reason(error)}")
+
+
+def in_constant(name: str, error: FileError) -> FileError:
+    return FileError(f"constant {name!r}: {error}")
+
+
+def in_model(path: object, error: FileError) -> FileError:
+    return FileError(f"{path}: {error}")
+
+
+def tensor_elsewhere(name: str) -> FileError:
+    return FileError(
+        f"constant {name!r}: cannot be read: it is in another file, and the folder of the model "
+        f"is not known (allowed: the path of the model)"
+    )
+
+
+def tensor_place(name: str, location: str) -> FileError:
+    return FileError(
+        f"constant {name!r}: location = {location!r} is not inside the folder of the model "
+        f"(allowed: a file there)"
+    )
+
+
+def tensor_count(name: str, key: str, text: str) -> FileError:
+    return FileError(f"constant {name!r}: {key} = {text!r} is not a whole number")
+
+
+def tensor_dims(name: str, dims: Sequence[int]) -> FileError:
+    return FileError(f"constant {name!r}: dims = {shown(dims)} has a negative size")
+
+
+def tensor_beyond(name: str, path: object, offset: int, length: int, size: int) -> FileError:
+    return FileError(
+        f"constant {name!r}: bytes {offset}..{offset + length} are not in {path}, which has {size}"
+    )
+
+
+def tensor_length(name: str, length: int, needed: int) -> FileError:
+    return FileError(
+        f"constant {name!r}: has {length} bytes in its file (allowed: {needed}, by its type and "
+        f"dims)"
+    )
+
+
+def functions_call_themselves(name: str, deepest: int) -> ModelError:
+    return ModelError(
+        f"function {name} calls itself, or more functions in one another than are followed "
+        f"(allowed: {deepest})"
+    )
+
+
+def too_many_nodes(count: int, most: int) -> ModelError:
+    return ModelError(
+        f"the model comes to {count} nodes with its functions in place of their calls "
+        f"(allowed: at most {most})"
+    )
 
 
 def unwritable(path: object, error: BaseException) -> FileError:
@@ -114,6 +209,16 @@ def not_storable(path: object, what: str, kind: str) -> FileError:
 
 def not_a_model(path: object, error: BaseException) -> ModelError:
     return ModelError(f"{path}: cannot be read as an ONNX model: {reason(error)}")
+
+
+def name_is_no_text(path: object, field: str, value: bytes) -> ModelError:
+    return ModelError(
+        f"{path}: cannot be read as an ONNX model: {field} = {value[:40]!r} is no UTF-8 text"
+    )
+
+
+def unknown_element_type(name: str, number: int) -> DTypeError:
+    return DTypeError(f"value {name!r}: elem_type = {number} is no type of ONNX")
 
 
 def invalid_model(path: object, error: BaseException) -> ModelError:

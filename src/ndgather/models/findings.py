@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ndgather.models.errors import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -92,7 +94,7 @@ def table(findings: Sequence[Finding], width: int = 100) -> str:
         into several lines. 0 keeps every finding on one line.
     """
     rows = [
-        (each.severity.value, each.where, each.operator, each.rule, _what(each))
+        (each.severity.value, one_line(each.where), each.operator, each.rule, one_line(_what(each)))
         for each in worst_first(findings)
     ]
     if not rows:

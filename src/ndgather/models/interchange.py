@@ -36,8 +36,10 @@ def onnx_to_openvino(
         There is no such IR, or a file cannot be read or written.
     """
     constants = Path(target).with_suffix(".bin")
-    if constants.resolve() in places_of_tensors(source):
-        raise errors.keeps_tensors(constants, source)
+    taken = places_of_tensors(source)
+    for path in (constants, Path(target)):
+        if path.resolve() in taken:
+            raise errors.keeps_tensors(path, source)
     graph = graph_of(loaded(source))
     return len(graph.nodes), openvino.write(graph, target, constants)
 

@@ -16,7 +16,13 @@ from ndgather.dialects.onnx import ALIASES, DOMAIN
 from ndgather.errors import NdgatherError
 from ndgather.models import graph_errors as errors
 from ndgather.models.dtypes import dtype_of
-from ndgather.models.errors import extra_missing, in_node, invalid_model, unknown_target
+from ndgather.models.errors import (
+    extra_missing,
+    in_node,
+    invalid_model,
+    unknown_target,
+    unreadable_tensor,
+)
 from ndgather.models.graph import (
     CastNode,
     Graph,
@@ -27,6 +33,8 @@ from ndgather.models.graph import (
     unique,
 )
 from ndgather.models.graph_types import value_types
+from ndgather.models.onnx_format.external import refuse_tensors
+from ndgather.models.onnx_format.types import dtype_of_number
 from ndgather.models.translation import translate
 from ndgather.published import operator, operators
 from ndgather.spec import TensorType
@@ -67,6 +75,7 @@ def graph_of(model: onnx.ModelProto) -> Graph:
     NdgatherError
         The model has something else in it; the text names it.
     """
+    refuse_tensors(model)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: beyond 2 GiB
@@ -139,7 +148,7 @@ class _Reader:
         if self.proto.sparse_initializer:
             raise errors.not_in_graph("initializer", "a sparse tensor", "dense tensors")
         for tensor in self.proto.initializer:
-            self.constants[tensor.name] = np.asarray(numpy_helper.to_array(tensor))
+            self.constants[tensor.name] = _array(tensor, tensor.name)
         inputs = []
         for info in self.proto.input:
             if info.name in self.constants:
@@ -180,7 +189,7 @@ class _Reader:
         elif domain == DOMAIN and node.op_type == "Constant":
             self.constants[output] = _constant(attributes)
         elif domain == DOMAIN and node.op_type == "Cast":
-            dtype = _dtype_name(attributes["to"].i)
+            dtype = _dtype_name(attributes["to"].i, output)
             self.nodes.append(
                 CastNode(name=node.name or output, input=inputs[0], output=output, dtype=dtype)
             )
@@ -217,7 +226,7 @@ def _constant(attributes: dict[str, onnx.AttributeProto]) -> Array:
     """Return the array of a Constant node, which has one attribute."""
     ((name, attribute),) = attributes.items()
     if name == "value":
-        return np.asarray(numpy_helper.to_array(attribute.t))
+        return _array(attribute.t, "value")
     if name in {"value_int", "value_ints"}:
         return np.array(helper.get_attribute_value(attribute), np.int64)
     if name in {"value_float", "value_floats"}:
@@ -225,10 +234,17 @@ def _constant(attributes: dict[str, onnx.AttributeProto]) -> Array:
     raise errors.not_in_graph(f"attribute {name!r}", "no dense tensor of numbers", "value")
 
 
-def _dtype_name(elem_type: int) -> str:
+def _array(tensor: onnx.TensorProto, name: str) -> Array:
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except Exception as error:  # it believes what the tensor says of itself
+        raise unreadable_tensor(name, error) from error
+
+
+def _dtype_name(elem_type: int, name: str) -> str:
     if elem_type == onnx.TensorProto.STRING:
         return "string"
-    return helper.tensor_dtype_to_np_dtype(elem_type).name
+    return dtype_of_number(elem_type, name).name
 
 
 def _type_of(info: onnx.ValueInfoProto) -> TensorType:
@@ -242,7 +258,7 @@ def _type_of(info: onnx.ValueInfoProto) -> TensorType:
             dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
             for dim in tensor.shape.dim
         )
-    return TensorType(_dtype_name(tensor.elem_type) if tensor.elem_type else None, shape)
+    return TensorType(_dtype_name(tensor.elem_type, info.name) if tensor.elem_type else None, shape)
 
 
 def _names(graph: Graph) -> dict[str, str]:

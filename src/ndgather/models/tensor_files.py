@@ -1,31 +1,32 @@
 """Tensors in files: read without pickles, written whole or not at all.
 
-`.npy` files are memory-mapped both ways, so that neither data nor result has to fit in
-memory. A file that is written grows under another name beside its place and takes its place
-at the end: whoever interrupts the work finds what was there before.
+`.npy` files are memory-mapped both ways, so that neither data nor result has to fit in memory.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import secrets
-import zipfile
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models import errors
+from ndgather.models import errors, npy_header, npz_archive
+from ndgather.models.contents import check_regular, content
+from ndgather.models.replacement import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 Array = NDArray[Any]
 
 INPUT_SUFFIXES = (".npy", ".npz", ".pb")
 OUTPUT_SUFFIXES = (".npy", ".pb")
+
+LARGEST_PROTOBUF = 2**31 - 1
 
 
 def read(place: str) -> Array:
@@ -69,40 +70,29 @@ def _split(place: str) -> tuple[Path, str]:
 
 
 def _read_npy(path: Path) -> Array:
-    try:
-        return np.asarray(np.lib.format.open_memmap(path, mode="r"))
-    except ValueError as error:
-        if "Python objects" in str(error):
-            raise errors.holds_objects(path) from error
-        raise errors.not_of_its_kind(path, ".npy", error) from error
+    check_regular(path)
+    with path.open("rb") as file:
+        try:
+            header = npy_header.read(file)
+            if header.dtype.hasobject:
+                raise errors.holds_objects(path)
+            header.check_room(os.fstat(file.fileno()).st_size - header.start)
+            return np.asarray(
+                np.memmap(file, header.dtype, "r", header.start, header.shape, header.order)
+            )
+        except ValueError as error:
+            raise errors.not_of_its_kind(path, ".npy", error) from error
 
 
 def _read_npz(path: Path, member: str) -> Array:
-    if path.is_file() and not zipfile.is_zipfile(path):
-        raise errors.not_of_its_kind(path, ".npz")
-    with np.load(path, allow_pickle=False) as archive:
-        if not member and len(archive.files) != 1:
-            raise errors.member_not_named(path, archive.files)
-        name = member or archive.files[0]
-        if name not in archive.files:
-            raise errors.no_member(path, name, archive.files)
-        try:
-            array = archive[name]
-        except ValueError as error:
-            if "allow_pickle" in str(error):
-                raise errors.holds_objects(f"{path}:{name}") from error
-            raise errors.not_of_its_kind(path, ".npz", error) from error
-        except zipfile.BadZipFile as error:
-            raise errors.not_of_its_kind(path, ".npz", error) from error
-    if not isinstance(array, np.ndarray):
-        raise errors.not_of_its_kind(f"{path}:{name}", ".npy")
-    return array
+    check_regular(path)
+    return npz_archive.read(path, member)
 
 
 def _read_pb(path: Path) -> Array:
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
-    return onnx.tensor_from_bytes(path.read_bytes(), path)
+    return onnx.tensor_from_bytes(content(path, LARGEST_PROTOBUF), path)
 
 
 def make_folder(folder: Path) -> None:
@@ -125,16 +115,29 @@ def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
 
 def write(path: Path, array: Array) -> None:
     """Write `array` to `path`, a ``.npy`` or ``.pb`` file, whole or not at all."""
-    check_place(path)
-    if path.suffix == ".pb":
-        from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    write_all({path: array})
 
-        content = onnx.tensor_to_bytes(array, path)
-        with replacing(path) as part:
-            part.write_bytes(content)
-    else:
-        plain = _without_objects(path, array)
-        fill(path, plain.shape, plain.dtype, lambda out: np.copyto(out, plain))
+
+def write_all(arrays: Mapping[Path, Array]) -> None:
+    """Write arrays to ``.npy`` and ``.pb`` files: all of them, each whole, or none."""
+    for path in arrays:
+        check_place(path)
+    replace(*((path, _writer(path, array)) for path, array in arrays.items()))
+
+
+def _writer(path: Path, array: Array) -> Callable[[Path], object]:
+    if path.suffix == ".pb":
+        return lambda part: part.write_bytes(_protobuf(path, array))
+    plain = _without_objects(path, array)
+    return partial(
+        _fill, shape=plain.shape, dtype=plain.dtype, work=lambda out: np.copyto(out, plain)
+    )
+
+
+def _protobuf(path: Path, array: Array) -> bytes:
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+
+    return onnx.tensor_to_bytes(array, path)
 
 
 def fill(
@@ -152,12 +155,20 @@ def fill(
         Called with the memory-mapped array, in C order. It must keep no reference to it.
     """
     check_place(path)
-    with replacing(path) as part:
+    replace((path, partial(_fill, shape=shape, dtype=dtype, work=work)))
+
+
+def _fill(
+    part: Path, shape: tuple[int, ...], dtype: np.dtype[Any], work: Callable[[Array], object]
+) -> None:
+    try:
         out = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
-        _reserve(part)
-        work(np.asarray(out))
-        out.flush()
-        del out  # unmapped before it is renamed: some systems insist
+    except (ValueError, OverflowError) as error:  # beyond all integers, not only all disks
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG)) from error
+    _reserve(part)
+    work(np.asarray(out))
+    out.flush()
+    del out  # unmapped before it is renamed: some systems insist
 
 
 def _reserve(part: Path) -> None:
@@ -176,17 +187,3 @@ def _without_objects(path: Path, array: Array) -> Array:
         if np.array_equal(fixed, array):  # NumPy drops NULs at the end of a string
             return fixed
     raise errors.not_storable(path, f"dtype {array.dtype} with these values", ".npy")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a new name in the folder of `path`; the file made there replaces `path` at the end."""
-    target = path.resolve()
-    part = target.with_name(f".ndgather-{secrets.token_hex(4)}.part")
-    try:
-        yield part
-        part.replace(target)
-    except OSError as error:
-        raise errors.unwritable(path, error) from error
-    finally:
-        part.unlink(missing_ok=True)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
@@ -22,6 +21,10 @@ from ndgather.models.onnx_format.domains import (
     subgraphs,
     with_one_name,
 )
+from ndgather.models.onnx_format.external import refuse_tensors
+from ndgather.models.onnx_format.files import loaded
+from ndgather.models.onnx_format.functions import refuse_unbounded
+from ndgather.models.onnx_format.types import dtype_of_number
 from ndgather.models.ports import Output, Port, Run, fit_inputs
 
 if TYPE_CHECKING:
@@ -101,6 +104,8 @@ class Model:
     """
 
     def __init__(self, proto: onnx.ModelProto, path: str = "model") -> None:
+        refuse_tensors(proto)
+        refuse_unbounded(proto)
         self._path = path
         self._proto = proto
         initial = {tensor.name for tensor in proto.graph.initializer}
@@ -116,15 +121,10 @@ class Model:
         FileError, ModelError
             The file cannot be read, is no ONNX model, or not a valid one.
         """
-        try:
-            proto = onnx.load(path)
-        except OSError as error:
-            raise errors.unreadable(path, error) from error
-        except Exception as error:  # each serializer, and the external data, has its own
-            raise errors.not_a_model(path, error) from error
+        proto = loaded(path)
         try:
             onnx.checker.check_model(path)
-        except onnx.checker.ValidationError as error:
+        except (onnx.checker.ValidationError, ValueError) as error:
             raise errors.invalid_model(path, error) from error
         return cls(proto, str(path))
 
@@ -166,8 +166,8 @@ def run(
     model: onnx.ModelProto | str | os.PathLike[str], inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Run an ONNX model, a file or in memory, and return its outputs by name."""
-    loaded = Model(model) if isinstance(model, onnx.ModelProto) else Model.load(model)
-    return {output.name: output.array for output in loaded.run(inputs).outputs}
+    ready = Model(model) if isinstance(model, onnx.ModelProto) else Model.load(model)
+    return {output.name: output.array for output in ready.run(inputs).outputs}
 
 
 def _port(info: onnx.ValueInfoProto, initial: set[str], role: str = "input") -> Port:
@@ -176,7 +176,7 @@ def _port(info: onnx.ValueInfoProto, initial: set[str], role: str = "input") -> 
         raise errors.not_a_tensor(role, info.name, kind.removesuffix("_type"))
     tensor = info.type.tensor_type
     shape = tuple(_size(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
-    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else None
+    dtype = dtype_of_number(tensor.elem_type, info.name) if tensor.elem_type else None
     return Port(name=info.name, dtype=dtype, shape=shape, optional=info.name in initial)
 
 

@@ -11,6 +11,7 @@ from ndgather.errors import NdgatherError
 from ndgather.models import errors
 from ndgather.models.onnx_format.domains import subgraphs, with_one_name
 from ndgather.models.onnx_format.files import Source, opened
+from ndgather.models.onnx_format.functions import refuse_unbounded
 from ndgather.models.onnx_format.sites import Scope, Site, sites
 from ndgather.spec import RankAtLeast, TensorType
 
@@ -98,6 +99,7 @@ def settle(model: ModelProto, folder: str | None) -> Settled:
 def without_functions(model: ModelProto) -> ModelProto:
     """Return a copy of `model` with the bodies of its functions in place of their calls."""
     if model.functions:
+        refuse_unbounded(model)
         try:
             return inliner.inline_local_functions(model)
         except Exception as error:

@@ -26,6 +26,7 @@ from ndgather.models.onnx_format.domains import (
     row_domain,
     subgraphs,
 )
+from ndgather.models.onnx_format.external import check_tensor
 from ndgather.models.onnx_format.types import declaration, tensor_type, type_of_array
 from ndgather.spec import Role, TensorType
 
@@ -96,8 +97,10 @@ class Scope:
         if tensor is None:
             outside = self.outer is not None and name not in self._types
             return self.outer.constant(name) if self.outer and outside else None
-        if tensor.data_location == TensorProto.EXTERNAL and self.folder is None:
-            return None
+        if tensor.data_location == TensorProto.EXTERNAL:
+            if self.folder is None:
+                return None
+            check_tensor(tensor, self.folder)
         try:
             return np.asarray(numpy_helper.to_array(tensor, str(self.folder or "")))
         except Exception as error:  # no such file, or not as long as it should be

@@ -18,7 +18,11 @@ def tensor_from_bytes(content: bytes, path: object) -> Array:
     """Return the array that a serialized TensorProto holds; `path` is for the error."""
     try:
         tensor = onnx.TensorProto.FromString(content)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise errors.tensor_elsewhere(tensor.name)
         return np.asarray(numpy_helper.to_array(tensor))
+    except errors.FileError:
+        raise
     except Exception as error:  # protobuf, NumPy and onnx each refuse in their own way
         raise errors.not_of_its_kind(path, "TensorProto (.pb)", error) from error
 

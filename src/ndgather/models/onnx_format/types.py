@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto, TypeProto, helper
 
+from ndgather.models import errors
 from ndgather.spec import TensorType
 
 if TYPE_CHECKING:
@@ -38,6 +39,20 @@ def tensor_type(declared: TypeProto) -> TensorType:
 def type_of_array(tensor: TensorProto) -> TensorType:
     """Return the type of a tensor whose values need not be there."""
     return TensorType(_NAMES.get(tensor.data_type), tuple(tensor.dims))
+
+
+def dtype_of_number(elem_type: int, name: str) -> np.dtype[Any]:
+    """Return the dtype that a file gives the value `name` by a number.
+
+    Raises
+    ------
+    DTypeError
+        ONNX has no type of that number.
+    """
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
+    except KeyError as error:
+        raise errors.unknown_element_type(name, elem_type) from error
 
 
 def schema_type(dtype: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError, shown
-from ndgather.models.errors import FileError, ModelError, listed, reason
+from ndgather.models.errors import ModelError, listed, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,10 +19,6 @@ LONGEST_QUOTE = 40
 def quoted(text: str) -> str:
     """Write a text from a file on one line of bearable length."""
     return repr(text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}...")
-
-
-def not_a_file(path: object) -> FileError:
-    return FileError(f"{path}: cannot be read: is not a regular file")
 
 
 def beyond_limit(path: object, what: str, limit: str) -> ModelError:

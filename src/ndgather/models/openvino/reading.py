@@ -17,7 +17,8 @@ from xml.etree.ElementTree import Element, ParseError
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models.errors import FileError, ModelError, unreadable
+from ndgather.models import contents
+from ndgather.models.errors import ModelError, unreadable
 from ndgather.models.graph_errors import package_missing
 from ndgather.models.openvino import errors
 from ndgather.models.openvino.element_types import BY_NAME, ElementType, array_from, stored_bytes
@@ -57,34 +58,18 @@ def read(path: str | os.PathLike[str], limits: Limits = Limits()) -> Network:
     Raises
     ------
     FileError
-        The file cannot be read.
+        The file cannot be read, or is larger than `limits` allow.
     ModelError
         It is no IR, or asks for more than `limits`.
     """
     place = Path(path)
-    root = _parse(place, _content(place, limits.file_bytes), limits)
+    root = _parse(place, contents.content(place, limits.file_bytes), limits)
     reader = _Reader(place)
     if root.tag == "layer":
         return Network(name=place.stem, layers=(reader.layer(root),), edges=(), snippet=True)
     if root.tag != "net":
         raise errors.not_ir(place, root.tag)
     return reader.network(root, root.get("name", place.stem))
-
-
-def _content(path: Path, most: int) -> bytes:
-    try:
-        if not path.is_file():  # a pipe would have no end
-            path.stat()
-            raise errors.not_a_file(path)
-        with path.open("rb") as file:
-            content = file.read(most + 1)
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise unreadable(path, error) from error
-    if len(content) > most:
-        raise errors.beyond_limit(path, "its size", f"{most} bytes")
-    return content
 
 
 def _parse(path: Path, content: bytes, limits: Limits) -> Element:

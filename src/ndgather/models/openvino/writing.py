@@ -12,7 +12,7 @@ from ndgather.models.graph import CastNode, Graph, Node, unique
 from ndgather.models.graph_types import value_types
 from ndgather.models.openvino import errors
 from ndgather.models.openvino.element_types import BY_DTYPE, ElementType, bytes_of
-from ndgather.models.tensor_files import replacing
+from ndgather.models.replacement import replace
 from ndgather.models.translation import translate
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def write(
     graph : Graph
         Operators of other domains are translated.
     path, constants
-        The files; without `constants` it is the ``.bin`` beside the XML. Each appears whole or
-        not at all.
+        The files; without `constants` it is the ``.bin`` beside the XML. Both appear whole, or
+        neither does.
 
     Returns
     -------
@@ -61,9 +61,11 @@ def write(
     writer = _Writer(translation.graph)
     place = Path(path)
     beside = place.with_suffix(".bin") if constants is None else Path(constants)
-    for file, content in ((beside, bytes(writer.content)), (place, writer.xml())):
-        with replacing(file) as part:
-            part.write_bytes(content)
+    text = writer.xml()
+    replace(
+        (beside, lambda part: part.write_bytes(writer.content)),
+        (place, lambda part: part.write_bytes(text)),
+    )
     return translation.findings
 
 

@@ -1,0 +1,117 @@
+"""The header of a ``.npy`` file: a literal, believed only as far as bytes follow it.
+
+The format is that of NumPy's `numpy.lib.format`, versions 1.0 to 3.0. Nothing is allocated for
+what a header merely says, and Python objects are never read.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.lib import format as npy
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    import numpy as np
+
+LONGEST = 40_000  # bytes: NumPy itself believes no header of more than 10,000 characters
+HIGHEST_RANK = 64
+
+_KEYS = {"descr", "fortran_order", "shape"}
+_FORMS = {(1, 0): (2, "latin1"), (2, 0): (4, "latin1"), (3, 0): (4, "utf-8")}
+_LONG = re.compile(r"(?<=[0-9])L\b")  # Python 2 wrote some sizes as 3L
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a header says; `start` is where the elements begin."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    start: int
+
+    @property
+    def size(self) -> int:
+        """How many bytes the elements take; Python integers do not overflow."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def check_room(self, size: int) -> None:
+        """Refuse a header that promises more than the `size` bytes that follow it."""
+        if self.size > size:
+            raise ValueError(f"its header promises {self.size} bytes, {size} follow it")
+
+
+def read(file: IO[bytes]) -> Header:
+    """Read the header of a file that stands at its beginning.
+
+    Raises
+    ------
+    ValueError
+        It is no header, or of an array that cannot be.
+    """
+    version = npy.read_magic(file)
+    if version not in _FORMS:
+        raise ValueError(f"its version {version} is unknown (allowed: 1.0, 2.0, 3.0)")
+    width, encoding = _FORMS[version]
+    length = int.from_bytes(_exactly(file, width), "little")
+    if length > LONGEST:
+        raise ValueError(f"its header has {length} bytes (allowed: at most {LONGEST})")
+    text = _exactly(file, length).decode(encoding)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # escapes in a text that is no header; old names of dtypes
+        found = _literal(text)
+        if not isinstance(found, dict) or found.keys() != _KEYS:
+            raise ValueError(f"its header is not a dict of {', '.join(sorted(_KEYS))}")
+        dtype = _dtype(found["descr"])
+    if type(found["fortran_order"]) is not bool:
+        raise ValueError("its fortran_order is neither True nor False")
+    return Header(
+        dtype=dtype,
+        shape=_shape(found["shape"]),
+        order="F" if found["fortran_order"] else "C",
+        start=npy.MAGIC_LEN + width + length,
+    )
+
+
+def _exactly(file: IO[bytes], count: int) -> bytes:
+    content = file.read(count)
+    if len(content) < count:
+        raise ValueError(f"its header ends after {len(content)} of {count} bytes")
+    return content
+
+
+def _literal(text: str) -> object:
+    try:
+        try:
+            return ast.literal_eval(text)
+        except SyntaxError:
+            return ast.literal_eval(_LONG.sub("", text))
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError("its header is no literal") from error
+
+
+def _dtype(description: Any) -> np.dtype[Any]:
+    try:
+        dtype = npy.descr_to_dtype(description)
+    except Exception as error:  # it takes the description apart before it has looked at it
+        raise ValueError("its descr is no dtype") from error
+    if dtype.itemsize == 0:
+        raise ValueError(f"elements of its dtype {dtype} have no bytes")
+    return dtype
+
+
+def _shape(shape: object) -> tuple[int, ...]:
+    if (
+        not isinstance(shape, tuple)
+        or len(shape) > HIGHEST_RANK
+        or not all(type(size) is int and size >= 0 for size in shape)
+    ):
+        raise ValueError(f"its shape is not a tuple of at most {HIGHEST_RANK} sizes")
+    return shape

@@ -1,0 +1,135 @@
+"""Tensors that a model keeps in other files: each inside the model's folder, and whole.
+
+The model may come from anyone: what it names is held to the folder and to the bytes that are
+there before anything is opened.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import GraphProto, TensorProto, helper
+
+from ndgather.models import errors
+from ndgather.models.contents import check_regular
+from ndgather.models.onnx_format.domains import subgraphs
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from onnx import FunctionProto, ModelProto
+
+_COUNT = re.compile(r"[0-9]{1,19}")
+_BITS = {
+    getattr(TensorProto, name): bits
+    for name, bits in {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}.items()
+    if hasattr(TensorProto, name)  # the narrowest came last
+}
+
+
+def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Yield the tensors of a model that are in other files."""
+    for body in (model.graph, *model.functions):
+        for tensor in _tensors(body):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                yield tensor
+
+
+def _tensors(body: GraphProto | FunctionProto) -> Iterator[TensorProto]:
+    if isinstance(body, GraphProto):
+        yield from body.initializer
+        for sparse in body.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in body.node:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
+        for graph in subgraphs(node):
+            yield from _tensors(graph)
+
+
+def place(tensor: TensorProto, folder: str | os.PathLike[str]) -> Path:
+    """Return the file that a tensor is in.
+
+    Raises
+    ------
+    FileError
+        It names none, or one that is not inside `folder`, by whatever links.
+    """
+    location = _entry(tensor, "location", "")
+    inside = Path(folder).resolve()
+    named = (PurePosixPath(location), PureWindowsPath(location))
+    if location.strip() in {"", "."} or "\0" in location or any(each.anchor for each in named):
+        raise errors.tensor_place(tensor.name, location)
+    found = (inside / location).resolve()
+    if not found.is_relative_to(inside):
+        raise errors.tensor_place(tensor.name, location)
+    return found
+
+
+def check_tensor(tensor: TensorProto, folder: str | os.PathLike[str]) -> None:
+    """Refuse a tensor that its file does not hold.
+
+    Raises
+    ------
+    FileError
+        The file is not there or outside `folder`, or has other bytes than the tensor needs.
+    """
+    path = place(tensor, folder)
+    try:
+        check_regular(path)
+    except errors.FileError as error:
+        raise errors.in_constant(tensor.name, error) from error
+    size = path.stat().st_size
+    offset = _count(tensor, "offset", 0)
+    length = _count(tensor, "length", size - offset)
+    if length < 0 or offset + length > size:
+        raise errors.tensor_beyond(tensor.name, path, offset, max(length, 0), size)
+    needed = _bytes(tensor)
+    if needed is not None and length != needed:
+        raise errors.tensor_length(tensor.name, length, needed)
+
+
+def check_tensors(model: ModelProto, folder: str | os.PathLike[str]) -> None:
+    """Refuse a model with a tensor that `check_tensor` refuses."""
+    for tensor in external_tensors(model):
+        check_tensor(tensor, folder)
+
+
+def refuse_tensors(model: ModelProto) -> None:
+    """Refuse a model in memory with tensors in files: nobody has said in which folder."""
+    for tensor in external_tensors(model):
+        raise errors.tensor_elsewhere(tensor.name)
+
+
+def _entry(tensor: TensorProto, key: str, default: str) -> str:
+    return next((each.value for each in tensor.external_data if each.key == key), default)
+
+
+def _count(tensor: TensorProto, key: str, default: int) -> int:
+    text = _entry(tensor, key, "")
+    if not text:
+        return default
+    if not _COUNT.fullmatch(text):
+        raise errors.tensor_count(tensor.name, key, text)
+    return int(text)
+
+
+def _bytes(tensor: TensorProto) -> int | None:
+    """Return how many bytes the elements of a tensor take; None where the type has no width."""
+    if any(size < 0 for size in tensor.dims):
+        raise errors.tensor_dims(tensor.name, tuple(tensor.dims))
+    if tensor.data_type in {TensorProto.UNDEFINED, TensorProto.STRING}:
+        return None
+    try:
+        width = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).itemsize * 8
+    except (KeyError, ValueError):
+        return None
+    count: int = math.prod(tensor.dims)
+    return -(-count * _BITS.get(tensor.data_type, width) // 8)

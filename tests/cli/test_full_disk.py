@@ -1,0 +1,126 @@
+"""A disk that is full: the old files stay, all of them, and nothing else does.
+
+The limit of the size of a file stands for the disk: to write beyond it fails in the same place.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+resource = pytest.importorskip("resource")
+
+LIMIT = 4096
+LIMITED = (
+    f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({LIMIT}, {LIMIT})); "
+    "from ndgather.cli import main; sys.exit(main(sys.argv[1:]))"
+)
+OLD = "what was there"
+LARGE = np.arange(4 * LIMIT, dtype=np.int64)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def files(folder):
+    """Models of a large constant, their inputs, and old files in the places of the results."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("GatherND", ["large", "few"], ["small"], name="few"),
+            helper.make_node("GatherND", ["large", "many"], ["big"], name="many"),
+        ],
+        "g",
+        [
+            helper.make_tensor_value_info("few", TensorProto.INT64, ["N", 1]),
+            helper.make_tensor_value_info("many", TensorProto.INT64, ["M", 1]),
+        ],
+        [
+            helper.make_tensor_value_info("small", TensorProto.INT64, ["N"]),
+            helper.make_tensor_value_info("big", TensorProto.INT64, ["M"]),
+        ],
+        [numpy_helper.from_array(LARGE, "large")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(proto, "large.onnx")
+    np.save("few.npy", np.array([[1]]))
+    np.save("many.npy", LARGE[:, None])
+    np.save("large.npy", LARGE)
+    for name in "out.npy", "out.pb", "out.onnx", "out.xml", "out.bin", "small.npy", "big.npy":
+        (folder / name).write_text(OLD)
+    return folder
+
+
+RUN = "run large.onnx --input few=few.npy --input many=many.npy"
+LINES = {
+    "a result": ("gather-nd large.npy many.npy -o out.npy", "out.npy"),
+    "an output": (f"{RUN} --output big=out.npy", "out.npy"),
+    "an output as a tensor": (f"{RUN} --output big=out.pb", "out.pb"),
+    "the second output": (f"{RUN} --output small=small.npy --output big=big.npy", "big.npy"),
+    "an output in a folder": (f"{RUN} --output-dir .", "./big.npy"),
+    "a model": ("convert large.onnx --opset 14 -o out.onnx", "out.onnx"),
+    "an IR": ("convert large.onnx -o out.xml", "out.bin"),
+}
+
+
+@pytest.mark.parametrize(("line", "named"), LINES.values(), ids=LINES)
+def test_old_files_stay(files, line, named):
+    before = contents(files)
+
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *line.split()],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    named = named.removeprefix("./")
+    assert done.stderr == (
+        f"ndgather {line.split()[0]}: error: {named}: cannot be written: file too large\n"
+    )
+    assert contents(files) == before
+
+
+def test_an_xml_that_cannot_be_written_keeps_the_old_constants(files):
+    graph = helper.make_graph(
+        [helper.make_node("GatherND", ["a" * 5000, "at"], ["out"])],
+        "g",
+        [helper.make_tensor_value_info("a" * 5000, TensorProto.INT64, [3])],
+        [helper.make_tensor_value_info("out", TensorProto.INT64, [2])],
+        [numpy_helper.from_array(np.array([[0], [1]]), "at")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(proto, "named.onnx")
+    before = contents(files)
+
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, "convert", "named.onnx", "-o", "out.xml"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == ("ndgather convert: error: out.xml: cannot be written: file too large\n")
+    assert contents(files) == before
+
+
+def test_without_the_limit_all_are_replaced(files, ndgather):
+    for line, named in LINES.values():
+        assert ndgather(line).status == 0
+        assert (files / named).read_bytes() != OLD.encode()
+    np.testing.assert_array_equal(np.load("big.npy"), LARGE, strict=True)
+    np.testing.assert_array_equal(np.load("small.npy"), LARGE[1:2], strict=True)
+
+
+def test_one_file_for_two_outputs_is_refused(files, ndgather):
+    refused = ndgather(f"{RUN} --output small=out.npy --output big=./../{files.name}/out.npy")
+
+    assert refused.status == 1
+    assert "output 'big' and another one would both be written there" in refused.err
+    assert (files / "out.npy").read_text() == OLD

@@ -1,0 +1,104 @@
+"""Where the text of a command goes: places that take none, few letters, or no colours."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+GATHER = "gather-nd data.npy indices.npy -o out.npy"
+PYTHON = (sys.executable, "-m", "ndgather")
+NAME = "o\nX\x1b[2Jé"
+
+
+def run(line, **options):
+    return subprocess.run(
+        [*PYTHON, *line.split()], check=False, stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("line", [GATHER, "doc GatherND", "check model.onnx"])
+def test_a_place_that_is_full_is_an_error_of_one_line(folder, line):
+    with Path("/dev/full").open("w") as full:
+        done = run(line, stdout=full)
+
+    assert done.returncode == 1
+    assert done.stderr.endswith("no space left on device\n")
+    assert len(done.stderr.splitlines()) == 1
+    if line == GATHER:
+        assert (folder / "out.npy").exists()
+
+
+@pytest.mark.parametrize("line", ["doc GatherND", "ops", "--help"])
+def test_a_reader_that_goes_away_gets_no_traceback(folder, line):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = run(line, stdout=writing)
+    finally:
+        os.close(writing)
+
+    assert done.stderr == ""
+    assert done.returncode == (line != "--help")  # which argparse prints, and is content with
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_a_closed_place_is_none(folder):
+    command = " ".join(map(str, (*PYTHON, GATHER)))
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{command} >&-"], check=False, stderr=subprocess.PIPE, text=True
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (folder / "out.npy").exists()
+
+
+@pytest.fixture
+def strange(folder):
+    """A model whose names break lines, clear the screen, and have letters that ASCII has not."""
+    graph = helper.make_graph(
+        [helper.make_node("GatherND", ["data", "at"], [NAME], name=NAME, batch_dims=1)],
+        "g",
+        [
+            helper.make_tensor_value_info("data", TensorProto.INT16, [3, 4]),
+            helper.make_tensor_value_info("at", TensorProto.INT64, [3, 1]),
+        ],
+        [helper.make_tensor_value_info(NAME, TensorProto.INT16, [3])],
+    )
+    opsets = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "strange.onnx")
+    np.save("at.npy", np.array([[0], [1], [3]]))
+    np.save("far.npy", np.array([[0], [1], [4]]))
+    return folder
+
+
+GOOD = "run strange.onnx --input data=data.npy --input at="
+
+
+def test_names_neither_break_lines_nor_command_the_terminal(strange, ndgather):
+    done = ndgather(f"{GOOD}at.npy")
+    assert done.status == 0
+    assert done.out.splitlines()[1].startswith("o\\nX\\x1b[2Jé  (3,)")
+
+    refused = ndgather(f"{GOOD}far.npy")
+    assert refused.status == 1
+    assert refused.err.startswith("ndgather run: error: node 'o\\nX\\x1b[2Jé' (GatherND): ")
+    assert len(refused.err.splitlines()) == 1
+
+    found = ndgather("check strange.onnx")
+    assert "\x1b" not in found.out
+    assert "o\\nX\\x1b[2Jé" in found.out
+
+
+def test_letters_that_a_place_has_not_are_escaped(strange):
+    done = run(
+        f"{GOOD}at.npy", stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "o\\nX\\x1b[2J\\xe9  (3,)" in done.stdout

@@ -1,0 +1,328 @@
+"""ONNX models from anyone: tensors elsewhere, functions without end, damage in any byte."""
+
+import os
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ndgather.errors import NdgatherError
+from ndgather.models import interchange, tensor_files
+from ndgather.models import onnx as onnx_models
+from ndgather.models.errors import FileError, ModelError
+from ndgather.models.onnx_format.functions import DEEPEST, MOST_NODES
+from ndgather.models.onnx_graph import graph_of
+
+INT64 = TensorProto.INT64
+DATA = np.arange(6)
+INPUTS = {"at": np.array([[1], [-1]])}
+OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
+
+
+def model(*initial, nodes=None, functions=()):
+    graph = helper.make_graph(
+        nodes or [helper.make_node("GatherND", ["data", "at"], ["out"], name="pick")],
+        "g",
+        [helper.make_tensor_value_info("at", INT64, ["N", 1])],
+        [helper.make_tensor_value_info("out", INT64, None)],
+        list(initial),
+    )
+    graph.output[0].type.tensor_type.shape.dim.add().dim_param = "N"
+    return helper.make_model(graph, opset_imports=OPSETS, ir_version=8, functions=functions)
+
+
+def external(dims=(6,), data_type=INT64, **entries):
+    tensor = TensorProto(
+        name="data", data_type=data_type, dims=dims, data_location=TensorProto.EXTERNAL
+    )
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder for a model, with its tensors in `weights`, and a secret beside the folder."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    (tmp_path / "secret").write_bytes(DATA.tobytes())
+    (inside / "weights").write_bytes(DATA.tobytes())
+    (inside / "deep").mkdir()
+    (inside / "link").symlink_to("../secret")
+    (inside / "up").symlink_to("..")
+    (inside / "null").symlink_to("/dev/zero")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo("pipe")
+    return inside
+
+
+def save(proto):
+    with open("m.onnx", "wb") as file:  # noqa: PTH123 - as short as what it does
+        file.write(proto.SerializeToString())
+
+
+ENTRIES = {
+    "run": lambda: onnx_models.run("m.onnx", INPUTS),
+    "check": lambda: onnx_models.check("m.onnx"),
+    "infer": lambda: onnx_models.infer("m.onnx"),
+    "convert": lambda: onnx_models.convert("m.onnx", opset=16),
+    "to IR": lambda: interchange.onnx_to_openvino("m.onnx", "out.xml"),
+}
+
+OUTSIDE = {
+    "above": "../secret",
+    "above by way of a folder": "deep/../../secret",
+    "absolute": "/etc/hostname",
+    "a drive": "C:\\secret",
+    "a share": "\\\\host\\share\\secret",
+    "a link": "link",
+    "a link to a folder": "up/secret",
+    "a device": "/dev/zero",
+    "a link to a device": "null",
+    "none": "",
+    "the folder": ".",
+    "a NUL": "weights\0",
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("location", OUTSIDE.values(), ids=OUTSIDE)
+def test_tensors_outside_the_folder_of_the_model_are_refused(folder, location, entry):
+    save(model(external(location=location)))
+
+    with pytest.raises(FileError) as refusal:
+        ENTRIES[entry]()
+
+    assert str(refusal.value) == (
+        f"m.onnx: constant 'data': location = {location!r} is not inside the folder of the model "
+        f"(allowed: a file there)"
+    )
+
+
+UNFIT = {
+    "no such file": ({"location": "none"}, "cannot be read: no such file or directory"),
+    "a folder": ({"location": "deep"}, "cannot be read: is a directory"),
+    "an offset below 0": ({"offset": -8}, "offset = '-8' is not a whole number"),
+    "an offset that is no number": ({"offset": "x"}, "offset = 'x' is not a whole number"),
+    "an offset beyond the file": ({"offset": 56}, "bytes 56..56 are not in "),
+    "an offset beyond 64 bits": ({"offset": 2**70}, "is not a whole number"),
+    "a length below 0": ({"length": -1}, "length = '-1' is not a whole number"),
+    "a length beyond the file": ({"length": 49}, "bytes 0..49 are not in "),
+    "an end beyond 64 bits": (
+        {"offset": 2**63 - 1, "length": 2**63 - 1}, f"bytes {2**63 - 1}..{2**64 - 2} are not in "),
+    "a length that is not that of the tensor": (
+        {"length": 40}, "has 40 bytes in its file (allowed: 48, by its type and dims)"),
+    "a rest that is not that of the tensor": (
+        {"offset": 8}, "has 40 bytes in its file (allowed: 48, by its type and dims)"),
+    "dims beyond 64 bits": (
+        {"dims": (2**62, 2**62)}, f"has 48 bytes in its file (allowed: {2**127}, by its type"),
+    "dims below 0": ({"dims": (-6,)}, "dims = (-6,) has a negative size"),
+    "half of a byte": (
+        {"data_type": TensorProto.INT4}, "has 48 bytes in its file (allowed: 3, by its type"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "text"), UNFIT.values(), ids=UNFIT)
+@pytest.mark.parametrize("entry", ["run", "to IR"])
+def test_tensors_that_their_file_does_not_hold_are_refused(folder, entry, change, text):
+    save(model(external(**{"location": "weights", **change})))
+
+    with pytest.raises(FileError) as refusal:
+        ENTRIES[entry]()
+
+    assert str(refusal.value).startswith("m.onnx: constant 'data': ")
+    assert text in str(refusal.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_refused_and_does_not_block(folder):
+    save(model(external(location="pipe")))
+
+    with pytest.raises(FileError, match=r"pipe: cannot be read: is not a regular file$"):
+        ENTRIES["run"]()
+
+
+def test_tensors_in_the_folder_are_read(folder):
+    for location in "weights", "deep/../weights":
+        save(model(external(location=location, offset=0, length=48)))
+        np.testing.assert_array_equal(ENTRIES["run"]()["out"], np.array([1, 5]), strict=True)
+
+
+def test_indices_outside_the_folder_are_not_looked_at(folder):
+    tensor = external(location="../secret")
+    tensor.name = "at"
+    node = helper.make_node("Constant", [], ["at2"], value=tensor)
+    pick = helper.make_node("GatherND", ["data", "at2"], ["out"])
+    save(model(numpy_helper.from_array(DATA, "data"), nodes=[node, pick]))
+
+    with pytest.raises(FileError, match=r"constant 'at': location = '../secret' is not inside"):
+        onnx_models.check("m.onnx")
+
+
+def test_without_a_folder_no_file_is_opened(folder):
+    proto = model(external(location="weights"))
+    text = "constant 'data': cannot be read: it is in another file, and the folder of the model"
+
+    for call in (lambda: onnx_models.run(proto, INPUTS), lambda: graph_of(proto)):
+        with pytest.raises(FileError) as refusal:
+            call()
+        assert str(refusal.value).startswith(text)
+
+
+def test_a_tensor_file_names_no_other_file(folder):
+    (folder / "t.pb").write_bytes(external(location="weights").SerializeToString())
+
+    with pytest.raises(FileError, match="constant 'data': cannot be read: it is in another file"):
+        tensor_files.read("t.pb")
+
+
+def test_a_model_does_not_replace_its_own_tensors(folder):
+    save(model(external(location="weights")))
+    proto = onnx_models.convert("m.onnx", opset=16)
+
+    with pytest.raises(FileError, match=r"^weights: cannot be written: .* keeps tensors there$"):
+        onnx_models.save(proto, "weights", ".")
+    assert (folder / "weights").read_bytes() == DATA.tobytes()
+
+
+def function(name, *called):
+    """Make a function that passes a value through others."""
+    nodes = [
+        helper.make_node(other, [f"v{n}"], [f"v{n + 1}"], domain="" if other == "Identity" else "f")
+        for n, other in enumerate(called)
+    ]
+    return helper.make_function("f", name, ["v0"], [f"v{len(called)}"], nodes, OPSETS)
+
+
+def calling(*functions):
+    nodes = [
+        helper.make_node("f0", ["at"], ["at2"], domain="f"),
+        helper.make_node("GatherND", ["data", "at2"], ["out"]),
+    ]
+    return model(numpy_helper.from_array(DATA, "data"), nodes=nodes, functions=functions)
+
+
+TOO_MANY = f"the model comes to {3 * 2**40 + 1} nodes with its functions in place of their calls"
+ENDLESS = {
+    "each twice": (
+        [*(function(f"f{n}", f"f{n + 1}", f"f{n + 1}") for n in range(40)),
+         function("f40", "Identity")],
+        f"(allowed: at most {MOST_NODES})"),
+    "itself": ([function("f0", "f0")], "function f0 calls itself, or more functions in one"),
+    "each other": ([function("f0", "f1"), function("f1", "f0")], "function f0 calls itself, or"),
+    "one in another": (
+        [*(function(f"f{n}", f"f{n + 1}") for n in range(DEEPEST)),
+         function(f"f{DEEPEST}", "Identity")],
+        f"(allowed: {DEEPEST})"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("functions", "text"), ENDLESS.values(), ids=ENDLESS)
+def test_functions_without_end_are_refused(functions, text):
+    proto = calling(*functions)
+
+    for call in (onnx_models.infer, onnx_models.convert, lambda proto: onnx_models.run(proto, {})):
+        with pytest.raises(ModelError) as refusal:
+            call(proto)
+        assert text in str(refusal.value)
+    assert text in onnx_models.check(proto)[0].what
+
+
+def test_functions_with_an_end_run():
+    chain = [function(f"f{n}", f"f{n + 1}", f"f{n + 1}") for n in range(5)]
+    proto = calling(function("f5", "Identity"), *reversed(chain))
+
+    np.testing.assert_array_equal(
+        onnx_models.run(proto, INPUTS)["out"], np.array([1, 5]), strict=True
+    )
+
+
+def test_protobuf_within_protobuf_is_refused(folder):
+    content = b""
+    for _ in range(5000):
+        for field in 0x32, 0x2A, 0x0A:  # a graph in an attribute in a node
+            size, count = len(content), b""
+            while size > 0x7F:
+                count, size = count + bytes([size & 0x7F | 0x80]), size >> 7
+            content = bytes([field]) + count + bytes([size]) + content
+    (folder / "m.onnx").write_bytes(b"\x3a\xff\xff\x7f" + content[: 2**21 - 1])
+
+    for call in ENTRIES.values():
+        with pytest.raises(ModelError, match=r"^m\.onnx: cannot be read as an ONNX model: "):
+            call()
+
+
+def test_a_model_beyond_what_protobuf_holds_is_not_read(folder):
+    with (folder / "m.onnx").open("wb") as file:
+        file.truncate(2**31)  # sparse: it takes no place on the disk
+
+    for call in ENTRIES.values():
+        with pytest.raises(FileError, match=r"^m\.onnx: its size is beyond what is read"):
+            call()
+
+
+@pytest.mark.parametrize("suffix", ["json", "textproto", "onnxtxt", "onnx"])
+def test_texts_are_no_models(folder, suffix):
+    (folder / f"m.{suffix}").write_text("{" * 100_000)
+
+    with pytest.raises(ModelError, match=f"^m.{suffix}: cannot be read as an ONNX model: "):
+        onnx_models.check(f"m.{suffix}")
+
+
+UNKNOWN = {
+    "the type of an input": (
+        lambda proto: setattr(proto.graph.input[0].type.tensor_type, "elem_type", 77), "run",
+        "value 'at': elem_type = 77 is no type of ONNX"),
+    "the type of an input of an IR": (
+        lambda proto: setattr(proto.graph.input[0].type.tensor_type, "elem_type", 77), "to IR",
+        "value 'at': elem_type = 77 is no type of ONNX"),
+    "the type of a constant": (
+        lambda proto: setattr(proto.graph.initializer[0], "data_type", 99), "to IR",
+        "constant 'data': cannot be read: 99"),
+    "sizes that no array has": (
+        lambda proto: proto.graph.initializer[0].CopyFrom(
+            TensorProto(name="data", data_type=7, dims=[0, 2**62, 2**62], raw_data=b"")),
+        "to IR", "constant 'data': cannot be read: array is too big"),
+    "a name that is no text": (
+        lambda proto: setattr(proto.graph.node[0], "name", "marked"), "check",
+        "m.onnx: cannot be read as an ONNX model: name = b'\\xffarked' is no UTF-8 text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "entry", "text"), UNKNOWN.values(), ids=UNKNOWN)
+def test_what_no_model_has_is_refused_by_name(folder, change, entry, text):
+    proto = model(numpy_helper.from_array(DATA, "data"))
+    change(proto)
+    content = proto.SerializeToString().replace(b"marked", b"\xffarked")
+    (folder / "m.onnx").write_bytes(content)
+
+    with pytest.raises(NdgatherError) as refusal:
+        ENTRIES[entry]()
+    assert str(refusal.value).startswith(text)
+
+
+def damage(content):
+    """Yield the content cut at any byte, and with any byte changed."""
+    for at in range(len(content)):
+        yield content[:at]
+        for byte in {0, 0xFF, content[at] ^ 1, content[at] ^ 0x80} - {content[at]}:
+            yield content[:at] + bytes([byte]) + content[at + 1 :]
+
+
+def test_damage_in_any_byte_is_found_or_refused_in_one_line(folder):
+    proto = model(numpy_helper.from_array(DATA, "data"))
+    answers = 0
+    for content in damage(proto.SerializeToString()):
+        (folder / "m.onnx").write_bytes(content)
+        for call in ENTRIES["run"], ENTRIES["check"]:
+            try:
+                answer = call()
+            except NdgatherError as refused:
+                if "\n" in str(refused):
+                    raise
+                continue
+            answers += 1
+            if isinstance(answer, dict):
+                assert all(type(each) is np.ndarray for each in answer.values())
+    assert answers
