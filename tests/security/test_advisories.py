@@ -479,6 +479,7 @@ REFUSED = [
         ],
     ),
     ("CVE-2022-41880", INDEX, "= 1048576 is outside axis 0", gathers(PAIR, [[0x100000, 1]])),
+    ("CVE-2021-37668", INDEX, "the axis is empty", gathers_nd(np.zeros((5, 0)), [[2, 0]])),
     ("tensorflow-12608", INDEX, "is outside axis 0", gathers_nd(np.ones((5, 5, 5)), [[6, 6, 6]])),
     (
         "tensorflow-12608",
@@ -720,6 +721,8 @@ REFUSED = [
         [
             plain("gather_nd", TABLE, np.array([[1.0, 2.0]])),
             plain("gather", TABLE, np.array([np.nan, np.inf, 1e30])),
+            plain("scatter_nd", TABLE, np.array([[0.3, -1.2]]), F4([1])),
+            published("ScatterND", 18, TABLE, np.array([[0.3, -1.2]]), F4([1])),
             published("GatherND", 13, TABLE, np.array([[1.5, 2.5]], F4)),
             in_onnx("GatherND", 13, TABLE, np.array([[1.5, 2.5]], F4)),
             in_ir("GatherND", 8, TABLE, np.array([[1.5, 2.5]], F4), batch_dims=0),
@@ -829,7 +832,7 @@ ANSWERED = [
         ],
     ),
     (  # more places than data is long
-        "onnxruntime-7593",
+        "onnxruntime-4853",
         F4([[5], [2]]),
         [
             plain(
@@ -885,8 +888,23 @@ ANSWERED = [
             ),
         ],
     ),
-    ("openvino-17219", F4([3, 8]), answers_nd(TABLE, [[0, -1], [-1, -4]])),
-    ("openvino-37129", F4([0]), answers_nd(TABLE, [[0, 0]])),
+    *(
+        (
+            identifier,
+            F4([[0, 1, 2, 9], [4, 5, 6, 7], [7, 9, 10, 8]]),
+            [
+                plain("scatter_nd", TABLE, pairs, F4([9, 7, 8])),
+                *(published("ScatterND", v, TABLE, pairs, F4([9, 7, 8])) for v in (11, 18)),
+                published("ScatterNDUpdate", 15, TABLE, pairs, F4([9, 7, 8]), domain="openvino"),
+                in_onnx("ScatterND", 18, TABLE, pairs, F4([9, 7, 8])),
+                in_ir("ScatterNDUpdate", 15, TABLE, pairs, F4([9, 7, 8]), reduction="none"),
+            ],
+        )
+        for identifier, pairs in (
+            ("openvino-17219", [[0, -1], [-1, -4], [-1, -1]]),
+            ("onnx-mlir-3611", [[0, 3], [2, 0], [-1, 3]]),
+        )
+    ),
     (
         "openvino-14131",
         F4([0, 3, 0, 0]),

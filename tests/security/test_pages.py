@@ -1,0 +1,76 @@
+"""The pages of promises and vulnerabilities name tests that exist, and every case has a row."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("docs/guarantees.md", "docs/security.md")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+ROW = re.compile(r"^\| \[([\w-]+)\]\(", re.MULTILINE)
+NUMBER = re.compile(r"-\d$")  # of a later case of one identifier
+IDENTIFIER = re.compile(r"(CVE-\d{4}-\d+|GHSA(-\w{4}){3}|[a-z]+(-[a-z]+)*-\d{3,}|openvino-[a-z-]+)")
+
+
+def links(page):
+    for text, target in LINK.findall((ROOT / page).read_text()):
+        if not target.startswith(("http:", "https:")):
+            yield text, ((ROOT / page).parent / target).resolve()
+
+
+@cache
+def functions_of(path):
+    tree = ast.parse(path.read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def identifiers_of(path):
+    """The identifiers that cases of a test file go by."""
+    strings = {
+        node.value
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return {NUMBER.sub("", each) for each in strings if IDENTIFIER.fullmatch(each)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_tests_exist(page):
+    named = 0
+    for text, path in links(page):
+        assert path.exists(), path
+        if text.startswith("test_"):
+            assert text in functions_of(path), f"{text} in {path}"
+            named += 1
+    assert named > 30
+
+
+def test_every_promise_names_a_test():
+    """Each paragraph of a promise begins in bold; what is not promised needs no test."""
+    promises = (ROOT / PAGES[0]).read_text().partition("## Versions")[0].split("\n**")[1:]
+    assert len(promises) > 10
+    for promise in promises:
+        assert "](../tests/" in promise, promise[:60]
+
+
+def test_rows_and_cases_are_the_same():
+    rows = ROW.findall((ROOT / PAGES[1]).read_text())
+    assert len(rows) == len(set(rows))
+    folder = ROOT / "tests" / "security"
+    cases = identifiers_of(folder / "test_advisories.py")
+    cases |= identifiers_of(folder / "test_advisory_files.py")
+    elsewhere = {"CVE-2020-15202"}  # needs 2 GiB: in tests/large
+    assert cases | elsewhere == set(rows)
+
+
+def test_the_count_of_entries_is_right():
+    text = (ROOT / PAGES[1]).read_text()
+    rows = ROW.findall(text)
+    advisories = sum(each.startswith(("CVE", "GHSA")) for each in rows)
+    found = re.search(r"It is (\d+) entries: (\d+) advisories.*?and (\d+) public", text, re.DOTALL)
+    assert found is not None
+    numbers = [int(each) for each in found.groups()]
+    assert numbers == [len(rows), advisories, len(rows) - advisories]
