@@ -1,10 +1,11 @@
-"""``python -m bench``: choose cases and peers, run, print, save."""
+"""``python -m bench``, ``ndgather bench``: choose cases and peers, run, print, save."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,41 @@ _QUICK_ELEMENTS = 1 << 14
 _RESULTS = Path("bench/results")
 _PAGE = Path("docs/benchmarks.md")
 
+_DESCRIPTION = """\
+Measure gathers and scatters on this machine: ndgather beside the other
+libraries that are installed, and beside what copies and random reads of memory
+allow. Every answer is compared with NumPy's before it is timed.
+
+    pip install 'ndgather[bench]'
+
+brings torch, onnxruntime, openvino and numba; jax takes part where it is
+installed. Without numba the random reads are not measured, and a case beyond
+the caches seems further from its limit than it is.
+"""
+
+_EXAMPLES = """\
+examples:
+  {prog} --case 'points-*' --peer numpy --peer torch
+      some cases, some libraries
+
+  {prog} --list
+      the cases, and who makes such calls
+
+  {prog} --quick
+      no times: do all libraries give the same answers?
+
+  {prog} --json run.json --growth
+  {prog} --load run.json --page report.md
+      measure everything, some minutes; later make a page with charts of it
+"""
+
 
 def parser(prog: str) -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
-        prog=prog, description="Compare gathers and scatters with other libraries, on this machine."
+        prog=prog,
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES.format(prog=prog),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = options.add_argument
     add("--case", default="*", metavar="GLOB", help="only cases named like this")
@@ -37,42 +69,121 @@ def parser(prog: str) -> argparse.ArgumentParser:
         "--peer",
         action="append",
         choices=[peer.name for peer in PEERS],
-        help="only this one beside ndgather (may be repeated)",
+        metavar="NAME",
+        help="only this library beside ndgather; may be repeated: "
+        + ", ".join(peer.name for peer in PEERS if peer != OWN),
     )
-    add("--threads", type=int, default=report.usable_processors(), metavar="N", help="for everyone")
-    add("--rounds", type=int, default=5, metavar="N", help="turns of each peer (default: 5)")
-    add("--quick", action="store_true", help="only check the answers, at reduced size")
-    add("--growth", action="store_true", help="also measure how cost grows with size")
-    add("--list", action="store_true", help="print the cases and stop")
-    add("--json", type=Path, metavar="PATH", help=f"where to save (default: in {_RESULTS}, if any)")
-    add("--load", type=Path, metavar="PATH", help="report saved results instead of running")
-    add("--page", action="store_true", help=f"write {_PAGE} and its chart")
+    add(
+        "--threads",
+        type=_positive,
+        default=report.usable_processors(),
+        metavar="N",
+        help="threads for everyone (default: as many as this process may use)",
+    )
+    add(
+        "--rounds", type=_positive, default=5, metavar="N", help="turns of each library (default 5)"
+    )
+    add(
+        "--growth",
+        nargs="?",
+        choices=("also", "only"),
+        const="also",
+        metavar="only",
+        help="measure how cost grows with size as well, or only that",
+    )
+    instead = options.add_mutually_exclusive_group()
+    instead.add_argument("--list", action="store_true", help="print the cases and stop")
+    instead.add_argument(
+        "--quick", action="store_true", help="only check the answers, at reduced size"
+    )
+    instead.add_argument(
+        "--load",
+        action="append",
+        type=Path,
+        metavar="FILE",
+        help="report a saved run instead of measuring; repeated: parts of one run",
+    )
+    add(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help=f"save the run here (default: in {_RESULTS}/ of a checkout)",
+    )
+    add(
+        "--page",
+        nargs="?",
+        type=Path,
+        const=_PAGE,
+        metavar="FILE",
+        help=f"write a page about it with charts beside it (default: {_PAGE})",
+    )
     return options
 
 
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m bench") -> int:
-    """Run the command line; return 0, or 1 if an answer of ours was wrong, or 2 for no case."""
+    """Run the command line.
+
+    Returns 0, or 1 if an answer of ours was wrong or the work could not be done, or 2 if no case
+    was chosen.
+    """
     options = parser(prog).parse_args(arguments)
-    chosen = cases.select(options.case, options.group)
-    peers = [peer for peer in PEERS if not options.peer or peer.name in (*options.peer, OWN.name)]
+    chosen = () if options.growth == "only" else cases.select(options.case, options.group)
+    growth = cases.GROWTH if options.growth else ()
     if options.list:
-        for case in chosen:
+        for case in (*chosen, *growth):
             print(f"{case.name:28} {case.group:11} {case.size_class:7} {case.why}")
         return 0
-    if not chosen:
+    if not chosen and not growth:
         print(f"no case is named {options.case} in a group {options.group}", file=sys.stderr)
         return 2
+    loaded: list[report.Record] = []
+    try:
+        _check_installed(options)
+        if options.load:
+            loaded.append(report.joined([report.load(path) for path in options.load]))
+    except (OSError, ValueError, ModuleNotFoundError) as error:
+        print(f"{prog}: error: {error}", file=sys.stderr)
+        return 1
     if options.quick:
-        return _quick(chosen, peers, options.threads)
-    if options.load:
-        run = report.load(options.load)
-    else:
-        run = _measured(chosen, [peer for peer in peers if peer.installed], options)
+        return _quick((*chosen, *growth), _peers(options), options.threads)
+    run = loaded[0] if loaded else _measured(chosen, growth, _peers(options), options)
     print(f"\n{report.summary(run)}")
     if options.page:
-        page.write(run, _PAGE)
-        print(f"\nwrote {_PAGE}")
-    return 1 if any(result.failed for result in run.results) else 0
+        page.write(run, options.page)
+        print(f"\nwrote {options.page}")
+    return 1 if any(result.failed for result in (*run.results, *run.growth)) else 0
+
+
+def _check_installed(options: argparse.Namespace) -> None:
+    """Refuse what cannot work before minutes have gone by.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        A package is missing without which the given options mean nothing.
+    """
+    if options.page and find_spec("matplotlib") is None:
+        raise ModuleNotFoundError("--page draws charts: pip install 'ndgather[viz]'")
+    for peer in PEERS:
+        if peer.name in (options.peer or ()) and peer.missing:
+            raise ModuleNotFoundError(
+                f"--peer {peer.name}: not installed: pip install {' '.join(peer.missing)}"
+            )
+
+
+def _peers(options: argparse.Namespace) -> list[Peer]:
+    """Return the chosen peers that are installed, ours first; name those that are not."""
+    chosen = [peer for peer in PEERS if not options.peer or peer.name in (*options.peer, OWN.name)]
+    absent = [peer.name for peer in chosen if not peer.installed]
+    if absent:
+        print(f"left out, as they are {NOT_INSTALLED}: {', '.join(absent)}")
+    return [peer for peer in chosen if peer.installed]
 
 
 def _quick(chosen: Sequence[Case], peers: Sequence[Peer], threads: int) -> int:
@@ -83,18 +194,22 @@ def _quick(chosen: Sequence[Case], peers: Sequence[Peer], threads: int) -> int:
         agreeing = [peer.name for peer in peers if peer.name not in refusals]
         print(f"{case.name:28} agree: {' '.join(agreeing)}", flush=True)
         for name, reason in refusals.items():
-            if reason != NOT_INSTALLED:
-                print(f"{'':28} {name}: {reason}", flush=True)
+            print(f"{'':28} {name}: {reason}", flush=True)
     print(f"{len(chosen)} cases, {failed} failed")
     return 1 if failed else 0
 
 
 def _measured(
-    chosen: Sequence[Case], peers: Sequence[Peer], options: argparse.Namespace
+    chosen: Sequence[Case],
+    growth: Sequence[Case],
+    peers: Sequence[Peer],
+    options: argparse.Namespace,
 ) -> report.Record:
     machine = Machine(threads=options.threads)
     setting = report.setting(peers, options.threads)
-    print(report.header(peers))
+    if find_spec("numba") is None:
+        print(f"random reads are not measured, as numba is {NOT_INSTALLED}")
+    print(f"{report.where(setting)}\n\n{report.header(peers)}", flush=True)
 
     def measured(each: Sequence[Case]) -> list[Result]:
         results = []
@@ -104,7 +219,6 @@ def _measured(
             print(report.row(result, peers), flush=True)
         return results
 
-    growth = cases.GROWTH if options.growth else ()
     run = report.record(setting, measured(chosen), machine, measured(growth))
     path = options.json
     if path is None and _RESULTS.parent.is_dir():

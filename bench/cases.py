@@ -732,6 +732,215 @@ _SCATTER = (
     ),
 )
 
+# Both sides of each rule by which core/choose.cpp (and memory.h) takes another way. Neighbours
+# stand together: the first keeps the plain way, the second is just beyond the threshold.
+_RULES = (
+    # one thread, threads that are awake, threads that have to be woken
+    Case(
+        name="threads-none",
+        why="one sweep of a small lidar in an occupancy grid: too short for a second thread",
+        group="rules",
+        operator="gather_nd",
+        data_shape=(300, 300),
+        index_shape=(4000, 2),
+    ),
+    Case(
+        name="threads-awake",
+        why="five such sweeps: worth a thread only if it is awake",
+        group="rules",
+        operator="gather_nd",
+        data_shape=(300, 300),
+        index_shape=(20_000, 2),
+    ),
+    Case(
+        name="threads-woken",
+        why="ten such sweeps: worth waking a thread for",
+        group="rules",
+        operator="gather_nd",
+        data_shape=(300, 300),
+        index_shape=(40_000, 2),
+    ),
+    # slices cut into pieces where there are few of them
+    Case(
+        name="frames-many",
+        why="a shuffled clip of small frames: enough slices for every thread",
+        group="rules",
+        operator="gather",
+        data_shape=(64, 270, 480, 3),
+        index_shape=(48,),
+        dtype="uint8",
+    ),
+    Case(
+        name="frames-few",
+        why="five key frames of a full HD clip: each frame is cut up for threads",
+        group="rules",
+        operator="gather",
+        data_shape=(16, 1080, 1920, 3),
+        index_shape=(5,),
+        dtype="uint8",
+    ),
+    # places that a near cache holds, and those that are asked for ahead
+    Case(
+        name="points-near",
+        why="a terrain tile of 510 x 510: it just fits the cache of one core",
+        group="rules",
+        operator="gather_nd",
+        data_shape=(510, 510),
+        index_shape=(1 << 18, 2),
+    ),
+    Case(
+        name="points-not-near",
+        why="a terrain tile of 516 x 516: just too large for that cache",
+        group="rules",
+        operator="gather_nd",
+        data_shape=(516, 516),
+        index_shape=(1 << 18, 2),
+    ),
+    # results that are small, and those from the pool
+    Case(
+        name="result-small",
+        why="a batch of 1000 embedding rows: the result is just under 1 MiB",
+        group="rules",
+        operator="gather_nd",
+        data_shape=(1 << 16, 256),
+        index_shape=(1000, 1),
+    ),
+    Case(
+        name="result-pooled",
+        why="a batch of 1050 embedding rows: the result is just over 1 MiB",
+        group="rules",
+        operator="gather_nd",
+        data_shape=(1 << 16, 256),
+        index_shape=(1050, 1),
+    ),
+    # bands along the first axis: columns short enough, looks enough, wide enough, large enough
+    Case(
+        name="bands-too-tall",
+        why="a day of ten-second samples of 512 sensors, each sorted by itself",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(8640, 512),
+        index_shape=(8640, 512),
+    ),
+    Case(
+        name="bands-tallest",
+        why="two hours of one-second samples of 512 sensors, each sorted by itself",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(7200, 512),
+        index_shape=(7200, 512),
+    ),
+    Case(
+        name="bands-few-looks",
+        why="a bootstrap of every column with fewer draws than half its rows",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(4096, 2048),
+        index_shape=(1900, 2048),
+    ),
+    Case(
+        name="bands-enough-looks",
+        why="a bootstrap of every column with more draws than half its rows",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(4096, 2048),
+        index_shape=(2200, 2048),
+    ),
+    Case(
+        name="bands-narrow",
+        why="28 features of 8000 patients, shuffled one by one for their importance",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(8000, 28),
+        index_shape=(8000, 28),
+    ),
+    Case(
+        name="bands-wide-enough",
+        why="36 features of 8000 patients, shuffled one by one for their importance",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(8000, 36),
+        index_shape=(8000, 36),
+    ),
+    Case(
+        name="bands-small",
+        why="columns of one 250 x 256 tile put in order: the tile sits in the cache",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(250, 256),
+        index_shape=(250, 256),
+    ),
+    Case(
+        name="bands-large-enough",
+        why="columns of one 270 x 256 tile put in order: packing starts to pay",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(270, 256),
+        index_shape=(270, 256),
+    ),
+    # scatters shared between threads by place, or not
+    Case(
+        name="scatter-near",
+        why="votes in a Hough space of 500 x 500: one thread keeps it in its cache",
+        group="rules",
+        operator="scatter_nd",
+        data_shape=(500, 500),
+        index_shape=(1 << 18, 2),
+        reduction="add",
+        output="data",
+    ),
+    Case(
+        name="scatter-not-near",
+        why="votes in a Hough space of 560 x 560: threads share it by place",
+        group="rules",
+        operator="scatter_nd",
+        data_shape=(560, 560),
+        index_shape=(1 << 18, 2),
+        reduction="add",
+        output="data",
+    ),
+    Case(
+        name="scatter-rows-16B",
+        why="colour sums of 4000 superpixels: narrow rows in the cache of one core",
+        group="rules",
+        operator="scatter_nd",
+        data_shape=(4000, 4),
+        index_shape=(1 << 17, 1),
+        reduction="add",
+        output="data",
+    ),
+    Case(
+        name="scatter-rows-32B",
+        why="eight statistics of each of 4000 groups: rows wide enough to share",
+        group="rules",
+        operator="scatter_nd",
+        data_shape=(4000, 8),
+        index_shape=(1 << 17, 1),
+        reduction="add",
+        output="data",
+    ),
+    Case(
+        name="scatter-rows-448B",
+        why="gradient of 112 wide node embeddings: rows shared whole",
+        group="rules",
+        operator="scatter_nd",
+        data_shape=(1 << 16, 112),
+        index_shape=(1 << 15, 1),
+        reduction="add",
+        output="data",
+    ),
+    Case(
+        name="scatter-rows-512B",
+        why="gradient of 128 wide node embeddings: each row cut between two threads",
+        group="rules",
+        operator="scatter_nd",
+        data_shape=(1 << 16, 128),
+        index_shape=(1 << 15, 1),
+        reduction="add",
+        output="data",
+    ),
+)
+
 _GROWTH_KINDS: tuple[tuple[str, str, Operator, int], ...] = (
     ("points", "single elements", "gather_nd", 0),
     ("rows", "rows of 64 bytes", "gather_nd", 0),
@@ -763,7 +972,7 @@ def _growth_case(kind: str, what: str, operator: Operator, axis: int, exponent: 
 
 
 GROWTH = tuple(_growth_case(*kind, exponent) for kind in _GROWTH_KINDS for exponent in range(1, 8))
-CASES = (*_CALL, *_POINTS, *_ROWS, *_ELEMENTS, *_GATHER, *_WORLD, *_SCATTER)
+CASES = (*_CALL, *_POINTS, *_ROWS, *_ELEMENTS, *_GATHER, *_WORLD, *_SCATTER, *_RULES)
 
 
 def select(pattern: str = "*", group: str = "*") -> tuple[Case, ...]:

@@ -46,6 +46,7 @@ _GROUP_TITLES = {
     "axis": "axis",
     "world": "real-world shapes",
     "scatter": "scatter",
+    "rules": "both sides of each rule",
 }
 _STYLE: Any = {"font.size": 8.5, "font.family": "sans-serif", "svg.hashsalt": "ndgather"}
 

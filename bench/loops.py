@@ -20,8 +20,11 @@ _numba: Any = import_module("numba")
 PREFETCH_DISTANCE = 64
 
 prange: Any = _numba.prange
-set_threads: Callable[[int], None] = _numba.set_num_threads
-thread_limit: int = _numba.config.NUMBA_NUM_THREADS
+
+
+def set_threads(count: int) -> None:
+    """Let the loops use `count` threads, or as many as numba has."""
+    _numba.set_num_threads(min(count, _numba.config.NUMBA_NUM_THREADS))
 
 
 def _parallel(function: Function) -> Function:

@@ -102,7 +102,7 @@ class _Ready:
 
 def check(case: Case, peers: Sequence[Peer], threads: int) -> tuple[dict[str, str], bool]:
     """Compare every peer with the oracle; return what was refused, and whether ours is wrong."""
-    _, refusals, failed = _all_ready(case, peers, threads)
+    _, refusals, failed = _all_ready(case, peers, threads, timed=False)
     return refusals, failed
 
 
@@ -111,7 +111,7 @@ def measure(
 ) -> Result:
     """Check `case` with every peer, then time it."""
     limit = machine.limit(case)
-    ready, refusals, failed = _all_ready(case, peers, threads)
+    ready, refusals, failed = _all_ready(case, peers, threads, timed=True)
     samples: dict[str, list[float]] = {one.peer.name: [] for one in ready}
     collecting = gc.isenabled()
     gc.disable()
@@ -157,7 +157,7 @@ def _expected(case: Case, inputs: Sequence[tuple[Case, Arrays]], threads: int) -
 
 
 def _all_ready(
-    case: Case, peers: Sequence[Peer], threads: int
+    case: Case, peers: Sequence[Peer], threads: int, *, timed: bool
 ) -> tuple[list[_Ready], dict[str, str], bool]:
     """Return the peers ready to be timed, the reasons of the others, and whether ours failed."""
     inputs = [(variant, variant.arrays()) for variant in case.variants()]
@@ -167,7 +167,7 @@ def _all_ready(
     failed = False
     for peer in peers:
         try:
-            ready.append(_ready(peer, case, inputs, expected, threads))
+            ready.append(_ready(peer, case, inputs, expected, threads, timed=timed))
         except Unsupported as refusal:
             refusals[peer.name] = str(refusal)
         except Exception as error:  # a peer may fail in any way; the table says how
@@ -182,8 +182,10 @@ def _ready(
     inputs: Sequence[tuple[Case, Arrays]],
     expected: Sequence[Array],
     threads: int,
+    *,
+    timed: bool,
 ) -> _Ready:
-    """Return the peer's fastest idiom whose answer is right."""
+    """Return the peer's fastest idiom whose answer is right; any such where nothing is `timed`."""
     if not peer.installed:
         raise Unsupported(NOT_INSTALLED)
     best: _Ready | None = None
@@ -194,7 +196,7 @@ def _ready(
         except Exception as error:
             errors.append(error)
             continue
-        seconds = _trial(run)
+        seconds = _trial(run) if timed else 0.0
         if best is None or seconds < best.seconds:
             best = _Ready(peer=peer, idiom=name, run=run, seconds=seconds)
     if best is None:

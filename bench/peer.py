@@ -39,18 +39,24 @@ Idioms = Mapping[str, Bind]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One library of the comparison."""
+    """One library of the comparison; `needs` are other packages that its adapter imports."""
 
     name: str
     module: str
     threads: Literal["as given", "one", "its own choice"]
+    needs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.name
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """The packages that the library's adapter needs and that are not installed."""
+        return tuple(name for name in (self.module, *self.needs) if find_spec(name) is None)
+
+    @property
     def installed(self) -> bool:
-        return find_spec(self.module) is not None
+        return not self.missing
 
     @property
     def version(self) -> str:

@@ -10,7 +10,7 @@ PEERS = (
     OWN,
     ORACLE,
     Peer(name="torch", module="torch", threads="as given"),
-    Peer(name="onnxruntime", module="onnxruntime", threads="as given"),
+    Peer(name="onnxruntime", module="onnxruntime", threads="as given", needs=("onnx",)),
     Peer(name="openvino", module="openvino", threads="as given"),
     Peer(name="jax", module="jax", threads="its own choice"),
     Peer(name="numba", module="numba", threads="as given"),

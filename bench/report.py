@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import exp, log
 from pathlib import Path
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from .peer import Peer
 
 ENOUGH_OF_LIMIT = 0.70
-_SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +82,56 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def where(setting: Setting) -> str:
+    """Return the machine and the libraries with their threads, a line each."""
+    machine = f"{setting.processor}, {setting.processors} processors, {setting.system}"
+    return "\n".join(
+        [
+            f"{machine}, Python {setting.python}, {setting.date}",
+            *(f"{name} {version}" for name, version in setting.versions.items()),
+        ]
+    )
+
+
 def record(
-    where: Setting, results: Iterable[Result], machine: Machine, growth: Iterable[Result] = ()
+    setting: Setting, results: Iterable[Result], machine: Machine, growth: Iterable[Result] = ()
 ) -> Record:
     return Record(
-        setting=where,
+        setting=setting,
         results=tuple(results),
         growth=tuple(growth),
         copy_speeds=tuple(sorted(machine.copy_bytes_per_second.items())),
         read_seconds=tuple((*key, each) for key, each in sorted(machine.read_seconds.items())),
     )
+
+
+def joined(parts: Sequence[Record]) -> Record:
+    """Return one run made of parts that were measured one after the other on one machine.
+
+    Raises
+    ------
+    ValueError
+        The machine, a version or the number of threads differs, or a case was measured twice.
+    """
+    first = parts[0].setting
+    dates = sorted({part.setting.date for part in parts})
+    for part in parts[1:]:
+        if replace(part.setting, date=first.date) != first:
+            raise ValueError(
+                f"the runs of {first.date} and {part.setting.date} differ in machine, versions"
+                " or threads"
+            )
+    results = [result for part in parts for result in part.results]
+    growth = [result for part in parts for result in part.growth]
+    for name, count in Counter(result.case.name for result in (*results, *growth)).items():
+        if count > 1:
+            raise ValueError(f"{name} is in {count} of the runs")
+    machine = Machine(threads=first.threads)
+    for part in parts:
+        machine.copy_bytes_per_second |= dict(part.copy_speeds)
+        machine.read_seconds |= {key[:3]: key[3] for key in part.read_seconds}
+    period = first.date if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return record(replace(first, date=period), results, machine, growth)
 
 
 # reading and writing --------------------------------------------------------------------------
@@ -100,7 +140,6 @@ def record(
 def save(run: Record, path: Path) -> None:
     """Write `run` as JSON; derived numbers are included for readers without this package."""
     content = asdict(run) | {
-        "schema": _SCHEMA,
         "results": [_with_derived(result) for result in run.results],
         "growth": [_with_derived(result) for result in run.growth],
     }
@@ -111,16 +150,28 @@ def save(run: Record, path: Path) -> None:
 def _with_derived(result: Result) -> dict[str, Any]:
     return asdict(result) | {
         "median_seconds": {timing.peer: timing.seconds for timing in result.timings},
+        "spread": {timing.peer: timing.spread for timing in result.timings},
         "ratio": result.ratio,
         "limit_fraction": result.limit_fraction,
     }
 
 
 def load(path: Path) -> Record:
-    """Read what `save` wrote."""
+    """Read what `save` wrote.
+
+    Raises
+    ------
+    ValueError
+        The file is something else, or of another version of the benchmark.
+    """
     content = json.loads(path.read_text())
-    if content["schema"] != _SCHEMA:
-        raise ValueError(f"{path}: written by another version of the benchmark")
+    try:
+        return _record(content)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path}: no run saved by this version of the benchmark") from error
+
+
+def _record(content: dict[str, Any]) -> Record:
     return Record(
         setting=Setting(**content["setting"]),
         results=tuple(_result(each) for each in content["results"]),
@@ -179,6 +230,16 @@ def fraction_text(result: Result) -> str:
 def time_text(result: Result, peer: str) -> str:
     timing = next((each for each in result.timings if each.peer == peer), None)
     return seconds_text(timing.seconds) if timing else "-"
+
+
+def ratios_by_peer(run: Record) -> dict[str, list[float]]:
+    """Return, of each other library, its time over ours in every case that both can do."""
+    ratios: dict[str, list[float]] = {}
+    for result in run.results:
+        for timing in result.timings:
+            if result.own and timing.peer != OWN.name:
+                ratios.setdefault(timing.peer, []).append(timing.seconds / result.own.seconds)
+    return ratios
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -260,13 +321,7 @@ def summary(run: Record) -> str:
         "",
     ]
     lines += limit_lines(run)
-    where = run.setting
-    lines += [
-        "",
-        f"{where.processor}, {where.processors} processors, {where.system}, Python {where.python}",
-    ]
-    lines += [f"{name} {text}" for name, text in where.versions.items()]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", where(run.setting)])
 
 
 def limit_lines(run: Record) -> list[str]:
@@ -276,7 +331,8 @@ def limit_lines(run: Record) -> list[str]:
         f"  {bytes_text(size):>8}  {'  '.join(f'{bytes_text(speed)}/s' for speed in speeds)}"
         for size, speeds in run.copy_speeds
     ]
-    lines.append("one random read with 1, 2, .. threads:")
+    if run.read_seconds:
+        lines.append("one random read with 1, 2, .. threads:")
     lines += [
         f"  {bytes_text(width):>8} from {bytes_text(reach):>8}, {count:>7} places:  "
         + "  ".join(seconds_text(seconds) for seconds in each)

@@ -20,6 +20,7 @@ import time
 import traceback
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -307,7 +308,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
-    options = parser.parse_args(arguments)
+    options, rest = parser.parse_known_args(arguments)
+    if options.command == "bench":
+        options.arguments = rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2
@@ -445,6 +450,12 @@ def _parser() -> argparse.ArgumentParser:
         help="add the differences from this version, of the same specification or another",
     )
     _add_page(doc, "the specification (default: ai.onnx, or the one that has it)", _doc)
+
+    # It reads its own arguments when it is loaded, --help among them.
+    bench = commands.add_parser(
+        "bench", help="measure against other libraries on this machine", add_help=False
+    )
+    bench.set_defaults(threads=None, debug=False, work=_bench)
     return parser
 
 
@@ -714,6 +725,13 @@ def _doc(options: argparse.Namespace) -> None:
         color=color,
     )
     print(text, end="")
+
+
+def _bench(options: argparse.Namespace) -> int:
+    # In a checkout the benchmark is a folder of its own, which only the install puts here.
+    bench = import_module("ndgather.bench.__main__")
+    status: int = bench.main(options.arguments, prog="ndgather bench")
+    return status
 
 
 def _terminal() -> tuple[int, bool]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +78,98 @@ def test_table_covers_what_it_promises() -> None:
     assert {case.pattern for case in CASES} == patterns
     assert {case.layout for case in CASES} == {"C", "transposed", "every second row"}
     assert {case.output for case in CASES} == {"new", "given", "data"}
+
+
+def threshold(name: str) -> int:
+    """Return the value of a constant that the core's rules compare with."""
+    core = Path(__file__).parents[2] / "core"
+    text = "".join((core / file).read_text() for file in ("choose.cpp", "choose.h", "memory.h"))
+    found = re.search(rf"\b{name} = (?:Size|std::size_t)?{{?([0-9']+)}}?(?: << ([0-9]+))?;", text)
+    assert found, f"no constant {name}"
+    return int(found[1].replace("'", "")) << int(found[2] or 0)
+
+
+def nanoseconds(case: Case) -> float:
+    """Return the estimate that the core makes of single elements in a near cache."""
+    return case.lookups * (1 + 0.5 * len(case.indexed_axes) + case.item_bytes / 16)
+
+
+RULES = {
+    "threads awake": (
+        ("threads-none", "threads-awake"),
+        nanoseconds,
+        lambda: threshold("kThreadsFromAwake"),
+    ),
+    "threads": (
+        ("threads-awake", "threads-woken"),
+        nanoseconds,
+        lambda: threshold("kThreadsFrom"),
+    ),
+    "slices cut": (
+        ("frames-few", "frames-many"),
+        lambda case: case.lookups,
+        lambda: 2 * 16,
+    ),
+    "near places": (
+        ("points-near", "points-not-near"),
+        lambda case: case.reach_bytes,
+        lambda: threshold("kNear") + 1,
+    ),
+    "pool of results": (
+        ("result-small", "result-pooled"),
+        lambda case: case.output_bytes,
+        lambda: threshold("kLarge"),
+    ),
+    "height of bands": (
+        ("bands-tallest", "bands-too-tall"),
+        lambda case: case.data_shape[0] * threshold("kBandBytes"),
+        lambda: threshold("kBandBuffer") + 1,
+    ),
+    "looks at bands": (
+        ("bands-few-looks", "bands-enough-looks"),
+        lambda case: case.index_shape[0],
+        lambda: 4096 // 2,
+    ),
+    "width of bands": (
+        ("bands-narrow", "bands-wide-enough"),
+        lambda case: case.index_shape[1] * case.item_bytes,
+        lambda: 128,
+    ),
+    "size for bands": (
+        ("bands-small", "bands-large-enough"),
+        lambda case: case.data_bytes,
+        lambda: 1 << 18,
+    ),
+    "scatter by place": (
+        ("scatter-near", "scatter-not-near"),
+        lambda case: case.reach_bytes,
+        lambda: threshold("kNear") + 1,
+    ),
+    "scatter of near rows": (
+        ("scatter-rows-16B", "scatter-rows-32B"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kLine") // 4 + 1,
+    ),
+    "scatter of cut rows": (
+        ("scatter-rows-448B", "scatter-rows-512B"),
+        lambda case: case.slice_bytes,
+        lambda: 4 * threshold("kLine") * 2,
+    ),
+}
+
+
+@pytest.mark.parametrize(("names", "measured", "least"), RULES.values(), ids=RULES)
+def test_cases_stand_close_on_both_sides_of_each_rule(
+    names: tuple[str, str], measured: Callable[[Case], float], least: Callable[[], int]
+) -> None:
+    below, beyond = (measured(case) for name in names for case in select(name))
+    assert below < least() <= beyond
+    assert beyond <= 10 * below
+
+
+def test_every_case_of_the_rules_is_one_of_a_pair() -> None:
+    pairs = {name for names, _, _ in RULES.values() for name in names}
+    assert {case.name for case in select(group="rules")} == pairs
 
 
 def test_growth_spans_six_decades_of_four_kinds() -> None:
