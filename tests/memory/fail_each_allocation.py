@@ -1,0 +1,298 @@
+"""Run as a script: makes calls, and lets each allocation in them fail in turn.
+
+The first argument says what fails: ``interpreter``, the allocations of Python objects, by CPython's
+own test module; or ``process``, every malloc, mmap and new thread, by failing_allocations.c, which
+has to be loaded already. Each call is named on standard output before it is made; ``done`` is last.
+
+Failures begin with each call of the core: it then loses no reference and no memory. They also begin
+with the call of the public function, where CPython and NumPy lose references of their own; calls
+in which NumPy would crash are left out there.
+"""
+
+import ctypes
+import gc
+import mmap
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import ndgather
+from ndgather import _core
+from ndgather.errors import DTypeError, IndexOutOfBoundsError
+from ndgather.testing import element_bytes
+
+# One failure alone, as when a block is too large; and one after the other, as when nothing is left.
+BURSTS = (1, 30)
+
+OF_CPYTHON = (MemoryError, SystemError)  # it forgets at places to say which
+
+
+class OfTheInterpreter:
+    """Failures of the allocators of Python."""
+
+    def __init__(self):
+        import _testcapi  # noqa: PLC0415 - not everywhere
+
+        self.module = _testcapi
+
+    def start(self, first, last):
+        self.module.set_nomemory(first, last + 1)
+
+    def stop(self):
+        """No telling how many failed: without any, the call passes."""
+        self.module.remove_mem_hooks()
+
+
+class OfTheProcess:
+    """Failures of the C library."""
+
+    def __init__(self):
+        library = ctypes.CDLL(None)
+        self.begin = library.fail_allocations
+        self.begin.argtypes = (ctypes.c_long, ctypes.c_long)
+        self.begin.restype = None
+        self.end = library.stop_failing
+        self.end.restype = None
+
+    def start(self, first, last):
+        self.begin(first, last)
+
+    def stop(self):
+        while True:  # the failing allocation may be one of this very call
+            try:
+                return self.end()
+            except MemoryError:
+                continue
+
+
+@dataclass
+class Call:
+    """A call, what it takes, and what it says or raises."""
+
+    function: object
+    arguments: tuple
+    options: dict = field(default_factory=dict)
+    error: type | None = None
+    out: np.ndarray | None = None
+    more_threads: bool = False  # each time one more, so that it has to be started
+    core_only: bool = False  # numpy.errstate crashes without memory; or it would take long
+
+    def __call__(self):
+        if self.out is None:
+            return self.function(*self.arguments, **self.options)
+        return self.function(*self.arguments, out=self.out, **self.options)
+
+    def arrays(self):
+        arrays = [each for each in self.arguments if isinstance(each, np.ndarray)]
+        return arrays if self.out is None else [*arrays, self.out]
+
+
+def content(array):
+    return repr(array.tolist()) if array.dtype.hasobject else element_bytes(array)
+
+
+def contents(arrays):
+    return [content(array) for array in arrays]
+
+
+def counts(arrays):
+    return [(sys.getrefcount(array), sys.getrefcount(array.dtype)) for array in arrays]
+
+
+CORE = {
+    name: getattr(_core, name)
+    for name in ("gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements")
+}
+
+
+def failing(function, failures, first, last):
+    """Return `function`, in which the allocations from `first` to `last` fail."""
+
+    def call(*arguments, **options):
+        failures.start(first, last)
+        try:
+            return function(*arguments, **options)
+        finally:
+            failures.stop()
+
+    return call
+
+
+def attempt(call, failures, first, burst, in_core):
+    """Make the call; return what came back, and what was raised."""
+    result = error = None
+    last = first + burst - 1
+    make = call if in_core else failing(call, failures, first, last)
+    if in_core:
+        for name, function in CORE.items():
+            setattr(_core, name, failing(function, failures, first, last))
+    try:
+        result = make()
+    except Exception as caught:
+        error = caught
+    for name, function in CORE.items():
+        setattr(_core, name, function)
+    if error is not None:
+        error.__traceback__ = error.__context__ = error.__cause__ = None
+    return result, error
+
+
+def check_once(call, failures, first, burst, right, in_core):
+    """Return whether the call came to its usual end."""
+    arrays = call.arrays()
+    if call.more_threads:
+        ndgather.set_num_threads(ndgather.get_num_threads() + 1)
+    values, references = contents(arrays), counts(arrays)
+    result, error = attempt(call, failures, first, burst, in_core)
+    if result is not None:
+        assert call.error is None
+        assert content(result) == right
+        if call.out is not None:
+            assert result is call.out
+            call.out[...] = np.frombuffer(values[-1], call.out.dtype).reshape(call.out.shape)
+        del result
+    usual = error is None if call.error is None else type(error) is call.error
+    if not usual:
+        assert type(error) in ((MemoryError,) if in_core else OF_CPYTHON), repr(error)
+    elif error is not None:
+        assert str(error) == right, str(error)
+    del error
+    assert contents(arrays) == values
+    if in_core and counts(arrays) != references:
+        gc.collect()  # a traceback may still hold them
+        assert counts(arrays) == references
+    ndgather.release_memory()
+    np.zeros(5000)
+    assert ndgather.release_memory() == 0, "NumPy allocates from the memory of large results"
+    return usual
+
+
+def sweep(call, failures, right, in_core):
+    """Let allocation 1, 2, 3, ... fail until the calls pass; return how many made a call fail."""
+    failed = 0
+    for burst in BURSTS:
+        first = passed = 0
+        while passed < 6:  # some that fail have a plain way beside them
+            first += 1
+            usual = check_once(call, failures, first, burst, right, in_core)
+            passed = passed + 1 if usual else 0
+            failed += not usual
+    return failed
+
+
+class Statistics(ctypes.Structure):
+    """What mallinfo2 says: bytes in use are the eighth number."""
+
+    _fields_ = [(f"number_{n}", ctypes.c_size_t) for n in range(10)]
+
+
+MALLINFO = ctypes.CDLL(None).mallinfo2
+MALLINFO.restype = Statistics
+
+
+def used():
+    """Bytes of the C library's heap, of address space, and blocks of Python."""
+    gc.collect()
+    space = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+    return np.array([MALLINFO().number_7, space, sys.getallocatedblocks()])
+
+
+def calls():
+    random = np.random.default_rng(0)
+    small, rows = np.arange(12.0).reshape(3, 4), np.array([[2], [-1], [0]])
+    square = random.integers(-3, 3, (3, 4))
+    wide, places = random.random((300, 500)), random.integers(-300, 300, (320, 500))
+    long, many = random.random(140_000), random.integers(-140_000, 140_000, 150_000)
+    tuples = many[:, np.newaxis]
+    bad, bad_places = many.copy(), places.copy()
+    bad[-1] = bad_places[-1, -1] = 200_000
+    objects = np.array([[1, "two"], [None, 4.0]], object)
+    nd, elements, axis = ndgather.gather_nd, ndgather.gather_elements, ndgather.gather
+    scatter_nd, scatter_elements = ndgather.scatter_nd, ndgather.scatter_elements
+    outside = IndexOutOfBoundsError
+    updates, sums = np.ones(150_000), np.ones((320, 500))
+    in_place, banded = long.copy(), wide.copy()
+    return {
+        "gather_nd": Call(nd, (small, rows)),
+        "gather_elements": Call(elements, (small, rows)),
+        "gather": Call(axis, (small, rows), {"axis": 1}),
+        "a list": Call(nd, ([[1, 2], [3, 4]], [[1], [0]])),
+        "a fill value": Call(
+            nd, (small, np.array([[0], [9]])), {"mode": "fill", "fill_value": 7}, core_only=True
+        ),
+        "a type refused": Call(nd, (small, np.array([[0.5]])), error=DTypeError),
+        "a bad index": Call(nd, (small, np.array([[0], [9]])), error=outside),
+        "a bad index, out": Call(nd, (small, np.array([[9]])), error=outside, out=np.ones((1, 4))),
+        "out": Call(nd, (small, rows), out=np.ones((3, 4))),
+        "objects": Call(axis, (objects, np.array([1, 0, 1]))),
+        "scatter_nd": Call(scatter_nd, (small, rows, small)),
+        "scatter_nd in place": Call(scatter_nd, (small, rows, 2 * small), out=small),
+        "scatter_nd of a list": Call(scatter_nd, (small, [[0]], [[1, 2, 3, 4]]), core_only=True),
+        "scatter_elements": Call(scatter_elements, (small, square, small), {"reduction": "add"}),
+        "scatter_elements, mean": Call(
+            scatter_elements,
+            (small, square, small),
+            {"reduction": "mean"},
+            out=np.ones((3, 4)),
+            core_only=True,
+        ),
+        "a bad update": Call(scatter_nd, (small, rows + 1, small), error=outside, out=small),
+        "large": Call(nd, (long, tuples)),
+        "large, filled": Call(axis, (long, bad), {"mode": "fill"}, core_only=True),
+        "large, bad": Call(axis, (long, bad), error=outside, core_only=True),
+        "large, bad, out": Call(
+            axis, (long, bad), error=outside, out=np.ones(150_000), core_only=True
+        ),
+        "bands": Call(elements, (wide, places)),
+        "bands, bad": Call(elements, (wide, bad_places), error=outside, core_only=True),
+        "bands, out": Call(elements, (wide, places), out=np.ones((320, 500))),
+        "large scatter": Call(scatter_nd, (long, tuples, updates), {"reduction": "add"}),
+        "large scatter in place": Call(scatter_elements, (in_place, many, updates), out=in_place),
+        "large scatter, bad": Call(
+            scatter_elements, (long, bad, updates), error=outside, core_only=True
+        ),
+        "scatter of bands": Call(scatter_elements, (wide, places, sums), {"reduction": "add"}),
+        "scatter of bands in place": Call(scatter_elements, (banded, places, sums), out=banded),
+        "scatter of bands, bad": Call(
+            scatter_elements, (banded, bad_places, sums), error=outside, out=banded, core_only=True
+        ),
+        "new threads": Call(nd, (long, tuples), more_threads=True, core_only=True),
+    }
+
+
+def usual_end(call):
+    """Return the bytes or the text that the call ends with where nothing fails."""
+    kept = None if call.out is None else call.out.copy()
+    try:
+        right = content(call())
+    except Exception as error:
+        if call.error is None:
+            raise
+        return str(error)
+    if call.out is not None:
+        call.out[...] = kept
+    return right
+
+
+def main(way):
+    failures = OfTheInterpreter() if way == "interpreter" else OfTheProcess()
+    ndgather.set_num_threads(2)
+    for name, call in calls().items():
+        print(name, end=": ", flush=True)
+        right = usual_end(call)
+        failed = sweep(call, failures, right, in_core=True)
+        if not call.more_threads:
+            before = used()
+            again = sweep(call, failures, right, in_core=True)
+            lost = used() - before
+            assert np.all(lost < [4096 + 16 * again, 12 << 20, 64 + again // 4]), lost
+        if not call.core_only:
+            failed = f"{failed}, {sweep(call, failures, right, in_core=False)}"
+        print(failed, flush=True)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,58 @@
+"""Without memory a call ends in MemoryError or in its right result, and loses nothing."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("fail_each_allocation.py")
+LIBRARY = Path(__file__).with_name("failing_allocations.c")
+
+pytestmark = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="memory in use is read as glibc tells it"
+)
+
+
+def run_script(way, **environment):
+    child = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(SCRIPT), way],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert child.returncode == 0, child.stdout[-300:] + child.stderr[-3000:]
+    lines = child.stdout.splitlines()
+    assert lines.pop() == "done"
+    return {name: numbers.split(", ") for name, numbers in (line.split(": ") for line in lines)}
+
+
+def test_each_allocation_of_python_objects():
+    pytest.importorskip("_testcapi", reason="this Python came without its test modules")
+    failed = run_script("interpreter")
+    assert int(failed["a bad index"][0]) >= 3
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="malloc is taken already")
+@pytest.mark.skipif("tsan" in os.environ.get("LD_PRELOAD", ""), reason="malloc is taken already")
+def test_each_allocation_of_the_process(tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    library = tmp_path / "failing_allocations.so"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", str(LIBRARY), "-o", str(library), "-ldl"],
+        check=True,
+        timeout=60,
+    )
+    failed = run_script("process", LD_PRELOAD=str(library), PYTHONMALLOC="malloc")
+    # Every new array makes a failure possible, and each large one some more: none was passed over.
+    for name in ("gather_nd", "gather_elements", "gather", "scatter_nd", "large", "bands"):
+        assert int(failed[name][0]) >= 2, name
+    for name in ("a bad index", "large, bad", "bands, bad", "large scatter, bad"):
+        assert int(failed[name][0]) >= 6, name
