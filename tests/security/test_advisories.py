@@ -479,6 +479,37 @@ REFUSED = [
         ],
     ),
     ("CVE-2022-41880", INDEX, "= 1048576 is outside axis 0", gathers(PAIR, [[0x100000, 1]])),
+    ("CVE-2021-29604", INDEX, "the axis is empty", gathers(np.zeros((0, 3)), [0])),
+    ("CVE-2021-37664", INDEX, "= 9 is outside axis 1", gathers_nd(TABLE, [[0, 0], [1, 9]])),
+    (
+        "CVE-2021-29579",
+        INDEX,
+        "= 77 is outside axis 0",
+        scatters_nd(np.zeros(6, F4), [[2], [77]], [1, 1]),
+    ),
+    *(  # arrays that are walked together, of which one is shorter
+        (
+            identifier,
+            SHAPE,
+            f"updates.shape = ({count},) does not fit",
+            scatters_nd(np.zeros(9, F4), [[2], [7], [1]], np.ones(count)),
+        )
+        for identifier, count in (
+            ("CVE-2021-29570", 2),
+            ("CVE-2020-15198", 4),
+            ("CVE-2021-41224", 0),
+        )
+    ),
+    (
+        "CVE-2020-15194",
+        SHAPE,
+        "has rank 0",
+        [
+            plain("gather", F4(1), [0, 0]),
+            published("Gather", 13, F4(1), [0, 0]),
+            in_onnx("Gather", 13, F4(1), [0, 0]),
+        ],
+    ),
     ("CVE-2021-37668", INDEX, "the axis is empty", gathers_nd(np.zeros((5, 0)), [[2, 0]])),
     ("tensorflow-12608", INDEX, "is outside axis 0", gathers_nd(np.ones((5, 5, 5)), [[6, 6, 6]])),
     (
