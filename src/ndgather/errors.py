@@ -133,10 +133,20 @@ def batch_sizes_differ(
     )
 
 
+def too_many_axes(caller: str, name: str, rank: int, highest: int) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {name} has {rank} axes, more than an array can (allowed: at most {highest})"
+    )
+
+
 def index_too_deep(
-    caller: str, data: Sequence[object], indices: Sequence[object], batch_dims: int
+    caller: str,
+    data: Sequence[object],
+    indices: Sequence[object],
+    batch_dims: int,
+    most: int | None = None,
 ) -> ShapeError:
-    most = len(data) - batch_dims
+    most = len(data) - batch_dims if most is None else most
     left = f" after {batch_dims} batch axes" if batch_dims else ""
     return ShapeError(
         f"{caller}: indices.shape[-1] = {indices[-1]} is more than the {most} axes that data "
@@ -304,7 +314,7 @@ def version_and_opset(version: object, opset: object) -> AttributeValueError:
 
 def unknown_attribute(caller: str, name: str, known: Sequence[str]) -> AttributeValueError:
     return AttributeValueError(
-        f"{caller}: {name} is no attribute of this version "
+        f"{caller}: {name if name.isidentifier() else repr(name)} is no attribute of this version "
         f"(allowed: {', '.join(known) or 'no attributes'})"
     )
 

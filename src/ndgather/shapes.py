@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import errors
 from ndgather.bounds import refuse_outside
-from ndgather.sizes import Axes, Size, Sizes, Unknown
+from ndgather.sizes import LARGEST_RANK, Axes, Size, Sizes, Unknown
 from ndgather.spec import (
     AttributeRange,
     BatchRule,
@@ -187,6 +187,9 @@ def _refuse_known_outside(call: _Call, values: Mapping[Role, NDArray[Any]]) -> N
 def _settle_ranks(call: _Call) -> None:
     row, caller = call.row, call.caller
     for each in row.inputs:
+        if call.axes[each.role].rank > LARGEST_RANK:
+            raise errors.too_many_axes(caller, each.name, call.axes[each.role].rank, LARGEST_RANK)
+    for each in row.inputs:
         axes = call.axes[each.role]
         if not axes.reaches(each.lowest_rank):
             raise errors.rank_too_low(caller, each.name, call.shown(axes), each.lowest_rank)
@@ -230,7 +233,8 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
         return
     both = (call.data, call.indices)
     below = attribute.range is AttributeRange.BATCH_BELOW_RANKS
-    highest = min((axes.rank - below for axes in both if axes.exact), default=abs(batch_dims))
+    ranks_known = (axes.rank for axes in both if axes.exact)
+    highest = min(ranks_known, default=LARGEST_RANK) - below
     lowest = 0 if below else -highest
     if not lowest <= batch_dims <= highest:
         ranks = f"data {errors.shown(call.shown(call.data))} and indices " + errors.shown(
@@ -260,6 +264,7 @@ def _settle_axis(call: _Call, axis: int | None) -> None:
         return
     data = call.data
     needed = axis + 1 if axis >= 0 else -axis
+    known = errors.shown(call.shown(data))
     if not data.reaches(needed):
         raise errors.option_out_of_range(
             call.caller,
@@ -267,7 +272,7 @@ def _settle_axis(call: _Call, axis: int | None) -> None:
             axis,
             -data.rank,
             data.rank - 1,
-            f"data of shape {errors.shown(call.shown(data))}",
+            f"data of shape {known}",
         )
     if call.row.kind is not Kind.GATHER:
         for role in {Role.INDICES, Role.UPDATES} & set(call.axes):
@@ -303,14 +308,12 @@ def _depths(call: _Call) -> Iterable[int] | None:
     """Return the lengths that an index tuple may have, or None where there is no greatest."""
     data, indices, lowest = call.data, call.indices, call.row.lowest_depth
     depth = call.sizes.value(indices.sizes[-1]) if indices.exact else None
-    most = data.rank - call.batch_dims if data.exact else depth
-    if most is None:
-        return None
     if depth is None:
-        return range(lowest, most + 1)
+        return range(lowest, data.rank - call.batch_dims + 1) if data.exact else None
+    most = (data.rank if data.exact else LARGEST_RANK) - call.batch_dims
     shapes = call.shown(data), call.shown(indices)
     if depth > most:
-        raise errors.index_too_deep(call.caller, *shapes, call.batch_dims)
+        raise errors.index_too_deep(call.caller, *shapes, call.batch_dims, most)
     if depth < lowest:
         raise errors.depth_too_low(call.caller, *shapes, lowest, most if data.exact else None)
     return (depth,)

@@ -87,6 +87,10 @@ class Sizes:
         return found if isinstance(found, str) else None
 
 
+LARGEST_RANK = 64
+"""The most axes that an array has: a model that asks for more asks for memory without end."""
+
+
 @dataclass(slots=True)
 class Axes:
     """The axes of one tensor: all of them, or (`exact` is false) the first ones."""
@@ -110,7 +114,7 @@ class Axes:
     def reaches(self, rank: int) -> bool:
         """Return whether there are `rank` axes or more, adding unknown ones where they may be."""
         if not self.exact:
-            self.sizes += [Unknown() for _ in range(rank - self.rank)]
+            self.sizes += [Unknown() for _ in range(min(rank, LARGEST_RANK) - self.rank)]
         return self.rank >= rank
 
     def is_of(self, rank: int) -> bool:

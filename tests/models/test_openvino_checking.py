@@ -105,6 +105,7 @@ def test_a_port_may_say_less_but_not_another_rank(findings, output, what):
         ({"inputs": [(3, 4)]}, "layer", "ports = 1 input and 1 output are not those"),
         ({"inputs": [(3, 4), (3, 2)]}, "shapes", "indices.shape[-1] = 2 is more than the 1 axes"),
         ({"precision": "FP33"}, "port", "port 0 declares precision FP33, which is unknown"),
+        ({"precision": "&#10;"}, "port", r"port 0 declares precision '\n', which is unknown"),
         ({"precision": "FP32"}, "types", "indices.dtype = float32 is not taken"),
     ],
 )

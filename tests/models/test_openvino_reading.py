@@ -106,6 +106,7 @@ def test_depth_is_refused_before_the_tree_is_whole(tmp_path):
         (PORT.format("<dim>1</dim>" * 65), "the rank of layer 1 port 0 is beyond what is read"),
         ('<input><port id="x"/></input>', "layer 1 port x: id = 'x' is no value"),
         ("<input><port/></input>", "layer 1 port : id = '' is no value"),
+        ('<input><port id="&#10;"/></input>', r"layer 1 port '\n': id = '\n' is no value"),
     ],
 )
 def test_ports_that_make_no_sense_are_refused(tmp_path, text, what):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import DTypeError, NdgatherError, ShapeError, shown
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -297,6 +297,10 @@ def unknown_device(device: str, known: str) -> ModelError:
 
 def domain_not_imported(domain: str) -> ModelError:
     return ModelError(f"the model imports no version of {domain}, which the node is of")
+
+
+def unreadable_attribute(name: str, why: str) -> AttributeValueError:
+    return AttributeValueError(f"attribute {name!r} has no value: {why}")
 
 
 def cannot_infer(error: BaseException) -> ModelError:

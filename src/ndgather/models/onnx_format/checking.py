@@ -91,7 +91,10 @@ def _findings(judged: Judged) -> Iterator[Finding]:
         yield _finding(site, "", "opset", str(error), Severity.ERROR)
         return
     name = str(operator.row)
-    known = [] if site.is_open else list(remarks(_facts(judged, operator)))
+    try:
+        known = [] if site.is_open else list(remarks(_facts(judged, operator)))
+    except NdgatherError:  # an attribute has no value, as the refusal says
+        known = []
     if refusal is not None:
         rule = next(rule for kind, rule in _RULES if isinstance(refusal, kind))
         parts = [str(refusal), *(remark.what for remark, _ in known)]

@@ -233,7 +233,8 @@ def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
     for node in target.node:
         twin = twins.get(tuple(node.output))
         if twin is not None:
-            for theirs, own in zip(subgraphs(twin), subgraphs(node), strict=True):
+            # Where several nodes make values of the same names, the twin may be another one.
+            for theirs, own in zip(subgraphs(twin), subgraphs(node), strict=False):
                 _copy_declarations(theirs, own)
 
 

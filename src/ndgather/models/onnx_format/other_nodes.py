@@ -65,7 +65,7 @@ def _others(model: ModelProto) -> Iterator[tuple[Scope, NodeProto]]:
 def _schema(op_type: str, opset: int) -> OpSchema | None:
     try:
         schema = defs.get_schema(op_type, opset, file_domain(DEFAULT_DOMAIN))
-    except SchemaError:
+    except (SchemaError, TypeError):  # the second: a version beyond 32 bits
         return None
     return None if schema.deprecated else schema
 

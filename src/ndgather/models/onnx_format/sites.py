@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import (
+    AttributeProto,
     FunctionProto,
     GraphProto,
     NodeProto,
@@ -128,15 +129,16 @@ class Scope:
 
 
 def _value_of_constant(node: NodeProto) -> TensorProto | None:
-    if node.op_type != "Constant" or row_domain(node.domain) != row_domain(""):
+    if node.op_type != "Constant" or row_domain(node.domain) != row_domain("") or not node.output:
         return None
     for attribute in node.attribute:
         if attribute.name == "value":
             tensor: TensorProto = attribute.t
             return tensor
-        if attribute.name in {"value_int", "value_ints"}:
-            value = helper.get_attribute_value(attribute)
-            return numpy_helper.from_array(np.array(value, np.int64))
+        if attribute.name == "value_int":
+            return numpy_helper.from_array(np.array(attribute.i, np.int64))
+        if attribute.name == "value_ints":
+            return numpy_helper.from_array(np.array(attribute.ints, np.int64))
     return None
 
 
@@ -174,11 +176,7 @@ class Site:
         }
 
     def attributes(self) -> dict[str, Any]:
-        values = {each.name: helper.get_attribute_value(each) for each in self.node.attribute}
-        return {
-            name: value.decode() if isinstance(value, bytes) else value
-            for name, value in values.items()
-        }
+        return {each.name: _value_of(each) for each in self.node.attribute}
 
     @property
     def is_open(self) -> bool:
@@ -201,6 +199,18 @@ class Site:
         for node in reversed(self.scope.around):
             named = errors.in_node(named, node.name, node.op_type)
         return named
+
+
+def _value_of(attribute: AttributeProto) -> Any:
+    """Return the value of an attribute, whose type and text the file only claims."""
+    try:
+        value = helper.get_attribute_value(attribute)
+        value = value.decode() if isinstance(value, bytes) else value
+    except ValueError as error:  # of no known type, from a call that there is not, or no text
+        raise errors.unreadable_attribute(attribute.name, errors.reason(error)) from error
+    if value is None:
+        raise errors.unreadable_attribute(attribute.name, "it has no type")
+    return value
 
 
 def _title(node: NodeProto) -> str:

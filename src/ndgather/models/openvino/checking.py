@@ -18,6 +18,7 @@ from ndgather.errors import (
 )
 from ndgather.models.errors import FileError
 from ndgather.models.findings import Finding, Severity
+from ndgather.models.openvino import errors
 from ndgather.models.openvino.element_types import BY_DTYPE, BY_PRECISION
 from ndgather.models.openvino.layers import (
     OPERATOR_TYPES,
@@ -94,7 +95,8 @@ class _Checker:
         title = f"{layer.type} {layer.version}".strip()
         for port in (*layer.inputs, *layer.outputs):
             if port.precision is not None and port.precision not in BY_PRECISION:
-                what = f"port {port.id} declares precision {port.precision}, which is unknown"
+                name = errors.plain(port.precision)
+                what = f"port {port.id} declares precision {name}, which is unknown"
                 yield self._error(layer, title, "port", what)
         try:
             if layer.type in OPERATOR_TYPES:

@@ -21,6 +21,11 @@ def quoted(text: str) -> str:
     return repr(text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}...")
 
 
+def plain(text: str) -> str:
+    """Write a text from a file as it is, if that is one line of bearable length."""
+    return text if text.isprintable() and len(text) <= LONGEST_QUOTE else quoted(text)
+
+
 def beyond_limit(path: object, what: str, limit: str) -> ModelError:
     return ModelError(f"{path}: {what} is beyond what is read (allowed: at most {limit})")
 

@@ -117,7 +117,7 @@ class _Reader:
         )
 
     def layer(self, element: Element) -> Layer:
-        place = f"layer {element.get('id', '')[:40]}"
+        place = f"layer {errors.plain(element.get('id', ''))}"
         data = element.find("data")
         if not element.get("type"):
             raise errors.bad_element(self.path, place, "type", "", "the name of an operation")
@@ -137,7 +137,7 @@ class _Reader:
 
     def _ports(self, layer: Element, side: str, place: str) -> Iterator[LayerPort]:
         for port in layer.iterfind(f"{side}/port"):
-            where = f"{place} port {port.get('id', '')[:40]}"
+            where = f"{place} port {errors.plain(port.get('id', ''))}"
             dims = tuple(self._dim(each.text or "", where) for each in port.iterfind("dim"))
             if len(dims) > HIGHEST_RANK:
                 raise errors.beyond_limit(self.path, f"the rank of {where}", f"rank {HIGHEST_RANK}")

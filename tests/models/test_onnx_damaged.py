@@ -1,0 +1,90 @@
+"""ONNX models that a fuzzer has damaged: findings, or an error of the package's own on one line."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from ndgather.errors import AttributeValueError, NdgatherError
+from ndgather.models import onnx as models
+from ndgather.models.errors import ModelError
+
+DATA = helper.make_tensor_value_info("data", TensorProto.FLOAT, [2, 3])
+OUT = helper.make_tensor_value_info("out", TensorProto.FLOAT, None)
+
+
+def model_of(*nodes, opset=18):
+    at = numpy_helper.from_array(np.array([[0, 1]]), "at")
+    graph = helper.make_graph(nodes, "g", [DATA], [OUT], [at])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def gather(**attributes):
+    return helper.make_node("GatherND", ["data", "at"], ["out"], name="pick", **attributes)
+
+
+def test_a_constant_without_an_output():
+    model = model_of(helper.make_node("Constant", [], [], value_int=1), gather())
+    with pytest.raises(ModelError, match="Output 0 is out of bounds"):
+        models.infer(model)
+    assert [each.rule for each in models.check(model)] == ["model"]
+
+
+@pytest.mark.parametrize("name", ["value_int", "value_ints"])
+@pytest.mark.parametrize("kind", [AttributeProto.UNDEFINED, AttributeProto.STRING, 99])
+def test_a_constant_of_another_type_than_it_says(name, kind):
+    node = helper.make_node("Constant", [], ["c"], value_int=1)
+    node.attribute[0].name = name
+    node.attribute[0].ClearField("type")
+    if kind in AttributeProto.AttributeType.values():
+        node.attribute[0].type = kind
+    models.infer(model_of(node, gather()))
+    assert {each.rule for each in models.check(model_of(node, gather()))} == {"model"}
+
+
+@pytest.mark.parametrize("work", [models.infer, partial(models.convert, operator="Gather")])
+def test_an_attribute_without_a_type(work):
+    node = helper.make_node("GatherElements", ["data", "at"], ["out"], name="pick", axis=1)
+    node.attribute[0].ClearField("type")
+    with pytest.raises(AttributeValueError) as refusal:
+        work(model_of(node))
+    assert str(refusal.value) == (
+        "node 'pick' (GatherElements): attribute 'axis' has no value: it has no type"
+    )
+    assert [each.rule for each in models.check(model_of(node))] == ["attributes"]
+
+
+def test_an_attribute_from_a_call_that_there_is_not():
+    node = gather(batch_dims=0)
+    node.attribute[0].ref_attr_name = "shared"
+    with pytest.raises(AttributeValueError) as refusal:
+        models.convert(model_of(node), opset=12)
+    assert str(refusal.value).startswith(
+        "node 'pick' (GatherND): attribute 'batch_dims' has no value: Cannot get value of "
+    )
+    assert "\n" not in str(refusal.value)
+
+
+def test_nodes_that_make_values_of_the_same_names():
+    branch = helper.make_graph([gather()], "b", [], [OUT])
+    double = helper.make_node("If", ["data"], ["out"], then_branch=branch, else_branch=branch)
+    inferred = models.infer(model_of(double, helper.make_node("Identity", ["data"], ["out"])))
+    assert [node.op_type for node in inferred.graph.node] == ["If", "Identity"]
+
+
+def test_an_attribute_that_is_no_text():
+    node = helper.make_node("ScatterND", ["data", "at", "at"], ["out"], name="put", reduction="add")
+    node.attribute[0].s = b"\xff\xfe"
+    with pytest.raises(AttributeValueError) as refusal:
+        models.infer(model_of(node))
+    assert str(refusal.value).startswith(
+        "node 'put' (ScatterND): attribute 'reduction' has no value: 'utf-8' codec"
+    )
+
+
+@pytest.mark.parametrize("opset", [2**31, 2**63 - 1, -(2**63)])
+def test_a_version_that_no_schema_has(opset):
+    other = helper.make_node("Identity", ["data"], ["same"])
+    with pytest.raises(NdgatherError):
+        models.convert(model_of(other, gather(), opset=opset), opset=13)
