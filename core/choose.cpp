@@ -14,6 +14,9 @@ constexpr double kThreadsFrom = 60'000;       // nanoseconds of work
 constexpr double kThreadsFromAwake = 12'000;
 constexpr double kUnitFrom = 5'000;  // nanoseconds of work in one piece
 static_assert(kUnitFrom <= kThreadsFromAwake);
+// Between two pieces a call can be stopped: well within a second, whatever the estimate is worth.
+constexpr double kUnitMost = 20'000'000;  // nanoseconds of work in one piece
+constexpr Size kUnits = Size{1} << 18;    // at most: a check keeps what it found in each
 
 bool worth_sharing(double work, int threads) {
   return threads > 1 && work >= (threads_awake() ? kThreadsFromAwake : kThreadsFrom);
@@ -81,8 +84,11 @@ Cut choose_cut(const Plan& plan, int threads) {
   cut.per_unit = plan.positions;
   cut.slice_part = plan.width;
   const double work = nanoseconds(plan);
-  if (!worth_sharing(work, threads)) return cut;
-  const Size wanted = std::min<Size>(static_cast<Size>(work / kUnitFrom), Size{threads} * 16);
+  const bool shared = worth_sharing(work, threads);
+  const Size wanted =
+      std::max(shared ? std::min(static_cast<Size>(work / kUnitFrom), Size{threads} * 16) : 1,
+               static_cast<Size>(std::min(work / kUnitMost, static_cast<double>(kUnits))));
+  if (wanted <= 1) return cut;
   if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
     // Pieces of a slice hold whole elements and whole cache lines.
     const Size grain = plan.element * kLine;
@@ -95,8 +101,13 @@ Cut choose_cut(const Plan& plan, int threads) {
   cut.units = std::min(wanted, plan.positions);
   cut.per_unit = (plan.positions + cut.units - 1) / cut.units;
   cut.units = (plan.positions + cut.per_unit - 1) / cut.per_unit;
-  cut.threads = static_cast<int>(std::min<Size>(threads, cut.units * cut.slice_parts));
+  if (shared) cut.threads = static_cast<int>(std::min<Size>(threads, cut.units * cut.slice_parts));
   return cut;
+}
+
+Size choose_stretch(const Plan& plan) {
+  const double stretches = std::max(nanoseconds(plan) / kUnitMost, 1.0);
+  return std::max<Size>(static_cast<Size>(static_cast<double>(plan.positions) / stretches), 1);
 }
 
 Sharing choose_sharing(const Plan& plan, int threads) {

@@ -40,6 +40,9 @@ struct Cut {
 
 Cut choose_cut(const Plan& plan, int threads);
 
+// After how many positions a scatter looks whether it is to stop.
+Size choose_stretch(const Plan& plan);
+
 // Which places of the far array one thread writes when the updates of a scatter are shared by
 // place: every thread looks at all indices and applies those that it owns, in order.
 struct Owner {

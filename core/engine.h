@@ -35,9 +35,9 @@ struct Engine {
   bool (*gather_bands)(const Plan& plan, const Bands& bands, Size begin, Size end,
                        char* buffer) noexcept;
 
-  // Applies the updates that `owner` owns of a simplified plan, in C order of indices. False: an
-  // index value was out of bounds, and the far array is partly written.
-  bool (*scatter)(const Plan& plan, Store store, const Owner& owner) noexcept;
+  // Applies the updates at the positions [begin, end) of a simplified plan that `owner` owns, in C
+  // order of indices. False: an index value was out of bounds, and the far array is partly written.
+  bool (*scatter)(const Plan& plan, Store store, const Owner& owner, Size begin, Size end) noexcept;
 
   // The same as scatter for the bands [begin, end), with a buffer of bands.buffer bytes.
   bool (*scatter_bands)(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,

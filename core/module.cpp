@@ -30,6 +30,9 @@ PyObject* large_handler;                // a PyDataMem_Handler capsule over memo
 
 // Work shorter than this keeps the GIL: giving it up and taking it back costs as much.
 constexpr double kReleaseFrom = 10'000;  // nanoseconds
+// Shorter work does not look out for signals.
+constexpr double kStopFrom = 20'000'000;
+static_assert(kReleaseFrom <= kStopFrom);
 
 PyObject* refuse(Rule rule, Size first = 0, Size second = 0) {
   PyObject* facts = Py_BuildValue("inn", static_cast<int>(rule), first, second);
@@ -257,11 +260,27 @@ bool fits(PyObject* out, PyArrayObject* data, PyArrayObject* indices, const Shap
 // ---------------------------------------------------------------------------------------------
 // Running
 
-// Gives up the GIL around work that is worth it.
+// Signal handlers run on the main thread alone, so only its calls ask for them.
+bool is_main_thread() {
+  PyObject* threading = PyImport_ImportModule("threading");
+  PyObject* main = threading ? PyObject_CallMethod(threading, "main_thread", nullptr) : nullptr;
+  PyObject* ident = main ? PyObject_GetAttrString(main, "ident") : nullptr;
+  const bool is_main = ident != nullptr && PyLong_Check(ident) &&
+                       PyLong_AsUnsignedLong(ident) == PyThread_get_thread_ident();
+  PyErr_Clear();
+  Py_XDECREF(ident);
+  Py_XDECREF(main);
+  Py_XDECREF(threading);
+  return is_main;
+}
+
+// Gives up the GIL around work that is worth it, and takes it back now and then during work that
+// may be left half done, to see whether a signal handler raises.
 class Unlocked {
  public:
-  explicit Unlocked(double nanoseconds)
-      : state_(nanoseconds >= kReleaseFrom ? PyEval_SaveThread() : nullptr) {}
+  Unlocked(double nanoseconds, bool may_stop)
+      : stops_(may_stop && nanoseconds >= kStopFrom && is_main_thread()),
+        state_(nanoseconds >= kReleaseFrom ? PyEval_SaveThread() : nullptr) {}
   // At the end of the interpreter the wait for the GIL may end the thread by unwinding it.
   ~Unlocked() noexcept(false) {
     if (state_ != nullptr) PyEval_RestoreThread(state_);
@@ -269,22 +288,37 @@ class Unlocked {
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
+  Stop* stop() noexcept { return stops_ ? &stop_ : nullptr; }
+
  private:
+  static bool handler_raises(void* self) noexcept {
+    PyThreadState*& state = static_cast<Unlocked*>(self)->state_;
+    PyEval_RestoreThread(state);
+    const bool raises = PyErr_CheckSignals() < 0;
+    state = PyEval_SaveThread();
+    return raises;
+  }
+
+  bool stops_;
   PyThreadState* state_;
+  Stop stop_{handler_raises, this};
 };
 
-// Carries out `run` on a plan, without the GIL where that is worth it.
+// Carries out `run` on a plan, without the GIL where that is worth it. True: the error of a signal
+// handler is set, and what was done means nothing.
 template <class Run>
-auto run_unlocked(const Plan& plan, Run run) {
-  const Unlocked unlocked(nanoseconds(plan));
-  return run();
+bool stopped(const Plan& plan, bool may_stop, Run run) {
+  Unlocked unlocked(nanoseconds(plan), may_stop);
+  run(unlocked.stop());
+  return unlocked.stop() != nullptr && unlocked.stop()->wanted();
 }
 
 // Looks at all entries of indices. False: one is out of bounds, and the error is set.
 bool all_inside(const Plan& plan, const Array& indices) {
   Plan check;
   plan_check(check, plan, indices);
-  const Outside found = run_unlocked(check, [&] { return run_check(check); });
+  Outside found;
+  if (stopped(check, true, [&](Stop* stop) { found = run_check(check, stop); })) return false;
   if (found.count == 0) return true;
   PyObject* value = plan.index_type == IndexType::u64
                         ? PyLong_FromUnsignedLongLong(found.value)
@@ -329,8 +363,11 @@ bool explain_bad(const Plan& plan, const Array& indices) {
 bool gather_into(Plan& plan, const Array& indices, bool callers_out) {
   const bool empty = is_empty(plan);
   if ((empty || callers_out) && !check_first(plan, indices)) return false;
-  if (empty || run_unlocked(plan, [&] { return run_gather(plan); })) return true;
-  return explain_bad(plan, indices);
+  if (empty) return true;
+  bool good = true;
+  const auto run = [&](Stop* stop) { good = run_gather(plan, stop); };
+  if (stopped(plan, !callers_out, run)) return false;
+  return good || explain_bad(plan, indices);
 }
 
 enum class Kind { nd, elements, axis };
@@ -531,11 +568,12 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   if (good && !in_place) {
     Plan copy;
     plan_copy(copy, source, far, plan.element);
-    run_unlocked(copy, [&] { return run_gather(copy); });
+    good = !stopped(copy, !callers_out, [&](Stop* stop) { run_gather(copy, stop); });
   }
   if (good && !empty) {
-    good = run_unlocked(plan, [&] { return run_scatter(plan, reduction, type); }) ||
-           explain_bad(plan, index);
+    bool inside = true;
+    const auto run = [&](Stop* stop) { inside = run_scatter(plan, reduction, type, stop); };
+    good = !stopped(plan, !callers_out, run) && (inside || explain_bad(plan, index));
   }
   if (good) return reinterpret_cast<PyObject*>(out);
   Py_DECREF(reinterpret_cast<PyObject*>(out));

@@ -8,7 +8,6 @@
 #include <memory>
 #include <new>
 
-#include "threads.h"
 
 namespace ndgather {
 
@@ -41,9 +40,9 @@ const Engine& pick_engine() noexcept {
 
 // Shares bands between threads; each has a part of the buffer of its own.
 template <class Work>
-bool run_bands(const Bands& bands, char* buffer, Work work) noexcept {
+bool run_bands(const Bands& bands, char* buffer, Stop* stop, Work work) noexcept {
   std::atomic<bool> good{true};
-  share(bands.threads, bands.count, [&](int seat, Size unit) {
+  share(bands.threads, bands.count, stop, [&](int seat, Size unit) {
     if (!work(unit, buffer + seat * bands.buffer)) good.store(false, std::memory_order_relaxed);
   });
   return good;
@@ -77,19 +76,19 @@ const Engine& engine() noexcept {
   return picked;
 }
 
-bool run_gather(Plan& plan) noexcept {
+bool run_gather(Plan& plan, Stop* stop) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
   const Bands bands = choose_walk(plan);
   if (const auto buffer = bands_buffer(bands)) {
-    return run_bands(bands, buffer.get(), [&](Size unit, char* part) noexcept {
+    return run_bands(bands, buffer.get(), stop, [&](Size unit, char* part) noexcept {
       return engine().gather_bands(plan, bands, unit, unit + 1, part);
     });
   }
   const Cut cut = choose_cut(plan, threads());
   if (cut.units * cut.slice_parts == 1) return engine().gather(plan, 0, plan.positions);
   std::atomic<bool> good{true};
-  share(cut.threads, cut.units * cut.slice_parts, [&](int, Size unit) {
+  share(cut.threads, cut.units * cut.slice_parts, stop, [&](int, Size unit) {
     const Size begin = unit / cut.slice_parts * cut.per_unit;
     const Size end = std::min(begin + cut.per_unit, plan.positions);
     const Size part = unit % cut.slice_parts * cut.slice_part;
@@ -106,22 +105,20 @@ bool run_gather(Plan& plan) noexcept {
   return good;
 }
 
-bool run_scatter(Plan& plan, Reduction reduction, ElementType type) noexcept {
+bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
   const Bands bands = choose_walk(plan);
   if (const auto buffer = bands_buffer(bands)) {
     const Store store = engine().pick_store(plan, reduction, type);
-    return run_bands(bands, buffer.get(), [&](Size unit, char* part) noexcept {
+    return run_bands(bands, buffer.get(), stop, [&](Size unit, char* part) noexcept {
       return engine().scatter_bands(plan, store, bands, unit, unit + 1, part);
     });
   }
-  const Sharing sharing = choose_sharing(plan, threads());
-  if (sharing.threads == 1 || (sharing.shift >= 0 && !engine().sample(plan).spreads())) {
-    return engine().scatter(plan, engine().pick_store(plan, reduction, type), Owner{});
-  }
+  Sharing sharing = choose_sharing(plan, threads());
+  if (sharing.shift >= 0 && !engine().sample(plan).spreads()) sharing = {};
   std::atomic<bool> good{true};
-  share(sharing.threads, sharing.threads, [&](int, Size part) {
+  share(sharing.threads, sharing.threads, nullptr, [&](int seat, Size part) {
     Plan piece = plan;
     Owner owner;
     if (sharing.position >= 0) {
@@ -137,33 +134,69 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type) noexcept {
     } else if (sharing.slice_part > 0) {
       const Size begin = part * sharing.slice_part;
       narrow(piece, begin, std::min(begin + sharing.slice_part, plan.width));
-    } else {
+    } else if (sharing.shift >= 0) {
       owner = {sharing.threads, part, sharing.shift};
     }
     const Store store = engine().pick_store(piece, reduction, type);
-    if (!engine().scatter(piece, store, owner)) good.store(false, std::memory_order_relaxed);
+    // In order: each stretch of positions after the one before it.
+    const Size stretch = choose_stretch(piece);
+    for (Size begin = 0; begin < piece.positions; begin += stretch) {
+      if (stop != nullptr && stop->reached(seat)) return;
+      const Size end = begin + std::min(stretch, piece.positions - begin);
+      if (!engine().scatter(piece, store, owner, begin, end)) {
+        good.store(false, std::memory_order_relaxed);
+        return;
+      }
+    }
   });
   return good;
 }
 
-Outside run_check(Plan& check) noexcept {
-  simplify(check);
+Outside run_check(Plan& check, Stop* stop) noexcept {
   if (check.positions == 0 || check.column_count == 0) return {};
+  // Entries that strides of 0 repeat are looked at once.
+  const int rank = check.position_rank;
+  Size whole[kMaxRank], once[kMaxRank];
+  Size repeats = 1;
+  for (int d = 0; d < rank; ++d) {
+    Position& dim = check.position[d];
+    whole[d] = dim.size;
+    if (dim.index == 0) {
+      repeats *= dim.size;
+      dim.size = 1;
+    }
+    once[d] = dim.size;
+  }
+  check.positions /= repeats;
+  simplify(check);
   const Cut cut = choose_cut(check, threads());
   const std::unique_ptr<Outside[]> found(
       cut.units > 1 ? new (std::nothrow) Outside[static_cast<std::size_t>(cut.units)] : nullptr);
-  if (found == nullptr) return engine().check(check, 0, check.positions);
-  share(cut.threads, cut.units, [&](int, Size unit) {
-    const Size begin = unit * cut.per_unit;
-    found[static_cast<std::size_t>(unit)] =
-        engine().check(check, begin, std::min(begin + cut.per_unit, check.positions));
-  });
   Outside all;
-  for (Size unit = 0; unit < cut.units; ++unit) {
-    const Outside& part = found[static_cast<std::size_t>(unit)];
-    if (all.count == 0 && part.count > 0) all = {0, part.entry, part.value};
-    all.count += part.count;
+  if (found == nullptr) {
+    all = engine().check(check, 0, check.positions);
+  } else {
+    share(cut.threads, cut.units, stop, [&](int, Size unit) {
+      const Size begin = unit * cut.per_unit;
+      found[static_cast<std::size_t>(unit)] =
+          engine().check(check, begin, std::min(begin + cut.per_unit, check.positions));
+    });
+    for (Size unit = 0; unit < cut.units; ++unit) {
+      const Outside& part = found[static_cast<std::size_t>(unit)];
+      if (all.count == 0 && part.count > 0) all = {0, part.entry, part.value};
+      all.count += part.count;
+    }
   }
+  if (all.count == 0 || repeats == 1) return all;
+  // The first of the repeated entries comes before the others: its place among all of them.
+  Size position = all.entry / check.column_count, step = check.column_count;
+  all.entry %= check.column_count;
+  for (int d = rank - 1; d >= 0; --d) {
+    all.entry += position % once[d] * step;
+    position /= once[d];
+    step *= whole[d];
+  }
+  all.count *= repeats;
   return all;
 }
 

@@ -22,13 +22,14 @@ inline void keep_owned(Block& block, Size* listed, Size step, const Owner& owner
   block.n = kept;
 }
 
-inline bool scatter(const Plan& plan, Store store, const Owner& owner) noexcept {
+inline bool scatter(const Plan& plan, Store store, const Owner& owner, Size begin, Size end)
+    noexcept {
   const Offsets offsets = pick_offsets(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
   const Size most = block_size(plan);
   const NextRow next_row(plan);
-  Cursor cursor(plan, 0);
-  Size left = plan.positions;
+  Cursor cursor(plan, begin);
+  Size left = end - begin;
   Block blocks[2];
   Size listed[2][kBlock];
   bool all[2] = {true, true};

@@ -22,10 +22,12 @@ struct Job {
   Task task;
   void* context;
   Size units;
+  Stop* stop;
   std::atomic<Size> next{0};
 
   void work(int seat) noexcept {
     for (Size unit; (unit = next.fetch_add(1, std::memory_order_relaxed)) < units;) {
+      if (stop != nullptr && stop->reached(seat)) return;
       task(context, seat, unit);
     }
   }
@@ -162,8 +164,18 @@ void prepare_threads() noexcept { team(); }
 
 bool threads_awake() noexcept { return team().awake(); }
 
-void share(int seats, Size units, Task task, void* context) noexcept {
-  Job job{task, context, units};
+bool Stop::reached(int seat) noexcept {
+  constexpr auto kAskEvery = std::chrono::milliseconds(50);
+  if (wanted() || seat != 0) return wanted();
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return false;
+  next_ = now + kAskEvery;
+  if (ask_(context_)) wanted_.store(true, std::memory_order_relaxed);
+  return wanted();
+}
+
+void share(int seats, Size units, Stop* stop, Task task, void* context) noexcept {
+  Job job{task, context, units, stop};
   if (seats <= 1 || units <= 1 || !team().take()) {
     job.work(0);
     return;

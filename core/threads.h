@@ -2,6 +2,8 @@
 // in a forked child.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <type_traits>
 
 #include "plan.h"
@@ -17,16 +19,35 @@ void prepare_threads() noexcept;
 // Whether a call was shared a moment ago, so that help comes at once.
 bool threads_awake() noexcept;
 
+// Lets a long call be left before its end. What it has written by then is for nobody.
+class Stop {
+ public:
+  // `ask` says whether to stop; it is called on the caller's thread, now and then.
+  Stop(bool (*ask)(void* context) noexcept, void* context) noexcept : ask_(ask), context_(context) {}
+
+  // For whoever is about to start a piece of work; the caller's thread has seat 0.
+  bool reached(int seat) noexcept;
+
+  bool wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }
+
+ private:
+  bool (*ask_)(void*) noexcept;
+  void* context_;
+  std::chrono::steady_clock::time_point next_{};  // of the caller's thread
+  std::atomic<bool> wanted_{false};
+};
+
 // Calls task(context, seat, unit) for every unit in [0, units), on the caller's thread (seat 0) and
-// at most seats - 1 others. Returns when all are done. Where the team is busy with another call,
-// the caller does all of it. Units are taken in order; which seat gets which is left open.
+// at most seats - 1 others. Returns when all are done, or when `stop` (if not null) is reached and
+// those that were begun are done. Where the team is busy with another call, the caller does all of
+// it. Units are taken in order; which seat gets which is left open.
 using Task = void (*)(void* context, int seat, Size unit) noexcept;
-void share(int seats, Size units, Task task, void* context) noexcept;
+void share(int seats, Size units, Stop* stop, Task task, void* context) noexcept;
 
 template <class Work>
-void share(int seats, Size units, Work&& work) noexcept {
+void share(int seats, Size units, Stop* stop, Work&& work) noexcept {
   share(
-      seats, units,
+      seats, units, stop,
       [](void* context, int seat, Size unit) noexcept {
         (*static_cast<std::remove_reference_t<Work>*>(context))(seat, unit);
       },

@@ -731,7 +731,7 @@ bool scatter_by(Plan& plan, Way way, Reduction reduction, ElementType type, Choi
     if (sliced) narrow(piece, part, to);
     const Store store = engine().pick_store(piece, reduction, type);
     for (Size self = owners; self-- > 0;) {
-      good &= engine().scatter(piece, store, Owner{owners, self, shift});
+      good &= engine().scatter(piece, store, Owner{owners, self, shift}, 0, piece.positions);
     }
     part = to;
   }

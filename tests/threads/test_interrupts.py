@@ -1,0 +1,183 @@
+"""A long call on the main thread is left soon after a signal handler raises, Ctrl-C's among them.
+
+The calls would take minutes or longer: their indices and updates are small arrays seen through
+strides that let entries share memory.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+import ndgather
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SOON = 0.2  # seconds until the signal
+LATEST = SOON + 1.0
+SIDE = 1 << 20
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "setitimer"), reason="needs a timer that sends signals"
+)
+
+
+class RungError(Exception):
+    """What the signal handler raises."""
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    def raise_it(number: int, frame: object) -> None:
+        raise RungError
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    signal.setitimer(signal.ITIMER_REAL, SOON)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(request.param)
+    yield
+    ndgather.set_num_threads(before)
+
+
+def endless(values: np.ndarray, *more: int) -> np.ndarray:
+    """2**40 entries, no two rows alike, in the memory of 2**21."""
+    step = values.itemsize
+    return as_strided(values, (SIDE, SIDE, *more), (step, step, *(0,) * len(more)))
+
+
+def assert_left_soon(call: Callable[[], object], error: type[Exception] = RungError) -> None:
+    start = time.monotonic()
+    with pytest.raises(error):
+        call()
+    assert time.monotonic() - start < LATEST
+
+
+@pytest.mark.usefixtures("alarm", "threads")
+class TestLeftSoon:
+    indices = np.zeros(2 * SIDE, np.int64)
+    updates = np.ones(2 * SIDE, np.float32)
+
+    def test_gather_into_a_new_array(self) -> None:
+        data = np.arange(8, dtype=np.uint8)
+        # A result that fits in memory: 2 GiB, of which little is ever written.
+        some = as_strided(self.indices, (1 << 11, SIDE, 1), (8, 8, 0))
+
+        def gathers() -> None:
+            for _ in range(100):
+                ndgather.gather_nd(data, some)
+
+        assert_left_soon(gathers)
+
+    def test_scatter_into_a_new_array(self) -> None:
+        data = np.zeros(8, np.float32)
+        assert_left_soon(
+            lambda: ndgather.scatter_nd(
+                data, endless(self.indices, 1), endless(self.updates), reduction="add"
+            )
+        )
+
+    def test_check_before_an_empty_result(self) -> None:
+        data = np.zeros((8, 0), np.float32)
+        assert_left_soon(lambda: ndgather.gather_nd(data, endless(self.indices, 1)))
+
+    def test_check_before_a_scatter_in_place_leaves_the_destination_as_it_was(self) -> None:
+        data = np.arange(8, dtype=np.float32)
+        assert_left_soon(
+            lambda: ndgather.scatter_nd(
+                data, endless(self.indices, 1), endless(self.updates), out=data
+            )
+        )
+        np.testing.assert_array_equal(data, np.arange(8, dtype=np.float32), strict=True)
+
+    def test_search_for_the_first_bad_entry(self) -> None:
+        data = np.zeros(8, np.float32)
+        bad = self.indices.copy()
+        bad[0] = 8
+        assert_left_soon(lambda: ndgather.scatter_nd(data, endless(bad, 1), endless(self.updates)))
+
+
+def test_handler_that_returns_does_not_end_the_call(threads: None) -> None:
+    rings: list[float] = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: rings.append(time.monotonic()))
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        indices = as_strided(np.zeros(2 * SIDE, np.int64), (1 << 10, SIDE, 1), (8, 8, 0))
+        updates = as_strided(np.ones(2 * SIDE, np.int64), (1 << 10, SIDE), (8, 8))
+        result = ndgather.scatter_nd(np.zeros(2, np.int64), indices, updates, reduction="add")
+        end = time.monotonic()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    np.testing.assert_array_equal(result, np.array([1 << 30, 0]), strict=True)
+    assert rings, "the handler had to wait for the end of the call"
+    assert rings[0] < end
+
+
+def test_call_on_another_thread_is_not_ended_by_a_signal() -> None:
+    results: list[np.ndarray] = []
+
+    def work() -> None:
+        indices = as_strided(np.zeros(2 * SIDE, np.int64), (1 << 9, SIDE, 1), (8, 8, 0))
+        updates = as_strided(np.ones(2 * SIDE, np.int64), (1 << 9, SIDE), (8, 8))
+        results.append(
+            ndgather.scatter_nd(np.zeros(2, np.int64), indices, updates, reduction="add")
+        )
+
+    def raise_it(number: int, frame: object) -> None:
+        raise RungError
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    worker = threading.Thread(target=work)
+    try:
+        worker.start()
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(RungError):  # in the main thread, at once
+            time.sleep(5)
+        worker.join()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    np.testing.assert_array_equal(results[0], np.array([1 << 29, 0]), strict=True)
+
+
+PROGRAM = """
+import numpy as np, ndgather
+from numpy.lib.stride_tricks import as_strided
+side = 1 << 20
+data = np.arange(8.0)
+indices = as_strided(np.zeros(2 * side, np.int64), (side, side, 1), (8, 8, 0))
+updates = as_strided(np.ones(2 * side), (side, side), (8, 8))
+print("begun", flush=True)
+try:
+    ndgather.scatter_nd(data, indices, updates, reduction="add")
+except KeyboardInterrupt:
+    print("interrupted", data.tolist())
+"""
+
+
+def test_control_c_reaches_a_program() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        time.sleep(SOON)
+        program.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        assert program.stdout.read() == f"interrupted {np.arange(8.0).tolist()}\n"
+        assert program.wait() == 0
+        assert time.monotonic() - start < LATEST
