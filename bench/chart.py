@@ -1,16 +1,17 @@
-"""The charts of one run: the time of each library over ours, and how cost grows with size."""
+"""The charts of one run: each library over ours, case by case, and how cost grows with size."""
 
 from __future__ import annotations
 
 from itertools import groupby
 from math import prod
+from statistics import quantiles
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from .peers import OWN
-from .report import ENOUGH_OF_LIMIT, geometric_mean
+from .report import ENOUGH_OF_LIMIT, geometric_mean, ratios_by_peer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ _LEAST_RATIO = 0.4
 _WIDEST_RATIO = 100.0
 _INCHES_PER_ROW = 0.21
 _GROUP_TITLES = {
-    "foundation": "the usual suspects",
+    "foundation": "everyday calls",
     "call": "tiny calls",
     "size": "size of data",
     "pattern": "order of indices",
@@ -48,7 +49,65 @@ _GROUP_TITLES = {
     "scatter": "scatter",
     "rules": "both sides of each rule",
 }
+_GROWTH_TITLES = {
+    "growth-points": "single elements of a matrix",
+    "growth-rows": "rows of 64 bytes",
+    "growth-elements-last": "elements along the last axis",
+    "growth-elements-first": "elements along the first axis",
+}
+_TICKS = (0.5, 1, 2, 3, 5, 10, 20, 50, 100)
 _STYLE: Any = {"font.size": 8.5, "font.family": "sans-serif", "svg.hashsalt": "ndgather"}
+_TITLE: Any = {"fontsize": 12, "fontweight": "bold"}
+
+
+def draw_libraries(run: Record, path: Path) -> None:
+    """Draw one bar per library: its mean time over ours, and where half of the cases lie."""
+    ratios = {
+        peer: each for peer, each in ratios_by_peer(run).items() if peer in _COLOURS and each[1:]
+    }
+    slowest_first = sorted(ratios, key=lambda peer: -geometric_mean(ratios[peer]))
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(11, 0.42 * len(ratios) + 1.5), layout="constrained")
+        axes = figure.subplots()
+        for place, peer in enumerate(slowest_first):
+            mean = geometric_mean(ratios[peer])
+            low, _, high = quantiles(ratios[peer], n=4, method="inclusive")
+            axes.barh(place, mean - 1, left=1, height=0.62, color=_COLOURS[peer])
+            axes.plot([low, high], [place, place], color=_OWN_COLOUR, linewidth=1.2)
+            axes.text(
+                max(high, mean) * 1.04,
+                place,
+                f"{mean:.1f} times as long, {len(ratios[peer])} cases",
+                va="center",
+            )
+        axes.axvline(1, color=_OWN_COLOUR, linewidth=1.6)
+        axes.set_yticks(range(len(ratios)), slowest_first)
+        axes.invert_yaxis()
+        _draw_ratio_axis(axes)
+        ends = [0.8, *axes.dataLim.intervalx]
+        axes.set_xlim(min(ends) * 0.9, max(ends) * 1.8)
+        axes.set_xlabel(
+            "geometric mean over the cases that it can do;"
+            " the thin line spans the middle half of them"
+        )
+        figure.suptitle(
+            f"Time of each library in units of {OWN.name}'s", x=0.01, ha="left", **_TITLE
+        )
+        _save(figure, path)
+
+
+def _draw_ratio_axis(axes: Any) -> None:
+    axes.set_xscale("log")
+    axes.set_xticks(_TICKS, [f"{tick:g}x" for tick in _TICKS])
+    axes.minorticks_off()
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color="#E5E7EB", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[:].set_visible(False)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def draw(run: Record, path: Path) -> None:
@@ -88,8 +147,9 @@ def draw(run: Record, path: Path) -> None:
             )
             for axes in (times, shares):
                 axes.axhline(top - 1.3, color="#D1D5DB", linewidth=0.6)
-        figure.suptitle(_title(run), x=0.01, ha="left", fontsize=12, fontweight="bold")
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.legend(loc="outside upper right", ncols=3, frameon=False)
+        figure.suptitle(_title(run), x=0.01, ha="left", **_TITLE)
+        _save(figure, path)
 
 
 def _title(run: Record) -> str:
@@ -117,7 +177,7 @@ def _places(groups: Sequence[tuple[str, Sequence[Result]]]) -> dict[str, float]:
 
 
 def _draw_times(axes: Any, results: Sequence[Result], places: dict[str, float]) -> None:
-    axes.set_xscale("log")
+    _draw_ratio_axis(axes)
     axes.axvspan(0.2, 1, color="#FEF2F2", zorder=0)
     axes.axvline(1, color=_OWN_COLOUR, linewidth=1.6, zorder=2)
     seen: set[str] = set()
@@ -157,16 +217,12 @@ def _draw_times(axes: Any, results: Sequence[Result], places: dict[str, float]) 
     for peer in (name for name in _COLOURS if name in seen):
         axes.plot([], [], "o", markersize=6, color=_COLOURS[peer], label=peer)
     axes.set_xlim(_LEAST_RATIO * 0.9, _WIDEST_RATIO * 1.2)
-    ticks = (0.5, 1, 2, 3, 5, 10, 20, 50, 100)
-    axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
-    axes.minorticks_off()
     axes.xaxis.tick_top()
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color="#E5E7EB", linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.set_xlabel(f"time of the same call in units of {OWN.name}'s; right of the line: slower")
-    axes.spines[:].set_visible(False)
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1.02), ncols=6, frameon=False)
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel(
+        f"time of the same call in units of {OWN.name}'s (right of the line: slower);"
+        " large dot: the fastest"
+    )
 
 
 def _draw_shares(axes: Any, results: Sequence[Result], places: dict[str, float]) -> None:
@@ -182,7 +238,10 @@ def _draw_shares(axes: Any, results: Sequence[Result], places: dict[str, float])
     axes.set_xticks(ticks, [f"{tick:.0%}" for tick in ticks])
     axes.xaxis.tick_top()
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("of the machine's limit,\nwhere memory decides")
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel(
+        f"of the machine's limit,\nbeyond the caches\n(orange: below {ENOUGH_OF_LIMIT:.0%})"
+    )
     axes.spines[:].set_visible(False)
 
 
@@ -197,14 +256,18 @@ def draw_growth(run: Record, path: Path) -> None:
         panels = figure.subplots(2, 2, sharex=True, sharey=True)
         for axes, (name, members) in zip(panels.flat, groups, strict=False):
             _draw_curves(axes, members)
-            axes.set_title(name.removeprefix("growth-").replace("-", " along the "), loc="left")
+            axes.set_title(_GROWTH_TITLES[name], loc="left")
+            beyond = run.setting.last_level_cache_bytes / members[0].case.item_bytes
+            axes.axvline(beyond, color="#9CA3AF", linewidth=0.8, linestyle="--")
         panels[0, 0].legend(frameon=False, ncols=2)
         for axes in panels[1]:
-            axes.set_xlabel("elements gathered, from as many")
+            axes.set_xlabel(
+                "elements gathered, from as many (dashed: the last-level cache is full)"
+            )
         for axes in panels[:, 0]:
             axes.set_ylabel("nanoseconds per element")
-        figure.suptitle("How cost grows", x=0.01, ha="left", fontsize=12, fontweight="bold")
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.suptitle("How cost grows with size", x=0.01, ha="left", **_TITLE)
+        _save(figure, path)
 
 
 def _draw_curves(axes: Any, members: Sequence[Result]) -> None:

@@ -164,10 +164,10 @@ def load(path: Path) -> Record:
     ValueError
         The file is something else, or of another version of the benchmark.
     """
-    content = json.loads(path.read_text())
+    text = path.read_text()
     try:
-        return _record(content)
-    except (KeyError, TypeError) as error:
+        return _record(json.loads(text))
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: no run saved by this version of the benchmark") from error
 
 

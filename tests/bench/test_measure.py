@@ -9,6 +9,7 @@ import pytest
 from bench import page, report
 from bench.__main__ import main
 from bench.case import Arrays, Case
+from bench.cases import GROWTH
 from bench.limits import Limit, Machine
 from bench.measure import Result, Timing, check, measure
 from bench.peer import Call, Idioms, Peer
@@ -161,16 +162,96 @@ def test_saved_results_read_back(tmp_path: Path) -> None:
     assert report.load(tmp_path / "new" / "run.json") == run
 
 
+def test_page_names_what_is_slower_and_what_is_far_from_which_limit() -> None:
+    slow = replace(result(4.0, numpy=1.0), case=replace(CASE, name="slow"))
+    near = result(1.5, numpy=4.0)
+    text = page.text(record(slow, near), {})
+    assert "Another library is faster on 1: `slow` (0.25)." in text
+    assert "Of 2 cases beyond the last-level cache, 1 reach 70% of the limit." in text
+    assert "with what sets the limit: `slow` (38%, random reads)." in text
+    assert "By operator, with the number of cases: `gather_nd` 0.82 (2)." in text
+
+
+def test_page_says_where_when_and_how_to_repeat() -> None:
+    run = record(result(2.0, numpy=3.0))
+    text = page.text(run, {})
+    for part in (run.setting.processor, run.setting.date, run.setting.versions["numpy"]):
+        assert part in text
+    assert "ndgather bench --load run.json --page benchmarks.md" in text
+
+
+def test_parts_of_a_run_are_joined() -> None:
+    first, second = record(result(2.0)), record(replace(result(3.0), case=GROWTH[0]))
+    second = replace(
+        second,
+        results=(),
+        growth=second.results,
+        setting=replace(first.setting, date="9999"),
+        copy_speeds=((1024, (1e9,)),),
+        read_seconds=((4096, 4, 1024, (2e-9,)),),
+    )
+    run = report.joined([second, first])
+    assert run.results == first.results
+    assert run.growth == second.growth
+    assert run.copy_speeds == second.copy_speeds
+    assert run.read_seconds == second.read_seconds
+    assert run.setting.date == f"{first.setting.date} to 9999"
+
+
+def test_parts_that_do_not_belong_together_are_refused() -> None:
+    one = record(result(2.0))
+    other = replace(one, setting=replace(one.setting, threads=7))
+    with pytest.raises(ValueError, match="differ in machine, versions or threads"):
+        report.joined([one, other])
+    with pytest.raises(ValueError, match="case is in 2 of the runs"):
+        report.joined([one, one])
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"setting": {"date": ""}}', None])
+def test_a_file_that_is_no_run_is_refused(
+    content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    if content is not None:
+        path.write_text(content)
+    assert main(["--load", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("python -m bench: error: ")
+    assert str(path) in error
+
+
+def test_a_peer_needs_all_its_packages() -> None:
+    whole = Peer(name="whole", module="numpy", threads="one")
+    half = replace(whole, needs=("no_such_package",))
+    assert (whole.installed, whole.missing) == (True, ())
+    assert (half.installed, half.missing) == (False, ("no_such_package",))
+
+
+def test_growth_alone_is_measured_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bench.cases.GROWTH", GROWTH[:1])
+    path = tmp_path / "growth.json"
+    options = ["--peer", "numpy", "--rounds", "1", "--threads", "1", "--json", str(path)]
+    assert main(["--growth", "only", *options]) == 0
+    assert "growth-points-1e1" in capsys.readouterr().out
+    run = report.load(path)
+    assert (len(run.results), len(run.growth)) == (0, 1)
+
+
 def test_page_shows_every_case_and_every_refusal(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the chart is drawn with it")
     one = result(2.0, numpy=3.0)
-    page.write(replace(record(one), growth=(one,)), tmp_path / "page.md")
+    growth = replace(one, case=GROWTH[0])
+    other = replace(one, case=replace(CASE, name="other"))
+    page.write(replace(record(one, other), growth=(growth,)), tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert "| `case` | 1 kB | 3 s | 1.50 | 75% | made up for this test |" in text
-    assert "- `case`, jax: not installed" in text
+    assert "| `case` | 1 kB | 3 s | 450% | 1.50 | 75% | made up for this test |" in text
+    assert "- jax, not installed: `case`, `other`, `growth-points-1e1`\n" in text
     assert "](page.svg)" in text
     assert "](page-growth.svg)" in text
-    for name in ("page.svg", "page-growth.svg"):
+    assert "](page-libraries.svg)" in text
+    for name in ("page.svg", "page-growth.svg", "page-libraries.svg"):
         assert "<svg" in (tmp_path / name).read_text()
 
 
