@@ -6,6 +6,7 @@
 #   make test-large   the tests of arrays with more than 2**31 elements: 8 GiB of memory
 #   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang
 #   make bench   measure against numpy, torch, onnxruntime, openvino and numba
+#   make bench-quick  every case of the benchmark at reduced size: answers, no times
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
 #   make clean   remove what building left behind
 
@@ -17,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An install is redone when anything that goes into the build has changed.
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 
-.PHONY: run test test-large check lint fuzz bench conformance clean
+.PHONY: run test test-large check lint fuzz bench bench-quick conformance clean
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
@@ -35,7 +36,7 @@ lint: $(VENV)/installed-lint
 	$(BIN)/python -m mypy.stubtest ndgather._core
 	$(BIN)/lint-imports
 
-check: lint test test-large run
+check: lint test test-large bench-quick run
 
 TIME ?= 60
 CLANGXX ?= clang++
@@ -44,7 +45,10 @@ fuzz: build/fuzzer/core_fuzz
 	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
 
 bench: $(VENV)/installed-bench
-	$(BIN)/python -m bench --page
+	$(BIN)/python -m bench --growth --page
+
+bench-quick: $(VENV)/installed-test
+	$(BIN)/python -m bench --quick --growth
 
 conformance: $(VENV)/installed-bench
 	$(BIN)/python -m ndgather.testing.conformance --format md > docs/conformance.md
