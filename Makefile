@@ -4,6 +4,8 @@
 #   make test    set up and run the test suite
 #   make check   everything that has to pass: lint, types, import contracts, tests, main job
 #   make test-large   the tests of arrays with more than 2**31 elements: 8 GiB of memory
+#   make check-asan   the same tests and more with AddressSanitizer and UBSan: 20 minutes
+#   make check-tsan   the tests of threads with ThreadSanitizer: 10 minutes
 #   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang
 #   make bench   measure against numpy, torch, onnxruntime, openvino and numba
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
@@ -18,7 +20,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An install is redone when anything that goes into the build has changed.
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 
-.PHONY: run test test-large check lint fuzz bench bench-quick conformance clean
+.PHONY: run test test-large check lint fuzz bench bench-quick conformance clean \
+  check-asan check-tsan
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
@@ -38,11 +41,27 @@ lint: $(VENV)/installed-lint
 
 check: lint test test-large bench-quick run
 
-TIME ?= 60
-CLANGXX ?= clang++
+# AddressSanitizer keeps freed memory, and so the process grows.
+ENGINES := baseline avx2 avx512
+SANITIZED := -q -p no:cacheprovider -m "not slow" $(PYTEST_FLAGS) \
+  --deselect tests/memory/test_reused_memory.py::test_memory_of_the_process_stays_flat
+UNDER_ASAN := tests/sanitizers/run.sh address build/address
+UNDER_TSAN := tests/sanitizers/run.sh thread build/thread
 
-fuzz: build/fuzzer/core_fuzz
-	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
+check-asan: build/address/installed
+	for engine in $(ENGINES); do \
+	  NDGATHER_ENGINE=$$engine LEAKS=1 $(UNDER_ASAN)/core/core_calls 4 1000 || exit; done
+	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED)
+	for engine in baseline avx2; do \
+	  NDGATHER_ENGINE=$$engine $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) \
+	    tests/memory tests/property tests/scatter || exit; done
+
+check-tsan: build/thread/installed
+	for engine in $(ENGINES); do \
+	  NDGATHER_ENGINE=$$engine $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
+	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) tests/threads \
+	  tests/scatter/test_scatter_threads.py tests/memory/test_reused_memory.py \
+	  tests/memory/test_shared_memory.py
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m bench --growth --page
@@ -63,6 +82,14 @@ $(VENV)/installed-%: $(BUILD_FILES) | $(VENV)/bin/python
 	touch $@
 
 comma := ,
+
+# `make build/address/installed` makes an environment with a core that a sanitizer instruments.
+build/%/installed: $(BUILD_FILES) $(wildcard tests/sanitizers/*.cpp)
+	$(PYTHON) -m venv build/$*/venv
+	build/$*/venv/bin/python -m pip install --quiet --editable '.[test]' \
+	  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \
+	  --config-settings cmake.define.NDGATHER_SANITIZE=$*
+	touch $@
 
 build/fuzzer/core_fuzz: $(BUILD_FILES) fuzz/core.cpp $(VENV)/installed-fuzz
 	@command -v $(CLANGXX) >/dev/null || \

@@ -14,7 +14,7 @@ log="log_path=$reports/report"
 # Crashes are left to the signal: tests look for it. CPython itself keeps memory until the end.
 export ASAN_OPTIONS="$log:handle_segv=0:allocator_may_return_null=1:detect_leaks=${LEAKS:-0}"
 export UBSAN_OPTIONS="$log:print_stacktrace=1"
-export TSAN_OPTIONS="$log:report_signal_unsafe=0:second_deadlock_stack=1"
+export TSAN_OPTIONS="$log:die_after_fork=0:second_deadlock_stack=1"
 status=0
 case $sanitizer in
   address) LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so)" "$@" || status=$? ;;
