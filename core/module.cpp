@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <utility>
 
 #include "memory.h"
 #include "run.h"
@@ -623,6 +625,128 @@ PyObject* scatter_elements(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 // ---------------------------------------------------------------------------------------------
+// Public functions
+
+// Public functions go straight to a function of the core, and to their Python form with what the
+// core refuses. A frame of Python costs as much as a small gather.
+struct Straight {
+  static constexpr int kMost = 9;
+  PyObject* python;
+  PyObject* names[kMost];     // of the arguments of the core, interned
+  PyObject* defaults[kMost];  // Ellipsis: has to be given
+  Py_ssize_t count;
+  Py_ssize_t positional;  // as many can be given by position
+  Py_ssize_t required;    // as many have to be given
+};
+
+// In the order of the functions of the core. A function knows its place: a state of its own would
+// keep it from being pickled.
+using Core = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
+constexpr Core kCores[] = {gather_nd, gather_elements, gather_axis, scatter_nd, scatter_elements};
+constexpr int kStraights = std::size(kCores);
+Straight straights[kStraights];
+
+PyObject* call_python(const Straight& straight, PyObject* const* args, Py_ssize_t count,
+                      PyObject* names) {
+  PyObject* positional = PyTuple_New(count);
+  PyObject* named = PyDict_New();
+  bool good = positional != nullptr && named != nullptr;
+  for (Py_ssize_t a = 0; good && a < count; ++a) {
+    Py_INCREF(args[a]);
+    PyTuple_SetItem(positional, a, args[a]);
+  }
+  const Py_ssize_t more = names != nullptr ? PyTuple_Size(names) : 0;
+  for (Py_ssize_t n = 0; good && n < more; ++n) {
+    good = PyDict_SetItem(named, PyTuple_GetItem(names, n), args[count + n]) == 0;
+  }
+  PyObject* result = good ? PyObject_Call(straight.python, positional, named) : nullptr;
+  Py_XDECREF(positional);
+  Py_XDECREF(named);
+  return result;
+}
+
+PyObject* call_straight(Core core, const Straight& straight, PyObject* const* args,
+                        Py_ssize_t count, PyObject* names) {
+  PyObject* given[Straight::kMost];
+  bool known = count <= straight.positional;
+  if (known) {
+    std::copy_n(args, count, given);
+    std::copy(straight.defaults + count, straight.defaults + straight.count, given + count);
+  }
+  const Py_ssize_t more = names != nullptr ? PyTuple_Size(names) : 0;
+  for (Py_ssize_t n = 0; known && n < more; ++n) {
+    PyObject* const* end = straight.names + straight.count;
+    PyObject* const* found = std::find(straight.names + count, end, PyTuple_GetItem(names, n));
+    known = found != end;
+    if (known) given[found - straight.names] = args[count + n];
+  }
+  for (Py_ssize_t a = count; known && a < straight.required; ++a) known = given[a] != Py_Ellipsis;
+  if (known) {
+    PyObject* result = core(nullptr, given, straight.count);
+    if (result != nullptr || !PyErr_ExceptionMatches(refused_type)) return result;
+    PyErr_Clear();
+  }
+  return call_python(straight, args, count, names);
+}
+
+template <int Place>
+PyObject* call_straight_at(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return call_straight(kCores[Place], straights[Place], args, count, names);
+}
+
+template <int... Places>
+PyMethodDef* straight_methods(std::integer_sequence<int, Places...>) {
+  static PyMethodDef methods[] = {
+      {nullptr, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_straight_at<Places>)),
+       METH_FASTCALL | METH_KEYWORDS, nullptr}...};
+  return methods;
+}
+
+// straight(place, python, names, defaults, positional, doc, module): the public function.
+PyObject* straight(PyObject*, PyObject* args) {
+  int place;
+  PyObject *python, *names, *defaults, *doc, *module;
+  Py_ssize_t positional;
+  if (!PyArg_ParseTuple(args, "iOO!O!nUO", &place, &python, &PyTuple_Type, &names, &PyTuple_Type,
+                        &defaults, &positional, &doc, &module)) {
+    return nullptr;
+  }
+  const Py_ssize_t count = PyTuple_Size(names);
+  if (place < 0 || place >= kStraights || count > Straight::kMost ||
+      PyTuple_Size(defaults) != count || positional > count) {
+    PyErr_SetString(PyExc_ValueError, "names and defaults do not fit");
+    return nullptr;
+  }
+  PyObject* name = PyObject_GetAttrString(python, "__name__");
+  PyObject* module_name = PyObject_GetAttrString(python, "__module__");
+  if (name == nullptr || module_name == nullptr) {
+    Py_XDECREF(name);
+    Py_XDECREF(module_name);
+    return nullptr;
+  }
+  // Kept for good: a second import, after the first was purged, leaves the functions of the first
+  // with what is put here.
+  for (PyObject* kept : {python, names, defaults, doc, name}) Py_INCREF(kept);
+  Straight& to = straights[place];
+  to.python = python;
+  to.count = count;
+  to.positional = positional;
+  to.required = 0;
+  for (Py_ssize_t n = 0; n < count; ++n) {
+    to.names[n] = PyTuple_GetItem(names, n);
+    to.defaults[n] = PyTuple_GetItem(defaults, n);
+    if (to.defaults[n] == Py_Ellipsis) to.required = n + 1;
+  }
+  PyMethodDef& method =
+      straight_methods(std::make_integer_sequence<int, kStraights>())[place];
+  method.ml_name = PyUnicode_AsUTF8AndSize(name, nullptr);
+  method.ml_doc = PyUnicode_AsUTF8AndSize(doc, nullptr);
+  PyObject* function = PyCFunction_NewEx(&method, module, module_name);
+  Py_DECREF(module_name);
+  return function;
+}
+
+// ---------------------------------------------------------------------------------------------
 // Settings
 
 PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(threads()); }
@@ -665,6 +789,8 @@ PyMethodDef methods[] = {
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(scatter_elements)), METH_FASTCALL,
      "scatter_elements(data, indices, updates, axis, reduction, mode, out, negative, arithmetic, "
      "/)\n--\n\n"},
+    {"straight", straight, METH_VARARGS,
+     "straight(place, python, names, defaults, positional, doc, module, /)\n--\n\n"},
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\n"},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(count, /)\n--\n\n"},
     {"get_memory_limit", get_memory_limit, METH_NOARGS, "get_memory_limit()\n--\n\n"},
@@ -750,6 +876,12 @@ int execute(PyObject* module) {
       {"UPDATES_SHAPE", static_cast<int>(Rule::updates_shape)},
       {"UPDATES_DTYPE", static_cast<int>(Rule::updates_dtype)},
       {"FIRST_OPTION", kOption},
+      // Places among the straight functions.
+      {"GATHER_ND", 0},
+      {"GATHER_ELEMENTS", 1},
+      {"GATHER", 2},
+      {"SCATTER_ND", 3},
+      {"SCATTER_ELEMENTS", 4},
   };
   for (const auto& constant : constants) {
     if (PyModule_AddIntConstant(module, constant.name, constant.value) < 0) return -1;

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 
 from numpy.typing import NDArray
@@ -32,8 +34,25 @@ UPDATES_SHAPE: Final[int]
 UPDATES_DTYPE: Final[int]
 FIRST_OPTION: Final[int]
 
+# Places among the functions of the core, for straight().
+GATHER_ND: Final[int]
+GATHER_ELEMENTS: Final[int]
+GATHER: Final[int]
+SCATTER_ND: Final[int]
+SCATTER_ELEMENTS: Final[int]
+
 class Refused(Exception): ...  # noqa: N818 - a signal between two layers, never seen by users
 
+def straight(
+    place: int,
+    python: Callable[..., NDArray[Any]],
+    names: tuple[str | None, ...],
+    defaults: tuple[object, ...],
+    positional: int,
+    doc: str,
+    module: ModuleType,
+    /,
+) -> Callable[..., NDArray[Any]]: ...
 def gather_nd(
     data: object,
     indices: object,

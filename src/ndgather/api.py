@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from ndgather import _core, calls
+from ndgather.straight import straight
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
     Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 
+@straight(
+    _core.GATHER_ND,
+    "data",
+    "indices",
+    "batch_dims",
+    "mode",
+    "fill_value",
+    "out",
+    "negative",
+    negative=True,
+)
 def gather_nd(
     data: ArrayLike,
     indices: ArrayLike,
@@ -104,23 +116,30 @@ def gather_nd(
     ndgather.errors.IndexOutOfBoundsError: gather_nd: indices[1, 0] = 2 is outside axis 0 of data, \
 which has size 2 (allowed: -2..1)
     """
-    try:
-        return _core.gather_nd(data, indices, batch_dims, mode, fill_value, out, True)
-    except _core.Refused as refused:
-        call = calls.Gather(
-            caller="gather_nd",
-            function=_core.gather_nd,
-            data=data,
-            indices=indices,
-            options=(batch_dims,),
-            option_names=("batch_dims",),
-            mode=mode,
-            fill_value=fill_value,
-            out=out,
-        )
-        return call.answer(refused)
+    return calls.Gather(
+        caller="gather_nd",
+        function=_core.gather_nd,
+        data=data,
+        indices=indices,
+        options=(batch_dims,),
+        option_names=("batch_dims",),
+        mode=mode,
+        fill_value=fill_value,
+        out=out,
+    ).run()
 
 
+@straight(
+    _core.GATHER_ELEMENTS,
+    "data",
+    "indices",
+    "axis",
+    "mode",
+    "fill_value",
+    "out",
+    "negative",
+    negative=True,
+)
 def gather_elements(
     data: ArrayLike,
     indices: ArrayLike,
@@ -187,23 +206,31 @@ def gather_elements(
     ndgather.errors.IndexOutOfBoundsError: gather_elements: indices[1, 0] = 9 is outside axis 1 of \
 data, which has size 3 (allowed: -3..2)
     """
-    try:
-        return _core.gather_elements(data, indices, axis, mode, fill_value, out, True)
-    except _core.Refused as refused:
-        call = calls.Gather(
-            caller="gather_elements",
-            function=_core.gather_elements,
-            data=data,
-            indices=indices,
-            options=(axis,),
-            option_names=("axis",),
-            mode=mode,
-            fill_value=fill_value,
-            out=out,
-        )
-        return call.answer(refused)
+    return calls.Gather(
+        caller="gather_elements",
+        function=_core.gather_elements,
+        data=data,
+        indices=indices,
+        options=(axis,),
+        option_names=("axis",),
+        mode=mode,
+        fill_value=fill_value,
+        out=out,
+    ).run()
 
 
+@straight(
+    _core.GATHER,
+    "data",
+    "indices",
+    "axis",
+    "batch_dims",
+    "mode",
+    "fill_value",
+    "out",
+    "negative",
+    negative=True,
+)
 def gather(
     data: ArrayLike,
     indices: ArrayLike,
@@ -270,23 +297,34 @@ def gather(
     >>> gather(data, 5, mode="clip")
     array([4, 5, 6])
     """
-    try:
-        return _core.gather(data, indices, axis, batch_dims, mode, fill_value, out, True)
-    except _core.Refused as refused:
-        call = calls.Gather(
-            caller="gather",
-            function=_core.gather,
-            data=data,
-            indices=indices,
-            options=(axis, batch_dims),
-            option_names=("axis", "batch_dims"),
-            mode=mode,
-            fill_value=fill_value,
-            out=out,
-        )
-        return call.answer(refused)
+    return calls.Gather(
+        caller="gather",
+        function=_core.gather,
+        data=data,
+        indices=indices,
+        options=(axis, batch_dims),
+        option_names=("axis", "batch_dims"),
+        mode=mode,
+        fill_value=fill_value,
+        out=out,
+    ).run()
 
 
+@straight(
+    _core.SCATTER_ND,
+    "data",
+    "indices",
+    "updates",
+    "batch_dims",
+    "reduction",
+    "mode",
+    "out",
+    "negative",
+    "arithmetic",
+    batch_dims=0,
+    negative=True,
+    arithmetic=None,
+)
 def scatter_nd(
     data: ArrayLike,
     indices: ArrayLike,
@@ -389,27 +427,35 @@ def scatter_nd(
     ndgather.errors.IndexOutOfBoundsError: scatter_nd: indices[1, 0] = 8 is outside axis 0 of \
 data, which has size 8 (allowed: -8..7)
     """
-    # The core refuses None: the call is then carried out in steps.
-    word = reduction if use_init_val else None
-    try:
-        return _core.scatter_nd(data, indices, updates, 0, word, mode, out, True, None)
-    except _core.Refused as refused:
-        call = calls.Scatter(
-            caller="scatter_nd",
-            function=_core.scatter_nd,
-            data=data,
-            indices=indices,
-            updates=updates,
-            options=(0,),
-            option_names=("batch_dims",),
-            reduction=reduction,
-            mode=mode,
-            use_init_val=use_init_val,
-            out=out,
-        )
-        return call.answer(refused)
+    return calls.Scatter(
+        caller="scatter_nd",
+        function=_core.scatter_nd,
+        data=data,
+        indices=indices,
+        updates=updates,
+        options=(0,),
+        option_names=("batch_dims",),
+        reduction=reduction,
+        mode=mode,
+        use_init_val=use_init_val,
+        out=out,
+    ).run()
 
 
+@straight(
+    _core.SCATTER_ELEMENTS,
+    "data",
+    "indices",
+    "updates",
+    "axis",
+    "reduction",
+    "mode",
+    "out",
+    "negative",
+    "arithmetic",
+    negative=True,
+    arithmetic=None,
+)
 def scatter_elements(
     data: ArrayLike,
     indices: ArrayLike,
@@ -485,21 +531,16 @@ def scatter_elements(
     ndgather.errors.IndexOutOfBoundsError: scatter_elements: indices[1] = 9 is outside axis 0 of \
 data, which has size 3 (allowed: -3..2)
     """
-    word = reduction if use_init_val else None
-    try:
-        return _core.scatter_elements(data, indices, updates, axis, word, mode, out, True, None)
-    except _core.Refused as refused:
-        call = calls.Scatter(
-            caller="scatter_elements",
-            function=_core.scatter_elements,
-            data=data,
-            indices=indices,
-            updates=updates,
-            options=(axis,),
-            option_names=("axis",),
-            reduction=reduction,
-            mode=mode,
-            use_init_val=use_init_val,
-            out=out,
-        )
-        return call.answer(refused)
+    return calls.Scatter(
+        caller="scatter_elements",
+        function=_core.scatter_elements,
+        data=data,
+        indices=indices,
+        updates=updates,
+        options=(axis,),
+        option_names=("axis",),
+        reduction=reduction,
+        mode=mode,
+        use_init_val=use_init_val,
+        out=out,
+    ).run()

@@ -1,4 +1,4 @@
-"""Entries of indices that strides of 0 repeat are looked at once, and counted as often as they are."""
+"""Entries that strides of 0 repeat are looked at once, and counted as often as they are there."""
 
 from __future__ import annotations
 
