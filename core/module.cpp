@@ -70,7 +70,9 @@ struct Held {
   Array array;
   explicit Held(PyArrayObject* of) : array(view(of)) {
     std::copy_n(array.shape, array.rank, shape);
-    std::copy_n(array.strides, array.rank, strides);
+    // Strides that nobody steps by may be any number, too large to be multiplied: they are 0 here.
+    const bool none = std::find(shape, shape + array.rank, 0) != shape + array.rank;
+    for (int d = 0; d < array.rank; ++d) strides[d] = none || shape[d] == 1 ? 0 : array.strides[d];
     array.shape = shape;
     array.strides = strides;
   }
@@ -153,9 +155,9 @@ struct Bytes {
 };
 
 Bytes bytes_of(const Array& of, Size element) {
+  if (std::find(of.shape, of.shape + of.rank, 0) != of.shape + of.rank) return {of.bytes, of.bytes};
   Bytes bytes{of.bytes, of.bytes + element};
   for (int d = 0; d < of.rank; ++d) {
-    if (of.shape[d] == 0) return {of.bytes, of.bytes};
     const Size reach = (of.shape[d] - 1) * of.strides[d];
     (reach < 0 ? bytes.begin : bytes.end) += reach;
   }
@@ -172,9 +174,9 @@ bool may_overlap_itself(const Array& of, Size element) {
   struct Reach {
     Size stride, size;
   } dims[kMaxRank];
+  if (std::find(of.shape, of.shape + of.rank, 0) != of.shape + of.rank) return false;
   int rank = 0;
   for (int d = 0; d < of.rank; ++d) {
-    if (of.shape[d] == 0) return false;
     if (of.shape[d] > 1) dims[rank++] = {of.strides[d] < 0 ? -of.strides[d] : of.strides[d],
                                          of.shape[d]};
   }
