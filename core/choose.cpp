@@ -2,6 +2,7 @@
 #include "choose.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "threads.h"
 
@@ -114,8 +115,10 @@ Sharing choose_sharing(const Plan& plan, int threads) {
   Sharing sharing;
   if (!worth_sharing(nanoseconds(plan), threads)) return sharing;
   sharing.threads = threads;
+  // Parts of a few lines would have threads write to the same ones.
   for (int d = 0; d < plan.position_rank; ++d) {
-    if (plan.position[d].far != 0 && plan.position[d].size >= threads) {
+    const Position& dim = plan.position[d];
+    if (dim.size >= threads && std::abs(dim.far) >= 8 * kLine * threads / dim.size) {
       sharing.position = d;
       return sharing;
     }
