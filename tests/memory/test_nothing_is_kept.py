@@ -326,10 +326,9 @@ def _settings():
 
 @pytest.mark.parametrize("times", [FEW, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_flat(kind, times, record_property):
+def test_flat(kind, times):
     found = growth(KINDS[kind], times)
-    for account, grown in found.items():
-        record_property(account, grown)
+    print(found)
     assert too_much(found, times) == {}
 
 

@@ -82,6 +82,45 @@ CHILDREN = {
             threading.Thread(target=work, daemon=True).start()
         time.sleep(0.3)
     """,
+    "daemon threads are in calls of every kind when the interpreter ends": """
+        import threading, time
+        import numpy as np, ndgather
+        ndgather.set_num_threads(2)
+        data, places = np.zeros((300, 400)), np.zeros((400, 400), np.int64)
+        bad, things = places + 999, np.array([object() for _ in range(999)])
+        def work(call, *inputs, **options):
+            while True:
+                try:
+                    call(*inputs, **options)
+                except IndexError:
+                    pass
+        for call, inputs, options in (
+            (ndgather.gather_elements, (data, places), {}),
+            (ndgather.gather_elements, (data, bad), {}),
+            (ndgather.gather, (data, bad), {"mode": "fill"}),
+            (ndgather.scatter_elements, (data, places, data[:1].repeat(400, 0)), {}),
+            (ndgather.scatter_nd, (data, places[:, :1], data[:1].repeat(400, 0)), {"out": data}),
+            (ndgather.gather, (things, np.arange(999)), {}),
+            (ndgather.scatter_nd, (things, [[0]], things[:1]), {"out": things}),
+        ):
+            arguments = {"target": work, "args": (call, *inputs), "kwargs": options}
+            threading.Thread(**arguments, daemon=True).start()
+        time.sleep(0.5)
+    """,
+    "calls are made while the interpreter ends": """
+        import atexit
+        import numpy as np, ndgather
+        indices = np.arange(1 << 18)[::-1]
+        class Last:
+            inputs = indices, ndgather.gather, ndgather.scatter_elements
+            def __del__(self):
+                indices, gather, scatter = self.inputs
+                assert gather(indices, indices)[5] == 5
+                assert scatter(indices, indices, indices)[5] == 5
+        keep = Last()
+        keep.itself = keep
+        atexit.register(Last().__del__)
+    """,
     "functions of a first import live on beside a second": """
         import sys
         import ndgather

@@ -15,14 +15,23 @@ import ndgather
 
 SIZE = 400_000
 DATA = np.arange(1 << 20, dtype=np.float32)
+THINGS = np.array([object() for _ in range(100)])
 
 
 def gather_and_check(seed):
-    """Gather enough to wake the threads, and compare; returns a number that says it ran."""
+    """Gather and scatter enough to wake the threads, and compare; returns how much that was."""
     indices = np.random.default_rng(seed).integers(-DATA.size, DATA.size, SIZE)
     for call, form in ((ndgather.gather, indices), (ndgather.gather_nd, indices[:, np.newaxis])):
         if not np.array_equal(call(DATA, form), DATA[indices]):
             raise AssertionError(f"wrong in process {os.getpid()}")
+    updates = np.ones(SIZE, np.float32)
+    counts = ndgather.scatter_elements(np.zeros_like(DATA), indices, updates, reduction="add")
+    if not np.array_equal(counts, np.bincount(indices % DATA.size, minlength=DATA.size)):
+        raise AssertionError(f"wrong sums in process {os.getpid()}")
+    place = THINGS.copy()
+    ndgather.scatter_nd(place, [[0], [5]], THINGS[[7, 9]], out=place)
+    if place[0] is not THINGS[7] or ndgather.gather(place, [5])[0] is not THINGS[9]:
+        raise AssertionError(f"wrong objects in process {os.getpid()}")
     try:
         ndgather.gather(DATA, np.append(indices, DATA.size))
     except ndgather.errors.IndexOutOfBoundsError as error:

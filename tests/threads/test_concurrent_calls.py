@@ -179,6 +179,59 @@ def test_indices_that_change_never_lead_outside(function, threads, mode):
     assert sum(came.values()) >= 5
 
 
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "drop", "out", "in place"])
+@pytest.mark.parametrize("function", ["scatter_nd", "scatter_elements"])
+def test_elements_of_a_scatter_are_those_of_data_or_updates(function, mode):
+    """Four threads scatter by indices that a fifth changes; an error leaves out as it was."""
+    ndgather.set_num_threads(2)
+    shape = (300, 200)
+    data = np.arange(1.0, 60_001.0).reshape(shape)
+    good = np.random.default_rng(0).integers(0, 200, (400, 200))
+    if function == "scatter_nd":
+        good = np.stack([good[:200].reshape(-1), good[:200].T.reshape(-1)], -1)
+        updates = -np.arange(1.0, good.shape[0] + 1)
+    else:
+        updates = -np.arange(1.0, good.size + 1).reshape(good.shape)
+    bad = np.where(good % 3 == 0, good + 300, np.where(good % 3 == 1, -good - 301, -(2**50)))
+    indices = good.copy()
+    call = getattr(ndgather, function)
+    stop = threading.Event()
+
+    def change():
+        while not stop.is_set():
+            np.copyto(indices, bad)
+            np.copyto(indices, good)
+
+    def work(_):
+        made = 0
+        until = time.monotonic() + SECONDS / 10
+        while made < 5 or time.monotonic() < until:
+            made += 1
+            out = data.copy() if mode == "in place" else np.full(shape, 0.5)
+            before = out.copy()
+            given = out if mode == "in place" else data
+            options = {"out": out} if mode in ("out", "in place") else {"mode": mode}
+            try:
+                result = call(given, indices, updates, **options)
+            except NdgatherError:
+                np.testing.assert_array_equal(out, before)
+                continue
+            written = result < 0
+            np.testing.assert_array_equal(result[~written], data[~written])
+            np.testing.assert_array_equal(result[written], np.floor(result[written]))
+            assert result.min() >= updates.min()
+        return made
+
+    changer = threading.Thread(target=change)
+    changer.start()
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert min(pool.map(work, range(4))) >= 5
+    finally:
+        stop.set()
+        changer.join()
+
+
 def test_indices_that_change_at_one_place():
     """One entry that is out of bounds half of the time, for three seconds."""
     ndgather.set_num_threads(2)
