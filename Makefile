@@ -4,6 +4,7 @@
 #   make test    set up and run the test suite
 #   make check   everything that has to pass: lint, types, import contracts, tests, main job
 #   make test-large   the tests of arrays with more than 2**31 elements: 8 GiB of memory
+#   make check-long   16 threads for a minute, and 100,000 calls of every kind: 20 minutes
 #   make check-asan   the same tests and more with AddressSanitizer and UBSan: 20 minutes
 #   make check-tsan   the tests of threads with ThreadSanitizer: 10 minutes
 #   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang
@@ -21,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 
 .PHONY: run test test-large check lint fuzz bench bench-quick conformance clean \
-  check-asan check-tsan
+  check-long check-asan check-tsan
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
@@ -30,7 +31,10 @@ test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -m "not slow" $(PYTEST_FLAGS)
 
 test-large: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/large
+
+check-long: $(VENV)/installed-test
+	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/threads tests/memory
 
 lint: $(VENV)/installed-lint
 	$(BIN)/ruff check .

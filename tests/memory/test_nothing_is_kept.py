@@ -1,6 +1,6 @@
 """Calls of every kind keep nothing: references and memory are as before, after errors too.
 
-A few hundred calls in every run, 100,000 among the slow tests. The garbage collector is off
+A few hundred calls in every run, 100,000 in `make check-long`. The garbage collector is off
 meanwhile, and finds nothing afterwards.
 """
 
