@@ -58,6 +58,19 @@ Bands choose_bands(const Plan& plan, int threads) {
   return bands;
 }
 
+Size choose_slice_part(const Plan& plan) {
+  // Elements a line or more apart: every one of a slice is on a line of its own, which the next
+  // slices want as well. So few of them that they stay near fill a line of the result.
+  if (plan.slice_rank == 0 || plan.position_rank == kMaxRank || plan.positions < 64) return 0;
+  const Slice& dim = plan.slice[plan.slice_rank - 1];
+  const Size part = kLine / plan.width;
+  if (std::abs(dim.far) < kLine || dim.near != plan.width || part < 2 || dim.size % part != 0 ||
+      dim.size <= part) {
+    return 0;
+  }
+  return part;
+}
+
 bool places_are_far(const Plan& plan) {
   const Size reach = plan.reach();
   if (reach > kNear) return true;
@@ -118,7 +131,7 @@ Sharing choose_sharing(const Plan& plan, int threads) {
   // Parts of a few lines would have threads write to the same ones.
   for (int d = 0; d < plan.position_rank; ++d) {
     const Position& dim = plan.position[d];
-    if (dim.size >= threads && std::abs(dim.far) >= 8 * kLine * threads / dim.size) {
+    if (dim.size >= threads && std::abs(dim.far) * dim.size >= 8 * kLine * threads) {
       sharing.position = d;
       return sharing;
     }

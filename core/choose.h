@@ -23,6 +23,9 @@ struct Bands {
 
 Bands choose_bands(const Plan& plan, int threads);
 
+// Into how many elements to split the slices of a simplified plan; 0: they stay whole.
+Size choose_slice_part(const Plan& plan);
+
 // Whether the places of a simplified plan have to be waited for, going by sizes alone.
 bool places_are_far(const Plan& plan);
 

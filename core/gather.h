@@ -87,7 +87,8 @@ struct NextRow {
 
 // How many positions make a block: large slices fill the first-level cache by themselves.
 inline Size block_size(const Plan& plan) noexcept {
-  constexpr Size kBytes = Size{1} << 14;
+  // Slices with gaps are written a piece at a time; lines of some results fight for one set.
+  const Size kBytes = plan.slice_rank > 0 ? Size{1} << 9 : Size{1} << 14;
   const Size slice = plan.width * plan.slice_elements();
   return std::clamp<Size>(kBytes / std::max<Size>(slice, 1), 1, kBlock);
 }

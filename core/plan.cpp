@@ -217,6 +217,17 @@ void simplify(Plan& plan) {
   plan.slice_rank = rank;
 }
 
+void split_slices(Plan& plan, Size part) {
+  Slice& dim = plan.slice[plan.slice_rank - 1];
+  std::copy_backward(plan.position, plan.position + plan.position_rank,
+                     plan.position + plan.position_rank + 1);
+  plan.position[0] = {dim.size / part, 0, part * dim.far, part * dim.near};
+  ++plan.position_rank;
+  plan.positions *= dim.size / part;
+  plan.near_linear = false;
+  dim.size = part;
+}
+
 void narrow(Plan& plan, Size begin, Size end) {
   plan.far += begin;
   plan.near += begin;

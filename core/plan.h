@@ -167,6 +167,10 @@ void plan_check(Plan& check, const Plan& plan, const Array& indices);
 // least one position dim, and a contiguous slice has become part of `width`.
 void simplify(Plan& plan);
 
+// Makes the innermost dim of slices with gaps one of `part` elements, and the rest of it a position
+// dim outside of all others. Its size is a multiple of `part`.
+void split_slices(Plan& plan, Size part);
+
 // Leaves only the bytes [begin, end) of every contiguous slice, so that few large slices can be
 // shared between threads.
 void narrow(Plan& plan, Size begin, Size end);

@@ -58,6 +58,7 @@ std::unique_ptr<char[]> bands_buffer(const Bands& bands) noexcept {
 // Settles how the places of a plan are reached: in bands, or one after the other, with or without
 // asking for them ahead.
 Bands choose_walk(Plan& plan) noexcept {
+  if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
   Bands bands = choose_bands(plan, threads());
   plan.ahead = places_are_far(plan);
   if (plan.positions < kSampleFrom || plan.width > kLine || (bands.count == 0 && !plan.ahead)) {
