@@ -3,6 +3,7 @@
 #   make run     set up, build, and run the main job on real input
 #   make test    set up and run the test suite
 #   make check   everything that has to pass: lint, types, import contracts, tests, main job
+#   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
 #   make test-large   the tests of arrays with more than 2**31 elements: 8 GiB of memory
 #   make check-long   16 threads for a minute, and 100,000 calls of every kind: 20 minutes
 #   make check-asan   the same tests and more with AddressSanitizer and UBSan: 20 minutes
@@ -22,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 
 .PHONY: run test test-large check lint fuzz bench bench-quick conformance clean \
-  check-long check-asan check-tsan
+  check-core check-long check-asan check-tsan
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
@@ -52,20 +53,28 @@ SANITIZED := -q -p no:cacheprovider -m "not slow" $(PYTEST_FLAGS) \
 UNDER_ASAN := tests/sanitizers/run.sh address build/address
 UNDER_TSAN := tests/sanitizers/run.sh thread build/thread
 
-check-asan: build/address/installed
+check-core: build/address/built
 	for engine in $(ENGINES); do \
-	  NDGATHER_ENGINE=$$engine LEAKS=1 $(UNDER_ASAN)/core/core_calls 4 1000 || exit; done
+	  NDGATHER_ENGINE=$$engine LEAKS=1 $(UNDER_ASAN)/core/core_calls 4 500 || exit; done
+
+check-asan: check-core build/address/installed
 	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED)
 	for engine in baseline avx2; do \
 	  NDGATHER_ENGINE=$$engine $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) \
 	    tests/memory tests/property tests/scatter || exit; done
 
-check-tsan: build/thread/installed
+check-tsan: build/thread/built build/thread/installed
 	for engine in $(ENGINES); do \
 	  NDGATHER_ENGINE=$$engine $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
 	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) tests/threads \
 	  tests/scatter/test_scatter_threads.py tests/memory/test_reused_memory.py \
 	  tests/memory/test_shared_memory.py
+
+TIME ?= 60
+CLANGXX ?= clang++
+
+fuzz: build/fuzzer/core_fuzz
+	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python -m bench --growth --page
@@ -87,12 +96,19 @@ $(VENV)/installed-%: $(BUILD_FILES) | $(VENV)/bin/python
 
 comma := ,
 
-# `make build/address/installed` makes an environment with a core that a sanitizer instruments.
-build/%/installed: $(BUILD_FILES) $(wildcard tests/sanitizers/*.cpp)
+# `make build/address/built` installs an instrumented core in an environment of its own;
+# `make build/address/installed` adds what the tests need.
+INSTALL_SANITIZED = build/$*/venv/bin/python -m pip install --quiet \
+  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \
+  --config-settings cmake.define.NDGATHER_SANITIZE=$*
+
+build/%/built: $(BUILD_FILES) $(wildcard tests/sanitizers/*.cpp)
 	$(PYTHON) -m venv build/$*/venv
-	build/$*/venv/bin/python -m pip install --quiet --editable '.[test]' \
-	  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \
-	  --config-settings cmake.define.NDGATHER_SANITIZE=$*
+	$(INSTALL_SANITIZED) --editable .
+	touch $@
+
+build/%/installed: build/%/built
+	$(INSTALL_SANITIZED) --editable '.[test]'
 	touch $@
 
 build/fuzzer/core_fuzz: $(BUILD_FILES) fuzz/core.cpp $(VENV)/installed-fuzz
