@@ -162,10 +162,10 @@ std::optional<Tensor> lay_out(const Sizes& shape, Size element, bool written, Ch
       if (__builtin_add_overflow(step, gap, &step)) return {};
     }
     if (!written && (treat == 2 || size > (Size{1} << 20))) continue;  // stride 0
+    if (empty || size == 1) continue;  // strides that nobody steps by; module.cpp makes them 0
     Size stride = step;
     if (treat == 4) stride = -stride;
     tensor.strides[d] = stride;
-    if (size == 0) continue;
     Size reach;
     if (__builtin_mul_overflow(size - 1, stride, &reach)) return {};
     (reach < 0 ? low : high) += reach;

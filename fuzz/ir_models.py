@@ -30,6 +30,7 @@ DESK = Desk()
 OPERATORS = ("GatherND", "GatherElements", "Gather", "ScatterND", None, None)
 DOMAINS = ("ai.onnx", "com.microsoft", None, None)
 MOST_ELEMENTS = 4096
+MOST_AXES = 64
 
 
 def one_input(data: bytes) -> None:
@@ -64,7 +65,7 @@ def _run(path: Path, choice: int) -> None:
 def _value(port: Any, rng: np.random.Generator) -> Any:
     shape = (2,) if port.shape is None else port.shape
     sizes = tuple(size if isinstance(size, int) else 2 for size in shape)
-    if np.prod(sizes, dtype=object) > MOST_ELEMENTS:
+    if len(sizes) > MOST_AXES or np.prod(sizes, dtype=object) > MOST_ELEMENTS:
         return None
     if port.dtype is not None and port.dtype.kind == "O":
         return np.full(sizes, "text", object)

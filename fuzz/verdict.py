@@ -25,7 +25,8 @@ SECONDS = 5.0
 BYTES = 2**30
 LONGEST_LINE = 10_000
 
-WEIGHTS = bytes(range(256))
+# Of most types it is a tensor; as int64 its numbers can be indices.
+WEIGHTS = b"".join((place % 3 - 1).to_bytes(8, "little", signed=True) for place in range(32))
 OUTSIDE = b"what stands outside of the folder of the model. " * 8
 
 # Where Python and its packages are; importing them is no concern of a model.

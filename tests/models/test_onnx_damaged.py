@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
 from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.models import onnx as models
@@ -88,3 +88,45 @@ def test_a_version_that_no_schema_has(opset):
     other = helper.make_node("Identity", ["data"], ["same"])
     with pytest.raises(NdgatherError):
         models.convert(model_of(other, gather(), opset=opset), opset=13)
+
+
+@pytest.mark.parametrize("batch_dims", [-(2**31), -3, 2**32 - 5, 2**63 - 1])
+@pytest.mark.parametrize("around", [False, True])
+def test_batch_dims_that_make_onnx_read_beyond_its_memory(batch_dims, around):
+    node = gather(batch_dims=batch_dims)
+    if around:
+        branch = helper.make_graph([node], "b", [], [OUT])
+        node = helper.make_node("If", ["data"], ["out"], then_branch=branch, else_branch=branch)
+    model = model_of(node)
+    found = models.check(model)
+    assert {each.rule for each in found} == {"attributes"}
+    assert found[0].what.startswith(f"ai.onnx GatherND-13: batch_dims = {batch_dims} is out of")
+    with pytest.raises(AttributeValueError):
+        models.infer(model)
+    assert model.opset_import == model_of(node).opset_import
+
+
+def test_batch_dims_that_onnx_reads_though_they_say_to_be_no_number():
+    node = gather(batch_dims=-(2**31))
+    node.attribute[0].type = AttributeProto.GRAPHS
+    assert {each.rule for each in models.check(model_of(node))} == {"types"}
+
+
+@pytest.mark.parametrize("batch_dims", [2**31, 2**63 - 1])
+def test_batch_dims_of_a_refused_node_are_not_counted_to(batch_dims):
+    node = gather(batch_dims=batch_dims)
+    model = model_of(node)
+    for info in model.graph.input:
+        info.type.tensor_type.ClearField("shape")
+    del model.graph.initializer[:]
+    model.graph.input.add(name="at").type.tensor_type.elem_type = TensorProto.INT64
+    assert [each.rule for each in models.check(model)] == ["attributes"]
+
+
+def test_a_model_in_memory_with_a_name_that_is_no_text():
+    node = helper.make_node("GatherND", ["absent", "at"], ["out"])
+    model = model_of(node)
+    model.graph.output[0].type.tensor_type.shape.SetInParent()
+    content = model.SerializeToString().replace(b"absent", b"abs\xfbnt")
+    with pytest.raises(ModelError, match="model: is not a valid ONNX model: 'utf-8' codec"):
+        models.Backend.prepare(ModelProto.FromString(content))

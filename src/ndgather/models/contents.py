@@ -42,7 +42,9 @@ def content(path: Path, most: int) -> bytes:
         size = path.stat().st_size
         if size <= most:
             with path.open("rb") as file:
-                found = file.read(most + 1)
+                found = file.read(size + 1)  # to ask for `most` would take as much memory
+                if len(found) > size:  # it has grown
+                    found += file.read(most + 1 - len(found))
             size = len(found)
     except OSError as error:
         raise errors.unreadable(path, error) from error

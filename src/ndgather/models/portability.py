@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ndgather.dialects import microsoft
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from ndgather.models.findings import Severity
+from ndgather.sizes import LARGEST_RANK
 from ndgather.spec import COMPLEX, BatchRule, Duplicates, Kind, OperatorVersion, Role, TensorType
 
 if TYPE_CHECKING:
@@ -306,8 +307,9 @@ class Facts:
 
     @property
     def batch_dims(self) -> int:
+        """The attribute, where it is a number of axes that an array can have."""
         batch_dims = self.attributes.get("batch_dims", 0)
-        return batch_dims if isinstance(batch_dims, int) else 0
+        return batch_dims if isinstance(batch_dims, int) and batch_dims <= LARGEST_RANK else 0
 
     @property
     def reduction(self) -> str:

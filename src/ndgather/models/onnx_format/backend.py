@@ -58,7 +58,7 @@ class Backend(base.Backend):
         _check_device(device)
         try:
             onnx.checker.check_model(model)
-        except onnx.checker.ValidationError as error:
+        except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: no UTF-8 text
             raise errors.invalid_model("model", error) from error
         return PreparedModel(Model(model))
 

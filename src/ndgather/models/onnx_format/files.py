@@ -34,7 +34,7 @@ def opened(model: Source) -> tuple[ModelProto, str | None]:
     path = Path(model)
     try:
         proto = ModelProto.FromString(content(path, LARGEST_PROTOBUF))
-    except errors.FileError:
+    except (errors.FileError, MemoryError):
         raise
     except Exception as error:  # protobuf, and texts in it that are none
         raise errors.not_a_model(model, error) from error

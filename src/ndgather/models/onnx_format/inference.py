@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 from onnx import GraphProto, ModelProto, inliner, shape_inference
 
-from ndgather.errors import NdgatherError
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
 from ndgather.models import errors
 from ndgather.models.onnx_format.domains import subgraphs, with_one_name
 from ndgather.models.onnx_format.files import Source, opened
 from ndgather.models.onnx_format.functions import refuse_unbounded
-from ndgather.models.onnx_format.sites import Scope, Site, sites
+from ndgather.models.onnx_format.sites import Scope, Site, nodes, sites
 from ndgather.spec import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ndgather.spec import Dim, Inference, Shape
+
+_HIDDEN = "ndgather.hidden"
+"""The domain of nodes that onnx is to leave alone."""
 
 
 def infer(model: Source) -> ModelProto:
@@ -82,7 +85,7 @@ def settle(model: ModelProto, folder: str | None) -> Settled:
         site.refuse_missing_import()
     names = size_names(declared.graph)
     while True:
-        view = _inferred_by_onnx(declared)
+        view = _inferred_by_onnx(declared, folder)
         judged = tuple(_judge(site) for site in sites(view, folder))
         learnt = [
             _learn(site, each, names)
@@ -109,11 +112,34 @@ def without_functions(model: ModelProto) -> ModelProto:
     return copy
 
 
-def _inferred_by_onnx(model: ModelProto) -> ModelProto:
+def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
+    """Return a copy of `model` with what onnx infers.
+
+    Attributes of ours that we refuse are kept from it, for it believes them: a negative
+    `batch_dims` makes it read memory that is not its own.
+    """
+    shown = ModelProto()
+    shown.CopyFrom(model)
+    hidden = [site.node for site in sites(shown, folder) if _has_refused_attributes(site)]
+    if hidden:
+        shown.opset_import.add(domain=_HIDDEN, version=1)
+    domains = [node.domain for node in hidden]
+    for node in hidden:
+        node.domain = _HIDDEN
     try:
-        return shape_inference.infer_shapes(model, data_prop=True)
+        inferred = shape_inference.infer_shapes(shown, data_prop=True)
     except Exception as error:  # it has errors of several kinds
         raise errors.cannot_infer(error) from error
+    if hidden:
+        del inferred.opset_import[-1]
+    found = (node for _, node in nodes(inferred) if node.domain == _HIDDEN)
+    for node, domain in zip(list(found), domains, strict=True):
+        node.domain = domain
+    return inferred
+
+
+def _has_refused_attributes(site: Site) -> bool:
+    return isinstance(_judge(site).refusal, AttributeValueError | DTypeError)
 
 
 def _judge(site: Site) -> Judged:
