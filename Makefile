@@ -50,6 +50,8 @@ check: lint test test-large bench-quick run
 ENGINES := baseline avx2 avx512
 SANITIZED := -q -p no:cacheprovider -m "not slow" $(PYTEST_FLAGS) \
   --deselect tests/memory/test_reused_memory.py::test_memory_of_the_process_stays_flat
+# Those tests write indices amid a call, on purpose: that race is the caller's.
+RACES := test_indices_that_change
 UNDER_ASAN := tests/sanitizers/run.sh address build/address
 UNDER_TSAN := tests/sanitizers/run.sh thread build/thread
 
@@ -66,7 +68,7 @@ check-asan: check-core build/address/installed
 check-tsan: build/thread/built build/thread/installed
 	for engine in $(ENGINES); do \
 	  NDGATHER_ENGINE=$$engine $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
-	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) tests/threads \
+	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -k "not $(RACES)" tests/threads \
 	  tests/scatter/test_scatter_threads.py tests/memory/test_reused_memory.py \
 	  tests/memory/test_shared_memory.py
 
