@@ -23,6 +23,15 @@ bool worth_sharing(double work, int threads) {
   return threads > 1 && work >= (threads_awake() ? kThreadsFromAwake : kThreadsFrom);
 }
 
+// Bands pay from here: below, the whole array stays near.
+constexpr Size kBandsFrom = Size{1} << 19;
+// In less than this, threads work on bands that lie apart (1024 x 1024 floats: 0.99 ms side by side,
+// 0.53 apart); in more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms).
+constexpr Size kBandsApart = Size{1} << 25;
+// Sharing a scatter by place has every thread look at all indices. Two threads lose by it with
+// single elements (0.4 to 1.0 of the speed of one, up to 256 MB) and within 8 MiB; with rows of a
+// line or more beyond that they win (1.2 to 1.6).
+constexpr Size kPlacesFrom = Size{1} << 23;
 // A band's packed copy has to stay in the second-level cache beside what streams past it.
 constexpr Size kBandBuffer = Size{1} << 20;
 
@@ -44,7 +53,7 @@ Bands choose_bands(const Plan& plan, int threads) {
   // Packing reads every row once: it pays when the rows are looked up at least as often, and when
   // the data does not sit in a near cache anyway.
   if (extent * kBandBytes > kBandBuffer || along.size < extent / 2 || across.size * width < 128 ||
-      extent * across.size * width < (Size{1} << 18)) {
+      extent * across.size * width < kBandsFrom) {
     return {};
   }
   Bands bands;
@@ -52,6 +61,7 @@ Bands choose_bands(const Plan& plan, int threads) {
   bands.count = bands.per_plane;
   for (int d = 0; d + 2 < plan.position_rank; ++d) bands.count *= plan.position[d].size;
   bands.buffer = extent * kBandBytes;
+  bands.apart = extent * across.size * width < kBandsApart;
   if (worth_sharing(nanoseconds(plan), threads)) {
     bands.threads = static_cast<int>(std::min<Size>(threads, bands.count));
   }
@@ -143,9 +153,8 @@ Sharing choose_sharing(const Plan& plan, int threads) {
     sharing.threads = static_cast<int>((plan.width + sharing.slice_part - 1) / sharing.slice_part);
     return sharing;
   }
-  // Every thread looks at all indices: that pays where places have to be waited for.
-  if (plan.reach() <= kNear && plan.slice_rank == 0 && plan.width <= kLine / 4) return {};
-  sharing.shift = plan.reach() > kNear ? 12 : 6;
+  if (plan.reach() < kPlacesFrom || plan.width * plan.slice_elements() < kLine) return {};
+  sharing.shift = 12;
   return sharing;
 }
 

@@ -42,7 +42,11 @@ const Engine& pick_engine() noexcept {
 template <class Work>
 bool run_bands(const Bands& bands, char* buffer, Stop* stop, Work work) noexcept {
   std::atomic<bool> good{true};
-  share(bands.threads, bands.count, stop, [&](int seat, Size unit) {
+  const Size apart = bands.apart ? bands.count / bands.threads : 0;
+  share(bands.threads, bands.count, stop, [&](int seat, Size turn) {
+    const Size unit = turn < apart * bands.threads
+                          ? turn % bands.threads * apart + turn / bands.threads
+                          : turn;
     if (!work(unit, buffer + seat * bands.buffer)) good.store(false, std::memory_order_relaxed);
   });
   return good;

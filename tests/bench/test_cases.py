@@ -138,17 +138,22 @@ RULES = {
     "size for bands": (
         ("bands-small", "bands-large-enough"),
         lambda case: case.data_bytes,
-        lambda: 1 << 18,
+        lambda: threshold("kBandsFrom"),
+    ),
+    "bands apart": (
+        ("bands-apart", "bands-side-by-side"),
+        lambda case: case.data_bytes,
+        lambda: threshold("kBandsApart"),
     ),
     "scatter by place": (
-        ("scatter-near", "scatter-not-near"),
+        ("scatter-rows-near", "scatter-rows-far"),
         lambda case: case.reach_bytes,
-        lambda: threshold("kNear") + 1,
+        lambda: threshold("kPlacesFrom"),
     ),
-    "scatter of near rows": (
-        ("scatter-rows-16B", "scatter-rows-32B"),
+    "scatter of narrow rows": (
+        ("scatter-rows-48B", "scatter-rows-64B"),
         lambda case: case.slice_bytes,
-        lambda: threshold("kLine") // 4 + 1,
+        lambda: threshold("kLine"),
     ),
     "scatter of cut rows": (
         ("scatter-rows-448B", "scatter-rows-512B"),

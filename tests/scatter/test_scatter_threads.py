@@ -54,6 +54,8 @@ TUPLES = {
     "two columns": ((700, 900), 150_000, 5_000),
     "short rows": ((3_000, 7), 60_000, 50),
     "rows of some lines": ((2_000, 256), 8_000, 300),
+    "rows shared by place": ((70_000, 32), 20_000, 60_000),
+    "few rows of much data": ((70_000, 32), 20_000, 100),
     "long rows in parts": ((40, 5_000), 600, 7),
     "one place, very long": ((3, 100_000), 40, 1),
 }
