@@ -26,8 +26,12 @@ def calls_of(module: ModuleType, case: Case) -> Idioms:
     function = getattr(module, case.operator, None)
     if function is None:
         raise Unsupported(f"{module.__name__} has no {case.operator} yet")
-    options: dict[str, Any] = {} if case.has_tuples else {"axis": case.axis}
-    if case.batch_dims:
+    # By position where that can be: partial() makes a dict of what is given by name.
+    places: list[int] = [] if case.has_tuples else [case.axis]
+    options: dict[str, Any] = {}
+    if case.batch_dims and case.has_tuples:
+        places.append(case.batch_dims)
+    elif case.batch_dims:
         options["batch_dims"] = case.batch_dims
     if case.is_scatter:
         options["reduction"] = case.reduction
@@ -38,6 +42,6 @@ def calls_of(module: ModuleType, case: Case) -> Idioms:
             inputs.append(arrays.updates)
         out = arrays.data if case.output == "data" else arrays.out
         given = {} if out is None else {"out": out}
-        return Call(run=partial(function, *inputs, **options, **given))
+        return Call(run=partial(function, *inputs, *places, **options, **given))
 
     return {case.operator: bind}
