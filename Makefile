@@ -9,6 +9,7 @@
 #   make check-asan   the same tests and more with AddressSanitizer and UBSan: 20 minutes
 #   make check-tsan   the tests of threads with ThreadSanitizer: 10 minutes
 #   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang
+#   make mutants   faults in the rules and in the core, one at a time: a test notices each; hours
 #   make bench   measure against numpy, torch, onnxruntime, openvino and numba
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
@@ -22,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An install is redone when anything that goes into the build has changed.
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 
-.PHONY: run test test-large check lint fuzz bench bench-quick conformance clean \
+.PHONY: run test test-large check lint fuzz mutants bench bench-quick conformance clean \
   check-core check-long check-asan check-tsan
 
 run: $(VENV)/installed-viz-onnx
@@ -45,6 +46,10 @@ lint: $(VENV)/installed-lint
 	$(BIN)/lint-imports
 
 check: lint test test-large bench-quick run
+
+mutants: $(VENV)/installed-mutants
+	CI=true $(BIN)/python -m mutants.core
+	CI=true $(BIN)/python -m mutants
 
 # AddressSanitizer keeps freed memory, and so the process grows.
 ENGINES := baseline avx2 avx512

@@ -216,3 +216,42 @@ def test_constant_of_another_shape_than_declared_is_refused():
 def test_what_is_no_shape_is_refused(shape):
     with pytest.raises(errors.DTypeError, match="is no shape"):
         operator("GatherND").infer_shape(shape, (1, 1))
+
+
+@pytest.mark.parametrize(("index", "fits"), [(-4, False), (-3, True), (2, True), (3, False)])
+def test_a_single_constant_index_is_held_to_its_own_axis(index, fits):
+    op = operator("Gather")
+    data, indices = TensorType("float32", (3, 9)), TensorType("int64", (1,))
+    if fits:
+        (output,) = op.infer(data, indices, constants={"indices": [index]}).outputs
+        assert output.shape == (1, 9)
+        return
+    with pytest.raises(errors.IndexOutOfBoundsError) as caught:
+        op.infer(data, indices, constants={"indices": [index]})
+    error = caught.value
+    assert (error.position, error.value, error.axis, error.size) == ((0,), index, 0, 3)
+
+
+def test_a_size_below_a_bound_may_be_that_of_no_places():
+    op = operator("GatherElements")
+    assert op.infer_shape((5, 0), ("N", 3), axis=1) == (0, 3)
+    with pytest.raises(errors.IndexOutOfBoundsError, match="which is empty"):
+        op.infer_shape((5, 0), (4, 3), axis=1)
+
+
+def test_an_axis_that_becomes_known_is_held_to_the_batch_axes():
+    op = operator("Gather", domain="openvino")
+    data, indices = TensorType("float32", (3, 4, 5)), TensorType("int64", (3, 4, 2))
+    axis = TensorType("int64", ())
+    with pytest.raises(errors.AttributeValueError) as caught:
+        op.infer(data, indices, axis, constants={"axis": 1}, batch_dims=2)
+    assert str(caught.value).endswith(
+        "axis = 1 is one of the 2 batch axes (allowed: 2 or more, counted from the front)"
+    )
+
+
+def test_as_many_axes_as_arrays_have_are_inferred():
+    data = TensorType("float32", (1,) * 64)
+    assert operator("GatherND").infer(data, TensorType("int64", (3, 64))).outputs[0].shape == (3,)
+    (output,) = operator("Gather").infer(data, TensorType("int64", (3,)), axis=63).outputs
+    assert output.shape == (*(1,) * 63, 3)

@@ -1,0 +1,1 @@
+"""Deliberate faults in the package, one at a time: each should fail a test."""
