@@ -64,8 +64,9 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
 
 
 def shown(shape: Sequence[object]) -> str:
-    """Write a shape as NumPy does, symbolic sizes by their names."""
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+    """Write a shape as NumPy does, symbolic sizes by their names, on one line."""
+    sizes = (text if (text := str(size)).isprintable() else repr(text) for size in shape)
+    return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"
 
 
 def index_out_of_bounds(

@@ -130,3 +130,24 @@ def test_a_model_in_memory_with_a_name_that_is_no_text():
     content = model.SerializeToString().replace(b"absent", b"abs\xfbnt")
     with pytest.raises(ModelError, match="model: is not a valid ONNX model: 'utf-8' codec"):
         models.Backend.prepare(ModelProto.FromString(content))
+
+
+def test_a_node_that_is_refused_for_another_reason_is_kept_from_onnx_too():
+    node = gather(batch_dims=-(2**31))
+    model = model_of(node)
+    model.graph.initializer[0].raw_data += b"more than its dims say"
+    assert [each.where for each in models.check(model)] == ["pick"]
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "\x1b[31m"])
+def test_names_stay_on_one_line_and_command_no_terminal(name):
+    model = model_of(gather())
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = name
+    model.graph.output[0].type.tensor_type.shape.dim.add().dim_param = name
+    model.graph.output[0].type.tensor_type.shape.dim.add().dim_value = 5
+    texts = [each.what for each in models.check(model)]
+    model.opset_import.add(domain=name, version=1)
+    model.opset_import.add(domain=name, version=2)
+    texts += [each.what for each in models.check(model)]
+    assert len(texts) == 2
+    assert all(text.isprintable() for text in texts)

@@ -164,8 +164,8 @@ def tensor_length(name: str, length: int, needed: int) -> FileError:
 
 def functions_call_themselves(name: str, deepest: int) -> ModelError:
     return ModelError(
-        f"function {name} calls itself, or more functions in one another than are followed "
-        f"(allowed: {deepest})"
+        f"function {one_line(name)} calls itself, or more functions in one another than are "
+        f"followed (allowed: {deepest})"
     )
 
 
@@ -267,14 +267,15 @@ def input_size_differs(
     name: str, axis: int, size: int, symbol: str, known: int, other: str
 ) -> ShapeError:
     return ShapeError(
-        f"input {name!r}: shape[{axis}] = {size} differs from {symbol} = {known}, which "
+        f"input {name!r}: shape[{axis}] = {size} differs from {one_line(symbol)} = {known}, which "
         f"input {other!r} has set (allowed: {known})"
     )
 
 
 def two_versions(domain: str, first: int, second: int) -> ModelError:
     return ModelError(
-        f"the model imports versions {first} and {second} of {domain} (allowed: one version)"
+        f"the model imports versions {first} and {second} of {one_line(domain)} "
+        f"(allowed: one version)"
     )
 
 
@@ -296,7 +297,7 @@ def unknown_device(device: str, known: str) -> ModelError:
 
 
 def domain_not_imported(domain: str) -> ModelError:
-    return ModelError(f"the model imports no version of {domain}, which the node is of")
+    return ModelError(f"the model imports no version of {one_line(domain)}, which the node is of")
 
 
 def unreadable_attribute(name: str, why: str) -> AttributeValueError:
@@ -329,14 +330,17 @@ def unknown_target(option: str, value: object, known: Iterable[str]) -> ModelErr
 
 
 def function_stays(domain: str, name: str) -> ModelError:
+    function = one_line(f"{name} of {domain}")
     return ModelError(
-        f"function {name} of {domain} cannot be put in place of its calls, because it imports "
+        f"function {function} cannot be put in place of its calls, because it imports "
         f"other versions than the model (allowed: the same versions)"
     )
 
 
 def others_differ(names: Sequence[str], opset: int, error: BaseException) -> ModelError:
-    return ModelError(f"{listed(names)} cannot be expressed in opset {opset}: {reason(error)}")
+    return ModelError(
+        f"{one_line(listed(names))} cannot be expressed in opset {opset}: {reason(error)}"
+    )
 
 
 def other_type(op_type: str, name: str, value: str, dtype: str, opset: int) -> DTypeError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from onnx import GraphProto, ModelProto, inliner, shape_inference
 
-from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
+from ndgather.errors import NdgatherError
 from ndgather.models import errors
 from ndgather.models.onnx_format.domains import subgraphs, with_one_name
 from ndgather.models.onnx_format.files import Source, opened
@@ -115,12 +115,12 @@ def without_functions(model: ModelProto) -> ModelProto:
 def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     """Return a copy of `model` with what onnx infers.
 
-    Attributes of ours that we refuse are kept from it, for it believes them: a negative
-    `batch_dims` makes it read memory that is not its own.
+    Nodes of ours that we refuse are kept from it, for it believes them: a negative `batch_dims`
+    makes it read memory that is not its own.
     """
     shown = ModelProto()
     shown.CopyFrom(model)
-    hidden = [site.node for site in sites(shown, folder) if _has_refused_attributes(site)]
+    hidden = [each.node for each in sites(shown, folder) if _judge(each).refusal is not None]
     if hidden:
         shown.opset_import.add(domain=_HIDDEN, version=1)
     domains = [node.domain for node in hidden]
@@ -136,10 +136,6 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     for node, domain in zip(list(found), domains, strict=True):
         node.domain = domain
     return inferred
-
-
-def _has_refused_attributes(site: Site) -> bool:
-    return isinstance(_judge(site).refusal, AttributeValueError | DTypeError)
 
 
 def _judge(site: Site) -> Judged:
