@@ -44,7 +44,8 @@ def test_a_reader_that_goes_away_gets_no_traceback(folder, line):
         os.close(writing)
 
     assert done.stderr == ""
-    assert done.returncode == (line != "--help")  # which argparse prints, and is content with
+    # argparse is content with help that it could not print, if nothing is left in a buffer.
+    assert done.returncode in ({0, 1} if line == "--help" else {1})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")

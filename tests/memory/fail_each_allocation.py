@@ -84,6 +84,18 @@ class Call:
             return self.function(*self.arguments, **self.options)
         return self.function(*self.arguments, out=self.out, **self.options)
 
+    def by_python(self):
+        """Make the call by the Python form of the function, which calls the core by its name.
+
+        The core takes only names of arguments that are interned, and leaves others to Python.
+        """
+        if self.function not in PUBLIC:
+            return self()
+        options = {"mode": "raise", **self.options}
+        if self.out is not None:
+            options["out"] = self.out
+        return self.function(*self.arguments, **{"".join(list(o)): v for o, v in options.items()})
+
     def arrays(self):
         arrays = [each for each in self.arguments if isinstance(each, np.ndarray)]
         return arrays if self.out is None else [*arrays, self.out]
@@ -101,10 +113,9 @@ def counts(arrays):
     return [(sys.getrefcount(array), sys.getrefcount(array.dtype)) for array in arrays]
 
 
-CORE = {
-    name: getattr(_core, name)
-    for name in ("gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements")
-}
+NAMES = ("gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements")
+CORE = {name: getattr(_core, name) for name in NAMES}
+PUBLIC = [getattr(ndgather, name) for name in NAMES]
 
 
 def failing(function, failures, first, last):
@@ -124,7 +135,7 @@ def attempt(call, failures, first, burst, in_core):
     """Make the call; return what came back, and what was raised."""
     result = error = None
     last = first + burst - 1
-    make = call if in_core else failing(call, failures, first, last)
+    make = call.by_python if in_core else failing(call, failures, first, last)
     if in_core:
         for name, function in CORE.items():
             setattr(_core, name, failing(function, failures, first, last))
