@@ -255,3 +255,14 @@ def test_as_many_axes_as_arrays_have_are_inferred():
     assert operator("GatherND").infer(data, TensorType("int64", (3, 64))).outputs[0].shape == (3,)
     (output,) = operator("Gather").infer(data, TensorType("int64", (3,)), axis=63).outputs
     assert output.shape == (*(1,) * 63, 3)
+
+
+def test_as_many_columns_as_a_constant_tuple_has_are_held_to_their_axes():
+    op = operator("GatherND")
+    data, indices = TensorType("float32", (3, 9)), TensorType("int64", (2, 1))
+    (output,) = op.infer(data, indices, constants={"indices": [[0], [2]]}).outputs
+    assert output.shape == (2, 9)
+    with pytest.raises(errors.IndexOutOfBoundsError) as caught:
+        op.infer(data, indices, constants={"indices": [[0], [3]]})
+    error = caught.value
+    assert (error.position, error.value, error.axis, error.size) == ((1, 0), 3, 0, 3)
