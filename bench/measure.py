@@ -1,8 +1,9 @@
 """Check every peer's answer to a case, then time those that are right, in turn.
 
 The peers take turns within each round, in an order that moves on by one every round, with a
-pause and an untimed call before the timed ones: nobody runs on the caches or beside the still
-spinning threads of another. Outputs are freed as they come.
+pause and an untimed call before the timed ones: nobody runs on the caches of another. Threads that
+spin on after a call (40 ms in onnxruntime, 10 ms in torch) would take a processor from whoever
+comes next: the pause lasts until none does. Outputs are freed as they come.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from statistics import median, quantiles
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,9 @@ _ROUND_SECONDS = 40e-3
 _MOST_SAMPLES_PER_ROUND = 5
 _TRIAL_SECONDS = 25e-3
 _LONGEST_REASON = 160
-_PAUSE_SECONDS = 10e-3
+_PAUSE_SECONDS = 5e-3
+_MOST_PAUSES = 100
+_IDLE = 0.1  # of a processor
 
 Run = Callable[[], Any]
 
@@ -110,6 +113,7 @@ def measure(
     case: Case, peers: Sequence[Peer], threads: int, rounds: int, machine: Machine
 ) -> Result:
     """Check `case` with every peer, then time it."""
+    _settle()
     limit = machine.limit(case)
     ready, refusals, failed = _all_ready(case, peers, threads, timed=True)
     samples: dict[str, list[float]] = {one.peer.name: [] for one in ready}
@@ -196,7 +200,10 @@ def _ready(
         except Exception as error:
             errors.append(error)
             continue
-        seconds = _trial(run) if timed else 0.0
+        seconds = 0.0
+        if timed:
+            _settle()
+            seconds = _trial(run)
         if best is None or seconds < best.seconds:
             best = _Ready(peer=peer, idiom=name, run=run, seconds=seconds)
     if best is None:
@@ -248,11 +255,20 @@ def _trial(run: Run) -> float:
     return best
 
 
+def _settle() -> None:
+    """Sleep until no thread of this process is at work."""
+    for _ in range(_MOST_PAUSES):
+        started, used = perf_counter(), process_time()
+        sleep(_PAUSE_SECONDS)
+        if process_time() - used < _IDLE * (perf_counter() - started):
+            return
+
+
 def _round(ready: _Ready) -> list[float]:
     """Return one peer's samples of one round."""
     number = max(int(_SAMPLE_SECONDS / ready.seconds), 1)
     count = int(_ROUND_SECONDS / (ready.seconds * number))
-    sleep(_PAUSE_SECONDS)
+    _settle()
     if ready.seconds < _ROUND_SECONDS:  # a longer call warms itself up
         ready.run()
     return [_sample(ready.run, number) for _ in range(min(max(count, 1), _MOST_SAMPLES_PER_ROUND))]

@@ -45,8 +45,9 @@ _METHOD = """\
   tried and the fastest counts.
 - Every answer is compared with NumPy's before anything is timed. A library that cannot make the
   call, or answers wrongly, is listed below and not timed.
-- The libraries take turns in rounds, in an order that moves on every round, with a pause and an
-  untimed call before the timed ones. Times are medians; outputs are freed as they come.
+- The libraries take turns in rounds, in an order that moves on every round, with an untimed call
+  before the timed ones. A turn begins when the process is idle: threads of onnxruntime spin for
+  40 ms after a call, torch's for 10 ms. Times are medians; outputs are freed as they come.
   *Spread* is the distance between the quartiles of our times, as a share of the median: smaller
   differences between libraries than that mean nothing.
 - *Moved* is what cannot be avoided: indices read once, each touched cache line of data once,
