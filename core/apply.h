@@ -149,14 +149,17 @@ void reduce_run(char* __restrict to, const char* __restrict from, Size bytes) no
   }
 }
 
-// Calls apply(place, update) for every update, in order.
+// Calls apply(place, update) for every update, in order. What it needs is copied first: the compiler
+// has to expect that a store changes anything that is pointed to.
 template <class Apply>
 void each_update(char* far, const Size* at, const Updates& updates, Size n, Apply apply) noexcept {
-  if (updates.listed == nullptr) {
-    const char* from = updates.near;
-    for (Size i = 0; i < n; ++i, from += updates.step) apply(far + at[i], from);
+  const auto [near, step, listed] = updates;
+  if (listed == nullptr) {
+#pragma GCC unroll 8
+    for (Size i = 0; i < n; ++i) apply(far + at[i], near + i * step);
   } else {
-    for (Size i = 0; i < n; ++i) apply(far + at[i], updates.near + updates.listed[i]);
+#pragma GCC unroll 8
+    for (Size i = 0; i < n; ++i) apply(far + at[i], near + listed[i]);
   }
 }
 
@@ -201,10 +204,11 @@ void store_fixed(const Plan&, char* far, const Size* at, const Updates& updates,
   });
 }
 
-inline void store_rows(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
+template <void copy(char*, const char*, Size) noexcept>
+void store_rows(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
-  each_update(far, at, updates, n, [&plan](char* to, const char* from) {
-    copy_row(to, from, plan.width);
+  each_update(far, at, updates, n, [width = plan.width](char* to, const char* from) {
+    copy(to, from, width);
   });
 }
 
@@ -224,8 +228,10 @@ inline Store pick_assignment(const Plan& plan) noexcept {
     case 8: return store_fixed<8>;
     case 16: return store_fixed<16>;
     case 32: return store_fixed<32>;
-    default: return plan.width > 2 * kLine ? store_rows : store_any;
+    default: break;
   }
+  if (plan.width <= 2 * kLine) return store_any;
+  return plan.streams ? store_rows<stream_row> : store_rows<copy_row>;
 }
 
 template <class T>

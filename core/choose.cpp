@@ -28,10 +28,16 @@ constexpr Size kBandsFrom = Size{1} << 19;
 // In less than this, threads work on bands that lie apart (1024 x 1024 floats: 0.99 ms side by side,
 // 0.53 apart); in more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms).
 constexpr Size kBandsApart = Size{1} << 25;
-// Sharing a scatter by place has every thread look at all indices. Two threads lose by it with
-// single elements (0.4 to 1.0 of the speed of one, up to 256 MB) and within 8 MiB; with rows of a
-// line or more beyond that they win (1.2 to 1.6).
-constexpr Size kPlacesFrom = Size{1} << 23;
+// Sharing a scatter by place writes down where each update goes and reads it again. With two threads
+// that pays for places further apart than the second-level caches hold: 0.8 to 1.0 of the speed of
+// one thread with single elements within 1 MiB, 1.1 to 1.3 within 4 MiB, 1.3 to 1.6 within 64 MiB.
+// Whole rows of 512 B to 4 KiB then take 0.4 to 1.0 of the time of rows cut in two.
+constexpr Size kPlacesFrom = Size{1} << 22;
+// What is written past the caches need not be read first. Rows of 32 KiB and more, 64 MiB of them,
+// take 0.7 to 0.95 of the time; rows of 4 KiB 1.0 to 1.6, and 16 MiB of any rows 1.0 to 1.3: those
+// would have stayed in the last-level cache.
+constexpr Size kStreamedRow = Size{1} << 15;
+constexpr Size kStreamedFrom = Size{1} << 25;
 // A band's packed copy has to stay in the second-level cache beside what streams past it.
 constexpr Size kBandBuffer = Size{1} << 20;
 
@@ -96,6 +102,11 @@ bool places_are_far(const Plan& plan) {
   return reach > 0 && span > kNear && looks < reach / kLine;
 }
 
+bool writes_past_caches(const Plan& plan) {
+  return plan.slice_rank == 0 && plan.width >= kStreamedRow &&
+         plan.positions >= kStreamedFrom / plan.width;
+}
+
 double nanoseconds(const Plan& plan) {
   const double bytes = static_cast<double>(plan.width) * static_cast<double>(plan.slice_elements());
   const double miss = places_are_far(plan) ? 4 : 0;
@@ -134,7 +145,7 @@ Size choose_stretch(const Plan& plan) {
   return std::max<Size>(static_cast<Size>(static_cast<double>(plan.positions) / stretches), 1);
 }
 
-Sharing choose_sharing(const Plan& plan, int threads) {
+Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&) noexcept) {
   Sharing sharing;
   if (!worth_sharing(nanoseconds(plan), threads)) return sharing;
   sharing.threads = threads;
@@ -146,6 +157,11 @@ Sharing choose_sharing(const Plan& plan, int threads) {
       return sharing;
     }
   }
+  if (plan.reach() >= kPlacesFrom && look(plan).spreads()) {
+    sharing.by_place = true;
+    sharing.threads = std::min(threads, kMostOwners);
+    return sharing;
+  }
   // Each part of a slice starts with reading the index again, and wants some lines to write.
   if (plan.slice_rank == 0 && plan.width >= 4 * kLine * threads) {
     const Size grain = plan.element * kLine;
@@ -153,9 +169,7 @@ Sharing choose_sharing(const Plan& plan, int threads) {
     sharing.threads = static_cast<int>((plan.width + sharing.slice_part - 1) / sharing.slice_part);
     return sharing;
   }
-  if (plan.reach() < kPlacesFrom || plan.width * plan.slice_elements() < kLine) return {};
-  sharing.shift = 12;
-  return sharing;
+  return {};
 }
 
 }  // namespace ndgather

@@ -27,11 +27,26 @@ Bands choose_bands(const Plan& plan, int threads);
 // Into how many elements to split the slices of a simplified plan; 0: they stay whole.
 Size choose_slice_part(const Plan& plan);
 
+// Whether a plan writes so much, in rows so long, that it had better go past the caches.
+bool writes_past_caches(const Plan& plan);
+
 // Whether the places of a simplified plan have to be waited for, going by sizes alone.
 bool places_are_far(const Plan& plan);
 
 // Work on so many positions or more is worth a look at some of them.
 inline constexpr Size kSampleFrom = Size{1} << 15;
+
+// What some of the places of a plan have in common.
+struct Sample {
+  Size seen = 0;      // places looked at
+  Size lines = 0;     // different cache lines among them
+  Size together = 0;  // places whose follower is on the same line
+
+  // Few places stay in the first-level cache, and would be owned by few threads.
+  bool spreads() const noexcept { return lines > seen * 7 / 8; }
+  // Places that follow each other are fetched by the hardware.
+  bool follows() const noexcept { return together > seen * 3 / 4; }
+};
 
 // How the work of a plan is cut up for threads.
 struct Cut {
@@ -47,28 +62,28 @@ Cut choose_cut(const Plan& plan, int threads);
 // After how many positions a scatter looks whether it is to stop.
 Size choose_stretch(const Plan& plan);
 
-// Which places of the far array one thread writes when the updates of a scatter are shared by
-// place: every thread looks at all indices and applies those that it owns, in order.
-struct Owner {
-  Size owners = 1;
-  Size self = 0;
-  int shift = 0;  // places within 2**shift bytes belong together
-  bool owns(Size at) const noexcept {
-    const auto block = static_cast<std::uint64_t>(at) >> shift;
-    const std::uint64_t hash = block * 0x9E3779B97F4A7C15u >> 32;
-    return static_cast<Size>(hash * static_cast<std::uint64_t>(owners) >> 32) == self;
-  }
-};
-
 // How a scatter is shared between threads such that every place is written by one of them.
 struct Sharing {
   int threads = 1;
-  int position = -1;  // cut along this position dim, whose steps address places of their own
-  Size slice_part = 0;  // or else: cut every slice into parts of these bytes
-  int shift = -1;       // or else: by place
+  int position = -1;      // cut along this position dim, whose steps address places of their own
+  bool by_place = false;  // or else: every update goes to the owner of its place
+  Size slice_part = 0;    // or else: cut every slice into parts of these bytes
 };
 
-Sharing choose_sharing(const Plan& plan, int threads);
+// `look` takes the sample, where it matters.
+Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&) noexcept);
+
+// Sharing by place: the owner of a place is found by its page. In one round so many positions are
+// dealt out, which the second-level caches hold; with more owners their stretches get too short.
+inline constexpr int kPage = 12;
+inline constexpr std::uint32_t kMix = 0x9E3779B1u;
+inline constexpr Size kRound = Size{1} << 16;
+inline constexpr int kMostOwners = 64;
+
+inline std::uint32_t owner_of(Size at, std::uint32_t owners) noexcept {
+  const auto page = static_cast<std::uint32_t>(static_cast<std::uint64_t>(at) >> kPage);
+  return static_cast<std::uint32_t>(std::uint64_t{page * kMix} * owners >> 32);
+}
 
 // An estimate of the time that a plan takes on one thread.
 double nanoseconds(const Plan& plan);

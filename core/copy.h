@@ -4,6 +4,10 @@
 // that the loop above it calls one through a pointer.
 #pragma once
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <cstring>
 
 #include "choose.h"
@@ -47,8 +51,27 @@ inline void copy_row(char* to, const char* from, Size width) noexcept {
   std::memcpy(to + last, from + last, kLine);
 }
 
-inline void copy_rows(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
-  for (Size i = 0; i < n; ++i) copy_row(near + i * step, plan.far + at[i], plan.width);
+// The same past the caches. Other threads see it when it returns.
+inline void stream_row(char* to, const char* from, Size width) noexcept {
+#if defined(__SSE2__)
+  std::memcpy(to, from, kLine);
+  Size b = kLine - static_cast<Size>(reinterpret_cast<std::uintptr_t>(to) % kLine);
+  for (; b <= width - kLine; b += kLine) {
+    for (Size part = b; part < b + kLine; part += 16) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + part),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + part)));
+    }
+  }
+  std::memcpy(to + width - kLine, from + width - kLine, kLine);
+  _mm_sfence();
+#else
+  copy_row(to, from, width);
+#endif
+}
+
+template <void copy(char*, const char*, Size) noexcept>
+void copy_rows(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  for (Size i = 0; i < n; ++i) copy(near + i * step, plan.far + at[i], plan.width);
 }
 
 // Slices with gaps: element by element of the slice, and for each of them the whole block of
@@ -115,7 +138,7 @@ inline Copy pick_copy(const Plan& plan) noexcept {
   if (plan.width <= 32) return copy_halves<16>;
   if (plan.width <= 64) return copy_halves<32>;
   if (plan.width <= 128) return copy_halves<64>;
-  return copy_rows;
+  return plan.streams ? copy_rows<stream_row> : copy_rows<copy_row>;
 }
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -14,16 +14,21 @@ struct Outside {
   std::uint64_t value = 0;  // its 64 bits
 };
 
-// What some of the places of a plan have in common.
-struct Sample {
-  Size seen = 0;      // places looked at
-  Size lines = 0;     // different cache lines among them
-  Size together = 0;  // places whose follower is on the same line
+// The updates at a stretch of positions, dealt out to the owners of their places: a list for each,
+// in C order.
+struct Dealt {
+  Size* memory;  // of size() numbers
+  Size most;     // positions
+  Size owners;
 
-  // Few places stay in the first-level cache.
-  bool spreads() const noexcept { return lines > seen * 7 / 8; }
-  // Places that follow each other are fetched by the hardware.
-  bool follows() const noexcept { return together > seen * 3 / 4; }
+  static constexpr Size kSpare = 8;  // entries of each list beyond `most`
+
+  static Size size(Size most, Size owners) noexcept { return owners * (2 * (most + kSpare) + 1); }
+
+  Size& count(Size owner) const noexcept { return memory[owner]; }
+  // Where the updates are in the two arrays.
+  Size* far(Size owner) const noexcept { return memory + owners + 2 * owner * (most + kSpare); }
+  Size* near(Size owner) const noexcept { return far(owner) + most + kSpare; }
 };
 
 struct Engine {
@@ -35,9 +40,14 @@ struct Engine {
   bool (*gather_bands)(const Plan& plan, const Bands& bands, Size begin, Size end,
                        char* buffer) noexcept;
 
-  // Applies the updates at the positions [begin, end) of a simplified plan that `owner` owns, in C
-  // order of indices. False: an index value was out of bounds, and the far array is partly written.
-  bool (*scatter)(const Plan& plan, Store store, const Owner& owner, Size begin, Size end) noexcept;
+  // Applies the updates at the positions [begin, end) of a simplified plan, in C order of indices.
+  // False: an index value was out of bounds, and the far array is partly written.
+  bool (*scatter)(const Plan& plan, Store store, Size begin, Size end) noexcept;
+
+  // The same in two steps: deals the updates out, nothing being written to the far array; then
+  // applies those of one owner.
+  bool (*deal)(const Plan& plan, const Dealt& dealt, Size begin, Size end) noexcept;
+  void (*apply)(const Plan& plan, Store store, const Dealt& dealt, Size owner) noexcept;
 
   // The same as scatter for the bands [begin, end), with a buffer of bands.buffer bytes.
   bool (*scatter_bands)(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,

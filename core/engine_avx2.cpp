@@ -13,6 +13,8 @@ const Engine engine_avx2{
     .gather = avx2::gather,
     .gather_bands = avx2::gather_bands,
     .scatter = avx2::scatter,
+    .deal = avx2::deal,
+    .apply = avx2::apply,
     .scatter_bands = avx2::scatter_bands,
     .check = avx2::check,
     .sample = avx2::sample,

@@ -13,6 +13,8 @@ const Engine engine_avx512{
     .gather = avx512::gather,
     .gather_bands = avx512::gather_bands,
     .scatter = avx512::scatter,
+    .deal = avx512::deal,
+    .apply = avx512::apply,
     .scatter_bands = avx512::scatter_bands,
     .check = avx512::check,
     .sample = avx512::sample,

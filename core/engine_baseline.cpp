@@ -13,6 +13,8 @@ const Engine engine_baseline{
     .gather = baseline::gather,
     .gather_bands = baseline::gather_bands,
     .scatter = baseline::scatter,
+    .deal = baseline::deal,
+    .apply = baseline::apply,
     .scatter_bands = baseline::scatter_bands,
     .check = baseline::check,
     .sample = baseline::sample,

@@ -45,14 +45,15 @@ template <bool Write = false>
 inline constexpr Size kAhead = 6144;
 
 template <bool Write = false>
-[[gnu::always_inline]] inline void prefetch_block(const Plan& plan, const Block& block) noexcept {
-  if (plan.width <= kLine) {
-    for (Size i = 0; i < block.n; ++i) prefetch<Write>(plan.far + block.at[i]);
+[[gnu::always_inline]] inline void prefetch_places(const char* array, Size width, const Size* at,
+                                                   Size n) noexcept {
+  if (width <= kLine) {
+    for (Size i = 0; i < n; ++i) prefetch<Write>(array + at[i]);
     return;
   }
-  const Size bytes = std::min(plan.width, kPrefetchBytes);
-  for (Size i = 0; i < block.n; ++i) {
-    const char* row = plan.far + block.at[i];
+  const Size bytes = std::min(width, kPrefetchBytes);
+  for (Size i = 0; i < n; ++i) {
+    const char* row = array + at[i];
     for (Size b = 0; b < bytes; b += kLine) prefetch<Write>(row + b);
     prefetch<Write>(row + bytes - 1);
   }
@@ -145,13 +146,13 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   int current = 0;
   fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row);
   left -= blocks[0].n;
-  if (blocks[0].good) prefetch_block(plan, blocks[0]);
+  if (blocks[0].good) prefetch_places(plan.far, plan.width, blocks[0].at, blocks[0].n);
   for (;;) {
     Block& next = blocks[1 - current];
     if (left > 0) {
       fill_block(next, cursor, offsets, std::min(left, most), next_row);
       left -= next.n;
-      if (next.good) prefetch_block(plan, next);
+      if (next.good) prefetch_places(plan.far, plan.width, next.at, next.n);
     } else {
       next.n = 0;
     }

@@ -63,6 +63,7 @@ struct Plan {
   int slice_rank = 0;
   bool tuples = false;       // the last axis of indices holds the columns
   bool near_linear = false;  // after simplify: position p of the near array is at p times one step
+  bool streams = false;      // long rows are written past the caches
   bool ahead = false;        // places have to be waited for: their lines are asked for ahead
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;

@@ -60,10 +60,11 @@ std::unique_ptr<char[]> bands_buffer(const Bands& bands) noexcept {
 }
 
 // Settles how the places of a plan are reached: in bands, or one after the other, with or without
-// asking for them ahead.
+// asking for them ahead; past the caches or through them.
 Bands choose_walk(Plan& plan) noexcept {
   if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
   Bands bands = choose_bands(plan, threads());
+  plan.streams = writes_past_caches(plan);
   plan.ahead = places_are_far(plan);
   if (plan.positions < kSampleFrom || plan.width > kLine || (bands.count == 0 && !plan.ahead)) {
     return bands;
@@ -72,6 +73,41 @@ Bands choose_walk(Plan& plan) noexcept {
   if (sample.follows()) bands = {};
   if (sample.follows() || !sample.spreads()) plan.ahead = false;
   return bands;
+}
+
+// Memory for the updates of one round; null where there is none, and one thread does the work.
+std::unique_ptr<Size[]> dealt_memory(Size owners) noexcept {
+  const Size size = owners * Dealt::size(kRound / owners, owners);
+  return std::unique_ptr<Size[]>(new (std::nothrow) Size[static_cast<std::size_t>(size)]);
+}
+
+// Shares a scatter by place, round by round: each thread deals out the updates of its stretch of
+// positions; then each applies what it owns of all stretches, one after the other, and so in order.
+// False: an index value was out of bounds.
+bool run_by_place(const Plan& plan, Store store, int owners, Size* memory, Stop* stop) noexcept {
+  const Size most = kRound / owners;
+  const auto dealt = [&](Size stretch) {
+    return Dealt{memory + stretch * Dealt::size(most, owners), most, owners};
+  };
+  std::atomic<bool> good{true};
+  for (Size round = 0; round < plan.positions; round += owners * most) {
+    if (stop != nullptr && stop->reached(0)) return true;
+    const auto begin = [&](Size stretch) {
+      return std::min(round + stretch * most, plan.positions);
+    };
+    share(owners, owners, nullptr, [&](int, Size stretch) {
+      if (!engine().deal(plan, dealt(stretch), begin(stretch), begin(stretch + 1))) {
+        good.store(false, std::memory_order_relaxed);
+      }
+    });
+    if (!good) return false;
+    share(owners, owners, nullptr, [&](int, Size owner) {
+      for (Size stretch = 0; stretch < owners; ++stretch) {
+        engine().apply(plan, store, dealt(stretch), owner);
+      }
+    });
+  }
+  return true;
 }
 
 }  // namespace
@@ -120,12 +156,17 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
       return engine().scatter_bands(plan, store, bands, unit, unit + 1, part);
     });
   }
-  Sharing sharing = choose_sharing(plan, threads());
-  if (sharing.shift >= 0 && !engine().sample(plan).spreads()) sharing = {};
+  Sharing sharing = choose_sharing(plan, threads(), engine().sample);
+  if (sharing.by_place) {
+    if (const auto memory = dealt_memory(sharing.threads)) {
+      const Store store = engine().pick_store(plan, reduction, type);
+      return run_by_place(plan, store, sharing.threads, memory.get(), stop);
+    }
+    sharing = {};
+  }
   std::atomic<bool> good{true};
   share(sharing.threads, sharing.threads, nullptr, [&](int seat, Size part) {
     Plan piece = plan;
-    Owner owner;
     if (sharing.position >= 0) {
       Position& dim = piece.position[sharing.position];
       const Size begin = dim.size * part / sharing.threads;
@@ -139,8 +180,6 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
     } else if (sharing.slice_part > 0) {
       const Size begin = part * sharing.slice_part;
       narrow(piece, begin, std::min(begin + sharing.slice_part, plan.width));
-    } else if (sharing.shift >= 0) {
-      owner = {sharing.threads, part, sharing.shift};
     }
     const Store store = engine().pick_store(piece, reduction, type);
     // In order: each stretch of positions after the one before it.
@@ -148,7 +187,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
     for (Size begin = 0; begin < piece.positions; begin += stretch) {
       if (stop != nullptr && stop->reached(seat)) return;
       const Size end = begin + std::min(stretch, piece.positions - begin);
-      if (!engine().scatter(piece, store, owner, begin, end)) {
+      if (!engine().scatter(piece, store, begin, end)) {
         good.store(false, std::memory_order_relaxed);
         return;
       }

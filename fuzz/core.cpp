@@ -676,6 +676,7 @@ bool gather_by(Plan& plan, Way way, Choices& choices) {
   if (way == Way::whole || way == Way::owners) return run_gather(plan);
   simplify(plan);
   plan.ahead = choices.one_in(2);
+  plan.streams = choices.one_in(2);
   const Bands bands = way == Way::bands ? bands_of(plan) : Bands{};
   bool good = true;
   if (bands.count > 0) {
@@ -704,6 +705,21 @@ bool gather_by(Plan& plan, Way way, Choices& choices) {
   return good;
 }
 
+// Deals the updates of one stretch after the other out to their owners, and has these apply them.
+bool scatter_by_place(const Plan& plan, Reduction reduction, ElementType type, Choices& choices) {
+  const Store store = engine().pick_store(plan, reduction, type);
+  const Size owners = 1 + choices.below(4);
+  for (Size at = 0; at < plan.positions;) {
+    const Size end = next_cut(at, plan.positions, choices);
+    std::vector<Size> memory(static_cast<std::size_t>(Dealt::size(end - at, owners)));
+    const Dealt dealt{memory.data(), end - at, owners};
+    if (!engine().deal(plan, dealt, at, end)) return false;
+    for (Size owner = owners; owner-- > 0;) engine().apply(plan, store, dealt, owner);
+    at = end;
+  }
+  return true;
+}
+
 bool scatter_by(Plan& plan, Way way, Reduction reduction, ElementType type, Choices& choices) {
   if (way == Way::whole || way == Way::pieces) return run_scatter(plan, reduction, type);
   simplify(plan);
@@ -720,8 +736,8 @@ bool scatter_by(Plan& plan, Way way, Reduction reduction, ElementType type, Choi
     }
     return good;
   }
-  const Size owners = way == Way::owners ? 1 + choices.below(4) : 1;
-  const int shift = static_cast<int>(6 * (1 + choices.below(2)));
+  plan.streams = choices.one_in(2);
+  if (way == Way::owners) return scatter_by_place(plan, reduction, type, choices);
   const bool sliced = way == Way::parts_of_slices && plan.slice_rank == 0;
   for (Size part = 0; part < plan.width;) {
     const Size elements = plan.width / plan.element;
@@ -730,9 +746,7 @@ bool scatter_by(Plan& plan, Way way, Reduction reduction, ElementType type, Choi
     Plan piece = plan;
     if (sliced) narrow(piece, part, to);
     const Store store = engine().pick_store(piece, reduction, type);
-    for (Size self = owners; self-- > 0;) {
-      good &= engine().scatter(piece, store, Owner{owners, self, shift}, 0, piece.positions);
-    }
+    good &= engine().scatter(piece, store, 0, piece.positions);
     part = to;
   }
   return good;

@@ -150,10 +150,15 @@ RULES = {
         lambda case: case.reach_bytes,
         lambda: threshold("kPlacesFrom"),
     ),
-    "scatter of narrow rows": (
-        ("scatter-rows-48B", "scatter-rows-64B"),
+    "long rows past the caches": (
+        ("rows-30KB", "rows-36KB"),
         lambda case: case.slice_bytes,
-        lambda: threshold("kLine"),
+        lambda: threshold("kStreamedRow"),
+    ),
+    "large results past the caches": (
+        ("records-fit", "records-spill"),
+        lambda case: case.output_bytes,
+        lambda: threshold("kStreamedFrom"),
     ),
     "scatter of cut rows": (
         ("scatter-rows-448B", "scatter-rows-512B"),

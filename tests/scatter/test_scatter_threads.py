@@ -50,13 +50,16 @@ TUPLES = {
     "few places of little data": ((20_000,), 200_000, 100),
     "all places of little data": ((20_000,), 200_000, 20_000),
     "few places of much data": ((1_000_000,), 200_000, 100),
-    "all places of much data": ((1_000_000,), 400_000, 1_000_000),
+    "all places of much data": ((1_500_000,), 400_000, 1_500_000),
+    "columns of places of their own": ((1_200, 1_100), 150_000, 900_000),
     "two columns": ((700, 900), 150_000, 5_000),
     "short rows": ((3_000, 7), 60_000, 50),
     "rows of some lines": ((2_000, 256), 8_000, 300),
     "rows shared by place": ((70_000, 32), 20_000, 60_000),
     "few rows of much data": ((70_000, 32), 20_000, 100),
+    "long rows by place": ((2_000, 700), 3_000, 1_900),
     "long rows in parts": ((40, 5_000), 600, 7),
+    "long rows past the caches": ((300, 40_000), 250, 290),
     "one place, very long": ((3, 100_000), 40, 1),
 }
 
@@ -65,7 +68,7 @@ TUPLES = {
 @pytest.mark.parametrize("name", TUPLES)
 def test_tuples(name, reduction):
     shape, count, spread = TUPLES[name]
-    depth = 2 if name == "two columns" else 1
+    depth = 2 if "columns" in name else 1
     rng = np.random.default_rng(len(name))
     data = floats(rng, shape)
     flat = rng.permutation(int(np.prod(shape[:depth])))[:spread][rng.integers(0, spread, count)]
@@ -150,13 +153,32 @@ def test_error_is_the_first_and_changes_nothing(count, in_place, bad):
     assert element_bytes(data) == element_bytes(before)
 
 
-def test_dropping_in_many_threads():
+@pytest.mark.parametrize("size", [500_000, 1_500_000])
+def test_dropping_in_many_threads(size):
     rng = np.random.default_rng(7)
-    data, updates = floats(rng, 500_000), floats(rng, 300_000)
-    indices = rng.integers(-700_000, 700_000, 300_000)
-    inside = (indices >= -500_000) & (indices < 500_000)
+    data, updates = floats(rng, size), floats(rng, 300_000)
+    indices = rng.integers(-size * 3 // 2, size * 3 // 2, 300_000)
+    inside = (indices >= -size) & (indices < size)
     expected = in_order(data, (indices[inside],), updates[inside], "add")
     for number in (1, 2, 3, 4):
         with threads(number):
             result = scatter_elements(data, indices, updates, reduction="add", mode="drop")
         assert element_bytes(result) == element_bytes(expected), number
+
+
+def test_places_shared_by_owner_through_strides():
+    """Negative steps, gaps between the updates, and slices with gaps."""
+    rng = np.random.default_rng(8)
+    data = floats(rng, (3, 600_000))[::-1, ::-1].T
+    updates = floats(rng, (120_000, 6))[::-1, ::2]
+    indices = rng.integers(0, 600_000, (120_000, 1))[::-1]
+    expected = in_order(data, (indices[:, 0],), updates, "add")
+    for number in (1, 2, 3, 4, 100):
+        with threads(number):
+            result = scatter_nd(data, indices, updates, reduction="add")
+            place = data[...]
+            kept = data.copy()
+            scatter_nd(place, indices, updates, reduction="add", out=place)
+        assert element_bytes(result) == element_bytes(expected), number
+        assert element_bytes(place) == element_bytes(expected), number
+        place[...] = kept
