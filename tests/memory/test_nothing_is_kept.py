@@ -340,13 +340,20 @@ def keep_a_cycle():
     cycle.append(cycle)
 
 
+def keep_pages():
+    """Keep memory that no earlier test can have given back."""
+    pages = mmap.mmap(-1, 1 << 15)
+    pages.write(bytes(1 << 15))
+    KEPT.append(pages)
+
+
 LEAKS = {
     "references to ours": lambda: KEPT.append(PLAIN),
     "references to shared objects": lambda: KEPT.append(None),
     "objects for the garbage collector": keep_a_cycle,
     "blocks of Python": lambda: KEPT.append(object()),
     "bytes of malloc": lambda: KEPT.append(bytearray(1000)),
-    "resident bytes": lambda: KEPT.append(bytearray(b"x" * (1 << 15))),
+    "resident bytes": keep_pages,
 }
 
 
