@@ -89,9 +89,9 @@ struct NextRow {
 // How many positions make a block: large slices fill the first-level cache by themselves.
 inline Size block_size(const Plan& plan) noexcept {
   // Slices with gaps are written a piece at a time; lines of some results fight for one set.
-  const Size kBytes = plan.slice_rank > 0 ? Size{1} << 9 : Size{1} << 14;
+  const Size bytes = plan.slice_rank > 0 && !makes_lines(plan) ? Size{1} << 9 : Size{1} << 14;
   const Size slice = plan.width * plan.slice_elements();
-  return std::clamp<Size>(kBytes / std::max<Size>(slice, 1), 1, kBlock);
+  return std::clamp<Size>(bytes / std::max<Size>(slice, 1), 1, kBlock);
 }
 
 // The next block: across runs where the near array allows it, else to the end of the run.
