@@ -23,7 +23,7 @@ struct Band {
 
 inline Band band_of(const Plan& plan, const Bands& bands, Size unit) noexcept {
   const Position& across = plan.position[plan.position_rank - 1];
-  const Size first = unit % bands.per_plane * (kBandBytes / plan.width);
+  const Size first = unit % bands.per_plane * bands.columns;
   Size plane = unit / bands.per_plane;
   Band band{first, plan.indices + first * across.index, plan.far + first * plan.width,
             plan.near + first * plan.width};
@@ -82,7 +82,7 @@ bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end,
   const Column column = plan.column[0];
   for (Size unit = begin; unit < end; ++unit) {
     auto [first, index, far, near] = band_of(plan, bands, unit);
-    const Size columns = std::min(kColumns, across.size - first);
+    const Size columns = std::min(bands.columns, across.size - first);
     pack(far, column, columns * Width, buffer);
     for (Size row = 0; row < along.size; ++row, index += along.index, near += along.near) {
       prefetch_band(index + 4 * along.index, columns * Size{sizeof(Index)});

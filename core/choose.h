@@ -17,6 +17,7 @@ inline constexpr Size kBandBytes = 128;
 struct Bands {
   Size count = 0;      // in all; 0 if the plan does not suit
   Size per_plane = 0;  // within one step of the dims outside
+  Size columns = 0;    // in each but the last of a plane
   Size buffer = 0;     // bytes that one thread needs
   bool apart = false;  // whether bands that are worked on at the same time lie apart
   int threads = 1;

@@ -114,10 +114,15 @@ inline void apply(const Plan& plan, Store store, const Dealt& dealt, Size owner)
   const Size count = dealt.count(owner);
   const Size most = block_size(plan);
   const auto block = [&](Size begin) { return std::min(most, count - begin); };
-  if (plan.ahead) prefetch_places<true>(plan.far, plan.width, far, block(0));
+  const auto prefetch = [&](Size begin) {
+    if (plan.ahead) prefetch_places<true>(plan.far, plan.width, far + begin, block(begin));
+    // Of the updates an owner gets some, and the hardware does not see which.
+    if (plan.width > kLine) prefetch_places(plan.near, plan.width, near + begin, block(begin));
+  };
+  prefetch(0);
   for (Size begin = 0; begin < count; begin += most) {
     const Size next = begin + block(begin);
-    if (plan.ahead) prefetch_places<true>(plan.far, plan.width, far + next, block(next));
+    prefetch(next);
     store(plan, plan.far, far + begin, {plan.near, 0, near + begin}, next - begin);
   }
 }
@@ -132,7 +137,7 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
   const Column column = plan.column[0];
   for (Size unit = begin; unit < end; ++unit) {
     auto [first, index, far, near] = band_of(plan, bands, unit);
-    const Size columns = std::min(kColumns, across.size - first);
+    const Size columns = std::min(bands.columns, across.size - first);
     pack(far, column, columns * Width, buffer);
     for (Size row = 0; row < along.size; ++row, index += along.index, near += along.near) {
       prefetch_band(index + 4 * along.index, columns * Size{sizeof(Index)});

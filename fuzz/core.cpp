@@ -647,7 +647,7 @@ std::optional<Tensor> some_indices(const Call& call, const Sizes& data, const Si
 enum class Way { whole, pieces, parts_of_slices, bands, owners };
 
 // What choose_bands asks of a plan, without what it asks of its size.
-Bands bands_of(const Plan& plan) {
+Bands bands_of(const Plan& plan, Choices& choices) {
   Bands bands;
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.position_rank < 2) return bands;
   if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return bands;
@@ -659,7 +659,8 @@ Bands bands_of(const Plan& plan) {
       extent > 8192) {
     return bands;
   }
-  bands.per_plane = (across.size * plan.width + kBandBytes - 1) / kBandBytes;
+  bands.columns = 1 + choices.below(static_cast<std::uint64_t>(kBandBytes / plan.width));
+  bands.per_plane = (across.size + bands.columns - 1) / bands.columns;
   bands.count = bands.per_plane;
   for (int d = 0; d + 2 < plan.position_rank; ++d) bands.count *= plan.position[d].size;
   bands.buffer = extent * kBandBytes;
@@ -677,7 +678,7 @@ bool gather_by(Plan& plan, Way way, Choices& choices) {
   simplify(plan);
   plan.ahead = choices.one_in(2);
   plan.streams = choices.one_in(2);
-  const Bands bands = way == Way::bands ? bands_of(plan) : Bands{};
+  const Bands bands = way == Way::bands ? bands_of(plan, choices) : Bands{};
   bool good = true;
   if (bands.count > 0) {
     std::vector<char> buffer(static_cast<std::size_t>(bands.buffer));
@@ -724,7 +725,7 @@ bool scatter_by(Plan& plan, Way way, Reduction reduction, ElementType type, Choi
   if (way == Way::whole || way == Way::pieces) return run_scatter(plan, reduction, type);
   simplify(plan);
   plan.ahead = choices.one_in(2);
-  const Bands bands = way == Way::bands ? bands_of(plan) : Bands{};
+  const Bands bands = way == Way::bands ? bands_of(plan, choices) : Bands{};
   bool good = true;
   if (bands.count > 0) {
     std::vector<char> buffer(static_cast<std::size_t>(bands.buffer));

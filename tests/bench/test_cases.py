@@ -146,9 +146,14 @@ RULES = {
         lambda: threshold("kBandsApart"),
     ),
     "scatter by place": (
-        ("scatter-rows-near", "scatter-rows-far"),
+        ("scatter-near", "scatter-far"),
         lambda case: case.reach_bytes,
         lambda: threshold("kPlacesFrom"),
+    ),
+    "scatter of rows by place": (
+        ("scatter-rows-near", "scatter-rows-far"),
+        lambda case: case.reach_bytes,
+        lambda: threshold("kRowsFrom"),
     ),
     "long rows past the caches": (
         ("rows-30KB", "rows-36KB"),
