@@ -45,7 +45,7 @@ lint: $(VENV)/installed-lint
 	$(BIN)/python -m mypy.stubtest ndgather._core
 	$(BIN)/lint-imports
 
-check: lint test test-large bench-quick run
+check: lint check-core test test-large bench-quick run
 
 mutants: $(VENV)/installed-mutants
 	CI=true $(BIN)/python -m mutants.core
