@@ -250,6 +250,17 @@ def test_an_axis_that_becomes_known_is_held_to_the_batch_axes():
     )
 
 
+def test_no_axis_is_left_beside_the_batch_axes():
+    data, indices = TensorType("float32", (3, 4)), TensorType("int64", (3, 4, 2))
+    with pytest.raises(errors.AttributeValueError) as caught:
+        operator("Gather", domain="openvino").infer(
+            data, indices, TensorType("int64", ()), batch_dims=2
+        )
+    assert str(caught.value).endswith(
+        "axis = 0 is one of the 2 batch axes (allowed: 2 or more, counted from the front)"
+    )
+
+
 def test_as_many_axes_as_arrays_have_are_inferred():
     data = TensorType("float32", (1,) * 64)
     assert operator("GatherND").infer(data, TensorType("int64", (3, 64))).outputs[0].shape == (3,)
