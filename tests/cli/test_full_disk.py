@@ -1,8 +1,10 @@
 """A disk that is full: the old files stay, all of them, and nothing else does.
 
 The limit of the size of a file stands for the disk: to write beyond it fails in the same place.
+Where a small disk of one's own can be had (user namespaces of Linux), that one is filled as well.
 """
 
+import re
 import subprocess
 import sys
 
@@ -84,6 +86,56 @@ def test_old_files_stay(files, line, named):
         f"ndgather {line.split()[0]}: error: {named}: cannot be written: file too large\n"
     )
     assert contents(files) == before
+
+
+ON_A_FULL_DISK = """
+import errno, os, subprocess, sys
+from pathlib import Path
+from shutil import copytree
+from ndgather.cli import main
+
+files, disk, *line = sys.argv[1:]
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=True)
+copytree(files, disk, dirs_exist_ok=True)
+os.chdir(disk)
+try:
+    with open("filler", "wb", buffering=0) as filler:
+        while filler.write(bytes(1024)) == 1024:
+            pass
+except OSError as error:
+    assert error.errno == errno.ENOSPC
+before = {path.name: path.read_bytes() for path in Path(".").iterdir()}
+status = main(line)
+assert {path.name: path.read_bytes() for path in Path(".").iterdir()} == before
+sys.exit(status)
+"""
+OF_OWN = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+def can_have_a_disk(folder):
+    mount = [*OF_OWN, "mount", "-t", "tmpfs", "tmpfs", str(folder)]
+    try:
+        return subprocess.run(mount, check=False, capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("line", [line for line, _ in LINES.values()], ids=LINES)
+def test_old_files_stay_on_a_disk_that_is_full(files, tmp_path_factory, line):
+    disk = tmp_path_factory.mktemp("disk")
+    if not can_have_a_disk(disk):
+        pytest.skip("no file system of one's own can be mounted")
+
+    done = subprocess.run(
+        [*OF_OWN, sys.executable, "-c", ON_A_FULL_DISK, str(files), str(disk), *line.split()],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    refusal = r"ndgather [\w-]+: error: [\w.]+: cannot be written: no space left on device\n"
+    assert re.fullmatch(refusal, done.stderr)
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_an_xml_that_cannot_be_written_keeps_the_old_constants(files):

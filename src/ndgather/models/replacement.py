@@ -1,11 +1,13 @@
 """Files that take their places whole, and together where they are several.
 
-A file grows under another name beside its place and takes its place at the end: whoever
-interrupts the work, or fills the disk, finds what was there before.
+A file grows under another name beside its place, is brought to the disk, and takes its place at
+the end: whoever interrupts the work, fills the disk or cuts the power finds a whole file, the old
+one or the new one.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,6 +49,7 @@ def replace(*files: tuple[Path, Callable[[Path], object]]) -> None:
         for each, (path, make) in zip(begun, files, strict=True):
             try:
                 make(each.part)
+                _keep(each.part)
             except errors.FileError:
                 raise
             except OSError as error:
@@ -63,6 +66,12 @@ def _beside(path: Path) -> _File:
     target = path.resolve()
     name = f".ndgather-{secrets.token_hex(4)}"
     return _File(path, target, target.with_name(f"{name}.part"), target.with_name(f"{name}.old"))
+
+
+def _keep(path: Path) -> None:
+    """Wait until what was written is on the disk: a name may reach it before the bytes do."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def _place(files: Iterable[_File]) -> None:
