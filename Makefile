@@ -51,11 +51,10 @@ mutants: $(VENV)/installed-mutants
 	CI=true $(BIN)/python -m mutants.core
 	CI=true $(BIN)/python -m mutants
 
-# AddressSanitizer keeps freed memory, and so the process grows; LeakSanitizer looks for leaks.
+# AddressSanitizer keeps freed memory, and so the process grows.
 ENGINES := baseline avx2 avx512
 SANITIZED := -q -p no:cacheprovider -m "not slow" $(PYTEST_FLAGS) \
-  --deselect tests/memory/test_reused_memory.py::test_memory_of_the_process_stays_flat \
-  --deselect tests/memory/test_nothing_is_kept.py::test_flat
+  --deselect tests/memory/test_reused_memory.py::test_memory_of_the_process_stays_flat
 # Those tests write indices amid a call, on purpose: that race is the caller's.
 RACES := test_indices_that_change
 UNDER_ASAN := tests/sanitizers/run.sh address build/address
