@@ -151,3 +151,47 @@ def test_names_stay_on_one_line_and_command_no_terminal(name):
     texts += [each.what for each in models.check(model)]
     assert len(texts) == 2
     assert all(text.isprintable() for text in texts)
+
+
+def tuples_of(sizes):
+    return helper.make_tensor_type_proto(TensorProto.INT64, sizes)
+
+
+MADE_BY = {
+    "an input": None,
+    "an unknown node": helper.make_node("Mystery", ["source"], ["at"], domain="elsewhere"),
+    "a sequence": helper.make_node("SequenceAt", ["source", "first"], ["at"]),
+    "an optional value": helper.make_node("OptionalGetElement", ["source"], ["at"]),
+}
+WRAPPED = {
+    "a sequence": helper.make_sequence_type_proto,
+    "an optional value": helper.make_optional_type_proto,
+}
+
+
+@pytest.mark.parametrize("size", [-2, -(2**31), -(2**63)])
+@pytest.mark.parametrize("maker", MADE_BY)
+@pytest.mark.parametrize("within", [False, True])
+def test_sizes_below_0_that_make_onnx_read_beyond_its_memory(maker, size, within):
+    wrap = WRAPPED.get(maker, lambda declared: declared)
+    source = helper.make_value_info("source", wrap(tuples_of(["N", size])))
+    at = helper.make_value_info("at", tuples_of(["N", size]))
+    data = helper.make_tensor_value_info("data", TensorProto.FLOAT, [1, "N"])
+    first = helper.make_tensor_value_info("first", TensorProto.INT64, [])
+    made = MADE_BY[maker]
+    body = [*([made] if made else []), helper.make_node("GatherND", ["data", "at"], ["out"])]
+    values = [at] if maker == "an unknown node" else []
+    inputs = [data, source, first] if made else [data, at]
+    if within:
+        branch = helper.make_graph(body, "b", [], [OUT], value_info=values)
+        condition = helper.make_tensor_value_info("so", TensorProto.BOOL, [])
+        body = [helper.make_node("If", ["so"], ["out"], then_branch=branch, else_branch=branch)]
+        inputs, values = [*inputs, condition], []
+    graph = helper.make_graph(body, "g", inputs, [OUT], value_info=values)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("elsewhere", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    before = model.SerializeToString()
+    models.infer(model)
+    models.convert(model, opset=18)
+    assert "the length of the index tuples is not known" in models.check(model)[0].what
+    assert model.SerializeToString() == before

@@ -13,6 +13,7 @@ from ndgather.models.onnx_format.domains import subgraphs, with_one_name
 from ndgather.models.onnx_format.files import Source, opened
 from ndgather.models.onnx_format.functions import refuse_unbounded
 from ndgather.models.onnx_format.sites import Scope, Site, nodes, sites
+from ndgather.models.onnx_format.types import forget_negative_sizes
 from ndgather.spec import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
@@ -115,11 +116,18 @@ def without_functions(model: ModelProto) -> ModelProto:
 def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     """Return a copy of `model` with what onnx infers.
 
-    Nodes of ours that we refuse are kept from it, for it believes them: a negative `batch_dims`
-    makes it read memory that is not its own.
+    It believes what it reads: a negative `batch_dims`, or a negative size of `indices`, makes it
+    read memory that is not its own. So nodes of ours that we refuse are kept from it, and sizes
+    below 0 as well.
     """
     shown = ModelProto()
     shown.CopyFrom(model)
+    for graph in _graphs(shown.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            forget_negative_sizes(value.type)
+        for attribute in (each for node in graph.node for each in node.attribute):
+            for declared in (attribute.tp, *attribute.type_protos):
+                forget_negative_sizes(declared)
     hidden = [each.node for each in sites(shown, folder) if _judge(each).refusal is not None]
     if hidden:
         shown.opset_import.add(domain=_HIDDEN, version=1)
@@ -136,6 +144,13 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     for node, domain in zip(list(found), domains, strict=True):
         node.domain = domain
     return inferred
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from _graphs(inner)
 
 
 def _judge(site: Site) -> Judged:

@@ -77,6 +77,19 @@ def declaration(known: TensorType) -> TypeProto:
     return declared
 
 
+def forget_negative_sizes(declared: TypeProto) -> None:
+    """Have sizes below 0 say that nothing is known, which is how they are read."""
+    within = {"sequence_type": "elem_type", "optional_type": "elem_type", "map_type": "value_type"}
+    kind = declared.WhichOneof("value")
+    while kind in within:
+        declared = getattr(getattr(declared, kind), within[kind])
+        kind = declared.WhichOneof("value")
+    if kind in {"tensor_type", "sparse_tensor_type"}:
+        for dim in getattr(declared, kind).shape.dim:
+            if dim.dim_value < 0:
+                dim.ClearField("dim_value")
+
+
 def _dim(dim: TensorShapeProto.Dimension) -> Dim:
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
