@@ -53,10 +53,8 @@ mutants: $(VENV)/installed-mutants
 
 # AddressSanitizer keeps freed memory, and so the process grows.
 ENGINES := baseline avx2 avx512
-SANITIZED := -q -p no:cacheprovider -m "not slow" $(PYTEST_FLAGS) \
+SANITIZED := -q -p no:cacheprovider $(PYTEST_FLAGS) \
   --deselect tests/memory/test_reused_memory.py::test_memory_of_the_process_stays_flat
-# Those tests write indices amid a call, on purpose: that race is the caller's.
-RACES := test_indices_that_change
 UNDER_ASAN := tests/sanitizers/run.sh address build/address
 UNDER_TSAN := tests/sanitizers/run.sh thread build/thread
 
@@ -65,15 +63,15 @@ check-core: build/address/built
 	  NDGATHER_ENGINE=$$engine LEAKS=1 $(UNDER_ASAN)/core/core_calls 4 500 || exit; done
 
 check-asan: check-core build/address/installed
-	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED)
+	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow"
 	for engine in baseline avx2; do \
-	  NDGATHER_ENGINE=$$engine $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) \
+	  NDGATHER_ENGINE=$$engine $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow" \
 	    tests/memory tests/property tests/scatter || exit; done
 
 check-tsan: build/thread/built build/thread/installed
 	for engine in $(ENGINES); do \
 	  NDGATHER_ENGINE=$$engine $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
-	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -k "not $(RACES)" tests/threads \
+	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not races" tests/threads \
 	  tests/scatter/test_scatter_threads.py tests/memory/test_reused_memory.py \
 	  tests/memory/test_shared_memory.py
 

@@ -39,6 +39,7 @@ def test_a_result_above_the_limit_leaves_what_is_kept():
         ndgather.set_memory_limit(before)
 
 
+@pytest.mark.races
 @pytest.mark.skipif(
     not getattr(sys, "_is_gil_enabled", lambda: True)(),
     reason="without the GIL, NumPy itself crashes where an array is given another shape",

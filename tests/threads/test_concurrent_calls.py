@@ -121,6 +121,7 @@ def test_the_gap_of_a_call_that_keeps_the_gil_is_seen():
     assert stood_still > took / 2
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("mode", ["raise", "fill", "wrap", "out"])
@@ -179,6 +180,7 @@ def test_indices_that_change_never_lead_outside(function, threads, mode):
     assert sum(came.values()) >= 5
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "drop", "out", "in place"])
 @pytest.mark.parametrize("function", ["scatter_nd", "scatter_elements"])
 def test_elements_of_a_scatter_are_those_of_data_or_updates(function, mode):
@@ -232,6 +234,7 @@ def test_elements_of_a_scatter_are_those_of_data_or_updates(function, mode):
         changer.join()
 
 
+@pytest.mark.races
 def test_indices_that_change_at_one_place():
     """One entry that is out of bounds half of the time, for three seconds."""
     ndgather.set_num_threads(2)
