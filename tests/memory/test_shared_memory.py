@@ -100,9 +100,9 @@ CHILDREN = {
             (ndgather.gather_elements, (data, bad), {}),
             (ndgather.gather, (data, bad), {"mode": "fill"}),
             (ndgather.scatter_elements, (data, places, data[:1].repeat(400, 0)), {}),
-            (ndgather.scatter_nd, (data, places[:, :1], data[:1].repeat(400, 0)), {"out": data}),
+            (ndgather.scatter_nd, (data, places[:, :1], data[:1].repeat(400, 0)), {"out": data + 0}),
             (ndgather.gather, (things, np.arange(999)), {}),
-            (ndgather.scatter_nd, (things, [[0]], things[:1]), {"out": things}),
+            (ndgather.scatter_nd, (things, [[0]], things[:1]), {"out": things.copy()}),
         ):
             arguments = {"target": work, "args": (call, *inputs), "kwargs": options}
             threading.Thread(**arguments, daemon=True).start()
