@@ -89,6 +89,7 @@ CHILDREN = {
         ndgather.set_num_threads(2)
         data, places = np.zeros((300, 400)), np.zeros((400, 400), np.int64)
         bad, things = places + 999, np.array([object() for _ in range(999)])
+        out = data.copy()
         def work(call, *inputs, **options):
             while True:
                 try:
@@ -100,7 +101,7 @@ CHILDREN = {
             (ndgather.gather_elements, (data, bad), {}),
             (ndgather.gather, (data, bad), {"mode": "fill"}),
             (ndgather.scatter_elements, (data, places, data[:1].repeat(400, 0)), {}),
-            (ndgather.scatter_nd, (data, places[:, :1], data[:1].repeat(400, 0)), {"out": data + 0}),
+            (ndgather.scatter_nd, (data, places[:, :1], data[:1].repeat(400, 0)), {"out": out}),
             (ndgather.gather, (things, np.arange(999)), {}),
             (ndgather.scatter_nd, (things, [[0]], things[:1]), {"out": things.copy()}),
         ):
