@@ -81,11 +81,14 @@ def _rows(judged: Path) -> Iterator[tuple[str, str]]:
         yield key, outcome
 
 
-def _shown(name: str, mutant: Mutant, outcome: str, excused: dict[tuple[str, str], str]) -> str:
+def _shown(
+    name: str, mutant: Mutant, outcome: str, excused: dict[tuple[str, str, str], str]
+) -> str:
     """Print what became of a mutant that no test noticed, and return its kind."""
     kind = outcome.partition(" ")[0]
     if kind == "SURVIVED":
-        why = excused.get((name, mutant.change))
+        line = _path(name).read_text("utf-8").splitlines()[mutant.line - 1].strip()
+        why = excused.get((name, line, mutant.change))
         kind = kind if why is None else "equivalent"
         print(f"{kind:10} {name}.py:{mutant.line}: {mutant.change}  [{why or ''}]")
     return kind
@@ -167,14 +170,14 @@ def _chosen(covering: Iterable[tuple[str, float]], most: float) -> Sequence[str]
     return chosen
 
 
-def _excused() -> dict[tuple[str, str], str]:
-    """Return why mutants that change nothing anybody can see do so, by file and change."""
-    found: dict[tuple[str, str], str] = {}
+def _excused() -> dict[tuple[str, str, str], str]:
+    """Return why mutants that change nothing anybody can see do so, by file, line and change."""
+    found: dict[tuple[str, str, str], str] = {}
     lines = EQUIVALENT.read_text("utf-8").splitlines()
     for line in lines:
         if line and not line.startswith("#"):
-            name, change, why = (part.strip() for part in line.split(" | "))
-            found[name, change] = why
+            name, text, change, why = (part.strip() for part in line.split(" | "))
+            found[name, text, change] = why
     return found
 
 

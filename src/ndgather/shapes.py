@@ -258,9 +258,9 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
             )
 
 
-def _settle_axis(call: _Call, axis: int | None) -> None:
+def _settle_axis(call: _Call, axis: int) -> None:
     """Bring `axis` into its range, counted from the front where the rank is known."""
-    if axis is None or call.row.kind in {Kind.GATHER_ND, Kind.SCATTER_ND}:
+    if call.row.kind in {Kind.GATHER_ND, Kind.SCATTER_ND}:
         return
     data = call.data
     needed = axis + 1 if axis >= 0 else -axis

@@ -250,6 +250,13 @@ def test_an_axis_that_becomes_known_is_held_to_the_batch_axes():
     )
 
 
+def test_updates_tell_how_many_tuples_there_are_whatever_their_length():
+    tuples, updates = TensorType("int64", ("N", "K")), TensorType("float32", (3, 6))
+    inference = operator("ScatterND").infer(TensorType("float32", None), tuples, updates)
+    assert inference.inputs[1].shape == (3, "K")
+    assert [(each.name, each.equals) for each in inference.equalities] == [("N", 3)]
+
+
 def test_no_axis_is_left_beside_the_batch_axes():
     data, indices = TensorType("float32", (3, 4)), TensorType("int64", (3, 4, 2))
     with pytest.raises(errors.AttributeValueError) as caught:
