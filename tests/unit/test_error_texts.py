@@ -619,3 +619,18 @@ def test_an_out_that_is_a_memmap_is_written_and_returned(tmp_path):
     out = np.memmap(tmp_path / "out", np.float64, "w+", shape=(1, 3))
     assert ndgather.gather_nd(np.eye(3), [[1]], out=out) is out
     np.testing.assert_array_equal(np.asarray(out), [[0.0, 1.0, 0.0]], strict=True)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(object), np.dtypes.StringDType()])
+@pytest.mark.parametrize("function", ["gather_nd", "scatter_nd"])
+def test_an_out_that_cannot_take_references_is_named(function, dtype):
+    data, indices = np.array(["a", "b"], dtype), np.array([[0], [1]])
+    arguments = (data, indices) if function == "gather_nd" else (data, indices, data)
+    refusals = {
+        "out = list object is no array (allowed: a NumPy array)": ["a", "b"],
+        f"out.dtype = float64 differs from data.dtype = {dtype} (allowed: {dtype})": np.zeros(2),
+    }
+    for text, out in refusals.items():
+        with pytest.raises(ndgather.errors.DTypeError) as caught:
+            getattr(ndgather, function)(*arguments, out=out)
+        assert str(caught.value) == f"{function}: {text}"
