@@ -629,8 +629,9 @@ def test_an_out_that_cannot_take_references_is_named(function, dtype):
     refusals = {
         "out = list object is no array (allowed: a NumPy array)": ["a", "b"],
         f"out.dtype = float64 differs from data.dtype = {dtype} (allowed: {dtype})": np.zeros(2),
+        "out.shape = (3,) differs from the shape of the result (allowed: (2,))": np.zeros(3, dtype),
     }
     for text, out in refusals.items():
-        with pytest.raises(ndgather.errors.DTypeError) as caught:
+        with pytest.raises(ndgather.errors.NdgatherError) as caught:
             getattr(ndgather, function)(*arguments, out=out)
         assert str(caught.value) == f"{function}: {text}"
