@@ -1,9 +1,9 @@
-// bands.h - gathering along an axis that is not the last, when it is looked at often.
+// bands.h - gathering where neighbouring positions look into neighbouring columns of data, each at a
+// row of its own.
 //
-// Neighbouring positions then read neighbouring columns of data, each at a row of its own: with
-// row strides that are a power of two all those rows fight for the same few cache sets. Instead a
-// band of columns is packed into a buffer that stays in the second-level cache, and every row of
-// the result within that band is gathered from it.
+// With row strides that are a power of two all those rows fight for the same few cache sets. Instead
+// a band of columns is packed into a buffer that stays in the second-level cache, and all looks into
+// these columns are made there.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,20 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Where one band begins in each array.
+// One band: its size, and where it begins in each array.
 struct Band {
-  Size first;  // its first column
+  Size columns;
   const char* index;
   char* far;
   char* near;
 };
 
 inline Band band_of(const Plan& plan, const Bands& bands, Size unit) noexcept {
-  const Position& across = plan.position[plan.position_rank - 1];
+  const Position& across = plan.position[plan.position_rank - (bands.across ? 1 : 2)];
   const Size first = unit % bands.per_plane * bands.columns;
   Size plane = unit / bands.per_plane;
-  Band band{first, plan.indices + first * across.index, plan.far + first * plan.width,
-            plan.near + first * plan.width};
+  Band band{std::min(bands.columns, across.size - first), plan.indices + first * across.index,
+            plan.far + first * plan.width, plan.near + first * across.near};
   for (int d = plan.position_rank - 3; d >= 0; --d) {
     const Position& dim = plan.position[d];
     const Size at = plane % dim.size;
@@ -38,19 +38,18 @@ inline Band band_of(const Plan& plan, const Bands& bands, Size unit) noexcept {
   return band;
 }
 
-// Packs `bytes` of every row into a row of kBandBytes.
-inline void pack(const char* far, const Column& column, Size bytes, char* buffer) noexcept {
-  if (bytes == kBandBytes) {
-    for (Size e = 0; e < column.extent; ++e) {
-      prefetch(far + (e + 16) * column.stride);
-      prefetch(far + (e + 16) * column.stride + kLine);
-      std::memcpy(buffer + e * kBandBytes, far + e * column.stride, kBandBytes);
+// Packs `bytes` of every row into a row of 1 << shift bytes.
+inline void pack(const char* far, const Column& column, Size bytes, int shift, char* buffer)
+    noexcept {
+  const Size lines = bytes / kLine * kLine;
+  for (Size e = 0; e < column.extent; ++e) {
+    const char* const from = far + e * column.stride;
+    char* const to = buffer + (e << shift);
+    for (Size b = 0; b < lines; b += kLine) {
+      prefetch(from + 8 * column.stride + b);
+      std::memcpy(to + b, from + b, kLine);
     }
-  } else {
-    for (Size e = 0; e < column.extent; ++e) {
-      std::memcpy(buffer + e * kBandBytes, far + e * column.stride,
-                  static_cast<std::size_t>(bytes));
-    }
+    if (lines < bytes) std::memcpy(to + lines, from + lines, static_cast<std::size_t>(bytes - lines));
   }
 }
 
@@ -58,49 +57,75 @@ inline void pack(const char* far, const Column& column, Size bytes, char* buffer
   for (Size b = 0; b < bytes; b += kLine) prefetch(row + b);
 }
 
-// Writes at[0..columns) for one row of a band: offsets into the buffer. As offsets() in offsets.h.
-template <class Rule, class Index, int Width>
-bool band_offsets(const Column& column, const char* index, Size columns, Size* at) noexcept {
-  const Column of = column;
+// Calls visit(packed, index, near, n, step) for runs of at most kBandBytes / Width positions in C
+// order: position i of a run looks into the column that begins at packed + i * step.
+template <class Index, int Width, class Visit>
+bool each_band_run(const Plan& plan, const Bands& bands, const Band& band, char* buffer, Visit visit)
+    noexcept {
+  const Position& outer = plan.position[plan.position_rank - 2];
+  const Size run = bands.across ? band.columns : plan.position[plan.position_rank - 1].size;
+  const Size rows = bands.across ? outer.size : band.columns;
+  const char* index = band.index;
+  char* near = band.near;
+  for (Size row = 0; row < rows; ++row, index += outer.index, near += outer.near) {
+    for (Size done = 0; done < run; done += kBandBytes / Width) {
+      const Size n = std::min(kBandBytes / Width, run - done);
+      const char* const first = index + done * Size{sizeof(Index)};
+      char* const to = near + done * Width;
+      if (bands.across) {
+        prefetch_band(first + 4 * outer.index, n * Size{sizeof(Index)});
+        if (!visit(buffer, first, to, n, Size{Width})) return false;
+      } else {
+        if (!visit(buffer + row * Width, first, to, n, Size{0})) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Writes at[0..n) for n index values that follow each other: offsets into packed rows, and `step`
+// more from each to the next. As offsets() in offsets.h.
+template <class Rule, class Index>
+bool band_offsets(Column column, const char* index, Size n, int shift, Size step, Size* at)
+    noexcept {
   std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
-  for (Size c = 0; c < columns; ++c) {
+  for (Size i = 0; i < n; ++i) {
     std::uint64_t place = 0;
-    const bool inside = Rule::place(load<Index>(index + c * Size{sizeof(Index)}), of, place);
-    const auto offset = static_cast<Size>(place * std::uint64_t{kBandBytes}) + c * Width;
-    at[c] = inside || !Rule::fills ? offset : kNowhere;
+    const bool inside = Rule::place(load<Index>(index + i * Size{sizeof(Index)}), column, place);
+    const auto offset = static_cast<Size>(place << shift) + i * step;
+    at[i] = inside || !Rule::fills ? offset : kNowhere;
     good &= std::uint64_t{inside};
   }
   return good != 0;
 }
 
+// The bands [begin, end) of a plan.
 template <class Rule, class Index, int Width>
 bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end, char* buffer)
     noexcept {
-  constexpr Size kColumns = kBandBytes / Width;
-  const Position& along = plan.position[plan.position_rank - 2];
-  const Position& across = plan.position[plan.position_rank - 1];
-  const Column column = plan.column[0];
+  const Column& column = plan.column[0];
   for (Size unit = begin; unit < end; ++unit) {
-    auto [first, index, far, near] = band_of(plan, bands, unit);
-    const Size columns = std::min(bands.columns, across.size - first);
-    pack(far, column, columns * Width, buffer);
-    for (Size row = 0; row < along.size; ++row, index += along.index, near += along.near) {
-      prefetch_band(index + 4 * along.index, columns * Size{sizeof(Index)});
-      Size at[kColumns];
-      if (band_offsets<Rule, Index, Width>(column, index, columns, at)) {
-        for (Size c = 0; c < columns; ++c) std::memcpy(near + c * Width, buffer + at[c], Width);
-        continue;
-      }
-      if (!Rule::fills) return false;
-      for (Size c = 0; c < columns; ++c) {
-        char* to = near + c * Width;
-        if (at[c] != kNowhere) {
-          std::memcpy(to, buffer + at[c], Width);
-        } else {
-          fill(plan, to, Width);
-        }
-      }
-    }
+    const Band band = band_of(plan, bands, unit);
+    pack(band.far, column, band.columns * Width, bands.shift, buffer);
+    const bool good = each_band_run<Index, Width>(
+        plan, bands, band, buffer,
+        [&](const char* packed, const char* index, char* near, Size n, Size step) {
+          Size at[kBandBytes / Width];
+          if (band_offsets<Rule, Index>(column, index, n, bands.shift, step, at)) {
+            for (Size i = 0; i < n; ++i) std::memcpy(near + i * Width, packed + at[i], Width);
+            return true;
+          }
+          if (!Rule::fills) return false;
+          for (Size i = 0; i < n; ++i) {
+            if (at[i] != kNowhere) {
+              std::memcpy(near + i * Width, packed + at[i], Width);
+            } else {
+              fill(plan, near + i * Width, Width);
+            }
+          }
+          return true;
+        });
+    if (!good) return false;
   }
   return true;
 }

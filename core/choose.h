@@ -10,16 +10,18 @@ inline constexpr Size kNear = Size{1} << 20;
 
 inline constexpr Size kLine = 64;  // bytes of a cache line
 
-// Columns of data that are packed together: two cache lines of each row.
-inline constexpr Size kBandBytes = 128;
+// Columns of data that are packed together: at most four cache lines of each row.
+inline constexpr Size kBandBytes = 256;
 
 // How a plan falls into bands of columns; see bands.h.
 struct Bands {
-  Size count = 0;      // in all; 0 if the plan does not suit
-  Size per_plane = 0;  // within one step of the dims outside
-  Size columns = 0;    // in each but the last of a plane
-  Size buffer = 0;     // bytes that one thread needs
-  bool apart = false;  // whether bands that are worked on at the same time lie apart
+  Size count = 0;       // in all; 0 if the plan does not suit
+  Size per_plane = 0;   // within one step of the dims outside
+  Size columns = 0;     // in each but the last of a plane
+  int shift = 0;        // a packed row takes 1 << shift bytes
+  Size buffer = 0;      // bytes that one thread needs
+  bool across = false;  // whether the innermost dim goes from column to column, or along them
+  bool apart = false;   // whether bands that are worked on at the same time lie apart
   int threads = 1;
 };
 

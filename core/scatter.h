@@ -131,36 +131,37 @@ inline void apply(const Plan& plan, Store store, const Dealt& dealt, Size owner)
 template <class Rule, class Index, int Width>
 bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
                       char* buffer) noexcept {
-  constexpr Size kColumns = kBandBytes / Width;
-  const Position& along = plan.position[plan.position_rank - 2];
-  const Position& across = plan.position[plan.position_rank - 1];
-  const Column column = plan.column[0];
+  const Column& column = plan.column[0];
   for (Size unit = begin; unit < end; ++unit) {
-    auto [first, index, far, near] = band_of(plan, bands, unit);
-    const Size columns = std::min(bands.columns, across.size - first);
-    pack(far, column, columns * Width, buffer);
-    for (Size row = 0; row < along.size; ++row, index += along.index, near += along.near) {
-      prefetch_band(index + 4 * along.index, columns * Size{sizeof(Index)});
-      prefetch_band(near + 4 * along.near, columns * Width);
-      Size at[kColumns];
-      if (band_offsets<Rule, Index, Width>(column, index, columns, at)) {
-        store(plan, buffer, at, {near, Width, nullptr}, columns);
-        continue;
-      }
-      if (!Rule::fills) return false;
-      Size listed[kColumns];
-      Size kept = 0;
-      for (Size c = 0; c < columns; ++c) {
-        const Size place = at[c];
-        at[kept] = place;
-        listed[kept] = c * Width;
-        kept += place != kNowhere;
-      }
-      store(plan, buffer, at, {near, Width, listed}, kept);
-    }
+    const Band band = band_of(plan, bands, unit);
+    pack(band.far, column, band.columns * Width, bands.shift, buffer);
+    const bool good = each_band_run<Index, Width>(
+        plan, bands, band, buffer,
+        [&](char* packed, const char* index, const char* near, Size n, Size step) {
+          if (bands.across) {
+            prefetch_band(near + 4 * plan.position[plan.position_rank - 2].near, n * Width);
+          }
+          Size at[kBandBytes / Width];
+          if (band_offsets<Rule, Index>(column, index, n, bands.shift, step, at)) {
+            store(plan, packed, at, {near, Width, nullptr}, n);
+            return true;
+          }
+          if (!Rule::fills) return false;
+          Size listed[kBandBytes / Width];
+          Size kept = 0;
+          for (Size i = 0; i < n; ++i) {
+            const Size place = at[i];
+            at[kept] = place;
+            listed[kept] = i * Width;
+            kept += place != kNowhere;
+          }
+          store(plan, packed, at, {near, Width, listed}, kept);
+          return true;
+        });
+    if (!good) return false;
     for (Size e = 0; e < column.extent; ++e) {
-      std::memcpy(far + e * column.stride, buffer + e * kBandBytes,
-                  static_cast<std::size_t>(columns * Width));
+      std::memcpy(band.far + e * column.stride, buffer + (e << bands.shift),
+                  static_cast<std::size_t>(band.columns * Width));
     }
   }
   return true;

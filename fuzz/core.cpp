@@ -651,11 +651,14 @@ Bands bands_of(const Plan& plan, Choices& choices) {
   Bands bands;
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.position_rank < 2) return bands;
   if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return bands;
-  const Position& along = plan.position[plan.position_rank - 2];
-  const Position& across = plan.position[plan.position_rank - 1];
+  const Position& inner = plan.position[plan.position_rank - 1];
+  const Position& outer = plan.position[plan.position_rank - 2];
+  bands.across = inner.far != 0;
+  const Position& along = bands.across ? outer : inner;
+  const Position& across = bands.across ? inner : outer;
   const Size extent = plan.column[0].extent;
-  if (along.far != 0 || across.far != plan.width || across.near != plan.width ||
-      across.index != kIndexBytes[static_cast<int>(plan.index_type)] || extent < 1 ||
+  if (along.far != 0 || across.far != plan.width || inner.near != plan.width ||
+      inner.index != kIndexBytes[static_cast<int>(plan.index_type)] || extent < 1 ||
       extent > 8192) {
     return bands;
   }
@@ -663,7 +666,8 @@ Bands bands_of(const Plan& plan, Choices& choices) {
   bands.per_plane = (across.size + bands.columns - 1) / bands.columns;
   bands.count = bands.per_plane;
   for (int d = 0; d + 2 < plan.position_rank; ++d) bands.count *= plan.position[d].size;
-  bands.buffer = extent * kBandBytes;
+  while (Size{1} << bands.shift < bands.columns * plan.width) ++bands.shift;
+  bands.buffer = extent << bands.shift;
   return bands;
 }
 

@@ -219,6 +219,28 @@ def test_gather_elements_along_columns(seed, shape, axis, width, mode, index_dty
 
 
 @pytest.mark.parametrize(
+    ("seed", "shape", "width", "mode", "index_dtype", "threads"),
+    variants(((700, 600), (130, 1500), (5, 301, 700)), (1, 2, 4, 8, 16)),
+)
+def test_gather_elements_along_rows_of_a_transposed_array(
+    seed, shape, width, mode, index_dtype, threads
+):
+    """Bands whose columns lie apart in the other arrays, where each is a run of its own."""
+    random = np.random.default_rng(seed)
+    data = elements((*shape[:-2], shape[-1], shape[-2]), width, random).swapaxes(-1, -2)
+    for rows, columns in ((shape[-2], shape[-1]), (shape[-2] - 3, shape[-1] * 2)):
+        taken = (*shape[:-2], rows, columns)
+        indices = index_values(taken, shape[-1], index_dtype, mode, random)
+        call = Call(
+            function="gather_elements",
+            data=data,
+            indices=indices,
+            options={"axis": -1, "mode": mode},
+        )
+        compare(call, threads)
+
+
+@pytest.mark.parametrize(
     ("seed", "width", "axis", "layout", "mode", "index_dtype", "threads"),
     variants(WIDTHS, ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)), ("contiguous", "strided")),
 )

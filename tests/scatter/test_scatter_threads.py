@@ -89,9 +89,10 @@ def test_tuples(name, reduction):
 
 # name: shape of data, shape of indices, axis
 ELEMENTS = {
-    "bands": ((300, 500), (900, 500), 0),
-    "bands, not all columns": ((300, 500), (600, 333), 0),
-    "bands of planes": ((3, 300, 250), (3, 400, 250), 1),
+    "bands": ((300, 700), (900, 700), 0),
+    "bands, not all columns": ((600, 700), (700, 433), 0),
+    "bands of planes": ((3, 600, 400), (3, 400, 400), 1),
+    "bands of a transposed array": ((700, 300), (700, 900), 1),
     "too many rows for bands": ((30_000, 9), (30_000, 9), 0),
     "few rows": ((2_000, 100), (300, 100), 0),
     "last axis": ((200, 1_000), (200, 1_500), 1),
@@ -107,6 +108,8 @@ def test_elements(name, reduction):
     shape, taken, axis = ELEMENTS[name]
     rng = np.random.default_rng(len(name))
     data, updates = floats(rng, shape), floats(rng, taken)
+    if "transposed" in name:
+        data = np.asfortranarray(data)
     # A few places of the axis take most of the updates.
     few = rng.integers(0, min(5, shape[axis]), taken)
     indices = np.where(rng.random(taken) < 0.7, few, rng.integers(0, shape[axis], taken))
@@ -117,7 +120,7 @@ def test_elements(name, reduction):
     for number in (1, 2, 3, 4):
         with threads(number):
             fresh = scatter_elements(data, indices, updates, axis, reduction=reduction)
-            place = data.copy()
+            place = data.copy(order="K")
             scatter_elements(place, indices, updates, axis, reduction=reduction, out=place)
         assert element_bytes(fresh) == element_bytes(expected), number
         assert element_bytes(place) == element_bytes(expected), number

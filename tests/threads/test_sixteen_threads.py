@@ -170,14 +170,15 @@ def large_cases():
     yield correct("gather_nd", wide, rows)
     yield correct("scatter_nd", wide, rows, random.random((400, 512)), reduction="mul")
     yield correct("gather", wide.reshape(20, 15, 512), random.integers(0, 15, 30), 1)
-    # Along the first axis, with at least 2**18 bytes in at least 128 bytes a row: by bands.
-    square = floats(random, 128, 128).astype(np.complex128)
-    along = random.integers(-128, 128, (130, 128)).astype(np.int32)
-    updates = floats(random, 130, 128).astype(np.complex128)
+    # Along the first axis, with at least 3 * 2**18 bytes in at least 128 bytes a row: by bands.
+    square = floats(random, 240, 240).astype(np.complex128)
+    along = random.integers(-240, 240, (250, 240)).astype(np.int32)
+    updates = floats(random, 250, 240).astype(np.complex128)
     yield correct("gather_elements", square, along)
     yield correct("scatter_elements", square, along, updates)
     yield correct("scatter_elements", square, along, updates, reduction="add")
-    yield correct("gather_elements", square, along[:120].T.copy(), 1)
+    yield correct("gather_elements", square, along[:200].T.copy(), 1)
+    yield correct("gather_elements", square.T, along.T.copy(), 1)
     bad = {"tuples": tuples.copy(), "rows": rows.copy(), "along": along.copy()}
     for indices in bad.values():
         indices[-1, 0] = 300
@@ -185,7 +186,7 @@ def large_cases():
     texts = {
         "tuples": f"gather_nd: indices[39999, 0] = 300 {of} 300 (allowed: -300..299)",
         "rows": f"scatter_nd: indices[399, 0] = 300 {of} 300 (allowed: -300..299)",
-        "along": f"gather_elements: indices[129, 0] = 300 {of} 128 (allowed: -128..127)",
+        "along": f"gather_elements: indices[249, 0] = 300 {of} 240 (allowed: -240..239)",
     }
     yield Case(ndgather.gather_nd, (plane, bad["tuples"]), texts["tuples"])
     yield Case(ndgather.scatter_nd, (wide, bad["rows"], np.zeros((400, 512))), texts["rows"])
