@@ -210,3 +210,11 @@ def test_diff_with_itself_is_empty():
 def test_operator_is_made_from_any_row():
     row = operator("GatherND").row
     assert Operator(row)(ROWS, [[1]]).shape == (1, 3)
+
+
+def test_an_input_that_is_given_twice_is_named():
+    with pytest.raises(errors.AttributeValueError) as caught:
+        operator("GatherND")(ROWS, [[0]], data=ROWS)
+    assert str(caught.value) == (
+        "ai.onnx GatherND-13: data is given by place and by name (allowed: one of them)"
+    )

@@ -218,6 +218,31 @@ def test_what_is_no_shape_is_refused(shape):
         operator("GatherND").infer_shape(shape, (1, 1))
 
 
+def test_what_is_no_shape_is_named():
+    with pytest.raises(errors.DTypeError) as caught:
+        operator("GatherND").infer_shape((2, -1), (1, 1))
+    assert str(caught.value) == (
+        "ai.onnx GatherND-13: data.shape = (2, -1) is no shape "
+        "(allowed: a tuple of sizes, names and None; RankAtLeast; None)"
+    )
+
+
+def test_batch_axes_of_which_one_is_empty_become_an_empty_one():
+    fused = operator("GatherND", domain="openvino", version=5)
+    assert fused.infer_shape((0, "N", 4), (0, "N", 1), batch_dims=2) == (0,)
+    assert fused.infer_shape(("N", 0, 4), ("N", 0, 1), batch_dims=2) == (0,)
+
+
+def test_a_negative_constant_index_is_refused_where_none_is_allowed():
+    given = [TensorType("float32", (4, 4)), TensorType("int64", (1, 1))]
+    for index, version in ((-1, 8), (0, 5), (3, 5)):
+        op = operator("GatherND", domain="openvino", version=version)
+        assert op.infer(*given, constants={"indices": [[index]]}).outputs[0].shape == (1, 4)
+    op = operator("GatherND", domain="openvino", version=5)
+    with pytest.raises(errors.IndexOutOfBoundsError, match=r"= -1 .*allowed: 0..3"):
+        op.infer(*given, constants={"indices": [[-1]]})
+
+
 @pytest.mark.parametrize(("index", "fits"), [(-4, False), (-3, True), (2, True), (3, False)])
 def test_a_single_constant_index_is_held_to_its_own_axis(index, fits):
     op = operator("Gather")

@@ -635,3 +635,11 @@ def test_an_out_that_cannot_take_references_is_named(function, dtype):
         with pytest.raises(ndgather.errors.NdgatherError) as caught:
             getattr(ndgather, function)(*arguments, out=out)
         assert str(caught.value) == f"{function}: {text}"
+
+
+def test_an_unknown_mode_is_named_before_the_value_to_fill_with():
+    with pytest.raises(AttributeValueError) as caught:
+        ndgather.gather_nd([1, 2], [[5]], mode="bounce", fill_value=1)
+    assert str(caught.value) == (
+        "gather_nd: mode = 'bounce' is unknown (allowed: 'raise', 'wrap', 'clip', 'fill')"
+    )

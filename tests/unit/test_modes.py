@@ -127,6 +127,8 @@ def test_default_fill_value_is_zero_of_the_dtype(dtype):
         ("O", (1, 2)),
         (ml_dtypes.bfloat16, 1.5),
         (ml_dtypes.int4, -8),
+        (ml_dtypes.float8_e4m3fn, -448.0),
+        (ml_dtypes.float8_e4m3fn, 448.0),
     ],
 )
 def test_fill_values_that_fit(dtype, value):
