@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ndgather
+import ndgather.vjp
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -642,4 +643,13 @@ def test_an_unknown_mode_is_named_before_the_value_to_fill_with():
         ndgather.gather_nd([1, 2], [[5]], mode="bounce", fill_value=1)
     assert str(caught.value) == (
         "gather_nd: mode = 'bounce' is unknown (allowed: 'raise', 'wrap', 'clip', 'fill')"
+    )
+
+
+def test_what_is_no_cotangent_is_named():
+    with pytest.raises(DTypeError) as caught:
+        ndgather.vjp.gather_nd(object(), (3,), [[0]])
+    assert str(caught.value) == (
+        "vjp.gather_nd: cotangent = object object is no array "
+        "(allowed: an array, a number or nested lists of numbers)"
     )
