@@ -14,6 +14,11 @@
 #include <pthread.h>
 #define NDGATHER_HAS_FORK
 #endif
+#if defined(__linux__)
+#include <sched.h>
+
+#include <array>
+#endif
 
 namespace ndgather {
 namespace {
@@ -58,6 +63,51 @@ bool look_out(Come come) noexcept {
   return false;
 }
 
+// Linux often wakes a thread on the processor of whoever wakes it, though others are idle, and leaves
+// it there for some milliseconds: in 130 of 340 jobs in a row, with two processors, the help had done
+// nothing or all of the work in the place of the caller. So helpers are kept off the caller's
+// processor while it works; when it sleeps they may have that as well.
+class Helpers {
+ public:
+#if defined(__linux__)
+  static constexpr int kMost = 1023;
+
+  void add(std::thread& helper) noexcept {
+    handles_[static_cast<std::size_t>(count_++)] = helper.native_handle();
+    kept_off_ = kNobody;  // it may run wherever who made it may
+  }
+  void keep_off_caller() noexcept { keep_off(sched_getcpu()); }
+  void let_go() noexcept { keep_off(kNobody); }
+
+ private:
+  static constexpr int kNobody = -1;
+
+  void keep_off(int processor) noexcept {
+    if (processor == kept_off_ || count_ == 0) return;
+    // Another program may have said where our threads are to run.
+    cpu_set_t now;
+    if (pthread_getaffinity_np(handles_[0], sizeof(now), &now) != 0) return;
+    if (!CPU_EQUAL(&now, &set_)) given_ = now;
+    cpu_set_t wanted = given_;
+    if (processor >= 0 && processor < CPU_SETSIZE) CPU_CLR(processor, &wanted);
+    if (CPU_COUNT(&wanted) == 0) return;
+    for (int h = 0; h < count_; ++h) {
+      pthread_setaffinity_np(handles_[static_cast<std::size_t>(h)], sizeof(wanted), &wanted);
+    }
+    set_ = wanted;
+    kept_off_ = processor;
+  }
+
+  std::array<pthread_t, kMost> handles_;
+  int count_ = 0, kept_off_ = kNobody;
+  cpu_set_t given_{}, set_{};
+#else
+  void add(std::thread&) noexcept {}
+  void keep_off_caller() noexcept {}
+  void let_go() noexcept {}
+#endif
+};
+
 // Lives as long as the process: its threads may sleep on it until the very end.
 class Team {
  public:
@@ -78,6 +128,7 @@ class Team {
       sleepers = std::min(asleep_, seats - 1 - looking_out_.load(std::memory_order_relaxed));
       jobs_.fetch_add(1, std::memory_order_release);
     }
+    if (sleepers > 0) helpers_.keep_off_caller();
     for (; sleepers > 0; --sleepers) wake_.notify_one();
     job.work(0);
     {
@@ -86,6 +137,7 @@ class Team {
     }
     const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
     if (look_out(done)) return;
+    helpers_.let_go();
     std::unique_lock lock(mutex_);
     done_.wait(lock, done);
   }
@@ -94,7 +146,9 @@ class Team {
   void hire(int count) noexcept {
     for (; hired_ < count; ++hired_) {
       try {
-        std::thread([this] { live(); }).detach();
+        std::thread helper([this] { live(); });
+        helpers_.add(helper);
+        helper.detach();
       } catch (const std::exception&) {
         return;  // no more threads to be had: those that are here do the work
       }
@@ -131,6 +185,7 @@ class Team {
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
+  Helpers helpers_;
   Job* job_ = nullptr;
   int seats_ = 0, next_seat_ = 0, asleep_ = 0, hired_ = 0;
   std::atomic<int> working_{0}, looking_out_{0};
