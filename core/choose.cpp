@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "engine.h"
 #include "threads.h"
 
 namespace ndgather {
@@ -29,12 +30,15 @@ constexpr Size kBandsFrom = Size{3} << 18;
 // In less than this, threads work on bands that lie apart (1024 x 1024 floats: 0.99 ms side by side,
 // 0.53 apart); in more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms).
 constexpr Size kBandsApart = Size{1} << 25;
-// Sharing a scatter by place writes down where each update goes and reads it again. With two threads
-// that pays for places further apart than the second-level caches hold: 0.8 to 1.0 of the speed of
-// one thread with single elements within 1 MiB, 1.1 to 1.3 within 4 MiB, 1.3 to 1.6 within 64 MiB.
-// Rows of a line or more gain 1.1 to 1.9 from 256 KiB on, also over rows that are cut in two.
-constexpr Size kPlacesFrom = Size{1} << 22;
-constexpr Size kRowsFrom = Size{1} << 18;
+// Sharing a scatter by place writes down all places, and each owner looks through them. With two
+// threads that takes as long as one thread does with floats within 1 MiB (0.8 to 1.1 of its speed) and
+// pays beyond: 1.2 to 1.6 within 4 MiB, 1.4 to 1.6 within 64 MiB, and as much where a million updates
+// meet at a hundred places. Rows of a line or more gain 1.2 to 1.9 from 64 KiB on; 32 KiB are too few
+// pages to own (0.9 to 1.4).
+constexpr Size kPlacesFrom = Size{1} << 20;
+constexpr Size kRowsFrom = Size{1} << 16;
+// What a call may take for its places, beside its arrays: two million of 32 bits.
+constexpr Size kScratch = Size{1} << 23;
 // What is written past the caches need not be read first. Rows of 32 KiB and more, 64 MiB of them,
 // take 0.7 to 0.95 of the time; rows of 4 KiB 1.0 to 1.6, and 16 MiB of any rows 1.0 to 1.3: those
 // would have stayed in the last-level cache.
@@ -170,9 +174,15 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
     }
   }
   const bool rows = plan.width * plan.slice_elements() >= kLine;
-  if (plan.reach() >= (rows ? kRowsFrom : kPlacesFrom) && look(plan).spreads()) {
+  // Few rows would be owned by few threads; of elements few are as good as many.
+  const bool by_place = rows ? plan.reach() >= kRowsFrom && look(plan).spreads()
+                             : plan.reach() >= kPlacesFrom;
+  if (by_place) {
     sharing.by_place = true;
     sharing.threads = std::min(threads, kMostOwners);
+    constexpr Size kNarrow = Size{UINT32_MAX};
+    sharing.wide = plan.far_span().bytes() >= kNarrow || plan.near_span().bytes() >= kNarrow;
+    sharing.round = std::min(plan.positions, kScratch / Places::width(sharing.wide));
     return sharing;
   }
   // Each part of a slice starts with reading the index again, and wants some lines to write.

@@ -14,21 +14,16 @@ struct Outside {
   std::uint64_t value = 0;  // its 64 bits
 };
 
-// The updates at a stretch of positions, dealt out to the owners of their places: a list for each,
-// in C order.
-struct Dealt {
-  Size* memory;  // of size() numbers
-  Size most;     // positions
-  Size owners;
+// The checked places of the positions [begin, end), written down: as their distance from the lowest,
+// in 32 bits where all distances fit.
+struct Places {
+  void* memory;  // of (end - begin) * width(wide) bytes, on a line
+  Size begin, end;
+  Size lowest_far, lowest_near;
+  bool wide;
+  int owners;
 
-  static constexpr Size kSpare = 8;  // entries of each list beyond `most`
-
-  static Size size(Size most, Size owners) noexcept { return owners * (2 * (most + kSpare) + 1); }
-
-  Size& count(Size owner) const noexcept { return memory[owner]; }
-  // Where the updates are in the two arrays.
-  Size* far(Size owner) const noexcept { return memory + owners + 2 * owner * (most + kSpare); }
-  Size* near(Size owner) const noexcept { return far(owner) + most + kSpare; }
+  static constexpr Size width(bool wide) noexcept { return wide ? 8 : 4; }
 };
 
 struct Engine {
@@ -44,10 +39,10 @@ struct Engine {
   // False: an index value was out of bounds, and the far array is partly written.
   bool (*scatter)(const Plan& plan, Store store, Size begin, Size end) noexcept;
 
-  // The same in two steps: deals the updates out, nothing being written to the far array; then
-  // applies those of one owner.
-  bool (*deal)(const Plan& plan, const Dealt& dealt, Size begin, Size end) noexcept;
-  void (*apply)(const Plan& plan, Store store, const Dealt& dealt, Size owner) noexcept;
+  // The same in two steps: writes down some of `places`, and nothing to the far array; then applies
+  // the updates of one owner to all of them. False: an index value was out of bounds.
+  bool (*note)(const Plan& plan, const Places& places, Size begin, Size end) noexcept;
+  void (*apply)(const Plan& plan, Store store, const Places& places, int owner) noexcept;
 
   // The same as scatter for the bands [begin, end), with a buffer of bands.buffer bytes.
   bool (*scatter_bands)(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,

@@ -3,6 +3,7 @@
 #include "apply.h"
 #include "check.h"
 #include "engine.h"
+#include "places.h"
 #include "sample.h"
 #include "scatter.h"
 
@@ -13,7 +14,7 @@ const Engine engine_avx2{
     .gather = avx2::gather,
     .gather_bands = avx2::gather_bands,
     .scatter = avx2::scatter,
-    .deal = avx2::deal,
+    .note = avx2::note,
     .apply = avx2::apply,
     .scatter_bands = avx2::scatter_bands,
     .check = avx2::check,

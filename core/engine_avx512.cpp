@@ -3,6 +3,7 @@
 #include "apply.h"
 #include "check.h"
 #include "engine.h"
+#include "places.h"
 #include "sample.h"
 #include "scatter.h"
 
@@ -13,7 +14,7 @@ const Engine engine_avx512{
     .gather = avx512::gather,
     .gather_bands = avx512::gather_bands,
     .scatter = avx512::scatter,
-    .deal = avx512::deal,
+    .note = avx512::note,
     .apply = avx512::apply,
     .scatter_bands = avx512::scatter_bands,
     .check = avx512::check,

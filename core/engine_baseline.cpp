@@ -3,6 +3,7 @@
 #include "apply.h"
 #include "check.h"
 #include "engine.h"
+#include "places.h"
 #include "sample.h"
 #include "scatter.h"
 
@@ -13,7 +14,7 @@ const Engine engine_baseline{
     .gather = baseline::gather,
     .gather_bands = baseline::gather_bands,
     .scatter = baseline::scatter,
-    .deal = baseline::deal,
+    .note = baseline::note,
     .apply = baseline::apply,
     .scatter_bands = baseline::scatter_bands,
     .check = baseline::check,

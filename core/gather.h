@@ -15,7 +15,7 @@
 namespace ndgather::NDGATHER_ISA {
 
 struct Block {
-  Size at[kBlock];
+  alignas(kLine) Size at[kBlock];
   Size n;
   char* near;
   bool good;

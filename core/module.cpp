@@ -568,7 +568,9 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   }
 
   const bool empty = is_empty(plan);
-  bool good = (!empty && !callers_out) || check_first(plan, index);
+  Scatter scatter(plan, reduction, type);
+  const bool looks_later = !callers_out || (in_place && scatter.looks_first());
+  bool good = (!empty && looks_later) || check_first(plan, index);
   if (good && !in_place) {
     Plan copy;
     plan_copy(copy, source, far, plan.element);
@@ -576,7 +578,7 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   }
   if (good && !empty) {
     bool inside = true;
-    const auto run = [&](Stop* stop) { inside = run_scatter(plan, reduction, type, stop); };
+    const auto run = [&](Stop* stop) { inside = scatter.run(stop); };
     good = !stopped(plan, !callers_out, run) && (inside || explain_bad(plan, index));
   }
   if (good) return reinterpret_cast<PyObject*>(out);

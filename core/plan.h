@@ -81,6 +81,24 @@ struct Plan {
     return bytes;
   }
 
+  // From where to where the places of slices lie in one of the arrays, in bytes from its first.
+  struct Span {
+    Size lowest = 0, highest = 0;
+    void add(Size size, Size stride) { (stride < 0 ? lowest : highest) += (size - 1) * stride; }
+    Size bytes() const { return highest - lowest; }
+  };
+  Span far_span() const {
+    Span span;
+    for (int c = 0; c < column_count; ++c) span.add(column[c].extent, column[c].stride);
+    for (int d = 0; d < position_rank; ++d) span.add(position[d].size, position[d].far);
+    return span;
+  }
+  Span near_span() const {
+    Span span;
+    for (int d = 0; d < position_rank; ++d) span.add(position[d].size, position[d].near);
+    return span;
+  }
+
   Size slice_elements() const {
     Size n = 1;
     for (int d = 0; d < slice_rank; ++d) n *= slice[d].size;

@@ -75,36 +75,31 @@ Bands choose_walk(Plan& plan) noexcept {
   return bands;
 }
 
-// Memory for the updates of one round; null where there is none, and one thread does the work.
-std::unique_ptr<Size[]> dealt_memory(Size owners) noexcept {
-  const Size size = owners * Dealt::size(kRound / owners, owners);
-  return std::unique_ptr<Size[]>(new (std::nothrow) Size[static_cast<std::size_t>(size)]);
-}
-
-// Shares a scatter by place, round by round: each thread deals out the updates of its stretch of
-// positions; then each applies what it owns of all stretches, one after the other, and so in order.
-// False: an index value was out of bounds.
-bool run_by_place(const Plan& plan, Store store, int owners, Size* memory, Stop* stop) noexcept {
-  const Size most = kRound / owners;
-  const auto dealt = [&](Size stretch) {
-    return Dealt{memory + stretch * Dealt::size(most, owners), most, owners};
-  };
+// Shares a scatter by place, round by round: all threads write down the checked places of the
+// positions; then each applies what it owns of all of them, in order. False: an index value was out
+// of bounds.
+bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, void* memory, Stop* stop)
+    noexcept {
+  const int owners = sharing.threads;
+  const Size round =
+      stop == nullptr ? sharing.round : std::min(sharing.round, choose_stretch(plan) * owners);
+  Places places{memory, 0, 0, plan.far_span().lowest, plan.near_span().lowest, sharing.wide, owners};
+  // Some pieces for each thread, so that one that wakes late holds up nobody; on lines of their own.
+  const Size piece = (round / (4 * owners) + kLine) / kLine * kLine;
   std::atomic<bool> good{true};
-  for (Size round = 0; round < plan.positions; round += owners * most) {
+  for (Size begin = 0; begin < plan.positions; begin = places.end) {
     if (stop != nullptr && stop->reached(0)) return true;
-    const auto begin = [&](Size stretch) {
-      return std::min(round + stretch * most, plan.positions);
-    };
-    share(owners, owners, nullptr, [&](int, Size stretch) {
-      if (!engine().deal(plan, dealt(stretch), begin(stretch), begin(stretch + 1))) {
+    places.begin = begin;
+    places.end = std::min(begin + round, plan.positions);
+    share(owners, (places.end - begin + piece - 1) / piece, nullptr, [&](int, Size unit) {
+      const Size from = begin + unit * piece;
+      if (!engine().note(plan, places, from, std::min(from + piece, places.end))) {
         good.store(false, std::memory_order_relaxed);
       }
     });
     if (!good) return false;
     share(owners, owners, nullptr, [&](int, Size owner) {
-      for (Size stretch = 0; stretch < owners; ++stretch) {
-        engine().apply(plan, store, dealt(stretch), owner);
-      }
+      engine().apply(plan, store, places, static_cast<int>(owner));
     });
   }
   return true;
@@ -146,25 +141,35 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   return good;
 }
 
-bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) noexcept {
+Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
+    : plan_(plan), reduction_(reduction), type_(type) {
   simplify(plan);
+  if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return;
+  bands_ = choose_walk(plan);
+  buffer_ = bands_buffer(bands_);
+  if (buffer_ != nullptr) return;
+  sharing_ = choose_sharing(plan, threads(), engine().sample);
+  if (!sharing_.by_place) return;
+  const Size bytes = sharing_.round * Places::width(sharing_.wide);
+  places_.reset(memory::allocate(static_cast<std::size_t>(bytes)));
+  if (places_ == nullptr) sharing_ = {};  // one thread does the work
+}
+
+bool Scatter::run(Stop* stop) noexcept {
+  const Plan& plan = plan_;
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
-  const Bands bands = choose_walk(plan);
-  if (const auto buffer = bands_buffer(bands)) {
-    const Store store = engine().pick_store(plan, reduction, type);
-    return run_bands(bands, buffer.get(), stop, [&](Size unit, char* part) noexcept {
-      return engine().scatter_bands(plan, store, bands, unit, unit + 1, part);
+  if (buffer_ != nullptr) {
+    const Store store = engine().pick_store(plan, reduction_, type_);
+    return run_bands(bands_, buffer_.get(), stop, [&](Size unit, char* part) noexcept {
+      return engine().scatter_bands(plan, store, bands_, unit, unit + 1, part);
     });
   }
-  Sharing sharing = choose_sharing(plan, threads(), engine().sample);
-  if (sharing.by_place) {
-    if (const auto memory = dealt_memory(sharing.threads)) {
-      const Store store = engine().pick_store(plan, reduction, type);
-      return run_by_place(plan, store, sharing.threads, memory.get(), stop);
-    }
-    sharing = {};
+  if (sharing_.by_place) {
+    const Store store = engine().pick_store(plan, reduction_, type_);
+    return run_by_place(plan, store, sharing_, places_.get(), stop);
   }
   std::atomic<bool> good{true};
+  const Sharing& sharing = sharing_;
   share(sharing.threads, sharing.threads, nullptr, [&](int seat, Size part) {
     Plan piece = plan;
     if (sharing.position >= 0) {
@@ -181,7 +186,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
       const Size begin = part * sharing.slice_part;
       narrow(piece, begin, std::min(begin + sharing.slice_part, plan.width));
     }
-    const Store store = engine().pick_store(piece, reduction, type);
+    const Store store = engine().pick_store(piece, reduction_, type_);
     // In order: each stretch of positions after the one before it.
     const Size stretch = choose_stretch(piece);
     for (Size begin = 0; begin < piece.positions; begin += stretch) {

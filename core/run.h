@@ -1,7 +1,10 @@
 // run.h - a plan is simplified, given its loop, and shared between threads.
 #pragma once
 
+#include <memory>
+
 #include "engine.h"
+#include "memory.h"
 #include "threads.h"
 
 namespace ndgather {
@@ -11,8 +14,36 @@ namespace ndgather {
 // False: an index value was out of bounds, and the near array is partly written.
 bool run_gather(Plan& plan, Stop* stop = nullptr) noexcept;
 
-// The same for a scatter; the far array is partly written then.
-bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop = nullptr) noexcept;
+// A scatter whose loop has been chosen, and which has the memory for that.
+class Scatter {
+ public:
+  Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept;
+
+  // Whether run() looks at all index values before it writes anything.
+  bool looks_first() const noexcept {
+    return sharing_.by_place && plan_.positions <= sharing_.round;
+  }
+
+  // False: an index value was out of bounds, and the far array is partly written unless looks_first.
+  bool run(Stop* stop = nullptr) noexcept;
+
+ private:
+  Plan& plan_;
+  Reduction reduction_;
+  ElementType type_;
+  Bands bands_;
+  Sharing sharing_;
+  std::unique_ptr<char[]> buffer_;  // for bands
+  struct Release {
+    void operator()(void* block) const noexcept { memory::release(block); }
+  };
+  std::unique_ptr<void, Release> places_;  // for sharing by place
+};
+
+inline bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop = nullptr)
+    noexcept {
+  return Scatter(plan, reduction, type).run(stop);
+}
 
 // Looks at every entry of indices; changes nothing.
 Outside run_check(Plan& check, Stop* stop = nullptr) noexcept;

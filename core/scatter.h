@@ -3,10 +3,6 @@
 
 #include <algorithm>
 
-#if defined(__AVX512F__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
-
 #include "bands.h"
 #include "gather.h"
 #include "store.h"
@@ -56,74 +52,6 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
     store(plan, plan.far, block.at,
           {block.near, step, block.good ? nullptr : listed[current]}, block.n);
     if (!more) return true;
-  }
-}
-
-// Appends to `far` and `near` where the updates of a block are that `owner` owns, and returns how
-// many there are; both have kSpare entries more.
-inline Size deal_to(std::uint32_t owner, std::uint32_t owners, const Block& block, Size first,
-                    Size step, Size* far, Size* near) noexcept {
-  Size kept = 0;
-  Size i = 0;
-#if defined(__AVX512F__) && defined(__GNUC__)
-  const auto every = [](Size value) { return _mm512_set1_epi64(value); };
-  __m512i place = every(first) + _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0) * every(step);
-  for (; i + 8 <= block.n; i += 8, place += every(8 * step)) {
-    const __m512i at = _mm512_loadu_si512(block.at + i);
-    const __m512i hash = _mm512_maskz_mul_epu32(0xff, at >> kPage, every(kMix));
-    const __m512i owns = _mm512_maskz_mul_epu32(0xff, hash, every(owners)) >> 32;
-    const __mmask8 mine = _mm512_mask_cmpeq_epi64_mask(
-        _mm512_cmpneq_epi64_mask(at, every(kNowhere)), owns, every(owner));
-    _mm512_storeu_si512(far + kept, _mm512_maskz_compress_epi64(mine, at));
-    _mm512_storeu_si512(near + kept, _mm512_maskz_compress_epi64(mine, place));
-    kept += __builtin_popcount(mine);
-  }
-#endif
-  for (; i < block.n; ++i) {
-    const Size at = block.at[i];
-    far[kept] = at;
-    near[kept] = first + i * step;
-    kept += Size{at != kNowhere && owner_of(at, owners) == owner};
-  }
-  return kept;
-}
-
-inline bool deal(const Plan& plan, const Dealt& dealt, Size begin, Size end) noexcept {
-  const Offsets offsets = pick_offsets(plan);
-  const Size step = plan.position[plan.position_rank - 1].near;
-  const auto owners = static_cast<std::uint32_t>(dealt.owners);
-  const NextRow next_row(plan);
-  for (Size owner = 0; owner < dealt.owners; ++owner) dealt.count(owner) = 0;
-  Cursor cursor(plan, begin);
-  Block block;
-  for (Size left = end - begin; left > 0; left -= block.n) {
-    fill_block(block, cursor, offsets, std::min(left, kBlock), next_row);
-    if (!block.good && plan.mode != Mode::fill) return false;
-    for (std::uint32_t owner = 0; owner < owners; ++owner) {
-      Size& count = dealt.count(owner);
-      count += deal_to(owner, owners, block, block.near - plan.near, step,
-                       dealt.far(owner) + count, dealt.near(owner) + count);
-    }
-  }
-  return true;
-}
-
-inline void apply(const Plan& plan, Store store, const Dealt& dealt, Size owner) noexcept {
-  const Size* const far = dealt.far(owner);
-  const Size* const near = dealt.near(owner);
-  const Size count = dealt.count(owner);
-  const Size most = block_size(plan);
-  const auto block = [&](Size begin) { return std::min(most, count - begin); };
-  const auto prefetch = [&](Size begin) {
-    if (plan.ahead) prefetch_places<true>(plan.far, plan.width, far + begin, block(begin));
-    // Of the updates an owner gets some, and the hardware does not see which.
-    if (plan.width > kLine) prefetch_places(plan.near, plan.width, near + begin, block(begin));
-  };
-  prefetch(0);
-  for (Size begin = 0; begin < count; begin += most) {
-    const Size next = begin + block(begin);
-    prefetch(next);
-    store(plan, plan.far, far + begin, {plan.near, 0, near + begin}, next - begin);
   }
 }
 

@@ -710,17 +710,23 @@ bool gather_by(Plan& plan, Way way, Choices& choices) {
   return good;
 }
 
-// Deals the updates of one stretch after the other out to their owners, and has these apply them.
+// Writes down the places of one round after the other, and has their owners apply the updates.
 bool scatter_by_place(const Plan& plan, Reduction reduction, ElementType type, Choices& choices) {
   const Store store = engine().pick_store(plan, reduction, type);
-  const Size owners = 1 + choices.below(4);
-  for (Size at = 0; at < plan.positions;) {
-    const Size end = next_cut(at, plan.positions, choices);
-    std::vector<Size> memory(static_cast<std::size_t>(Dealt::size(end - at, owners)));
-    const Dealt dealt{memory.data(), end - at, owners};
-    if (!engine().deal(plan, dealt, at, end)) return false;
-    for (Size owner = owners; owner-- > 0;) engine().apply(plan, store, dealt, owner);
-    at = end;
+  const int owners = 1 + static_cast<int>(choices.below(4));
+  const bool wide = choices.one_in(2);
+  for (Size begin = 0; begin < plan.positions;) {
+    const Size end = next_cut(begin, plan.positions, choices);
+    std::vector<char> memory(static_cast<std::size_t>((end - begin) * Places::width(wide)));
+    const Places places{memory.data(),           begin, end, plan.far_span().lowest,
+                        plan.near_span().lowest, wide,  owners};
+    for (Size at = begin; at < end;) {
+      const Size to = next_cut(at, end, choices);
+      if (!engine().note(plan, places, at, to)) return false;
+      at = to;
+    }
+    for (int owner = owners; owner-- > 0;) engine().apply(plan, store, places, owner);
+    begin = end;
   }
   return true;
 }

@@ -1,5 +1,6 @@
 """One answer for any number of threads: work of every shape above the thresholds of sharing."""
 
+import mmap
 from contextlib import contextmanager
 
 import numpy as np
@@ -53,6 +54,11 @@ TUPLES = {
     "all places of much data": ((1_500_000,), 400_000, 1_500_000),
     "columns of places of their own": ((1_200, 1_100), 150_000, 900_000),
     "two columns": ((700, 900), 150_000, 5_000),
+    "just too near to share by place": ((260_000,), 100_000, 200_000),
+    "just far enough to share by place": ((265_000,), 100_000, 200_000),
+    "all on one page": ((1_000_000,), 200_000, 1),
+    "rows just too near to share by place": ((500, 32), 20_000, 490),
+    "rows just far enough to share by place": ((530, 32), 20_000, 520),
     "short rows": ((3_000, 7), 60_000, 50),
     "rows of some lines": ((2_000, 256), 8_000, 300),
     "rows shared by place": ((70_000, 32), 20_000, 60_000),
@@ -137,6 +143,93 @@ def test_other_types(char):
         with threads(number):
             result = scatter_nd(data, place[:, np.newaxis], updates, reduction="add")
         assert element_bytes(result) == element_bytes(expected), number
+
+
+@pytest.mark.parametrize("char", "behiFDd")
+@pytest.mark.parametrize("packed", [True, False])
+def test_other_types_by_place(char, packed):
+    """Updates of 4 and 8 bytes that follow each other are copied; others stay where they are."""
+    rng = np.random.default_rng(9)
+    size, count = 1_300_000, 100_000
+    data, updates = ((8 * floats(rng, n, "d")).astype(char) for n in (size, 2 * count))
+    updates = updates[:count] if packed else updates[::-2]
+    place = rng.integers(-size, size, count)
+    expected = in_order(data, (place,), updates, "add")
+    for number in (1, 2, 3, 16, 17):
+        with threads(number):
+            scattered = data.copy()
+            scatter_nd(scattered, place[:, np.newaxis], updates, reduction="add", out=scattered)
+        assert element_bytes(scattered) == element_bytes(expected), number
+
+
+# Up to 2**21 places are written down before anything else is.
+@pytest.mark.parametrize("count", [2**21, 2**21 + 1_000])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_one_round_and_more(count, number):
+    rng = np.random.default_rng(10)
+    size = 300_000
+    data, updates = floats(rng, size), floats(rng, count)
+    indices = rng.integers(-size, size, (count, 1), np.int32)
+    expected = in_order(data, (indices[:, 0],), updates, "add")
+    before = data.copy()
+    with threads(number):
+        assert element_bytes(scatter_nd(data, indices, updates, reduction="add")) == element_bytes(
+            expected
+        )
+        indices[-1] = size
+        with pytest.raises(ndgather.errors.IndexOutOfBoundsError) as caught:
+            scatter_nd(data, indices, updates, reduction="add", out=data)
+        assert caught.value.position == (count - 1, 0)
+        assert caught.value.count == 1
+        assert element_bytes(data) == element_bytes(before)
+        indices[-1] = 0
+        scatter_nd(data, indices, updates, reduction="add", out=data)
+    expected = in_order(before, (indices[:, 0],), updates, "add")
+    assert element_bytes(data) == element_bytes(expected)
+
+
+@pytest.mark.parametrize("mode", ["wrap", "clip", "drop"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_modes_by_place(mode, number):
+    rng = np.random.default_rng(11)
+    size, count = 300_000, 100_000
+    data, updates = floats(rng, size), floats(rng, count)
+    indices = rng.integers(-2 * size, 2 * size, count)
+    if mode == "wrap":
+        places, taken = indices % size, updates
+    elif mode == "clip":
+        places, taken = np.clip(indices, 0, size - 1), updates
+    else:
+        inside = (indices >= -size) & (indices < size)
+        places, taken = indices[inside], updates[inside]
+    expected = in_order(data, (places,), taken, "add")
+    with threads(number):
+        scatter_elements(data, indices, updates, reduction="add", mode=mode, out=data)
+    assert element_bytes(data) == element_bytes(expected)
+
+
+@pytest.mark.skipif(
+    not hasattr(mmap, "MAP_NORESERVE"), reason="wants 5 GiB of which 8 MiB are touched"
+)
+@pytest.mark.parametrize("size", [2**30 - 2**18, 2**30 + 2**18])
+def test_places_within_4_gib_and_beyond(size):
+    """Distances between places have 32 bits or 64."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE
+    memory = mmap.mmap(-1, 4 * size, flags=flags)
+    rng = np.random.default_rng(12)
+    few, count = 1_000, 100_000
+    where = np.sort(rng.choice(size, few, replace=False))
+    where[[0, -1]] = 0, size - 1
+    which, updates = rng.integers(0, few, count), floats(rng, count)
+    for step in (1, -1):
+        data = np.frombuffer(memory, np.float32)[::step]
+        for number in (1, 2, 3):
+            data[where] = 0
+            with threads(number):
+                scatter_nd(data, where[which, np.newaxis], updates, reduction="add", out=data)
+            expected = in_order(np.zeros(few, "f"), (which,), updates, "add")
+            assert element_bytes(data[where]) == element_bytes(expected), number
+        data[where] = 0
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
