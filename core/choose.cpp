@@ -32,7 +32,7 @@ constexpr Size kBandsFrom = Size{3} << 18;
 constexpr Size kBandsApart = Size{1} << 25;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two
 // threads that takes as long as one thread does with floats within 1 MiB (0.8 to 1.1 of its speed) and
-// pays beyond: 1.2 to 1.6 within 4 MiB, 1.4 to 1.6 within 64 MiB, and as much where a million updates
+// pays beyond: 1.1 to 1.6 within 4 MiB, 1.4 to 1.6 within 64 MiB, 1.0 to 1.3 where a million updates
 // meet at a hundred places. Rows of a line or more gain 1.2 to 1.9 from 64 KiB on; 32 KiB are too few
 // pages to own (0.9 to 1.4).
 constexpr Size kPlacesFrom = Size{1} << 20;

@@ -15,7 +15,7 @@
 namespace ndgather::NDGATHER_ISA {
 
 struct Block {
-  alignas(kLine) Size at[kBlock];
+  Size at[kBlock];
   Size n;
   char* near;
   bool good;
