@@ -813,6 +813,23 @@ _RULES = (
         data_shape=(1 << 16, 256),
         index_shape=(1050, 1),
     ),
+    # few elements are looked up one after the other, more are asked for ahead
+    Case(
+        name="looks-few",
+        why="the 31,000 cells of a glacier outline out of a map of a country",
+        group="rules",
+        operator="gather_nd",
+        data_shape=(4096, 4096),
+        index_shape=(31_000, 2),
+    ),
+    Case(
+        name="looks-more",
+        why="the 34,000 cells of a larger glacier: worth asking memory ahead",
+        group="rules",
+        operator="gather_nd",
+        data_shape=(4096, 4096),
+        index_shape=(34_000, 2),
+    ),
     # bands along the first axis: columns short enough, looks enough, wide enough, large enough
     Case(
         name="bands-too-tall",

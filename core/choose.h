@@ -36,6 +36,9 @@ bool writes_past_caches(const Plan& plan);
 // Whether the places of a simplified plan have to be waited for, going by sizes alone.
 bool places_are_far(const Plan& plan);
 
+// Whether a plan looks at so few lines that a call before may have left them near.
+bool looks_are_few(const Plan& plan);
+
 // Work on so many positions or more is worth a look at some of them.
 inline constexpr Size kSampleFrom = Size{1} << 15;
 

@@ -52,11 +52,10 @@ bool run_bands(const Bands& bands, char* buffer, Stop* stop, Work work) noexcept
   return good;
 }
 
-// Memory for the bands of all threads; null where there is none, and the plain loop does the work.
-std::unique_ptr<char[]> bands_buffer(const Bands& bands) noexcept {
-  const Size bytes = bands.buffer * bands.threads;
+// Null where no memory is wanted, or where there is none: the plain loop does the work then.
+Scratch scratch(Size bytes) noexcept {
   if (bytes == 0) return nullptr;
-  return std::unique_ptr<char[]>(new (std::nothrow) char[static_cast<std::size_t>(bytes)]);
+  return Scratch(static_cast<char*>(memory::allocate(static_cast<std::size_t>(bytes))));
 }
 
 // Settles how the places of a plan are reached: in bands, or one after the other, with or without
@@ -65,7 +64,7 @@ Bands choose_walk(Plan& plan) noexcept {
   if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
   Bands bands = choose_bands(plan, threads());
   plan.streams = writes_past_caches(plan);
-  plan.ahead = places_are_far(plan);
+  plan.ahead = !looks_are_few(plan) && places_are_far(plan);
   if (plan.positions < kSampleFrom || plan.width > kLine || (bands.count == 0 && !plan.ahead)) {
     return bands;
   }
@@ -78,7 +77,7 @@ Bands choose_walk(Plan& plan) noexcept {
 // Shares a scatter by place, round by round: all threads write down the checked places of the
 // positions; then each applies what it owns of all of them, in order. False: an index value was out
 // of bounds.
-bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, void* memory, Stop* stop)
+bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, char* memory, Stop* stop)
     noexcept {
   const int owners = sharing.threads;
   const Size round =
@@ -116,7 +115,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
   const Bands bands = choose_walk(plan);
-  if (const auto buffer = bands_buffer(bands)) {
+  if (const auto buffer = scratch(bands.buffer * bands.threads)) {
     return run_bands(bands, buffer.get(), stop, [&](Size unit, char* part) noexcept {
       return engine().gather_bands(plan, bands, unit, unit + 1, part);
     });
@@ -146,30 +145,47 @@ Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return;
   bands_ = choose_walk(plan);
-  buffer_ = bands_buffer(bands_);
-  if (buffer_ != nullptr) return;
+  memory_ = scratch(bands_.buffer * bands_.threads);
+  if (memory_ != nullptr) return;
+  bands_ = {};
   sharing_ = choose_sharing(plan, threads(), engine().sample);
   if (!sharing_.by_place) return;
-  const Size bytes = sharing_.round * Places::width(sharing_.wide);
-  places_.reset(memory::allocate(static_cast<std::size_t>(bytes)));
-  if (places_ == nullptr) sharing_ = {};  // one thread does the work
+  memory_ = scratch(sharing_.round * Places::width(sharing_.wide));
+  if (memory_ == nullptr) sharing_ = {};  // one thread does the work
 }
 
 bool Scatter::run(Stop* stop) noexcept {
   const Plan& plan = plan_;
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
-  if (buffer_ != nullptr) {
+  if (bands_.count > 0) {
     const Store store = engine().pick_store(plan, reduction_, type_);
-    return run_bands(bands_, buffer_.get(), stop, [&](Size unit, char* part) noexcept {
+    return run_bands(bands_, memory_.get(), stop, [&](Size unit, char* part) noexcept {
       return engine().scatter_bands(plan, store, bands_, unit, unit + 1, part);
     });
   }
   if (sharing_.by_place) {
     const Store store = engine().pick_store(plan, reduction_, type_);
-    return run_by_place(plan, store, sharing_, places_.get(), stop);
+    return run_by_place(plan, store, sharing_, memory_.get(), stop);
   }
   std::atomic<bool> good{true};
+  // In order: each stretch of positions after the one before it.
+  const auto run_part = [&](const Plan& part, int seat) {
+    const Store store = engine().pick_store(part, reduction_, type_);
+    const Size stretch = choose_stretch(part);
+    for (Size begin = 0; begin < part.positions; begin += stretch) {
+      if (stop != nullptr && stop->reached(seat)) return;
+      const Size end = begin + std::min(stretch, part.positions - begin);
+      if (!engine().scatter(part, store, begin, end)) {
+        good.store(false, std::memory_order_relaxed);
+        return;
+      }
+    }
+  };
   const Sharing& sharing = sharing_;
+  if (sharing.threads == 1) {
+    run_part(plan, 0);
+    return good;
+  }
   share(sharing.threads, sharing.threads, nullptr, [&](int seat, Size part) {
     Plan piece = plan;
     if (sharing.position >= 0) {
@@ -186,17 +202,7 @@ bool Scatter::run(Stop* stop) noexcept {
       const Size begin = part * sharing.slice_part;
       narrow(piece, begin, std::min(begin + sharing.slice_part, plan.width));
     }
-    const Store store = engine().pick_store(piece, reduction_, type_);
-    // In order: each stretch of positions after the one before it.
-    const Size stretch = choose_stretch(piece);
-    for (Size begin = 0; begin < piece.positions; begin += stretch) {
-      if (stop != nullptr && stop->reached(seat)) return;
-      const Size end = begin + std::min(stretch, piece.positions - begin);
-      if (!engine().scatter(piece, store, begin, end)) {
-        good.store(false, std::memory_order_relaxed);
-        return;
-      }
-    }
+    run_part(piece, seat);
   });
   return good;
 }

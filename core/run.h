@@ -14,6 +14,12 @@ namespace ndgather {
 // False: an index value was out of bounds, and the near array is partly written.
 bool run_gather(Plan& plan, Stop* stop = nullptr) noexcept;
 
+// Memory to work in, out of the pool.
+struct Release {
+  void operator()(char* block) const noexcept { memory::release(block); }
+};
+using Scratch = std::unique_ptr<char, Release>;
+
 // A scatter whose loop has been chosen, and which has the memory for that.
 class Scatter {
  public:
@@ -33,11 +39,7 @@ class Scatter {
   ElementType type_;
   Bands bands_;
   Sharing sharing_;
-  std::unique_ptr<char[]> buffer_;  // for bands
-  struct Release {
-    void operator()(void* block) const noexcept { memory::release(block); }
-  };
-  std::unique_ptr<void, Release> places_;  // for sharing by place
+  Scratch memory_;  // for bands, or for sharing by place
 };
 
 inline bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop = nullptr)

@@ -120,6 +120,11 @@ RULES = {
         lambda case: case.output_bytes,
         lambda: threshold("kLarge"),
     ),
+    "few looks": (
+        ("looks-few", "looks-more"),
+        lambda case: case.lookups,
+        lambda: threshold("kFewLooks"),
+    ),
     "height of bands": (
         ("bands-tallest", "bands-too-tall"),
         lambda case: case.data_shape[0] * threshold("kBandBytes"),
