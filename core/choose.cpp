@@ -25,8 +25,8 @@ bool worth_sharing(double work, int threads) {
 }
 
 // Bands pay from here: below, the whole array stays near (one thread: 540 x 256 floats 0.60 ns each
-// looked up in place, 0.74 in bands; 1024 x 256 1.0 and 0.70).
-constexpr Size kBandsFrom = Size{3} << 18;
+// looked up in place, 0.74 in bands; 780 x 256 about the same; 1024 x 256 1.0 and 0.70).
+constexpr Size kBandsFrom = Size{1} << 20;
 // In less than this, threads work on bands that lie apart (1024 x 1024 floats: 0.99 ms side by side,
 // 0.53 apart); in more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms).
 constexpr Size kBandsApart = Size{1} << 25;

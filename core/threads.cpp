@@ -128,7 +128,7 @@ class Team {
       sleepers = std::min(asleep_, seats - 1 - looking_out_.load(std::memory_order_relaxed));
       jobs_.fetch_add(1, std::memory_order_release);
     }
-    if (sleepers > 0) helpers_.keep_off_caller();
+    helpers_.keep_off_caller();
     for (; sleepers > 0; --sleepers) wake_.notify_one();
     job.work(0);
     {
