@@ -581,6 +581,7 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
     const auto run = [&](Stop* stop) { inside = scatter.run(stop); };
     good = !stopped(plan, !callers_out, run) && (inside || explain_bad(plan, index));
   }
+  scatter.release();
   if (good) return reinterpret_cast<PyObject*>(out);
   Py_DECREF(reinterpret_cast<PyObject*>(out));
   return nullptr;

@@ -52,10 +52,11 @@ bool run_bands(const Bands& bands, char* buffer, Stop* stop, Work work) noexcept
   return good;
 }
 
-// Null where no memory is wanted, or where there is none: the plain loop does the work then.
-Scratch scratch(Size bytes) noexcept {
+// Memory to work in, out of the pool. Null where none is wanted, or where there is none: the plain
+// loop does the work then.
+char* scratch(Size bytes) noexcept {
   if (bytes == 0) return nullptr;
-  return Scratch(static_cast<char*>(memory::allocate(static_cast<std::size_t>(bytes))));
+  return static_cast<char*>(memory::allocate(static_cast<std::size_t>(bytes)));
 }
 
 // Settles how the places of a plan are reached: in bands, or one after the other, with or without
@@ -115,10 +116,12 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
   const Bands bands = choose_walk(plan);
-  if (const auto buffer = scratch(bands.buffer * bands.threads)) {
-    return run_bands(bands, buffer.get(), stop, [&](Size unit, char* part) noexcept {
+  if (char* const buffer = scratch(bands.buffer * bands.threads)) {
+    const bool inside = run_bands(bands, buffer, stop, [&](Size unit, char* part) noexcept {
       return engine().gather_bands(plan, bands, unit, unit + 1, part);
     });
+    memory::release(buffer);
+    return inside;
   }
   const Cut cut = choose_cut(plan, threads());
   if (cut.units * cut.slice_parts == 1) return engine().gather(plan, 0, plan.positions);
@@ -159,13 +162,13 @@ bool Scatter::run(Stop* stop) noexcept {
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
   if (bands_.count > 0) {
     const Store store = engine().pick_store(plan, reduction_, type_);
-    return run_bands(bands_, memory_.get(), stop, [&](Size unit, char* part) noexcept {
+    return run_bands(bands_, memory_, stop, [&](Size unit, char* part) noexcept {
       return engine().scatter_bands(plan, store, bands_, unit, unit + 1, part);
     });
   }
   if (sharing_.by_place) {
     const Store store = engine().pick_store(plan, reduction_, type_);
-    return run_by_place(plan, store, sharing_, memory_.get(), stop);
+    return run_by_place(plan, store, sharing_, memory_, stop);
   }
   std::atomic<bool> good{true};
   // In order: each stretch of positions after the one before it.

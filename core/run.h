@@ -1,8 +1,6 @@
 // run.h - a plan is simplified, given its loop, and shared between threads.
 #pragma once
 
-#include <memory>
-
 #include "engine.h"
 #include "memory.h"
 #include "threads.h"
@@ -14,13 +12,8 @@ namespace ndgather {
 // False: an index value was out of bounds, and the near array is partly written.
 bool run_gather(Plan& plan, Stop* stop = nullptr) noexcept;
 
-// Memory to work in, out of the pool.
-struct Release {
-  void operator()(char* block) const noexcept { memory::release(block); }
-};
-using Scratch = std::unique_ptr<char, Release>;
-
-// A scatter whose loop has been chosen, and which has the memory for that.
+// A scatter whose loop has been chosen, and which has the memory for that. No destructor gives it back:
+// at the end of the interpreter a thread that waits for the GIL in between may be ended by unwinding.
 class Scatter {
  public:
   Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept;
@@ -33,18 +26,23 @@ class Scatter {
   // False: an index value was out of bounds, and the far array is partly written unless looks_first.
   bool run(Stop* stop = nullptr) noexcept;
 
+  void release() noexcept { memory::release(memory_); }
+
  private:
   Plan& plan_;
   Reduction reduction_;
   ElementType type_;
   Bands bands_;
   Sharing sharing_;
-  Scratch memory_;  // for bands, or for sharing by place
+  char* memory_ = nullptr;  // for bands, or for sharing by place
 };
 
 inline bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop = nullptr)
     noexcept {
-  return Scatter(plan, reduction, type).run(stop);
+  Scatter scatter(plan, reduction, type);
+  const bool inside = scatter.run(stop);
+  scatter.release();
+  return inside;
 }
 
 // Looks at every entry of indices; changes nothing.
