@@ -284,7 +284,7 @@ KEPT = [
     ("U3", ["a", "abc"], ["a", "abc"]),
     ("S3", [b"a", b"abc"], [b"a", b"abc"]),
     ("O", [None, [1]], [None, [1]]),
-    ("M8[s]", [np.datetime64("2020-01-01", "s"), np.datetime64("NaT")], None),
+    ("M8[s]", [np.datetime64("2020-01-01", "s"), np.datetime64("NaT", "s")], None),
     (ml_dtypes.int4, [-8, 7], [-8, 7]),
     (ml_dtypes.float8_e4m3fn, [447, 0.3], [448, 0.3125]),
     (ml_dtypes.bfloat16, [1, 0.1], [1, ml_dtypes.bfloat16(0.1)]),
