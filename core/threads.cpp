@@ -65,15 +65,15 @@ bool look_out(Come come) noexcept {
 
 // Linux often wakes a thread on the processor of whoever wakes it, though others are idle, and leaves
 // it there for some milliseconds: in 130 of 340 jobs in a row, with two processors, the help had done
-// nothing or all of the work in the place of the caller. So helpers are kept off the caller's
+// nothing or all of the work in the place of the caller. So hired threads are kept off the caller's
 // processor while it works; when it sleeps they may have that as well.
-class Helpers {
+class Hired {
  public:
 #if defined(__linux__)
   static constexpr int kMost = 1023;
 
-  void add(std::thread& helper) noexcept {
-    handles_[static_cast<std::size_t>(count_++)] = helper.native_handle();
+  void add(std::thread& thread) noexcept {
+    handles_[static_cast<std::size_t>(count_++)] = thread.native_handle();
     kept_off_ = kNobody;  // it may run wherever who made it may
   }
   void keep_off_caller() noexcept { keep_off(sched_getcpu()); }
@@ -128,7 +128,7 @@ class Team {
       sleepers = std::min(asleep_, seats - 1 - looking_out_.load(std::memory_order_relaxed));
       jobs_.fetch_add(1, std::memory_order_release);
     }
-    helpers_.keep_off_caller();
+    hired_threads_.keep_off_caller();
     for (; sleepers > 0; --sleepers) wake_.notify_one();
     job.work(0);
     {
@@ -137,7 +137,7 @@ class Team {
     }
     const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
     if (look_out(done)) return;
-    helpers_.let_go();
+    hired_threads_.let_go();
     std::unique_lock lock(mutex_);
     done_.wait(lock, done);
   }
@@ -146,9 +146,9 @@ class Team {
   void hire(int count) noexcept {
     for (; hired_ < count; ++hired_) {
       try {
-        std::thread helper([this] { live(); });
-        helpers_.add(helper);
-        helper.detach();
+        std::thread thread([this] { live(); });
+        hired_threads_.add(thread);
+        thread.detach();
       } catch (const std::exception&) {
         return;  // no more threads to be had: those that are here do the work
       }
@@ -185,7 +185,7 @@ class Team {
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  Helpers helpers_;
+  Hired hired_threads_;
   Job* job_ = nullptr;
   int seats_ = 0, next_seat_ = 0, asleep_ = 0, hired_ = 0;
   std::atomic<int> working_{0}, looking_out_{0};

@@ -1,4 +1,4 @@
-"""Where the helpers of a call run: off the caller's processor, and where they are allowed to."""
+"""Where the threads of a call run: off the caller's processor, and where they are allowed to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def others() -> set[int]:
 
 
 def shared_calls() -> None:
-    """Make calls that two threads share, some of which find the helper asleep."""
+    """Make calls that two threads share, some of which find the second asleep."""
     data = np.arange(1_000_000, dtype=np.float32)
     indices = np.arange(0, 1_000_000, 3)[::-1, np.newaxis]
     for _ in range(5):
@@ -39,14 +39,14 @@ def kept_off(processor: int, allowed: set[int]) -> bool:
     return any(os.sched_getaffinity(task) == allowed - {processor} for task in others())
 
 
-def test_helpers_are_kept_off_the_caller_and_in_what_others_allow() -> None:
+def test_threads_are_kept_off_the_caller_and_in_what_others_allow() -> None:
     before, allowed = ndgather.get_num_threads(), os.sched_getaffinity(0)
     ndgather.set_num_threads(2)
     try:
         shared_calls()
         for processor in sorted(allowed)[:2]:
             os.sched_setaffinity(0, {processor})  # of this thread alone
-            # A caller that slept has let its helpers go.
+            # A caller that slept has let them go.
             assert any(kept_off(processor, allowed) for _ in range(20))
         last = max(allowed)
         for task in others():
