@@ -2,8 +2,8 @@
 // row of its own.
 //
 // With row strides that are a power of two all those rows fight for the same few cache sets. Instead
-// a band of columns is packed into a buffer that stays in the second-level cache, and all looks into
-// these columns are made there.
+// a band of columns is packed into a buffer that stays near, and all looks into these columns are made
+// there.
 #pragma once
 
 #include <algorithm>

@@ -9,16 +9,17 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Keeps the offsets of a block that name a place, in order, and lists where their updates are.
-inline void keep_places(Block& block, Size* listed, Size step) noexcept {
+// Keeps of n offsets those that name a place, in order, lists where their updates are, and returns how
+// many there are.
+inline Size keep_places(Size* offsets, Size n, Size* listed, Size step) noexcept {
   Size kept = 0;
-  for (Size i = 0; i < block.n; ++i) {
-    const Size at = block.at[i];
-    block.at[kept] = at;
+  for (Size i = 0; i < n; ++i) {
+    const Size at = offsets[i];
+    offsets[kept] = at;
     listed[kept] = i * step;
     kept += Size{at != kNowhere};
   }
-  block.n = kept;
+  return kept;
 }
 
 inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcept {
@@ -36,7 +37,7 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
     fill_block<true>(block, cursor, offsets, std::min(left, most), next_row);
     left -= block.n;
     if (!block.good && plan.mode != Mode::fill) return false;
-    if (!block.good) keep_places(block, listed[which], step);
+    if (!block.good) block.n = keep_places(block.at, block.n, listed[which], step);
     if (step <= kLine) {
       for (Size b = 0; b < block.n * step; b += kLine) prefetch(block.near + kAhead + b);
     }
@@ -76,13 +77,7 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
           }
           if (!Rule::fills) return false;
           Size listed[kBandBytes / Width];
-          Size kept = 0;
-          for (Size i = 0; i < n; ++i) {
-            const Size place = at[i];
-            at[kept] = place;
-            listed[kept] = i * Width;
-            kept += place != kNowhere;
-          }
+          const Size kept = keep_places(at, n, listed, Width);
           store(plan, packed, at, {near, Width, listed}, kept);
           return true;
         });

@@ -69,6 +69,8 @@ bool look_out(Come come) noexcept {
 // processor while it works; when it sleeps they may have that as well.
 class Hired {
  public:
+  int count() const noexcept { return count_; }
+
 #if defined(__linux__)
   static constexpr int kMost = 1023;
 
@@ -99,13 +101,16 @@ class Hired {
   }
 
   std::array<pthread_t, kMost> handles_;
-  int count_ = 0, kept_off_ = kNobody;
+  int kept_off_ = kNobody;
   cpu_set_t given_{}, set_{};
 #else
-  void add(std::thread&) noexcept {}
+  void add(std::thread&) noexcept { ++count_; }
   void keep_off_caller() noexcept {}
   void let_go() noexcept {}
+
+ private:
 #endif
+  int count_ = 0;
 };
 
 // Lives as long as the process: its threads may sleep on it until the very end.
@@ -128,7 +133,7 @@ class Team {
       sleepers = std::min(asleep_, seats - 1 - looking_out_.load(std::memory_order_relaxed));
       jobs_.fetch_add(1, std::memory_order_release);
     }
-    hired_threads_.keep_off_caller();
+    hired_.keep_off_caller();
     for (; sleepers > 0; --sleepers) wake_.notify_one();
     job.work(0);
     {
@@ -137,17 +142,17 @@ class Team {
     }
     const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
     if (look_out(done)) return;
-    hired_threads_.let_go();
+    hired_.let_go();
     std::unique_lock lock(mutex_);
     done_.wait(lock, done);
   }
 
  private:
   void hire(int count) noexcept {
-    for (; hired_ < count; ++hired_) {
+    while (hired_.count() < count) {
       try {
         std::thread thread([this] { live(); });
-        hired_threads_.add(thread);
+        hired_.add(thread);
         thread.detach();
       } catch (const std::exception&) {
         return;  // no more threads to be had: those that are here do the work
@@ -185,9 +190,9 @@ class Team {
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  Hired hired_threads_;
+  Hired hired_;
   Job* job_ = nullptr;
-  int seats_ = 0, next_seat_ = 0, asleep_ = 0, hired_ = 0;
+  int seats_ = 0, next_seat_ = 0, asleep_ = 0;
   std::atomic<int> working_{0}, looking_out_{0};
   std::atomic<unsigned> jobs_{0};  // posted so far: what a thread on the lookout looks at
 };
