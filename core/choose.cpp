@@ -30,13 +30,14 @@ constexpr Size kBandsFrom = Size{1} << 20;
 // In less than this, threads work on bands that lie apart (1024 x 1024 floats: 0.99 ms side by side,
 // 0.53 apart); in more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms).
 constexpr Size kBandsApart = Size{1} << 25;
-// Sharing a scatter by place writes down all places, and each owner looks through them. With two
-// threads that takes as long as one thread does with floats within 1 MiB (0.8 to 1.1 of its speed) and
-// pays beyond: 1.1 to 1.6 within 4 MiB, 1.4 to 1.6 within 64 MiB, 1.0 to 1.3 where a million updates
-// meet at a hundred places. Rows of a line or more gain 1.2 to 1.9 from 64 KiB on; 32 KiB are too few
-// pages to own (0.9 to 1.4).
-constexpr Size kPlacesFrom = Size{1} << 20;
-constexpr Size kRowsFrom = Size{1} << 16;
+// Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
+// floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
+// take less where a look at some finds so many different ones: 120 rows of 64 bytes to 1 KiB 0.6 to 0.9,
+// 60 rows 0.6 to 1.0, 16 rows of 64 or 128 bytes 1.5 to 2.
+constexpr Size kRowsFrom = 32;
+// Few rows are cut up: parts of 2 KiB take 0.7 to 1.1 of the time of one thread, parts of 512 bytes 1.1 to
+// 1.7, as every thread asks for lines of the other's.
+constexpr Size kPartFrom = Size{1} << 11;
 // What a call may take for its places, beside its arrays: two million of 32 bits.
 constexpr Size kScratch = Size{1} << 23;
 // What is written past the caches need not be read first. Rows of 32 KiB and more, 64 MiB of them,
@@ -182,20 +183,22 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
       return sharing;
     }
   }
-  const bool rows = plan.width * plan.slice_elements() >= kLine;
-  // Few rows would be owned by few threads; of elements few are as good as many.
-  const bool by_place = rows ? plan.reach() >= kRowsFrom && look(plan).spreads()
-                             : plan.reach() >= kPlacesFrom;
-  if (by_place) {
+  if (plan.width * plan.slice_elements() < kLine || look(plan).lines >= kRowsFrom) {
     sharing.by_place = true;
     sharing.threads = std::min(threads, kMostOwners);
     constexpr Size kNarrow = Size{UINT32_MAX};
-    sharing.wide = plan.far_span().bytes() >= kNarrow || plan.near_span().bytes() >= kNarrow;
+    const Size far_bytes = plan.far_span().bytes() + kLine;
+    // Pages, or less for every owner to get some: a thread that asks for lines ahead is not to ask for
+    // those of another (32 KiB in 64 grains 1.2 times as long as in 8); no less than a line.
+    sharing.grain = 12;
+    while (Size{1} << sharing.grain > kLine && far_bytes >> sharing.grain < 4 * sharing.threads) {
+      --sharing.grain;
+    }
+    sharing.wide = far_bytes >= kNarrow || plan.near_span().bytes() >= kNarrow;
     sharing.round = std::min(plan.positions, kScratch / Places::width(sharing.wide));
     return sharing;
   }
-  // Each part of a slice starts with reading the index again, and wants some lines to write.
-  if (plan.slice_rank == 0 && plan.width >= 4 * kLine * threads) {
+  if (plan.slice_rank == 0 && plan.width >= kPartFrom * threads) {
     const Size grain = plan.element * kLine;
     sharing.slice_part = (plan.width / threads + grain - 1) / grain * grain;
     sharing.threads = static_cast<int>((plan.width + sharing.slice_part - 1) / sharing.slice_part);

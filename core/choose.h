@@ -48,7 +48,7 @@ struct Sample {
   Size lines = 0;     // different cache lines among them
   Size together = 0;  // places whose follower is on the same line
 
-  // Few places stay in the first-level cache, and would be owned by few threads.
+  // Few places stay in the first-level cache.
   bool spreads() const noexcept { return lines > seen * 7 / 8; }
   // Places that follow each other are fetched by the hardware.
   bool follows() const noexcept { return together > seen * 3 / 4; }
@@ -75,15 +75,15 @@ struct Sharing {
   bool by_place = false;  // or else: every update goes to the owner of its place
   Size round = 0;         // of so many positions, whose places are written down
   bool wide = false;      // in 64 bits
+  int grain = 0;          // 1 << grain bytes have one owner
   Size slice_part = 0;    // or else: cut every slice into parts of these bytes
 };
 
 // `look` takes the sample, where it matters.
 Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&) noexcept);
 
-// Sharing by place: the owner of a place is found by its page. Every owner looks at all places, which
-// takes 0.15 ns for each: beyond so many owners that is most of what they do.
-inline constexpr int kPage = 12;
+// Sharing by place: every owner looks at all places, which takes 0.13 ns for each: beyond so many owners
+// that is most of what they do.
 inline constexpr std::uint32_t kMix = 0x9E3779B1u;
 inline constexpr int kMostOwners = 16;
 

@@ -21,6 +21,7 @@ struct Places {
   Size begin, end;
   Size lowest_far, lowest_near;
   bool wide;
+  int grain;  // 1 << grain bytes from the lowest on have one owner
   int owners;
 
   static constexpr Size width(bool wide) noexcept { return wide ? 8 : 4; }

@@ -41,20 +41,23 @@ inline bool note(const Plan& plan, const Places& places, Size begin, Size end) n
                      : note_as<std::uint32_t>(plan, places, begin, end);
 }
 
-// Who owns a place is found by the hash of its page: these are the hashes of one owner.
+// Who owns a place is found by the hash of its grain: these are the hashes of one owner.
 struct Hashes {
   std::uint32_t first, beyond_first;
+  int grain;
 
-  Hashes(std::uint64_t owner, std::uint64_t owners) noexcept
-      : first(begin(owner, owners)), beyond_first(begin(owner + 1, owners) - 1 - first) {}
+  Hashes(const Places& places, int owner) noexcept
+      : first(begin(owner, places.owners)),
+        beyond_first(begin(owner + 1, places.owners) - 1 - first),
+        grain(places.grain) {}
 
   bool have(std::uint64_t place) const noexcept {
-    return static_cast<std::uint32_t>(place >> kPage) * kMix - first <= beyond_first;
+    return static_cast<std::uint32_t>(place >> grain) * kMix - first <= beyond_first;
   }
 
  private:
-  static std::uint32_t begin(std::uint64_t owner, std::uint64_t owners) noexcept {
-    return static_cast<std::uint32_t>((owner << 32) / owners);
+  static std::uint32_t begin(int owner, int owners) noexcept {
+    return static_cast<std::uint32_t>((Size{owner} << 32) / owners);
   }
 };
 
@@ -63,25 +66,30 @@ struct Hashes {
 inline constexpr Size kLook = 512;
 inline constexpr Size kEnough = kBlock / 2;
 
+inline constexpr Size kPage = 4096;
+
 // Some of the updates of one owner. Updates of Carried bytes are copied here; of others (Carried = 0)
 // it is known where they are.
+//
+// A load waits for a store before it whose address has the same low bits. Places are noted from the begin
+// of a page on, and half a page of them is looked at in one go: a quarter of a page apart, what is picked
+// out never meets what is looked at next (0.13 ns for each place, and up to 0.28 elsewhere).
 template <class At, int Carried>
-struct Own {
+struct alignas(kPage) Own {
   using Near = std::conditional_t<Carried == 4, std::uint32_t,
                std::conditional_t<Carried == 8, std::uint64_t, At>>;
   static constexpr Size kStep = 16;  // places that are looked at together
   static constexpr Size kRoom = kEnough + kLook + kStep;
 
   Size n = 0;
-  alignas(kLine) At far[kRoom];
+  alignas(kPage / 4) Size at[kRoom];
   alignas(kLine) Near near[kRoom];
-  alignas(kLine) Size at[kRoom];
   alignas(kLine) Size listed[Carried == 0 ? kRoom : 1];
 
-  // Appends what belongs to `hashes` among `count` places. Their updates are `step` bytes apart from
-  // `from` on, which is `first` bytes from the lowest.
-  void pick(const Hashes& hashes, const At* places, Size count, const char* from, At first, Size step)
-      noexcept {
+  // Appends what belongs to `hashes` among `count` places, noted as distances from `lowest`. Their
+  // updates are `step` bytes apart from `from` on, which is `first` bytes from the lowest.
+  void pick(const Hashes& hashes, const At* places, Size count, Size lowest, const char* from, At first,
+            Size step) noexcept {
     Size kept = n;
     Size i = 0;
 #if defined(__AVX512F__) && defined(__GNUC__)
@@ -89,19 +97,26 @@ struct Own {
       const auto every = [](std::uint32_t value) {
         return _mm512_set1_epi32(static_cast<int>(value));
       };
+      const __m128i shift = _mm_cvtsi32_si128(hashes.grain);
       const __m512i first_hash = every(hashes.first), beyond_first = every(hashes.beyond_first);
+      const __m512i lowest_far = _mm512_set1_epi64(lowest);
+      const auto widen = [&](__m256i half) {
+        return _mm512_add_epi64(lowest_far, _mm512_maskz_cvtepu32_epi64(0xff, half));
+      };
       const __m512i more = every(static_cast<std::uint32_t>(kStep * step));
       __m512i where = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
       where = _mm512_add_epi32(
           every(first), _mm512_mullo_epi32(where, every(static_cast<std::uint32_t>(step))));
       for (; i + kStep <= count; i += kStep) {
         const __m512i place = _mm512_loadu_si512(places + i);
-        const __m512i page = _mm512_maskz_srli_epi32(0xffff, place, kPage);
-        const __m512i hash = _mm512_mullo_epi32(page, every(kMix));
+        const __m512i grain = _mm512_maskz_srl_epi32(0xffff, place, shift);
+        const __m512i hash = _mm512_mullo_epi32(grain, every(kMix));
         const __mmask16 mine = _mm512_mask_cmple_epu32_mask(
             _mm512_cmpneq_epi32_mask(place, every(kNotedNowhere<At>)),
             _mm512_sub_epi32(hash, first_hash), beyond_first);
-        _mm512_storeu_si512(far + kept, _mm512_maskz_compress_epi32(mine, place));
+        const __m512i far = _mm512_maskz_compress_epi32(mine, place);
+        _mm512_storeu_si512(at + kept, widen(_mm512_maskz_extracti64x4_epi64(0xf, far, 0)));
+        _mm512_storeu_si512(at + kept + 8, widen(_mm512_maskz_extracti64x4_epi64(0xf, far, 1)));
         if constexpr (Carried == 8) {
           const auto half = static_cast<__mmask8>(mine);
           const auto other = static_cast<__mmask8>(mine >> 8);
@@ -122,7 +137,7 @@ struct Own {
     }
 #endif
     for (; i < count; ++i) {
-      far[kept] = places[i];
+      at[kept] = lowest + static_cast<Size>(places[i]);
       if constexpr (Carried > 0) {
         near[kept] = load<Near>(from + i * Carried);
       } else {
@@ -136,7 +151,7 @@ struct Own {
 
 template <class At, int Carried>
 void apply_as(const Plan& plan, Store store, const Places& places, int owner) noexcept {
-  const Hashes hashes(static_cast<std::uint64_t>(owner), static_cast<std::uint64_t>(places.owners));
+  const Hashes hashes(places, owner);
   const Size most = block_size(plan);
   const Size look = std::min(most * places.owners, kLook);
   const Size enough = std::min((most + 1) / 2, kEnough);
@@ -151,7 +166,8 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
     own.n = 0;
     while (own.n < enough && left > 0) {
       const Size n = std::min(run, look);
-      own.pick(hashes, noted, n, near, static_cast<At>(near - plan.near - places.lowest_near), step);
+      own.pick(hashes, noted, n, places.lowest_far, near,
+               static_cast<At>(near - plan.near - places.lowest_near), step);
       noted += n;
       near += n * step;
       left -= n;
@@ -162,7 +178,6 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
         run = std::min(left, cursor.left);
       }
     }
-    for (Size i = 0; i < own.n; ++i) own.at[i] = places.lowest_far + static_cast<Size>(own.far[i]);
     if (plan.ahead) prefetch_places<true>(plan.far, plan.width, own.at, own.n);
     if constexpr (Carried == 0) {
       for (Size i = 0; i < own.n; ++i) {

@@ -83,7 +83,11 @@ bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, char* m
   const int owners = sharing.threads;
   const Size round =
       stop == nullptr ? sharing.round : std::min(sharing.round, choose_stretch(plan) * owners);
-  Places places{memory, 0, 0, plan.far_span().lowest, plan.near_span().lowest, sharing.wide, owners};
+  Places places{memory, 0, 0, plan.far_span().lowest, plan.near_span().lowest,
+                sharing.wide, sharing.grain, owners};
+  // Grains begin with a line.
+  places.lowest_far -= static_cast<Size>(
+      reinterpret_cast<std::uintptr_t>(plan.far + places.lowest_far) % kLine);
   // Some pieces for each thread, so that one that wakes late holds up nobody; on lines of their own.
   const Size piece = (round / (4 * owners) + kLine) / kLine * kLine;
   std::atomic<bool> good{true};

@@ -150,14 +150,9 @@ RULES = {
         lambda case: case.data_bytes,
         lambda: threshold("kBandsApart"),
     ),
-    "scatter by place": (
-        ("scatter-near", "scatter-far"),
-        lambda case: case.reach_bytes,
-        lambda: threshold("kPlacesFrom"),
-    ),
     "scatter of rows by place": (
         ("scatter-rows-near", "scatter-rows-far"),
-        lambda case: case.reach_bytes,
+        lambda case: case.data_shape[0],
         lambda: threshold("kRowsFrom"),
     ),
     "long rows past the caches": (
@@ -171,9 +166,9 @@ RULES = {
         lambda: threshold("kStreamedFrom"),
     ),
     "scatter of cut rows": (
-        ("scatter-rows-448B", "scatter-rows-512B"),
+        ("scatter-rows-4000B", "scatter-rows-4KB"),
         lambda case: case.slice_bytes,
-        lambda: 4 * threshold("kLine") * 2,
+        lambda: threshold("kPartFrom") * 2,
     ),
 }
 
