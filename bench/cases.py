@@ -527,6 +527,15 @@ _WORLD = (
         axis=1,
     ),
     Case(
+        name="topk-classes",
+        why="classifier: the five best of 100 classes for each of 100k samples",
+        group="world",
+        operator="gather_elements",
+        data_shape=(100_000, 100),
+        index_shape=(100_000, 5),
+        axis=1,
+    ),
+    Case(
         name="station-samples",
         why="satellite match-up: 200k samples of a time x lat x lon cube",
         group="world",
@@ -872,6 +881,22 @@ _RULES = (
         operator="gather_elements",
         data_shape=(4096, 2048),
         index_shape=(2200, 2048),
+    ),
+    Case(
+        name="runs-short",
+        why="32 features of 2000 patients, shuffled one by one: many rows are walked as one",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(2000, 32),
+        index_shape=(2000, 32),
+    ),
+    Case(
+        name="runs-longer",
+        why="34 features of 2000 patients, shuffled one by one: each row is walked by itself",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(2000, 34),
+        index_shape=(2000, 34),
     ),
     Case(
         name="bands-narrow",

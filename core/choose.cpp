@@ -96,6 +96,21 @@ Bands choose_bands(const Plan& plan, int threads) {
   return bands;
 }
 
+bool next_row_is_wanted(const Plan& plan) {
+  const int rank = plan.position_rank;
+  if (rank < 2 || plan.column_count != 1 || plan.position[rank - 1].far != 0) return false;
+  // Rows that come from memory, stay in a near cache, and are read in most lines.
+  const Position& rows = plan.position[rank - 2];
+  const Size bytes = plan.reach();
+  return plan.column[0].stride > 0 && bytes >= 4 * kLine && bytes <= kNear / 4 &&
+         plan.position[rank - 1].size >= bytes / kLine && rows.far * rows.size > kNear;
+}
+
+bool runs_are_short(const Plan& plan) {
+  return plan.slice_rank == 0 && plan.width <= 16 && runs_join(plan) && !next_row_is_wanted(plan) &&
+         plan.position[plan.position_rank - 1].size <= kShortRun;
+}
+
 Size choose_slice_part(const Plan& plan) {
   // Elements a line or more apart: every one of a slice is on a line of its own, which the next
   // slices want as well. So few of them that they stay near fill a line of the result.
@@ -115,12 +130,18 @@ bool places_are_far(const Plan& plan) {
   // A near region that is left for the next one before most of its lines have been used.
   Size looks = 1, span = reach;
   bool inner = true;
-  for (int d = plan.position_rank - 1; d >= 0; --d) {
-    const Position& dim = plan.position[d];
-    inner &= dim.far == 0;
-    if (inner) looks *= dim.size;
-    span += dim.size * (dim.far < 0 ? -dim.far : dim.far);
+  const auto outwards = [&](Size size, Size far) {
+    inner &= far == 0;
+    if (inner) looks *= size;
+    span += size * std::abs(far);
+  };
+  int d = plan.position_rank - 1;
+  if (plan.run > 0) {
+    outwards(plan.run, plan.run_far);
+    outwards(plan.position[d].size / plan.run, plan.runs_far);
+    --d;
   }
+  for (; d >= 0; --d) outwards(plan.position[d].size, plan.position[d].far);
   return reach > 0 && span > kNear && looks < reach / kLine;
 }
 

@@ -27,6 +27,17 @@ struct Bands {
 
 Bands choose_bands(const Plan& plan, int threads);
 
+// Whether every run of a simplified plan looks into a row of its own, which is worth asking for while the
+// row before it is looked into.
+bool next_row_is_wanted(const Plan& plan);
+
+// Whether the runs of a simplified plan are so short that they had better be joined.
+bool runs_are_short(const Plan& plan);
+
+// At most so many positions make a short run. Joined, runs of 2 take 0.15 to 0.5 of the time, of 8 0.4 to
+// 0.7, of 32 0.8 to 1.0 and of 64 1.0 to 1.1.
+inline constexpr Size kShortRun = 32;
+
 // Into how many elements to split the slices of a simplified plan; 0: they stay whole.
 Size choose_slice_part(const Plan& plan);
 

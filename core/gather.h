@@ -67,15 +67,11 @@ struct NextRow {
   Size bytes;  // of a row
   Size run;    // positions in a run
 
-  explicit NextRow(const Plan& plan) noexcept : wanted(false) {
-    const int rank = plan.position_rank;
-    if (rank < 2 || plan.column_count != 1 || plan.position[rank - 1].far != 0) return;
-    away = plan.position[rank - 2].far;
+  explicit NextRow(const Plan& plan) noexcept : wanted(next_row_is_wanted(plan)) {
+    if (!wanted) return;
+    away = plan.position[plan.position_rank - 2].far;
     bytes = plan.reach();
-    run = plan.position[rank - 1].size;
-    // Worth it for rows that come from memory, stay in a near cache, and are read in most lines.
-    wanted = plan.column[0].stride > 0 && bytes >= 4 * kLine && bytes <= kNear / 4 &&
-             run >= bytes / kLine && away * plan.position[rank - 2].size > kNear;
+    run = plan.position[plan.position_rank - 1].size;
   }
 
   // Asks for the share of n positions out of a run that is `done` positions old.
@@ -83,6 +79,31 @@ struct NextRow {
   void prefetch_share(const char* row, Size done, Size n) const noexcept {
     const Size end = bytes * (done + n) / run;
     for (Size b = bytes * done / run; b < end; b += kLine) prefetch<Write>(row + away + b);
+  }
+};
+
+// Runs that have been joined: how far each position of a block lies from the first of the first run.
+struct JoinedRuns {
+  Size run;
+  Size far[kBlock + kShortRun];
+
+  explicit JoinedRuns(const Plan& plan) noexcept : run(plan.run) {
+    for (Size i = 0; run > 0 && i < kBlock + run; ++i) {
+      far[i] = i < run ? i * plan.run_far : far[i - run] + plan.runs_far;
+    }
+  }
+
+  // Moves n offsets from the next position of the cursor on to their runs; `good` as from Offsets.
+  void move(const Cursor& cursor, Size n, bool good, Size* at) const noexcept {
+    const Plan& plan = cursor.plan;
+    const Size done = plan.position[plan.position_rank - 1].size - cursor.left;
+    const Size first = done / run * plan.runs_far;
+    const Size* const from = far + done % run;
+    if (good) {
+      for (Size i = 0; i < n; ++i) at[i] += first + from[i];
+    } else {
+      for (Size i = 0; i < n; ++i) at[i] += at[i] == kNowhere ? 0 : first + from[i];
+    }
   }
 };
 
@@ -97,7 +118,7 @@ inline Size block_size(const Plan& plan) noexcept {
 // The next block: across runs where the near array allows it, else to the end of the run.
 template <bool Write = false>
 void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want,
-                const NextRow& next_row) noexcept {
+                const NextRow& next_row, const JoinedRuns& joined) noexcept {
   const Plan& plan = cursor.plan;
   const Size step = plan.position[plan.position_rank - 1].index;
   block.near = cursor.near;
@@ -106,7 +127,9 @@ void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want,
   do {
     const Size n = std::min(want - block.n, cursor.left);
     for (Size b = 0; b < n * step; b += kLine) prefetch(cursor.index + kAhead + b);
-    block.good &= offsets(plan, cursor.index, cursor.far, n, block.at + block.n);
+    const bool good = offsets(plan, cursor.index, cursor.far, n, block.at + block.n);
+    if (joined.run > 0) joined.move(cursor, n, good, block.at + block.n);
+    block.good &= good;
     if (next_row.wanted) {
       next_row.prefetch_share<Write>(plan.far + cursor.far, next_row.run - cursor.left, n);
     }
@@ -121,6 +144,7 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   const Size step = plan.position[plan.position_rank - 1].near;
   const Size most = block_size(plan);
   const NextRow next_row(plan);
+  const JoinedRuns joined(plan);
 
   const auto emit = [&](const Block& block) {
     if (block.good) {
@@ -137,20 +161,20 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   Block blocks[2];
   if (!plan.ahead) {
     while (left > 0) {
-      fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row);
+      fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row, joined);
       left -= blocks[0].n;
       if (!emit(blocks[0])) return false;
     }
     return true;
   }
   int current = 0;
-  fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row);
+  fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row, joined);
   left -= blocks[0].n;
   if (blocks[0].good) prefetch_places(plan.far, plan.width, blocks[0].at, blocks[0].n);
   for (;;) {
     Block& next = blocks[1 - current];
     if (left > 0) {
-      fill_block(next, cursor, offsets, std::min(left, most), next_row);
+      fill_block(next, cursor, offsets, std::min(left, most), next_row, joined);
       left -= next.n;
       if (next.good) prefetch_places(plan.far, plan.width, next.at, next.n);
     } else {

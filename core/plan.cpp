@@ -217,6 +217,23 @@ void simplify(Plan& plan) {
   plan.slice_rank = rank;
 }
 
+bool runs_join(const Plan& plan) {
+  if (plan.position_rank < 2) return false;
+  const Position& inner = plan.position[plan.position_rank - 1];
+  const Position& outer = plan.position[plan.position_rank - 2];
+  return outer.index == inner.size * inner.index && outer.near == inner.size * inner.near;
+}
+
+void join_runs(Plan& plan) {
+  const Position inner = plan.position[plan.position_rank - 1];
+  Position& outer = plan.position[plan.position_rank - 2];
+  plan.run = inner.size;
+  plan.run_far = inner.far;
+  plan.runs_far = outer.far;
+  outer = {outer.size * inner.size, inner.index, 0, inner.near};
+  --plan.position_rank;
+}
+
 void split_slices(Plan& plan, Size part) {
   Slice& dim = plan.slice[plan.slice_rank - 1];
   std::copy_backward(plan.position, plan.position + plan.position_rank,

@@ -58,6 +58,8 @@ struct Plan {
   Size width = 0;    // bytes that are copied as one; after simplify a whole run of elements
   Size element = 1;  // bytes of one element
   Size column_stride = 0;
+  // After join_runs: positions in one run of the innermost dim, how far apart they lie, and the runs.
+  Size run = 0, run_far = 0, runs_far = 0;
   int position_rank = 0;
   int column_count = 0;
   int slice_rank = 0;
@@ -91,6 +93,10 @@ struct Plan {
     Span span;
     for (int c = 0; c < column_count; ++c) span.add(column[c].extent, column[c].stride);
     for (int d = 0; d < position_rank; ++d) span.add(position[d].size, position[d].far);
+    if (run > 0) {
+      span.add(run, run_far);
+      span.add(position[position_rank - 1].size / run, runs_far);
+    }
     return span;
   }
   Span near_span() const {
@@ -185,6 +191,13 @@ void plan_check(Plan& check, const Plan& plan, const Array& indices);
 // Merges neighbouring dims whose strides allow it and drops dims of size 1; afterwards there is at
 // least one position dim, and a contiguous slice has become part of `width`.
 void simplify(Plan& plan);
+
+// Whether the runs of the innermost dim follow each other in indices and in the near array.
+bool runs_join(const Plan& plan);
+
+// Makes the two innermost dims one. In the far array its position p lies p / run * runs_far + p % run *
+// run_far further than its index says.
+void join_runs(Plan& plan);
 
 // Makes the innermost dim of slices with gaps one of `part` elements, and the rest of it a position
 // dim outside of all others. Its size is a multiple of `part`.

@@ -66,12 +66,12 @@ Bands choose_walk(Plan& plan) noexcept {
   Bands bands = choose_bands(plan, threads());
   plan.streams = writes_past_caches(plan);
   plan.ahead = !looks_are_few(plan) && places_are_far(plan);
-  if (plan.positions < kSampleFrom || plan.width > kLine || (bands.count == 0 && !plan.ahead)) {
-    return bands;
+  if (plan.positions >= kSampleFrom && plan.width <= kLine && (bands.count > 0 || plan.ahead)) {
+    const Sample sample = engine().sample(plan);
+    if (sample.follows()) bands = {};
+    if (sample.follows() || !sample.spreads()) plan.ahead = false;
   }
-  const Sample sample = engine().sample(plan);
-  if (sample.follows()) bands = {};
-  if (sample.follows() || !sample.spreads()) plan.ahead = false;
+  if (bands.count == 0 && runs_are_short(plan)) join_runs(plan);
   return bands;
 }
 

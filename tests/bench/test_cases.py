@@ -135,6 +135,11 @@ RULES = {
         lambda case: case.index_shape[0],
         lambda: 4096 // 2,
     ),
+    "short runs": (
+        ("runs-short", "runs-longer"),
+        lambda case: case.index_shape[1],
+        lambda: threshold("kShortRun") + 1,
+    ),
     "width of bands": (
         ("bands-narrow", "bands-wide-enough"),
         lambda case: case.index_shape[1] * case.item_bytes,

@@ -20,6 +20,9 @@ CALLS = {
     "elements, last axis": ("gather_elements", (600, 700), (600, 700), "f8", 1),
     "elements, first axis": ("gather_elements", (600, 700), (900, 700), "f4", 0),
     "elements of an odd width": ("gather_elements", (300, 400), (300, 400), "V5", 0),
+    "short runs along the first axis": ("gather_elements", (50_000, 9), (50_000, 7), "f4", 0),
+    "short runs along the last axis": ("gather_elements", (50_000, 9), (50_000, 5), "i2", 1),
+    "short runs of planes": ("gather_elements", (40, 900, 6), (40, 1500, 6), "f8", 1),
     "slices": ("gather", (50, 300, 40), (900,), "f4", 1),
 }
 
