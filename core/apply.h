@@ -73,8 +73,8 @@ inline constexpr bool is_complex<std::complex<T>> = true;
 // Reductions
 
 // Whether min or max takes the update: NaN wins, and the first NaN stays.
-template <Reduction R, class T>
-bool takes(T old, T update) noexcept {
+template <Reduction R>
+bool takes(float old, float update) noexcept {
   if constexpr (R == Reduction::min) return !(update >= old) & (old == old);
   return !(update <= old) & (old == old);
 }
@@ -107,7 +107,7 @@ T reduce(T old, T update) noexcept {
     if constexpr (R == Reduction::sub) return {std::uint8_t{a != b}};
   } else if constexpr (is_small_float<T>) {
     if constexpr (R == Reduction::min || R == Reduction::max) {
-      return select(takes<R, float>(old, update), update, old);
+      return select(takes<R>(old, update), update, old);
     } else {
       return T::from(reduce<R, float>(old, update));
     }
@@ -130,7 +130,9 @@ T reduce(T old, T update) noexcept {
     if constexpr (R == Reduction::sub) return old - update;
     if constexpr (R == Reduction::mul) return old * update;
     if constexpr (R == Reduction::min || R == Reduction::max) {
-      return select(takes<R>(old, update), update, old);
+      // One instruction, which gives `old` where one of them is NaN; an update that is one is rare.
+      const T one = R == Reduction::min ? update < old ? update : old : update > old ? update : old;
+      return update == update ? one : old == old ? update : old;
     }
   }
 }
