@@ -135,13 +135,8 @@ bool places_are_far(const Plan& plan) {
     if (inner) looks *= size;
     span += size * std::abs(far);
   };
-  int d = plan.position_rank - 1;
-  if (plan.run > 0) {
-    outwards(plan.run, plan.run_far);
-    outwards(plan.position[d].size / plan.run, plan.runs_far);
-    --d;
-  }
-  for (; d >= 0; --d) outwards(plan.position[d].size, plan.position[d].far);
+  if (plan.run > 0) outwards(plan.run, plan.run_far);
+  for (int d = plan.position_rank - 1; d >= 0; --d) outwards(plan.steps(d).size, plan.steps(d).far);
   return reach > 0 && span > kNear && looks < reach / kLine;
 }
 
@@ -198,7 +193,7 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
   sharing.threads = threads;
   // Parts of a few lines would have threads write to the same ones.
   for (int d = 0; d < plan.position_rank; ++d) {
-    const Position& dim = plan.position[d];
+    const Position dim = plan.steps(d);
     if (dim.size >= threads && std::abs(dim.far) * dim.size >= 8 * kLine * threads) {
       sharing.position = d;
       return sharing;

@@ -101,7 +101,7 @@ struct JoinedRuns {
     const Size* const from = far + done % run;
     if (good) {
       for (Size i = 0; i < n; ++i) at[i] += first + from[i];
-    } else {
+    } else if (plan.mode == Mode::fill) {
       for (Size i = 0; i < n; ++i) at[i] += at[i] == kNowhere ? 0 : first + from[i];
     }
   }

@@ -83,6 +83,13 @@ struct Plan {
     return bytes;
   }
 
+  // A position dim by steps that are equally far apart: of joined runs, from each to the next.
+  Position steps(int d) const {
+    const Position& dim = position[d];
+    if (run == 0 || d + 1 < position_rank) return dim;
+    return {dim.size / run, run * dim.index, runs_far, run * dim.near};
+  }
+
   // From where to where the places of slices lie in one of the arrays, in bytes from its first.
   struct Span {
     Size lowest = 0, highest = 0;
@@ -92,11 +99,8 @@ struct Plan {
   Span far_span() const {
     Span span;
     for (int c = 0; c < column_count; ++c) span.add(column[c].extent, column[c].stride);
-    for (int d = 0; d < position_rank; ++d) span.add(position[d].size, position[d].far);
-    if (run > 0) {
-      span.add(run, run_far);
-      span.add(position[position_rank - 1].size / run, runs_far);
-    }
+    for (int d = 0; d < position_rank; ++d) span.add(steps(d).size, steps(d).far);
+    if (run > 0) span.add(run, run_far);
     return span;
   }
   Span near_span() const {

@@ -197,13 +197,14 @@ bool Scatter::run(Stop* stop) noexcept {
     Plan piece = plan;
     if (sharing.position >= 0) {
       Position& dim = piece.position[sharing.position];
-      const Size begin = dim.size * part / sharing.threads;
-      const Size end = dim.size * (part + 1) / sharing.threads;
-      piece.indices += begin * dim.index;
-      piece.far += begin * dim.far;
-      piece.near += begin * dim.near;
-      piece.positions = piece.positions / dim.size * (end - begin);
-      dim.size = end - begin;
+      const Position steps = plan.steps(sharing.position);
+      const Size begin = steps.size * part / sharing.threads;
+      const Size end = steps.size * (part + 1) / sharing.threads;
+      piece.indices += begin * steps.index;
+      piece.far += begin * steps.far;
+      piece.near += begin * steps.near;
+      piece.positions = piece.positions / steps.size * (end - begin);
+      dim.size = dim.size / steps.size * (end - begin);
       piece.near_linear = false;  // the cut leaves gaps between runs
     } else if (sharing.slice_part > 0) {
       const Size begin = part * sharing.slice_part;

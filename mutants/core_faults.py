@@ -55,7 +55,7 @@ FAULTS = (
     Fault("what names no place is moved along joined runs", "gather.h",
           "at[i] == kNowhere ? 0 : first + from[i]", "first + from[i]"),
     Fault("joined runs are not in the span of the places", "plan.h",
-          "if (run > 0) {", "if (false) {"),
+          "if (run > 0) span.add", "if (false) span.add"),
     Fault("the last position of a block is dropped", "gather.h",
           "copy(plan, block.at, block.n, block.near, step);",
           "copy(plan, block.at, block.n > 1 ? block.n - 1 : 1, block.near, step);"),
