@@ -88,7 +88,8 @@ struct JoinedRuns {
   Size far[kBlock + kShortRun];
 
   explicit JoinedRuns(const Plan& plan) noexcept : run(plan.run) {
-    for (Size i = 0; run > 0 && i < kBlock + run; ++i) {
+    const Size end = run > 0 ? run + std::min(plan.positions, kBlock) : 0;
+    for (Size i = 0; i < end; ++i) {
       far[i] = i < run ? i * plan.run_far : far[i - run] + plan.runs_far;
     }
   }
