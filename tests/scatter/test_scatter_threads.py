@@ -106,6 +106,7 @@ ELEMENTS = {
     "bands of a transposed array": ((700, 400), (700, 900), 1),
     "short runs": ((30_000, 9), (30_000, 9), 0),
     "short runs, not all columns": ((20_000, 31), (9_000, 17), 0),
+    "short runs, backwards": ((30_000, 9), (30_000, 9), 0),
     "short runs of rows": ((30_000, 40), (30_000, 5), 1),
     "short runs of planes": ((30, 700, 6), (30, 900, 6), 1),
     "runs that are just not short": ((3_000, 33), (4_000, 33), 0),
@@ -125,6 +126,8 @@ def test_elements(name, reduction):
     data, updates = floats(rng, shape), floats(rng, taken)
     if "transposed" in name:
         data = np.asfortranarray(data)
+    if "backwards" in name:
+        data = data[:, ::-1]
     # A few places of the axis take most of the updates.
     few = rng.integers(0, min(5, shape[axis]), taken)
     indices = np.where(rng.random(taken) < 0.7, few, rng.integers(0, shape[axis], taken))
