@@ -108,6 +108,16 @@ struct JoinedRuns {
   }
 };
 
+// What a walk over positions makes ready once.
+struct Walk {
+  Offsets offsets;
+  NextRow next_row;
+  JoinedRuns joined;
+
+  explicit Walk(const Plan& plan) noexcept
+      : offsets(pick_offsets(plan)), next_row(plan), joined(plan) {}
+};
+
 // How many positions make a block: large slices fill the first-level cache by themselves.
 inline Size block_size(const Plan& plan) noexcept {
   // Slices with gaps are written a piece at a time; lines of some results fight for one set.
@@ -118,8 +128,7 @@ inline Size block_size(const Plan& plan) noexcept {
 
 // The next block: across runs where the near array allows it, else to the end of the run.
 template <bool Write = false>
-void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want,
-                const NextRow& next_row, const JoinedRuns& joined) noexcept {
+void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexcept {
   const Plan& plan = cursor.plan;
   const Size step = plan.position[plan.position_rank - 1].index;
   block.near = cursor.near;
@@ -128,11 +137,11 @@ void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want,
   do {
     const Size n = std::min(want - block.n, cursor.left);
     for (Size b = 0; b < n * step; b += kLine) prefetch(cursor.index + kAhead + b);
-    const bool good = offsets(plan, cursor.index, cursor.far, n, block.at + block.n);
-    if (joined.run > 0) joined.move(cursor, n, good, block.at + block.n);
+    const bool good = walk.offsets(plan, cursor.index, cursor.far, n, block.at + block.n);
+    if (walk.joined.run > 0) walk.joined.move(cursor, n, good, block.at + block.n);
     block.good &= good;
-    if (next_row.wanted) {
-      next_row.prefetch_share<Write>(plan.far + cursor.far, next_row.run - cursor.left, n);
+    if (walk.next_row.wanted) {
+      walk.next_row.prefetch_share<Write>(plan.far + cursor.far, walk.next_row.run - cursor.left, n);
     }
     cursor.advance(n);
     block.n += n;
@@ -140,12 +149,10 @@ void fill_block(Block& block, Cursor& cursor, Offsets offsets, Size want,
 }
 
 inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
-  const Offsets offsets = pick_offsets(plan);
+  const Walk walk(plan);
   const Copy copy = pick_copy(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
   const Size most = block_size(plan);
-  const NextRow next_row(plan);
-  const JoinedRuns joined(plan);
 
   const auto emit = [&](const Block& block) {
     if (block.good) {
@@ -162,20 +169,20 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   Block blocks[2];
   if (!plan.ahead) {
     while (left > 0) {
-      fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row, joined);
+      fill_block(blocks[0], cursor, walk, std::min(left, most));
       left -= blocks[0].n;
       if (!emit(blocks[0])) return false;
     }
     return true;
   }
   int current = 0;
-  fill_block(blocks[0], cursor, offsets, std::min(left, most), next_row, joined);
+  fill_block(blocks[0], cursor, walk, std::min(left, most));
   left -= blocks[0].n;
   if (blocks[0].good) prefetch_places(plan.far, plan.width, blocks[0].at, blocks[0].n);
   for (;;) {
     Block& next = blocks[1 - current];
     if (left > 0) {
-      fill_block(next, cursor, offsets, std::min(left, most), next_row, joined);
+      fill_block(next, cursor, walk, std::min(left, most));
       left -= next.n;
       if (next.good) prefetch_places(plan.far, plan.width, next.at, next.n);
     } else {

@@ -19,15 +19,13 @@ inline constexpr At kNotedNowhere = static_cast<At>(-1);
 
 template <class At>
 bool note_as(const Plan& plan, const Places& places, Size begin, Size end) noexcept {
-  const Offsets offsets = pick_offsets(plan);
-  const NextRow next_row(plan);
-  const JoinedRuns joined(plan);
+  const Walk walk(plan);
   const auto lowest = static_cast<std::uint64_t>(places.lowest_far);
   At* out = static_cast<At*>(places.memory) + (begin - places.begin);
   Cursor cursor(plan, begin);
   Block block;
   for (Size left = end - begin; left > 0; left -= block.n) {
-    fill_block(block, cursor, offsets, std::min(left, kBlock), next_row, joined);
+    fill_block(block, cursor, walk, std::min(left, kBlock));
     if (!block.good && plan.mode != Mode::fill) return false;
     for (Size i = 0; i < block.n; ++i) {
       const auto place = static_cast<At>(static_cast<std::uint64_t>(block.at[i]) - lowest);

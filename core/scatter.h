@@ -23,11 +23,9 @@ inline Size keep_places(Size* offsets, Size n, Size* listed, Size step) noexcept
 }
 
 inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcept {
-  const Offsets offsets = pick_offsets(plan);
+  const Walk walk(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
   const Size most = block_size(plan);
-  const NextRow next_row(plan);
-  const JoinedRuns joined(plan);
   Cursor cursor(plan, begin);
   Size left = end - begin;
   Block blocks[2];
@@ -35,7 +33,7 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
 
   const auto next = [&](int which) {
     Block& block = blocks[which];
-    fill_block<true>(block, cursor, offsets, std::min(left, most), next_row, joined);
+    fill_block<true>(block, cursor, walk, std::min(left, most));
     left -= block.n;
     if (!block.good && plan.mode != Mode::fill) return false;
     if (!block.good) block.n = keep_places(block.at, block.n, listed[which], step);
