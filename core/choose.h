@@ -34,9 +34,9 @@ bool next_row_is_wanted(const Plan& plan);
 // Whether the runs of a simplified plan are so short that they had better be joined.
 bool runs_are_short(const Plan& plan);
 
-// At most so many positions make a short run. Joined, runs of 2 take 0.15 to 0.5 of the time, of 8 0.4 to
-// 0.7, of 32 0.8 to 1.0 and of 64 1.0 to 1.1.
-inline constexpr Size kShortRun = 32;
+// At most so many positions make a short run. Joined, runs of 2 take 0.15 to 0.5 of the time, of 34 0.65 to
+// 0.7, of 100 0.8 to 0.9 and of 200 0.95 to 1.0.
+inline constexpr Size kShortRun = 128;
 
 // Into how many elements to split the slices of a simplified plan; 0: they stay whole.
 Size choose_slice_part(const Plan& plan);

@@ -1,7 +1,10 @@
 // cursor.h - walking the positions of a plan run by run: a run is a stretch of the innermost dim.
 #pragma once
 
-#include "plan.h"
+#include <algorithm>
+
+#include "choose.h"
+#include "offsets.h"
 
 namespace ndgather::NDGATHER_ISA {
 
@@ -52,6 +55,32 @@ struct Cursor {
       near -= dim.size * dim.near;
       coordinate[d] = 0;
     }
+  }
+};
+
+// Where the positions of a block start in the far array, whatever their index tuples say.
+struct Bases {
+  Size far[kBlock + kShortRun];  // from the first position of the innermost dim on
+
+  explicit Bases(const Plan& plan) noexcept {
+    const Position& inner = plan.position[plan.position_rank - 1];
+    const Size step = plan.run > 0 ? plan.run_far : inner.far;
+    const Size end = plan.run + std::min(inner.size, kBlock);
+    const Size first_run = plan.run > 0 ? plan.run : end;
+    for (Size i = 0; i < first_run; ++i) far[i] = i * step;
+    for (Size i = first_run; i < end; ++i) far[i] = far[i - plan.run] + plan.runs_far;
+  }
+
+  // The base of the next position, and how far the bases of the ones from there on lie from it.
+  struct From {
+    Size first;
+    const Size* bases;
+  };
+  From from(const Cursor& cursor) const noexcept {
+    const Plan& plan = cursor.plan;
+    if (plan.run == 0) return {cursor.far, far};
+    const Size done = plan.position[plan.position_rank - 1].size - cursor.left;
+    return {cursor.far + done / plan.run * plan.runs_far, far + done % plan.run};
   }
 };
 

@@ -82,40 +82,14 @@ struct NextRow {
   }
 };
 
-// Runs that have been joined: how far each position of a block lies from the first of the first run.
-struct JoinedRuns {
-  Size run;
-  Size far[kBlock + kShortRun];
-
-  explicit JoinedRuns(const Plan& plan) noexcept : run(plan.run) {
-    const Size end = run > 0 ? run + std::min(plan.positions, kBlock) : 0;
-    for (Size i = 0; i < end; ++i) {
-      far[i] = i < run ? i * plan.run_far : far[i - run] + plan.runs_far;
-    }
-  }
-
-  // Moves n offsets from the next position of the cursor on to their runs; `good` as from Offsets.
-  void move(const Cursor& cursor, Size n, bool good, Size* at) const noexcept {
-    const Plan& plan = cursor.plan;
-    const Size done = plan.position[plan.position_rank - 1].size - cursor.left;
-    const Size first = done / run * plan.runs_far;
-    const Size* const from = far + done % run;
-    if (good) {
-      for (Size i = 0; i < n; ++i) at[i] += first + from[i];
-    } else if (plan.mode == Mode::fill) {
-      for (Size i = 0; i < n; ++i) at[i] += at[i] == kNowhere ? 0 : first + from[i];
-    }
-  }
-};
-
 // What a walk over positions makes ready once.
 struct Walk {
   Offsets offsets;
   NextRow next_row;
-  JoinedRuns joined;
+  Bases bases;
 
   explicit Walk(const Plan& plan) noexcept
-      : offsets(pick_offsets(plan)), next_row(plan), joined(plan) {}
+      : offsets(pick_offsets(plan)), next_row(plan), bases(plan) {}
 };
 
 // How many positions make a block: large slices fill the first-level cache by themselves.
@@ -137,9 +111,8 @@ void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexc
   do {
     const Size n = std::min(want - block.n, cursor.left);
     for (Size b = 0; b < n * step; b += kLine) prefetch(cursor.index + kAhead + b);
-    const bool good = walk.offsets(plan, cursor.index, cursor.far, n, block.at + block.n);
-    if (walk.joined.run > 0) walk.joined.move(cursor, n, good, block.at + block.n);
-    block.good &= good;
+    const auto [far, bases] = walk.bases.from(cursor);
+    block.good &= walk.offsets(plan, cursor.index, far, bases, n, block.at + block.n);
     if (walk.next_row.wanted) {
       walk.next_row.prefetch_share<Write>(plan.far + cursor.far, walk.next_row.run - cursor.left, n);
     }

@@ -23,23 +23,24 @@ inline Index load(const char* at) noexcept {
 }
 
 // Writes out[0..n) for n positions of the innermost position dim, the first of which reads its
-// tuple at `index` and starts at offset `far`. False: one of the values names no place; under Fill
-// its offset is kNowhere, under the other rules the offsets must not be used.
+// tuple at `index`; position i starts at offset far + bases[i]. False: one of the values names no
+// place; under Fill its offset is kNowhere, under the other rules the offsets must not be used.
 //
 // Columns > 0 fixes the depth at compile time, Packed says that tuples follow each other without
 // gaps; both are only there to let the compiler unroll and vectorise.
 template <class Rule, class Index, int Columns, bool Packed>
-bool offsets(const Plan& plan, const char* index, Size far, Size n, Size* out) noexcept {
-  const Position inner = plan.position[plan.position_rank - 1];
+bool offsets(const Plan& plan, const char* index, Size far, const Size* __restrict bases, Size n,
+             Size* __restrict out) noexcept {
   const int columns = Columns > 0 ? Columns : plan.column_count;
-  const Size step = Packed ? Size{Columns} * Size{sizeof(Index)} : inner.index;
+  const Size step = Packed ? Size{Columns} * Size{sizeof(Index)}
+                           : plan.position[plan.position_rank - 1].index;
   const Size column_step = Packed ? Size{sizeof(Index)} : plan.column_stride;
   Column fixed[Columns > 0 ? Columns : 1];  // a copy that the stores to `out` cannot touch
   for (int c = 0; c < Columns; ++c) fixed[c] = plan.column[c];
   const Column* column = Columns > 0 ? fixed : plan.column;
   std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
   for (Size i = 0; i < n; ++i) {
-    auto at = static_cast<std::uint64_t>(far + i * inner.far);
+    auto at = static_cast<std::uint64_t>(far + bases[i]);
     std::uint64_t inside = 1;
     for (int c = 0; c < columns; ++c) {
       std::uint64_t place = 0;
@@ -53,6 +54,6 @@ bool offsets(const Plan& plan, const char* index, Size far, Size n, Size* out) n
   return good != 0;
 }
 
-using Offsets = bool (*)(const Plan&, const char*, Size, Size, Size*) noexcept;
+using Offsets = bool (*)(const Plan&, const char*, Size, const Size*, Size, Size*) noexcept;
 
 }  // namespace ndgather::NDGATHER_ISA

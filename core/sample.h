@@ -12,13 +12,15 @@ namespace ndgather::NDGATHER_ISA {
 inline Sample sample(const Plan& plan) noexcept {
   constexpr Size kSamples = 128;
   const Offsets offsets = pick_offsets(plan);
+  const Bases bases(plan);
   Size lines[kSamples];
   Sample found;
   for (Size s = 0; s < kSamples; ++s) {
     const Cursor cursor(plan, plan.positions / kSamples * s);
     Size at[2];
     const Size n = std::min<Size>(cursor.left, 2);
-    if (!offsets(plan, cursor.index, cursor.far, n, at)) continue;
+    const auto from = bases.from(cursor);
+    if (!offsets(plan, cursor.index, from.first, from.bases, n, at)) continue;
     lines[found.seen++] = at[0] / kLine;
     found.together += n == 2 && at[0] / kLine == at[1] / kLine;
   }
