@@ -24,9 +24,13 @@ bool worth_sharing(double work, int threads) {
   return threads > 1 && work >= (threads_awake() ? kThreadsFromAwake : kThreadsFrom);
 }
 
-// Bands pay from here: below, the whole array stays near (one thread: 540 x 256 floats 0.60 ns each
-// looked up in place, 0.74 in bands; 780 x 256 about the same; 1024 x 256 1.0 and 0.70).
-constexpr Size kBandsFrom = Size{1} << 20;
+// Bands pay where memory has to be waited for (two threads, 4000 x 1500 floats: 0.9 ns each looked up in
+// place, 0.73 in bands; 3000 x 1200 0.75 and 0.72; 8000 x 256 0.48 and 0.67).
+constexpr Size kBandsFrom = Size{1} << 24;
+// In all data that do not stay near they pay where rows fight for the same cache sets (300 x 1024: 0.48 and
+// 0.35, adds 1.2 and 0.59), and where a band of so few rows stays very near (1000 x 1000: 0.42 and 0.37).
+constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multiple
+constexpr Size kFewRows = 1024;
 // In less than this, threads work on bands that lie apart (1024 x 1024 floats: 0.99 ms side by side,
 // 0.53 apart); in more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms).
 constexpr Size kBandsApart = Size{1} << 25;
@@ -50,10 +54,29 @@ constexpr Size kStreamedFrom = Size{1} << 25;
 // (8640 rows looked up in place 1.9 ns each, with 2.2 MB packed 1.7; adds 2.4 and 2.9).
 constexpr Size kBandBuffer = Size{1} << 21;
 
-// Where elements are asked for ahead, each is fetched twice, the second time mostly from the nearest
-// cache. 20,000 looks that were made before take 0.65 to 0.8 of the time without that, and new ones
-// 0.95 to 1.3; 100,000 new ones take 1.6.
-constexpr Size kFewLooks = Size{1} << 15;
+// Asking for a place ahead costs 0.3 ns where a cache answers, and saves up to 2 ns where memory does.
+// Which it is cannot be told by sizes, but by time: elements of data of 2 MB, 8 MB and 64 MB take 0.6, 0.8
+// and 5 ns, of 8 MB that have left the caches 3.5; rows of 1 KiB 24 ns out of a cache, 50 to 80 out of
+// memory.
+constexpr double kPatience = 1.9;       // nanoseconds
+constexpr double kPatientSpeed = 36;    // and bytes per nanosecond
+
+// Whether places may have to be waited for, going by sizes alone.
+bool places_are_far(const Plan& plan) {
+  const Size reach = plan.reach();
+  if (reach > kNear) return true;
+  // A near region that is left for the next one before most of its lines have been used.
+  Size looks = 1, span = reach;
+  bool inner = true;
+  const auto outwards = [&](Size size, Size far) {
+    inner &= far == 0;
+    if (inner) looks *= size;
+    span += size * std::abs(far);
+  };
+  if (plan.run > 0) outwards(plan.run, plan.run_far);
+  for (int d = plan.position_rank - 1; d >= 0; --d) outwards(plan.steps(d).size, plan.steps(d).far);
+  return reach > 0 && span > kNear && looks < reach / kLine;
+}
 
 }  // namespace
 
@@ -73,12 +96,10 @@ Bands choose_bands(const Plan& plan, int threads) {
   const Position& across = bands.across ? inner : outer;
   if (along.far != 0 || across.far != width) return {};
   const Size extent = plan.column[0].extent;
-  // Packing reads every row once: it pays when the rows are looked up at least as often, and when
-  // the data does not sit in a near cache anyway.
-  if (extent * kBandBytes > kBandBuffer || along.size < extent / 2 || across.size * width < 128 ||
-      extent * across.size * width < kBandsFrom) {
-    return {};
-  }
+  // Packing reads every row once: it pays when the rows are looked up about as often.
+  if (extent * kBandBytes > kBandBuffer || along.size < extent / 2) return {};
+  const bool early = plan.column[0].stride % kSameSets == 0 || extent <= kFewRows;
+  if (extent * across.size * width < (early ? kNear : kBandsFrom)) return {};
   const bool shared = worth_sharing(nanoseconds(plan), threads);
   bands.per_plane = (across.size * width + kBandBytes - 1) / kBandBytes;
   // A few bands are made equal, and as many for every thread.
@@ -124,24 +145,9 @@ Size choose_slice_part(const Plan& plan) {
   return part;
 }
 
-bool places_are_far(const Plan& plan) {
-  const Size reach = plan.reach();
-  if (reach > kNear) return true;
-  // A near region that is left for the next one before most of its lines have been used.
-  Size looks = 1, span = reach;
-  bool inner = true;
-  const auto outwards = [&](Size size, Size far) {
-    inner &= far == 0;
-    if (inner) looks *= size;
-    span += size * std::abs(far);
-  };
-  if (plan.run > 0) outwards(plan.run, plan.run_far);
-  for (int d = plan.position_rank - 1; d >= 0; --d) outwards(plan.steps(d).size, plan.steps(d).far);
-  return reach > 0 && span > kNear && looks < reach / kLine;
-}
-
-bool looks_are_few(const Plan& plan) {
-  return plan.slice_rank == 0 && plan.width <= kLine && plan.positions < kFewLooks;
+double choose_patience(const Plan& plan) {
+  if (!places_are_far(plan)) return kEndless;
+  return kPatience + static_cast<double>(plan.width) / kPatientSpeed;
 }
 
 bool writes_past_caches(const Plan& plan) {

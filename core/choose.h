@@ -44,14 +44,8 @@ Size choose_slice_part(const Plan& plan);
 // Whether a plan writes so much, in rows so long, that it had better go past the caches.
 bool writes_past_caches(const Plan& plan);
 
-// Whether the places of a simplified plan have to be waited for, going by sizes alone.
-bool places_are_far(const Plan& plan);
-
-// Whether a plan looks at so few lines that a call before may have left them near.
-bool looks_are_few(const Plan& plan);
-
-// Work on so many positions or more is worth a look at some of them.
-inline constexpr Size kSampleFrom = Size{1} << 15;
+// How long a place of a simplified plan may take; see Plan::patience.
+double choose_patience(const Plan& plan);
 
 // What some of the places of a plan have in common.
 struct Sample {
@@ -59,8 +53,6 @@ struct Sample {
   Size lines = 0;     // different cache lines among them
   Size together = 0;  // places whose follower is on the same line
 
-  // Few places stay in the first-level cache.
-  bool spreads() const noexcept { return lines > seen * 7 / 8; }
   // Places that follow each other are fetched by the hardware.
   bool follows() const noexcept { return together > seen * 3 / 4; }
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 
 #include "copy.h"
 #include "cursor.h"
@@ -92,6 +93,55 @@ struct Walk {
       : offsets(pick_offsets(plan)), next_row(plan), bases(plan) {}
 };
 
+// The blocks of a walk. Each is used when it is full; or, once places have taken too long, after the
+// lines of the next one have been asked for.
+template <class Block>
+class Blocks {
+ public:
+  explicit Blocks(const Plan& plan) noexcept
+      : patience_(plan.patience), asks_(patience_ < 0) {}
+
+  Block& next() noexcept { return blocks_[current_]; }
+
+  // Whether the lines of a block are to be asked for before take().
+  bool asks() const noexcept { return asks_; }
+
+  // The next block is full.
+  template <class Use>
+  void take(Use use) noexcept {
+    Block& block = blocks_[current_];
+    if (asks_) {
+      finish(use);
+      asked_ = true;
+      current_ = 1 - current_;
+    } else if (patience_ < kEndless && turn_++ % kWatched == 0) {
+      const auto begin = std::chrono::steady_clock::now();
+      use(block);
+      const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+      asks_ = took.count() > kClock + patience_ * static_cast<double>(block.n);
+    } else {
+      use(block);
+    }
+  }
+
+  // There is no other one.
+  template <class Use>
+  void finish(Use use) noexcept {
+    if (asked_) use(blocks_[1 - current_]);
+  }
+
+ private:
+  static constexpr unsigned kWatched = 16;  // every so many blocks one is timed
+  static constexpr double kClock = 50;      // nanoseconds that this takes
+
+  const double patience_;
+  bool asks_;
+  bool asked_ = false;  // the other block has been asked for, and not been used
+  unsigned turn_ = 0;
+  int current_ = 0;
+  Block blocks_[2];
+};
+
 // How many positions make a block: large slices fill the first-level cache by themselves.
 inline Size block_size(const Plan& plan) noexcept {
   // Slices with gaps are written a piece at a time; lines of some results fight for one set.
@@ -126,45 +176,22 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   const Copy copy = pick_copy(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
   const Size most = block_size(plan);
-
-  const auto emit = [&](const Block& block) {
-    if (block.good) {
-      copy(plan, block.at, block.n, block.near, step);
-      return true;
-    }
-    if (plan.mode != Mode::fill) return false;
-    copy_or_fill(plan, block.at, block.n, block.near, step);
-    return true;
+  const auto use = [&](const Block& block) {
+    (block.good ? copy : copy_or_fill)(plan, block.at, block.n, block.near, step);
   };
 
   Cursor cursor(plan, begin);
-  Size left = end - begin;
-  Block blocks[2];
-  if (!plan.ahead) {
-    while (left > 0) {
-      fill_block(blocks[0], cursor, walk, std::min(left, most));
-      left -= blocks[0].n;
-      if (!emit(blocks[0])) return false;
-    }
-    return true;
+  Blocks<Block> blocks(plan);
+  for (Size left = end - begin; left > 0;) {
+    Block& block = blocks.next();
+    fill_block(block, cursor, walk, std::min(left, most));
+    if (!block.good && plan.mode != Mode::fill) return false;
+    left -= block.n;
+    if (blocks.asks() && block.good) prefetch_places(plan.far, plan.width, block.at, block.n);
+    blocks.take(use);
   }
-  int current = 0;
-  fill_block(blocks[0], cursor, walk, std::min(left, most));
-  left -= blocks[0].n;
-  if (blocks[0].good) prefetch_places(plan.far, plan.width, blocks[0].at, blocks[0].n);
-  for (;;) {
-    Block& next = blocks[1 - current];
-    if (left > 0) {
-      fill_block(next, cursor, walk, std::min(left, most));
-      left -= next.n;
-      if (next.good) prefetch_places(plan.far, plan.width, next.at, next.n);
-    } else {
-      next.n = 0;
-    }
-    if (!emit(blocks[current])) return false;
-    if (next.n == 0) return true;
-    current = 1 - current;
-  }
+  blocks.finish(use);
+  return true;
 }
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -161,7 +161,7 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
   const char* near = cursor.near;
   Size run = plan.near_linear ? left : std::min(left, cursor.left);
 
-  const auto next = [&](Own<At, Carried>& own) {
+  const auto pick = [&](Own<At, Carried>& own) {
     own.n = 0;
     while (own.n < enough && left > 0) {
       const Size n = std::min(run, look);
@@ -177,28 +177,33 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
         run = std::min(left, cursor.left);
       }
     }
-    if (plan.ahead) prefetch_places<true>(plan.far, plan.width, own.at, own.n);
     if constexpr (Carried == 0) {
       for (Size i = 0; i < own.n; ++i) {
         own.listed[i] = places.lowest_near + static_cast<Size>(own.near[i]);
       }
-      // Of the updates an owner gets some, and the hardware does not see which.
-      if (plan.width > kLine) prefetch_places(plan.near, plan.width, own.listed, own.n);
     }
   };
-
-  Own<At, Carried> owns[2];
-  next(owns[0]);
-  for (int current = 0; owns[current].n > 0; current = 1 - current) {
-    next(owns[1 - current]);
-    const auto& own = owns[current];
+  const auto use = [&](const Own<At, Carried>& own) {
     if constexpr (Carried > 0) {
       store(plan, plan.far, own.at, {reinterpret_cast<const char*>(own.near), Carried, nullptr},
             own.n);
     } else {
       store(plan, plan.far, own.at, {plan.near, 0, own.listed}, own.n);
     }
+  };
+
+  Blocks<Own<At, Carried>> blocks(plan);
+  while (left > 0) {
+    Own<At, Carried>& own = blocks.next();
+    pick(own);
+    if (blocks.asks()) prefetch_places<true>(plan.far, plan.width, own.at, own.n);
+    // Of the updates an owner gets some, and the hardware does not see which.
+    if (Carried == 0 && plan.width > kLine) {
+      prefetch_places(plan.near, plan.width, own.listed, own.n);
+    }
+    blocks.take(use);
   }
+  blocks.finish(use);
 }
 
 inline void apply(const Plan& plan, Store store, const Places& places, int owner) noexcept {

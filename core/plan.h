@@ -21,6 +21,8 @@ static_assert(sizeof(Size) == 8, "ndgather needs a 64-bit platform");
 
 inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
 
+inline constexpr double kEndless = 1e300;
+
 // A borrowed view of an array.
 struct Array {
   char* bytes;
@@ -60,13 +62,14 @@ struct Plan {
   Size column_stride = 0;
   // After join_runs: positions in one run of the innermost dim, how far apart they lie, and the runs.
   Size run = 0, run_far = 0, runs_far = 0;
+  // Places are asked for ahead once they take more than so many nanoseconds each; below 0: at once.
+  double patience = kEndless;
   int position_rank = 0;
   int column_count = 0;
   int slice_rank = 0;
   bool tuples = false;       // the last axis of indices holds the columns
   bool near_linear = false;  // after simplify: position p of the near array is at p times one step
   bool streams = false;      // long rows are written past the caches
-  bool ahead = false;        // places have to be waited for: their lines are asked for ahead
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
   // Left uninitialised on purpose: a small call touches only the few entries that it uses.

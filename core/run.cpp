@@ -59,18 +59,14 @@ char* scratch(Size bytes) noexcept {
   return static_cast<char*>(memory::allocate(static_cast<std::size_t>(bytes)));
 }
 
-// Settles how the places of a plan are reached: in bands, or one after the other, with or without
-// asking for them ahead; past the caches or through them.
+// Settles how the places of a plan are reached: in bands, or one after the other; past the caches or
+// through them.
 Bands choose_walk(Plan& plan) noexcept {
   if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
   Bands bands = choose_bands(plan, threads());
   plan.streams = writes_past_caches(plan);
-  plan.ahead = !looks_are_few(plan) && places_are_far(plan);
-  if (plan.positions >= kSampleFrom && plan.width <= kLine && (bands.count > 0 || plan.ahead)) {
-    const Sample sample = engine().sample(plan);
-    if (sample.follows()) bands = {};
-    if (sample.follows() || !sample.spreads()) plan.ahead = false;
-  }
+  plan.patience = choose_patience(plan);
+  if (bands.count > 0 && engine().sample(plan).follows()) bands = {};
   if (bands.count == 0 && runs_are_short(plan)) join_runs(plan);
   return bands;
 }

@@ -23,36 +23,34 @@ inline Size keep_places(Size* offsets, Size n, Size* listed, Size step) noexcept
 }
 
 inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcept {
+  struct Placed : Block {
+    Size listed[kBlock];
+  };
   const Walk walk(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
   const Size most = block_size(plan);
-  Cursor cursor(plan, begin);
-  Size left = end - begin;
-  Block blocks[2];
-  Size listed[2][kBlock];
+  const auto use = [&](const Placed& block) {
+    store(plan, plan.far, block.at, {block.near, step, block.good ? nullptr : block.listed}, block.n);
+  };
 
-  const auto next = [&](int which) {
-    Block& block = blocks[which];
+  Cursor cursor(plan, begin);
+  Blocks<Placed> blocks(plan);
+  for (Size left = end - begin; left > 0;) {
+    Placed& block = blocks.next();
     fill_block<true>(block, cursor, walk, std::min(left, most));
     left -= block.n;
-    if (!block.good && plan.mode != Mode::fill) return false;
-    if (!block.good) block.n = keep_places(block.at, block.n, listed[which], step);
+    if (!block.good) {
+      if (plan.mode != Mode::fill) return false;
+      block.n = keep_places(block.at, block.n, block.listed, step);
+    }
     if (step <= kLine) {
       for (Size b = 0; b < block.n * step; b += kLine) prefetch(block.near + kAhead + b);
     }
-    if (plan.ahead) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
-    return true;
-  };
-
-  if (!next(0)) return false;
-  for (int current = 0;; current = 1 - current) {
-    const bool more = left > 0;
-    if (more && !next(1 - current)) return false;
-    const Block& block = blocks[current];
-    store(plan, plan.far, block.at,
-          {block.near, step, block.good ? nullptr : listed[current]}, block.n);
-    if (!more) return true;
+    if (blocks.asks()) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
+    blocks.take(use);
   }
+  blocks.finish(use);
+  return true;
 }
 
 // The bands [begin, end) of a plan: packed, updated, and written back.

@@ -680,7 +680,7 @@ Size next_cut(Size at, Size end, Choices& choices) {
 bool gather_by(Plan& plan, Way way, Choices& choices) {
   if (way == Way::whole || way == Way::owners) return run_gather(plan);
   simplify(plan);
-  plan.ahead = choices.one_in(2);
+  plan.patience = choices.one_in(2) ? -1 : kEndless;
   plan.streams = choices.one_in(2);
   const Bands bands = way == Way::bands ? bands_of(plan, choices) : Bands{};
   bool good = true;
@@ -734,7 +734,7 @@ bool scatter_by_place(const Plan& plan, Reduction reduction, ElementType type, C
 bool scatter_by(Plan& plan, Way way, Reduction reduction, ElementType type, Choices& choices) {
   if (way == Way::whole || way == Way::pieces) return run_scatter(plan, reduction, type);
   simplify(plan);
-  plan.ahead = choices.one_in(2);
+  plan.patience = choices.one_in(2) ? -1 : kEndless;
   const Bands bands = way == Way::bands ? bands_of(plan, choices) : Bands{};
   bool good = true;
   if (bands.count > 0) {

@@ -120,11 +120,6 @@ RULES = {
         lambda case: case.output_bytes,
         lambda: threshold("kLarge"),
     ),
-    "few looks": (
-        ("looks-few", "looks-more"),
-        lambda case: case.lookups,
-        lambda: threshold("kFewLooks"),
-    ),
     "height of bands": (
         ("bands-tallest", "bands-too-tall"),
         lambda case: case.data_shape[0] * threshold("kBandBytes"),
@@ -140,10 +135,10 @@ RULES = {
         lambda case: case.index_shape[1],
         lambda: threshold("kShortRun") + 1,
     ),
-    "width of bands": (
-        ("bands-narrow", "bands-wide-enough"),
-        lambda case: case.index_shape[1] * case.item_bytes,
-        lambda: 128,
+    "rows of bands": (
+        ("bands-few-rows", "bands-more-rows"),
+        lambda case: case.data_shape[0],
+        lambda: threshold("kFewRows") + 1,
     ),
     "size for bands": (
         ("bands-small", "bands-large-enough"),
