@@ -94,6 +94,15 @@ class Result:
         """Least possible time over our time."""
         return self.limit.seconds / self.own.seconds if self.own else None
 
+    @property
+    def headroom(self) -> float | None:
+        """How many times as long as the least possible time the fastest peer takes.
+
+        Where our time is below the limit as measured, the limit is at most that.
+        """
+        own, peer = self.own, self.fastest_peer
+        return peer.seconds / min(self.limit.seconds, own.seconds) if own and peer else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:

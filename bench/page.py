@@ -155,6 +155,23 @@ def _findings(run: Record) -> list[str]:
         f"- Of {len(bound)} cases beyond the last-level cache, {len(bound) - len(far)} reach"
         f" {ENOUGH_OF_LIMIT:.0%} of the limit. Below it, with what sets the limit:"
         f" {', '.join(far) or 'none'}.",
+        *_headroom(run),
+    ]
+
+
+def _headroom(run: Record) -> list[str]:
+    """Return what the ratio of the cases that memory bounds would be at its limit."""
+    headrooms = [
+        result.headroom
+        for result in run.results
+        if result.memory_bound and result.headroom is not None
+    ]
+    if not headrooms:
+        return []
+    return [
+        "- In these cases the fastest other library takes"
+        f" **{geometric_mean(headrooms):.2f} times** as long as memory allows (geometric mean):"
+        " no program can be further ahead of all others than that."
     ]
 
 

@@ -172,6 +172,13 @@ def test_page_names_what_is_slower_and_what_is_far_from_which_limit() -> None:
     assert "By operator, with the number of cases: `gather_nd` 0.82 (2)." in text
 
 
+def test_page_says_how_much_memory_leaves_to_win() -> None:
+    # The least possible time is 1.5; what is faster than that sets the limit itself.
+    run = record(result(2.0, numpy=3.0), result(0.5, numpy=4.0), result(1.0))
+    text = page.text(run, {})
+    assert "the fastest other library takes **4.00 times** as long as memory allows" in text
+
+
 def test_page_says_where_when_and_how_to_repeat() -> None:
     run = record(result(2.0, numpy=3.0))
     text = page.text(run, {})
