@@ -39,9 +39,9 @@ constexpr Size kBandsApart = Size{1} << 25;
 // take less where a look at some finds so many different ones: 120 rows of 64 bytes to 1 KiB 0.6 to 0.9,
 // 60 rows 0.6 to 1.0, 16 rows of 64 or 128 bytes 1.5 to 2.
 constexpr Size kRowsFrom = 32;
-// Few rows are cut up: parts of 2 KiB take 0.7 to 1.1 of the time of one thread, parts of 512 bytes 1.1 to
-// 1.7, as every thread asks for lines of the other's.
-constexpr Size kPartFrom = Size{1} << 11;
+// Few rows are cut up: parts of 2 KiB take 0.6 to 0.85 of the time of one thread, parts of 1 KiB 0.7 to 1.05,
+// parts of 512 bytes 1.1 to 1.25, as every thread asks for lines of the other's.
+constexpr Size kPartFrom = Size{1} << 10;
 // What a call may take for its places, beside its arrays: two million of 32 bits.
 constexpr Size kScratch = Size{1} << 23;
 // What is written past the caches need not be read first. Rows of 32 KiB and more, 64 MiB of them,

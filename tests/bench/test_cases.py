@@ -151,7 +151,7 @@ RULES = {
         lambda: threshold("kBandsApart"),
     ),
     "scatter of rows by place": (
-        ("scatter-rows-near", "scatter-rows-far"),
+        ("scatter-rows-few", "scatter-rows-more"),
         lambda case: case.data_shape[0],
         lambda: threshold("kRowsFrom"),
     ),
@@ -166,7 +166,7 @@ RULES = {
         lambda: threshold("kStreamedFrom"),
     ),
     "scatter of cut rows": (
-        ("scatter-rows-4000B", "scatter-rows-4KB"),
+        ("scatter-rows-2000B", "scatter-rows-2KB"),
         lambda case: case.slice_bytes,
         lambda: threshold("kPartFrom") * 2,
     ),
