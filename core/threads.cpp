@@ -41,6 +41,8 @@ struct Job {
 // Calls in quick succession find the threads awake: for so long they look out for the next job
 // before they sleep. A call that finds them asleep waits 5 to 50 microseconds for their help.
 constexpr auto kLookout = std::chrono::microseconds(50);
+// One call may ask twice whether help is at hand; the next call that does comes later.
+constexpr auto kOneCall = std::chrono::microseconds(2);
 
 inline void pause() noexcept {
 #if defined(__x86_64__)
@@ -120,7 +122,16 @@ class Team {
   bool take() noexcept { return !busy_.test_and_set(std::memory_order_acquire); }
   void release() noexcept { busy_.clear(std::memory_order_release); }
 
-  bool awake() const noexcept { return looking_out_.load(std::memory_order_relaxed) > 0; }
+  bool at_hand() noexcept {
+    if (looking_out_.load(std::memory_order_relaxed) > 0) return true;
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    const auto since = now - asked_.load(std::memory_order_relaxed);
+    if (since > kOneCall) {
+      asked_.store(now, std::memory_order_relaxed);
+      calls_are_close_.store(since < kLookout, std::memory_order_relaxed);
+    }
+    return calls_are_close_.load(std::memory_order_relaxed);
+  }
 
   void run(Job& job, int seats) noexcept {
     hire(seats - 1);
@@ -194,6 +205,8 @@ class Team {
   Job* job_ = nullptr;
   int seats_ = 0, next_seat_ = 0, asleep_ = 0;
   std::atomic<int> working_{0}, looking_out_{0};
+  std::atomic<std::chrono::steady_clock::duration> asked_{};  // when it was, whether help is at hand
+  std::atomic<bool> calls_are_close_{false};
   std::atomic<unsigned> jobs_{0};  // posted so far: what a thread on the lookout looks at
 };
 
@@ -222,7 +235,7 @@ void set_threads(int count) noexcept { thread_count.store(count, std::memory_ord
 
 void prepare_threads() noexcept { team(); }
 
-bool threads_awake() noexcept { return team().awake(); }
+bool threads_at_hand() noexcept { return team().at_hand(); }
 
 bool Stop::reached(int seat) noexcept {
   constexpr auto kAskEvery = std::chrono::milliseconds(50);

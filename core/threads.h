@@ -16,8 +16,9 @@ void set_threads(int count) noexcept;
 // Makes what a fork must not meet half made.
 void prepare_threads() noexcept;
 
-// Whether a call was shared a moment ago, so that help comes at once.
-bool threads_awake() noexcept;
+// Whether help comes at once, as a call was shared a moment ago; or is worth waking, as this is asked for
+// one call soon after the other.
+bool threads_at_hand() noexcept;
 
 // Lets a long call be left before its end. What it has written by then is for nobody.
 class Stop {
