@@ -789,7 +789,7 @@ _RULES = (
     ),
     Case(
         name="threads-awake",
-        why="five such sweeps: worth a thread only if it is awake",
+        why="five such sweeps: worth a thread that is awake, or soon of use again",
         group="rules",
         operator="gather_nd",
         data_shape=(300, 300),

@@ -1,5 +1,5 @@
-// gather.h - the loop behind every gather: a block of offsets, their cache lines asked for, the
-// block before it copied.
+// gather.h - the loop behind every gather: a block of offsets, and what they name copied; once that takes
+// too long, their lines are asked for and the block before it is copied.
 #pragma once
 
 #include <algorithm>
@@ -98,23 +98,22 @@ struct Walk {
 template <class Block>
 class Blocks {
  public:
-  explicit Blocks(const Plan& plan) noexcept
-      : patience_(plan.patience), asks_(patience_ < 0) {}
+  explicit Blocks(double patience) noexcept : patience_(patience), asks_(patience < 0) {}
 
   Block& next() noexcept { return blocks_[current_]; }
 
   // Whether the lines of a block are to be asked for before take().
   bool asks() const noexcept { return asks_; }
 
-  // The next block is full.
+  // The next block is full; `more` come after it.
   template <class Use>
-  void take(Use use) noexcept {
+  void take(Use use, bool more) noexcept {
     Block& block = blocks_[current_];
     if (asks_) {
       finish(use);
       asked_ = true;
       current_ = 1 - current_;
-    } else if (patience_ < kEndless && turn_++ % kWatched == 0) {
+    } else if (more && patience_ < kEndless && turn_++ % kWatched == 0) {
       const auto begin = std::chrono::steady_clock::now();
       use(block);
       const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
@@ -181,14 +180,14 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   };
 
   Cursor cursor(plan, begin);
-  Blocks<Block> blocks(plan);
+  Blocks<Block> blocks(plan.patience);
   for (Size left = end - begin; left > 0;) {
     Block& block = blocks.next();
     fill_block(block, cursor, walk, std::min(left, most));
     if (!block.good && plan.mode != Mode::fill) return false;
     left -= block.n;
     if (blocks.asks() && block.good) prefetch_places(plan.far, plan.width, block.at, block.n);
-    blocks.take(use);
+    blocks.take(use, left > 0);
   }
   blocks.finish(use);
   return true;

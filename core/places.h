@@ -192,16 +192,18 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
     }
   };
 
-  Blocks<Own<At, Carried>> blocks(plan);
+  // Of the updates an owner gets some, and the hardware does not see which: rows of them are asked for
+  // whatever the places do.
+  const bool rows = Carried == 0 && plan.width > kLine;
+  Blocks<Own<At, Carried>> blocks(rows ? -1 : plan.patience);
   while (left > 0) {
     Own<At, Carried>& own = blocks.next();
     pick(own);
-    if (blocks.asks()) prefetch_places<true>(plan.far, plan.width, own.at, own.n);
-    // Of the updates an owner gets some, and the hardware does not see which.
-    if (Carried == 0 && plan.width > kLine) {
-      prefetch_places(plan.near, plan.width, own.listed, own.n);
+    if (blocks.asks() && plan.patience < kEndless) {
+      prefetch_places<true>(plan.far, plan.width, own.at, own.n);
     }
-    blocks.take(use);
+    if (rows) prefetch_places(plan.near, plan.width, own.listed, own.n);
+    blocks.take(use, left > 0);
   }
   blocks.finish(use);
 }

@@ -202,8 +202,8 @@ void simplify(Plan& plan);
 // Whether the runs of the innermost dim follow each other in indices and in the near array.
 bool runs_join(const Plan& plan);
 
-// Makes the two innermost dims one. In the far array its position p lies p / run * runs_far + p % run *
-// run_far further than its index says.
+// Makes the two innermost dims one; the inner has at most kShortRun positions (choose.h). In the far array
+// its position p lies p / run * runs_far + p % run * run_far further than its index says.
 void join_runs(Plan& plan);
 
 // Makes the innermost dim of slices with gaps one of `part` elements, and the rest of it a position

@@ -34,7 +34,7 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
   };
 
   Cursor cursor(plan, begin);
-  Blocks<Placed> blocks(plan);
+  Blocks<Placed> blocks(plan.patience);
   for (Size left = end - begin; left > 0;) {
     Placed& block = blocks.next();
     fill_block<true>(block, cursor, walk, std::min(left, most));
@@ -47,7 +47,7 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
       for (Size b = 0; b < block.n * step; b += kLine) prefetch(block.near + kAhead + b);
     }
     if (blocks.asks()) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
-    blocks.take(use);
+    blocks.take(use, left > 0);
   }
   blocks.finish(use);
   return true;

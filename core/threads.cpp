@@ -41,8 +41,8 @@ struct Job {
 // Calls in quick succession find the threads awake: for so long they look out for the next job
 // before they sleep. A call that finds them asleep waits 5 to 50 microseconds for their help.
 constexpr auto kLookout = std::chrono::microseconds(50);
-// One call may ask twice whether help is at hand; the next call that does comes later.
-constexpr auto kOneCall = std::chrono::microseconds(2);
+// One call may ask more than once whether help is at hand: before it checks its indices, and after.
+constexpr auto kOneCall = std::chrono::microseconds(10);
 
 inline void pause() noexcept {
 #if defined(__x86_64__)

@@ -680,7 +680,8 @@ Size next_cut(Size at, Size end, Choices& choices) {
 bool gather_by(Plan& plan, Way way, Choices& choices) {
   if (way == Way::whole || way == Way::owners) return run_gather(plan);
   simplify(plan);
-  plan.patience = choices.one_in(2) ? -1 : kEndless;
+  constexpr double kPatience[] = {-1, 0, kEndless};
+  plan.patience = kPatience[choices.below(3)];
   plan.streams = choices.one_in(2);
   const Bands bands = way == Way::bands ? bands_of(plan, choices) : Bands{};
   bool good = true;
@@ -715,11 +716,14 @@ bool scatter_by_place(const Plan& plan, Reduction reduction, ElementType type, C
   const Store store = engine().pick_store(plan, reduction, type);
   const int owners = 1 + static_cast<int>(choices.below(4));
   const bool wide = choices.one_in(2);
+  const int grain = 6 + static_cast<int>(choices.below(7));
+  Size lowest = plan.far_span().lowest;
+  lowest -= static_cast<Size>(reinterpret_cast<std::uintptr_t>(plan.far + lowest) % kLine);
   for (Size begin = 0; begin < plan.positions;) {
     const Size end = next_cut(begin, plan.positions, choices);
     std::vector<char> memory(static_cast<std::size_t>((end - begin) * Places::width(wide)));
-    const Places places{memory.data(),           begin, end, plan.far_span().lowest,
-                        plan.near_span().lowest, wide,  owners};
+    const Places places{memory.data(), begin, end, lowest, plan.near_span().lowest,
+                        wide,          grain, owners};
     for (Size at = begin; at < end;) {
       const Size to = next_cut(at, end, choices);
       if (!engine().note(plan, places, at, to)) return false;
@@ -734,7 +738,8 @@ bool scatter_by_place(const Plan& plan, Reduction reduction, ElementType type, C
 bool scatter_by(Plan& plan, Way way, Reduction reduction, ElementType type, Choices& choices) {
   if (way == Way::whole || way == Way::pieces) return run_scatter(plan, reduction, type);
   simplify(plan);
-  plan.patience = choices.one_in(2) ? -1 : kEndless;
+  constexpr double kPatience[] = {-1, 0, kEndless};
+  plan.patience = kPatience[choices.below(3)];
   const Bands bands = way == Way::bands ? bands_of(plan, choices) : Bands{};
   bool good = true;
   if (bands.count > 0) {

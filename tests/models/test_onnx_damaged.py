@@ -128,7 +128,9 @@ def test_a_model_in_memory_with_a_name_that_is_no_text():
     model = model_of(node)
     model.graph.output[0].type.tensor_type.shape.SetInParent()
     content = model.SerializeToString().replace(b"absent", b"abs\xfbnt")
-    with pytest.raises(ModelError, match="model: is not a valid ONNX model: 'utf-8' codec"):
+    # What onnx says of it depends on the patch release of Python.
+    why = "'utf-8' codec|ValidationError"
+    with pytest.raises(ModelError, match=f"model: is not a valid ONNX model: ({why})"):
         models.Backend.prepare(ModelProto.FromString(content))
 
 

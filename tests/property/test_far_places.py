@@ -49,13 +49,14 @@ def test_slices_with_gaps(numbers, threads):
 @pytest.mark.parametrize("columns", [5, 600])
 def test_elements(numbers, threads, columns):
     data = numbers.reshape(-1, columns)
-    places = random_places(len(data)).reshape(-1, min(columns, 600))
+    places = random_places(len(data)).reshape(-1, columns)
     found = ndgather.gather_elements(data, places)
     np.testing.assert_array_equal(found, places * columns + np.arange(columns))
 
 
-def test_some_places_are_filled(numbers, threads):
-    places = random_places(COUNT + COUNT // 10)
+@pytest.mark.parametrize("beyond", [COUNT // 10, COUNT // 5000])
+def test_some_places_are_filled(numbers, threads, beyond):
+    places = random_places(COUNT + beyond)
     found = ndgather.gather_nd(numbers, places[:, None], mode="fill", fill_value=-7)
     np.testing.assert_array_equal(found, np.where(places < COUNT, places, -7))
 
