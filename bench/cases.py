@@ -154,7 +154,7 @@ _POINTS = (
     Case(
         name="points-few",
         why="the 31,000 cells of a glacier outline out of a map of a country",
-        group="points",
+        group="pattern",
         operator="gather_nd",
         data_shape=(4096, 4096),
         index_shape=(31_000, 2),
@@ -410,7 +410,7 @@ _ELEMENTS = (
     Case(
         name="elements-first-narrow",
         why="36 features of 8000 patients, shuffled one by one for their importance",
-        group="elements",
+        group="axis",
         operator="gather_elements",
         data_shape=(8000, 36),
         index_shape=(8000, 36),
@@ -418,7 +418,7 @@ _ELEMENTS = (
     Case(
         name="elements-first-tile",
         why="columns of one 1000 x 256 tile put in order: the tile sits in the cache",
-        group="elements",
+        group="axis",
         operator="gather_elements",
         data_shape=(1000, 256),
         index_shape=(1000, 256),

@@ -33,7 +33,7 @@ _SHORT_COLOUR = "#D9822B"
 _LEAST_RATIO = 0.4
 _WIDEST_RATIO = 100.0
 _INCHES_PER_ROW = 0.21
-_GROUP_TITLES = {
+GROUP_TITLES = {
     "foundation": "everyday calls",
     "call": "tiny calls",
     "size": "size of data",
@@ -116,7 +116,7 @@ def draw(run: Record, path: Path) -> None:
     groups = [
         (name, list(members))
         for name, members in groupby(
-            sorted(results, key=lambda result: list(_GROUP_TITLES).index(result.case.group)),
+            sorted(results, key=lambda result: list(GROUP_TITLES).index(result.case.group)),
             key=lambda result: result.case.group,
         )
     ]
@@ -139,7 +139,7 @@ def draw(run: Record, path: Path) -> None:
             times.text(
                 _WIDEST_RATIO * 1.15,
                 top - 0.85,
-                _GROUP_TITLES[name],
+                GROUP_TITLES[name],
                 ha="right",
                 va="center",
                 style="italic",

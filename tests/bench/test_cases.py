@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,6 +186,12 @@ def test_cases_stand_close_on_both_sides_of_each_rule(
 def test_every_case_of_the_rules_is_one_of_a_pair() -> None:
     pairs = {name for names, _, _ in RULES.values() for name in names}
     assert {case.name for case in select(group="rules")} == pairs
+
+
+def test_every_group_has_a_title_in_the_chart() -> None:
+    pytest.importorskip("matplotlib")
+    titled = import_module("bench.chart").GROUP_TITLES
+    assert {case.group for case in CASES} <= set(titled)
 
 
 def test_growth_spans_six_decades_of_four_kinds() -> None:
