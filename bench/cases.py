@@ -856,7 +856,7 @@ _RULES = (
         data_shape=(1 << 16, 256),
         index_shape=(1050, 1),
     ),
-    # bands along the first axis: columns short enough, looks enough, wide enough, large enough
+    # bands along the first axis: columns short enough, looks enough, rows few or data large enough
     Case(
         name="bands-too-tall",
         why="a day of ten-second samples of 640 sensors, each sorted by itself",
