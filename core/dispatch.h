@@ -51,7 +51,7 @@ Offsets pick_depth(const Plan& plan) noexcept {
     }
   }
   if (plan.column_count == 1) return offsets<Rule, Index, 1, false>;
-  return offsets<Rule, Index, 0, false>;
+  return offsets_by_column<Rule, Index>;
 }
 
 inline Offsets pick_offsets(const Plan& plan) noexcept {

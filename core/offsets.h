@@ -26,23 +26,21 @@ inline Index load(const char* at) noexcept {
 // tuple at `index`; position i starts at offset far + bases[i]. False: one of the values names no
 // place; under Fill its offset is kNowhere, under the other rules the offsets must not be used.
 //
-// Columns > 0 fixes the depth at compile time, Packed says that tuples follow each other without
-// gaps; both are only there to let the compiler unroll and vectorise.
+// Columns fixes the depth at compile time, Packed says that tuples follow each other without gaps;
+// both are only there to let the compiler unroll and vectorise.
 template <class Rule, class Index, int Columns, bool Packed>
 bool offsets(const Plan& plan, const char* index, Size far, const Size* __restrict bases, Size n,
              Size* __restrict out) noexcept {
-  const int columns = Columns > 0 ? Columns : plan.column_count;
   const Size step = Packed ? Size{Columns} * Size{sizeof(Index)}
                            : plan.position[plan.position_rank - 1].index;
   const Size column_step = Packed ? Size{sizeof(Index)} : plan.column_stride;
-  Column fixed[Columns > 0 ? Columns : 1];  // a copy that the stores to `out` cannot touch
-  for (int c = 0; c < Columns; ++c) fixed[c] = plan.column[c];
-  const Column* column = Columns > 0 ? fixed : plan.column;
+  Column column[Columns];  // a copy that the stores to `out` cannot touch
+  for (int c = 0; c < Columns; ++c) column[c] = plan.column[c];
   std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
   for (Size i = 0; i < n; ++i) {
     auto at = static_cast<std::uint64_t>(far + bases[i]);
     std::uint64_t inside = 1;
-    for (int c = 0; c < columns; ++c) {
+    for (int c = 0; c < Columns; ++c) {
       std::uint64_t place = 0;
       const auto value = load<Index>(index + i * step + c * column_step);
       inside &= std::uint64_t{Rule::place(value, column[c], place)};
@@ -50,6 +48,29 @@ bool offsets(const Plan& plan, const char* index, Size far, const Size* __restri
     }
     out[i] = inside || !Rule::fills ? static_cast<Size>(at) : kNowhere;
     good &= inside;
+  }
+  return good != 0;
+}
+
+// The same for any depth: column after column, so that what is known of a column stays in registers.
+template <class Rule, class Index>
+bool offsets_by_column(const Plan& plan, const char* index, Size far, const Size* __restrict bases,
+                       Size n, Size* __restrict out) noexcept {
+  const Size step = plan.position[plan.position_rank - 1].index;
+  for (Size i = 0; i < n; ++i) out[i] = far + bases[i];
+  std::uint64_t good = 1;
+  for (int c = 0; c < plan.column_count; ++c, index += plan.column_stride) {
+    const Column column = plan.column[c];
+    for (Size i = 0; i < n; ++i) {
+      std::uint64_t place = 0;
+      const auto value = load<Index>(index + i * step);
+      const bool inside = Rule::place(value, column, place);
+      const auto at = static_cast<std::uint64_t>(out[i]) +
+                      place * static_cast<std::uint64_t>(column.stride);
+      const bool nowhere = Rule::fills && (!inside || out[i] == kNowhere);
+      out[i] = nowhere ? kNowhere : static_cast<Size>(at);
+      good &= std::uint64_t{inside};
+    }
   }
   return good != 0;
 }
