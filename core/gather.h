@@ -93,12 +93,14 @@ struct Walk {
       : offsets(pick_offsets(plan)), next_row(plan), bases(plan) {}
 };
 
-// The blocks of a walk. Each is used when it is full; or, once places have taken too long, after the
-// lines of the next one have been asked for.
+// The blocks of a walk. Each is used when it is full; or, once places have taken too long in two that were
+// timed one after the other, after the lines of the next one have been asked for. One alone may have been
+// held up by something else: an interrupt, or the first touch of a page of the result.
 template <class Block>
 class Blocks {
  public:
-  explicit Blocks(double patience) noexcept : patience_(patience), asks_(patience < 0) {}
+  explicit Blocks(double patience, std::atomic<bool>* far_away = nullptr) noexcept
+      : patience_(patience), far_away_(far_away), asks_(patience < 0 || learnt()) {}
 
   Block& next() noexcept { return blocks_[current_]; }
 
@@ -113,11 +115,13 @@ class Blocks {
       finish(use);
       asked_ = true;
       current_ = 1 - current_;
-    } else if (more && patience_ < kEndless && turn_++ % kWatched == 0) {
+    } else if (more && patience_ < kEndless && (slow_ || turn_++ % kWatched == 0)) {
       const auto begin = std::chrono::steady_clock::now();
       use(block);
       const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-      asks_ = took.count() > kClock + patience_ * static_cast<double>(block.n);
+      const bool slow = took.count() > kClock + patience_ * static_cast<double>(block.n);
+      if (slow && slow_) learn();
+      slow_ = slow;
     } else {
       use(block);
     }
@@ -133,8 +137,19 @@ class Blocks {
   static constexpr unsigned kWatched = 16;  // every so many blocks one is timed
   static constexpr double kClock = 50;      // nanoseconds that this takes
 
+  // What one walk of a call has found out holds for those that begin after it.
+  bool learnt() const noexcept {
+    return far_away_ != nullptr && far_away_->load(std::memory_order_relaxed);
+  }
+  void learn() noexcept {
+    asks_ = true;
+    if (far_away_ != nullptr) far_away_->store(true, std::memory_order_relaxed);
+  }
+
   const double patience_;
+  std::atomic<bool>* const far_away_;
   bool asks_;
+  bool slow_ = false;   // the last block was timed, and took too long
   bool asked_ = false;  // the other block has been asked for, and not been used
   unsigned turn_ = 0;
   int current_ = 0;
@@ -180,7 +195,7 @@ inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   };
 
   Cursor cursor(plan, begin);
-  Blocks<Block> blocks(plan.patience);
+  Blocks<Block> blocks(plan.patience, plan.far_away);
   for (Size left = end - begin; left > 0;) {
     Block& block = blocks.next();
     fill_block(block, cursor, walk, std::min(left, most));

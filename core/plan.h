@@ -11,6 +11,7 @@
 // All strides are in bytes. Nothing here knows Python, dtypes or dialects.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -64,6 +65,7 @@ struct Plan {
   Size run = 0, run_far = 0, runs_far = 0;
   // Places are asked for ahead once they take more than so many nanoseconds each; below 0: at once.
   double patience = kEndless;
+  std::atomic<bool>* far_away = nullptr;  // set when they have, for the walks of a call that begin later
   int position_rank = 0;
   int column_count = 0;
   int slice_rank = 0;

@@ -125,7 +125,8 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   }
   const Cut cut = choose_cut(plan, threads());
   if (cut.units * cut.slice_parts == 1) return engine().gather(plan, 0, plan.positions);
-  std::atomic<bool> good{true};
+  std::atomic<bool> good{true}, far_away{false};
+  plan.far_away = &far_away;
   share(cut.threads, cut.units * cut.slice_parts, stop, [&](int, Size unit) {
     const Size begin = unit / cut.slice_parts * cut.per_unit;
     const Size end = std::min(begin + cut.per_unit, plan.positions);
