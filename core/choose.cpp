@@ -33,9 +33,11 @@ constexpr Size kBandsFrom = Size{1} << 24;
 // 0.35, adds 1.2 and 0.59), and where a band of so few rows stays very near (1000 x 1000: 0.42 and 0.37).
 constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multiple
 constexpr Size kFewRows = 1024;
-// In less than this, threads work on bands that lie apart (1024 x 1024 floats: 0.99 ms side by side,
-// 0.53 apart); in more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms).
-constexpr Size kBandsApart = Size{1} << 25;
+// Up to this, threads work on pieces that lie apart: bands of that much data (1024 x 1024 floats: 0.99 ms
+// side by side, 0.53 apart), and results of that size (1000 x 256 looks 113 and 99 microseconds, 8000 rows
+// of 1 KiB 18 and 17 ns each). In more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms;
+// 64,000 rows of 1 KiB 50 and 51 ns each).
+constexpr Size kApart = Size{1} << 25;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
 // take less where a look at some finds so many different ones: 120 rows of 64 bytes to 1 KiB 0.6 to 0.9,
@@ -114,8 +116,8 @@ Bands choose_bands(const Plan& plan, int threads) {
   for (int d = 0; d + 2 < plan.position_rank; ++d) bands.count *= plan.position[d].size;
   while (Size{1} << bands.shift < bands.columns * width) ++bands.shift;
   bands.buffer = extent << bands.shift;
-  bands.apart = extent * across.size * width < kBandsApart;
   if (shared) bands.threads = static_cast<int>(std::min<Size>(threads, bands.count));
+  if (extent * across.size * width < kApart) bands.stretches = bands.threads;
   return bands;
 }
 
@@ -187,6 +189,7 @@ Cut choose_cut(const Plan& plan, int threads) {
   cut.per_unit = (plan.positions + cut.units - 1) / cut.units;
   cut.units = (plan.positions + cut.per_unit - 1) / cut.per_unit;
   if (shared) cut.threads = static_cast<int>(std::min<Size>(threads, cut.units * cut.slice_parts));
+  if (plan.positions * plan.width * plan.slice_elements() < kApart) cut.stretches = cut.threads;
   return cut;
 }
 

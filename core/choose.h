@@ -21,8 +21,8 @@ struct Bands {
   int shift = 0;        // a packed row takes 1 << shift bytes
   Size buffer = 0;      // bytes that one thread needs
   bool across = false;  // whether the innermost dim goes from column to column, or along them
-  bool apart = false;   // whether bands that are worked on at the same time lie apart
   int threads = 1;
+  int stretches = 1;    // see share() in threads.h
 };
 
 Bands choose_bands(const Plan& plan, int threads);
@@ -60,6 +60,7 @@ struct Sample {
 // How the work of a plan is cut up for threads.
 struct Cut {
   int threads = 1;
+  int stretches = 1;   // see share() in threads.h
   Size units = 1;      // pieces of positions
   Size per_unit = 0;   // positions in each but the last
   Size slice_parts = 1;  // pieces of every slice

@@ -42,11 +42,7 @@ const Engine& pick_engine() noexcept {
 template <class Work>
 bool run_bands(const Bands& bands, char* buffer, Stop* stop, Work work) noexcept {
   std::atomic<bool> good{true};
-  const Size apart = bands.apart ? bands.count / bands.threads : 0;
-  share(bands.threads, bands.count, stop, [&](int seat, Size turn) {
-    const Size unit = turn < apart * bands.threads
-                          ? turn % bands.threads * apart + turn / bands.threads
-                          : turn;
+  share(bands.threads, bands.stretches, bands.count, stop, [&](int seat, Size unit) {
     if (!work(unit, buffer + seat * bands.buffer)) good.store(false, std::memory_order_relaxed);
   });
   return good;
@@ -91,14 +87,14 @@ bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, char* m
     if (stop != nullptr && stop->reached(0)) return true;
     places.begin = begin;
     places.end = std::min(begin + round, plan.positions);
-    share(owners, (places.end - begin + piece - 1) / piece, nullptr, [&](int, Size unit) {
+    share(owners, owners, (places.end - begin + piece - 1) / piece, nullptr, [&](int, Size unit) {
       const Size from = begin + unit * piece;
       if (!engine().note(plan, places, from, std::min(from + piece, places.end))) {
         good.store(false, std::memory_order_relaxed);
       }
     });
     if (!good) return false;
-    share(owners, owners, nullptr, [&](int, Size owner) {
+    share(owners, owners, owners, nullptr, [&](int, Size owner) {
       engine().apply(plan, store, places, static_cast<int>(owner));
     });
   }
@@ -127,7 +123,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   if (cut.units * cut.slice_parts == 1) return engine().gather(plan, 0, plan.positions);
   std::atomic<bool> good{true}, far_away{false};
   plan.far_away = &far_away;
-  share(cut.threads, cut.units * cut.slice_parts, stop, [&](int, Size unit) {
+  share(cut.threads, cut.stretches, cut.units * cut.slice_parts, stop, [&](int, Size unit) {
     const Size begin = unit / cut.slice_parts * cut.per_unit;
     const Size end = std::min(begin + cut.per_unit, plan.positions);
     const Size part = unit % cut.slice_parts * cut.slice_part;
@@ -190,7 +186,7 @@ bool Scatter::run(Stop* stop) noexcept {
     run_part(plan, 0);
     return good;
   }
-  share(sharing.threads, sharing.threads, nullptr, [&](int seat, Size part) {
+  share(sharing.threads, sharing.threads, sharing.threads, nullptr, [&](int seat, Size part) {
     Plan piece = plan;
     if (sharing.position >= 0) {
       Position& dim = piece.position[sharing.position];
@@ -236,7 +232,7 @@ Outside run_check(Plan& check, Stop* stop) noexcept {
   if (found == nullptr) {
     all = engine().check(check, 0, check.positions);
   } else {
-    share(cut.threads, cut.units, stop, [&](int, Size unit) {
+    share(cut.threads, cut.stretches, cut.units, stop, [&](int, Size unit) {
       const Size begin = unit * cut.per_unit;
       found[static_cast<std::size_t>(unit)] =
           engine().check(check, begin, std::min(begin + cut.per_unit, check.positions));

@@ -24,16 +24,33 @@ namespace ndgather {
 namespace {
 
 struct Job {
+  static constexpr int kMostStretches = 64;
+  struct alignas(64) Stretch {  // on a cache line of its own
+    std::atomic<Size> next;
+    Size end;
+  };
+
   Task task;
   void* context;
-  Size units;
   Stop* stop;
-  std::atomic<Size> next{0};
+  int stretches;
+  Stretch stretch[kMostStretches];
+
+  Job(Task t, void* c, int count, Size units, Stop* s) noexcept
+      : task(t), context(c), stop(s), stretches(std::min(count, kMostStretches)) {
+    for (int i = 0; i < stretches; ++i) {
+      stretch[i].next.store(units * i / stretches, std::memory_order_relaxed);
+      stretch[i].end = units * (i + 1) / stretches;
+    }
+  }
 
   void work(int seat) noexcept {
-    for (Size unit; (unit = next.fetch_add(1, std::memory_order_relaxed)) < units;) {
-      if (stop != nullptr && stop->reached(seat)) return;
-      task(context, seat, unit);
+    for (int i = 0; i < stretches; ++i) {
+      Stretch& at = stretch[(seat + i) % stretches];
+      for (Size unit; (unit = at.next.fetch_add(1, std::memory_order_relaxed)) < at.end;) {
+        if (stop != nullptr && stop->reached(seat)) return;
+        task(context, seat, unit);
+      }
     }
   }
 };
@@ -247,8 +264,8 @@ bool Stop::reached(int seat) noexcept {
   return wanted();
 }
 
-void share(int seats, Size units, Stop* stop, Task task, void* context) noexcept {
-  Job job{task, context, units, stop};
+void share(int seats, int stretches, Size units, Stop* stop, Task task, void* context) noexcept {
+  Job job(task, context, stretches, units, stop);
   if (seats <= 1 || units <= 1 || !team().take()) {
     job.work(0);
     return;

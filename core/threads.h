@@ -41,14 +41,16 @@ class Stop {
 // Calls task(context, seat, unit) for every unit in [0, units), on the caller's thread (seat 0) and
 // at most seats - 1 others. Returns when all are done, or when `stop` (if not null) is reached and
 // those that were begun are done. Where the team is busy with another call, the caller does all of
-// it. Units are taken in order; which seat gets which is left open.
+// it. The units are dealt out in `stretches`, each in order: a seat begins with one of its own, so that
+// call after call it finds the same in its caches, and helps with the others when that is done. With one
+// stretch, the seats go through the units side by side.
 using Task = void (*)(void* context, int seat, Size unit) noexcept;
-void share(int seats, Size units, Stop* stop, Task task, void* context) noexcept;
+void share(int seats, int stretches, Size units, Stop* stop, Task task, void* context) noexcept;
 
 template <class Work>
-void share(int seats, Size units, Stop* stop, Work&& work) noexcept {
+void share(int seats, int stretches, Size units, Stop* stop, Work&& work) noexcept {
   share(
-      seats, units, stop,
+      seats, stretches, units, stop,
       [](void* context, int seat, Size unit) noexcept {
         (*static_cast<std::remove_reference_t<Work>*>(context))(seat, unit);
       },

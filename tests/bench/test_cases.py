@@ -149,7 +149,7 @@ RULES = {
     "bands apart": (
         ("bands-apart", "bands-side-by-side"),
         lambda case: case.data_bytes,
-        lambda: threshold("kBandsApart"),
+        lambda: threshold("kApart"),
     ),
     "scatter of rows by place": (
         ("scatter-rows-few", "scatter-rows-more"),
