@@ -147,6 +147,50 @@ void reduce_run(char* __restrict to, const char* __restrict from, Size bytes) no
   }
 }
 
+// The same for a run of at least one piece, piece by piece. The last overlaps the one before it, and is
+// made of what was there before either.
+template <Reduction R, class T, Size Piece>
+void reduce_pieces(char* __restrict to, const char* __restrict from, Size bytes) noexcept {
+  struct Part {
+    T value[Piece / Size{sizeof(T)}];
+  };
+  const auto reduced = [&](Size at) {
+    Part part, update;
+    std::memcpy(&part, to + at, Piece);
+    std::memcpy(&update, from + at, Piece);
+    for (Size e = 0; e < Piece / Size{sizeof(T)}; ++e) {
+      part.value[e] = reduce<R, T>(part.value[e], update.value[e]);
+    }
+    return part;
+  };
+  const Size end = bytes - Piece;
+  const Part last = reduced(end);
+  for (Size b = 0; b < end; b += Piece) {
+    const Part part = reduced(b);
+    std::memcpy(to + b, &part, Piece);
+  }
+  std::memcpy(to + end, &last, Piece);
+}
+
+// Rows begin anywhere on a line, and to read or write a whole line across two costs more than its halves:
+// adds to rows of up to so many bytes take 0.6 to 0.85 of the time by half lines (on lines 0.75 to 1.05),
+// and 1.05 to 1.2 from 2 KiB on. Rows of less than half a line are done by what fits.
+inline constexpr Size kShortRow = 1024;
+
+template <Reduction R, class T>
+void reduce_row(char* __restrict to, const char* __restrict from, Size bytes) noexcept {
+  constexpr Size kHalfLine = kLine / 2;
+  if (bytes > kShortRow) return reduce_run<R, T>(to, from, bytes);
+  if (bytes >= kHalfLine) return reduce_pieces<R, T, kHalfLine>(to, from, bytes);
+  if constexpr (sizeof(T) <= 8) {
+    if (bytes >= 16) return reduce_pieces<R, T, 16>(to, from, bytes);
+  }
+  if constexpr (sizeof(T) == 4) {
+    if (bytes >= 8) return reduce_pieces<R, T, 8>(to, from, bytes);
+  }
+  reduce_run<R, T>(to, from, bytes);
+}
+
 // Calls apply(place, update) for every update, in order. What it needs is copied first: the compiler
 // has to expect that a store changes anything that is pointed to.
 template <class Apply>
@@ -180,7 +224,7 @@ void store_reduced(const Plan& plan, char* far, const Size* at, const Updates& u
     });
   } else {
     each_run(plan, far, at, updates, n, [width = plan.width](char* to, const char* from) {
-      reduce_run<R, T>(to, from, width);
+      reduce_row<R, T>(to, from, width);
     });
   }
 }
