@@ -41,11 +41,13 @@ constexpr Size kApart = Size{1} << 25;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
 // take less where a look at some finds so many different ones: 120 rows of 64 bytes to 1 KiB 0.6 to 0.9,
-// 60 rows 0.6 to 1.0, 16 rows of 64 or 128 bytes 1.5 to 2.
+// 60 rows 0.6 to 1.0, 16 rows of 64 or 128 bytes 1.5 to 2. Or so many bytes of them, as a long row is read
+// at one go: 20 rows of 1 KiB 0.92, 12 of 1 KiB 1.06; 12 and 8 of 2 KiB 0.87 and 0.94.
 constexpr Size kRowsFrom = 32;
-// Few rows are cut up: parts of 2 KiB take 0.6 to 0.85 of the time of one thread, parts of 1 KiB 0.7 to 1.05,
-// parts of 512 bytes 1.1 to 1.25, as every thread asks for lines of the other's.
-constexpr Size kPartFrom = Size{1} << 10;
+constexpr Size kRowBytesFrom = Size{1} << 14;
+// Few long rows are cut up: parts of 2 KiB take 0.7 to 0.9 of the time of one thread (of 8 KiB 0.55), parts of
+// 1 KiB 0.95 to 1.5, as every thread asks for lines of the other's.
+constexpr Size kPartFrom = Size{1} << 11;
 // What a call may take for its places, beside its arrays: two million of 32 bits.
 constexpr Size kScratch = Size{1} << 23;
 // What is written past the caches need not be read first. Rows of 32 KiB and more, 64 MiB of them,
@@ -210,7 +212,10 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
       return sharing;
     }
   }
-  if (plan.width * plan.slice_elements() < kLine || look(plan).lines >= kRowsFrom) {
+  const Size row = plan.width * plan.slice_elements();
+  const bool parts = plan.slice_rank == 0 && row >= kPartFrom * threads;
+  const Size rows = row < kLine ? kRowsFrom : look(plan).lines;
+  if (rows >= kRowsFrom || (!parts && rows * row >= kRowBytesFrom)) {
     sharing.by_place = true;
     sharing.threads = std::min(threads, kMostOwners);
     constexpr Size kNarrow = Size{UINT32_MAX};
@@ -225,7 +230,7 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
     sharing.round = std::min(plan.positions, kScratch / Places::width(sharing.wide));
     return sharing;
   }
-  if (plan.slice_rank == 0 && plan.width >= kPartFrom * threads) {
+  if (parts) {
     const Size grain = plan.element * kLine;
     sharing.slice_part = (plan.width / threads + grain - 1) / grain * grain;
     sharing.threads = static_cast<int>((plan.width + sharing.slice_part - 1) / sharing.slice_part);

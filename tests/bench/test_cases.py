@@ -166,8 +166,13 @@ RULES = {
         lambda case: case.output_bytes,
         lambda: threshold("kStreamedFrom"),
     ),
+    "scatter of few long rows by place": (
+        ("scatter-rows-16000B", "scatter-rows-18KB"),
+        lambda case: case.data_bytes,
+        lambda: threshold("kRowBytesFrom"),
+    ),
     "scatter of cut rows": (
-        ("scatter-rows-2000B", "scatter-rows-2KB"),
+        ("scatter-rows-4000B", "scatter-rows-4KB"),
         lambda case: case.slice_bytes,
         lambda: threshold("kPartFrom") * 2,
     ),
