@@ -40,11 +40,13 @@ constexpr Size kFewRows = 1024;
 constexpr Size kApart = Size{1} << 25;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
-// take less where a look at some finds so many different ones: 120 rows of 64 bytes to 1 KiB 0.6 to 0.9,
-// 60 rows 0.6 to 1.0, 16 rows of 64 or 128 bytes 1.5 to 2. Or so many bytes of them, as a long row is read
-// at one go: 20 rows of 1 KiB 0.92, 12 of 1 KiB 1.06; 12 and 8 of 2 KiB 0.87 and 0.94.
-constexpr Size kRowsFrom = 32;
+// take less where a look at some finds so many different ones (1000 rows of 64 bytes to 1 KiB 0.7 to 0.9,
+// 300 rows 0.75 to 1.05, 120 rows 0.75 to 1.3, 40 rows of 64 to 256 bytes 1.5 to 1.85); or so many bytes
+// of wide ones, each of which is read at one go (20 rows of 1 KiB 0.92, 12 of 1 KiB 1.06; 12 and 8 of 2 KiB
+// 0.87 and 0.94; 40 and 80 of 512 bytes 0.93 and 0.92, of 256 bytes 1.5 and 1.3).
+constexpr Size kRowsFrom = 96;
 constexpr Size kRowBytesFrom = Size{1} << 14;
+constexpr Size kWideRow = 512;
 // Few long rows are cut up: parts of 2 KiB take 0.7 to 0.9 of the time of one thread (of 8 KiB 0.55), parts of
 // 1 KiB 0.95 to 1.5, as every thread asks for lines of the other's.
 constexpr Size kPartFrom = Size{1} << 11;
@@ -215,7 +217,8 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
   const Size row = plan.width * plan.slice_elements();
   const bool parts = plan.slice_rank == 0 && row >= kPartFrom * threads;
   const Size rows = row < kLine ? kRowsFrom : look(plan).lines;
-  if (rows >= kRowsFrom || (!parts && rows * row >= kRowBytesFrom)) {
+  const bool wide = !parts && row >= kWideRow && rows * row >= kRowBytesFrom;
+  if (rows >= kRowsFrom || wide) {
     sharing.by_place = true;
     sharing.threads = std::min(threads, kMostOwners);
     constexpr Size kNarrow = Size{UINT32_MAX};

@@ -166,7 +166,12 @@ RULES = {
         lambda case: case.output_bytes,
         lambda: threshold("kStreamedFrom"),
     ),
-    "scatter of few long rows by place": (
+    "scatter of few wide rows by place": (
+        ("scatter-rows-480B", "scatter-rows-544B"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kWideRow"),
+    ),
+    "scatter of so many bytes of rows by place": (
         ("scatter-rows-16000B", "scatter-rows-18KB"),
         lambda case: case.data_bytes,
         lambda: threshold("kRowBytesFrom"),
