@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import processors
 from .limits import Limit, Machine, is_memory_bound
 from .peer import NOT_INSTALLED, Call, Peer, Unsupported
 from .peers import ORACLE, OWN
@@ -63,7 +64,8 @@ class Timing:
 class Result:
     """What one case gave: timings of the peers that can do it, reasons of those that cannot.
 
-    `failed` says that this package made the call and was wrong.
+    `failed` says that this package made the call and was wrong; `at_once` what the processors did
+    at once before it, as a share of what they do one by one.
     """
 
     case: Case
@@ -73,6 +75,7 @@ class Result:
     bytes_moved: int
     limit: Limit
     memory_bound: bool
+    at_once: float
 
     @property
     def own(self) -> Timing | None:
@@ -122,6 +125,7 @@ def measure(
     case: Case, peers: Sequence[Peer], threads: int, rounds: int, machine: Machine
 ) -> Result:
     """Check `case` with every peer, then time it."""
+    free = processors.wait(threads)
     _settle()
     limit = machine.limit(case)
     ready, refusals, failed = _all_ready(case, peers, threads, timed=True)
@@ -152,6 +156,7 @@ def measure(
         bytes_moved=case.bytes_moved // calls,
         limit=limit,
         memory_bound=is_memory_bound(case),
+        at_once=free,
     )
 
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .peers import OWN
+from .processors import ENOUGH_AT_ONCE
 from .report import (
     ENOUGH_OF_LIMIT,
     bytes_text,
@@ -47,9 +48,11 @@ _METHOD = """\
   call, or answers wrongly, is listed below and not timed.
 - The libraries take turns in rounds, in an order that moves on every round, with an untimed call
   before the timed ones. A turn begins when the process is idle: threads of onnxruntime spin for
-  40 ms after a call, torch's for 10 ms. Times are medians; outputs are freed as they come.
-  *Spread* is the distance between the quartiles of our times, as a share of the median: smaller
-  differences between libraries than that mean nothing.
+  40 ms after a call, torch's for 10 ms. Before each case the benchmark waits up to ten seconds
+  for the processors to do at once what they do one by one: virtual ones may share a core. Times
+  are medians; outputs are freed as they come. *Spread* is the distance between the quartiles of
+  our times, as a share of the median: smaller differences between libraries than that mean
+  nothing.
 - *Moved* is what cannot be avoided: indices read once, each touched cache line of data once,
   output written once. *Of limit* is the least possible time over ours: the larger of moved
   bytes at the measured copy speed and random places at the measured random-read speed, each
@@ -156,6 +159,22 @@ def _findings(run: Record) -> list[str]:
         f" {ENOUGH_OF_LIMIT:.0%} of the limit. Below it, with what sets the limit:"
         f" {', '.join(far) or 'none'}.",
         *_headroom(run),
+        *_disturbed(run),
+    ]
+
+
+def _disturbed(run: Record) -> list[str]:
+    """Return which cases were measured though the processors were not free."""
+    cases = [
+        f"`{result.case.name}` ({result.at_once:.0%})"
+        for result in run.results
+        if result.at_once < ENOUGH_AT_ONCE
+    ]
+    if not cases:
+        return []
+    return [
+        f"- Before {len(cases)} of {len(run.results)} cases the processors did not get free; with"
+        f" what they did at once, as a share of what they do one by one: {', '.join(cases)}."
     ]
 
 

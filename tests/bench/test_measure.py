@@ -118,6 +118,7 @@ def result(own: float, **others: float) -> Result:
         bytes_moved=1000,
         limit=Limit(copy_seconds=1.0, read_seconds=1.5),
         memory_bound=True,
+        at_once=1.0,
     )
 
 
@@ -177,6 +178,14 @@ def test_page_says_how_much_memory_leaves_to_win() -> None:
     run = record(result(2.0, numpy=3.0), result(0.5, numpy=4.0), result(1.0))
     text = page.text(run, {})
     assert "the fastest other library takes **4.00 times** as long as memory allows" in text
+
+
+def test_page_names_cases_measured_while_processors_were_not_free() -> None:
+    free = result(2.0, numpy=3.0)
+    assert "did not get free" not in page.text(record(free), {})
+    text = page.text(record(free, replace(free, at_once=0.55)), {})
+    assert "Before 1 of 2 cases the processors did not get free" in text
+    assert f"`{CASE.name}` (55%)" in text
 
 
 def test_page_says_where_when_and_how_to_repeat() -> None:
