@@ -35,7 +35,7 @@ constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multip
 constexpr Size kFewRows = 1024;
 // Up to this, threads work on pieces that lie apart: bands of that much data (1024 x 1024 floats: 0.99 ms
 // side by side, 0.53 apart), and results of that size (1000 x 256 looks 113 and 99 microseconds, 8000 rows
-// of 1 KiB 18 and 17 ns each). In more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms;
+// of 1 KiB 18 and 17 ns each; a check has none). In more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms;
 // 64,000 rows of 1 KiB 50 and 51 ns each).
 constexpr Size kApart = Size{1} << 25;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
@@ -44,9 +44,11 @@ constexpr Size kApart = Size{1} << 25;
 // 300 rows 0.75 to 1.05, 120 rows 0.75 to 1.3, 40 rows of 64 to 256 bytes 1.5 to 1.85); or so many bytes
 // of wide ones, each of which is read at one go (20 rows of 1 KiB 0.92, 12 of 1 KiB 1.06; 12 and 8 of 2 KiB
 // 0.87 and 0.94; 40 and 80 of 512 bytes 0.93 and 0.92, of 256 bytes 1.5 and 1.3).
+// Of fewer than four for each thread one owner may well get most.
 constexpr Size kRowsFrom = 96;
 constexpr Size kRowBytesFrom = Size{1} << 14;
 constexpr Size kWideRow = 512;
+constexpr Size kRowsEach = 4;
 // Few long rows are cut up: parts of 2 KiB take 0.7 to 0.9 of the time of one thread (of 8 KiB 0.55), parts of
 // 1 KiB 0.95 to 1.5, as every thread asks for lines of the other's.
 constexpr Size kPartFrom = Size{1} << 11;
@@ -215,10 +217,10 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
     }
   }
   const Size row = plan.width * plan.slice_elements();
-  const bool parts = plan.slice_rank == 0 && row >= kPartFrom * threads;
+  const Size parts = plan.slice_rank == 0 ? std::min<Size>(row / kPartFrom, threads) : 1;
   const Size rows = row < kLine ? kRowsFrom : look(plan).lines;
-  const bool wide = !parts && row >= kWideRow && rows * row >= kRowBytesFrom;
-  if (rows >= kRowsFrom || wide) {
+  const bool wide = row >= kWideRow && rows * row >= kRowBytesFrom && rows >= kRowsEach * threads;
+  if (rows >= kRowsFrom || (wide && parts < threads)) {
     sharing.by_place = true;
     sharing.threads = std::min(threads, kMostOwners);
     constexpr Size kNarrow = Size{UINT32_MAX};
@@ -233,9 +235,9 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
     sharing.round = std::min(plan.positions, kScratch / Places::width(sharing.wide));
     return sharing;
   }
-  if (parts) {
+  if (parts > 1) {
     const Size grain = plan.element * kLine;
-    sharing.slice_part = (plan.width / threads + grain - 1) / grain * grain;
+    sharing.slice_part = ((plan.width + parts - 1) / parts + grain - 1) / grain * grain;
     sharing.threads = static_cast<int>((plan.width + sharing.slice_part - 1) / sharing.slice_part);
     return sharing;
   }

@@ -137,6 +137,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
     }
     if (!whole) good.store(false, std::memory_order_relaxed);
   });
+  plan.far_away = nullptr;
   return good;
 }
 

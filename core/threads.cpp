@@ -265,11 +265,14 @@ bool Stop::reached(int seat) noexcept {
 }
 
 void share(int seats, int stretches, Size units, Stop* stop, Task task, void* context) noexcept {
-  Job job(task, context, stretches, units, stop);
   if (seats <= 1 || units <= 1 || !team().take()) {
-    job.work(0);
+    for (Size unit = 0; unit < units; ++unit) {
+      if (stop != nullptr && stop->reached(0)) return;
+      task(context, 0, unit);
+    }
     return;
   }
+  Job job(task, context, stretches, units, stop);
   team().run(job, seats);
   team().release();
 }

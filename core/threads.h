@@ -41,9 +41,9 @@ class Stop {
 // Calls task(context, seat, unit) for every unit in [0, units), on the caller's thread (seat 0) and
 // at most seats - 1 others. Returns when all are done, or when `stop` (if not null) is reached and
 // those that were begun are done. Where the team is busy with another call, the caller does all of
-// it. The units are dealt out in `stretches`, each in order: a seat begins with one of its own, so that
-// call after call it finds the same in its caches, and helps with the others when that is done. With one
-// stretch, the seats go through the units side by side.
+// it. The units are dealt out in `stretches` (at most 64), each in order: a seat begins with one of its
+// own as long as there are enough, so that call after call it finds the same in its caches, and helps with
+// the others when that is done. With one stretch, the seats go through the units side by side.
 using Task = void (*)(void* context, int seat, Size unit) noexcept;
 void share(int seats, int stretches, Size units, Stop* stop, Task task, void* context) noexcept;
 

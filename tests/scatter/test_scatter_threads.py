@@ -65,6 +65,8 @@ TUPLES = {
     "just enough rows to share": ((400, 32), 20_000, 390),
     "rows just enough, unaligned": ((450, 17), 30_000, 440),
     "few wide rows": ((40, 150), 5_000, 39),
+    "seven rows": ((7, 678), 2_000, 7),
+    "one row": ((1, 5_000), 300, 1),
     "fewer and wider rows": ((9, 700), 2_000, 9),
     "short rows": ((3_000, 7), 60_000, 50),
     "rows of some lines": ((2_000, 256), 8_000, 300),
