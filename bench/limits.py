@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .case import LINE_BYTES, Array, Case
+from .processors import Processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,8 +53,12 @@ class Machine:
     """Speeds measured so far, each once per size, for one to `threads` threads."""
 
     threads: int
+    processors: Processors = field(init=False)
     copy_bytes_per_second: dict[int, tuple[float, ...]] = field(default_factory=dict)
     read_seconds: dict[tuple[int, int, int], tuple[float, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.processors = Processors(threads=self.threads)
 
     def limit(self, case: Case) -> Limit:
         """Return the limit of one call of `case`, each part with its best number of threads."""

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import processors
 from .limits import Limit, Machine, is_memory_bound
 from .peer import NOT_INSTALLED, Call, Peer, Unsupported
 from .peers import ORACLE, OWN
@@ -65,7 +64,7 @@ class Result:
     """What one case gave: timings of the peers that can do it, reasons of those that cannot.
 
     `failed` says that this package made the call and was wrong; `at_once` what the processors did
-    at once before it, as a share of what they do one by one.
+    at once before it, as a share of the most that they did.
     """
 
     case: Case
@@ -125,7 +124,7 @@ def measure(
     case: Case, peers: Sequence[Peer], threads: int, rounds: int, machine: Machine
 ) -> Result:
     """Check `case` with every peer, then time it."""
-    free = processors.wait(threads)
+    free = machine.processors.wait()
     _settle()
     limit = machine.limit(case)
     ready, refusals, failed = _all_ready(case, peers, threads, timed=True)

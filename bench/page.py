@@ -49,10 +49,10 @@ _METHOD = """\
 - The libraries take turns in rounds, in an order that moves on every round, with an untimed call
   before the timed ones. A turn begins when the process is idle: threads of onnxruntime spin for
   40 ms after a call, torch's for 10 ms. Before each case the benchmark waits up to ten seconds
-  for the processors to do at once what they do one by one: virtual ones may share a core. Times
-  are medians; outputs are freed as they come. *Spread* is the distance between the quartiles of
-  our times, as a share of the median: smaller differences between libraries than that mean
-  nothing.
+  for the processors to do at once nearly as much as they ever did: virtual ones may share a core
+  for a while. Times are medians; outputs are freed as they come. *Spread* is the distance between
+  the quartiles of our times, as a share of the median: smaller differences between libraries than
+  that mean nothing.
 - *Moved* is what cannot be avoided: indices read once, each touched cache line of data once,
   output written once. *Of limit* is the least possible time over ours: the larger of moved
   bytes at the measured copy speed and random places at the measured random-read speed, each
@@ -174,7 +174,7 @@ def _disturbed(run: Record) -> list[str]:
         return []
     return [
         f"- Before {len(cases)} of {len(run.results)} cases the processors did not get free; with"
-        f" what they did at once, as a share of what they do one by one: {', '.join(cases)}."
+        f" what they did at once, as a share of the most: {', '.join(cases)}."
     ]
 
 

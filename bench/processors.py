@@ -7,40 +7,56 @@ second thread brings little then, and no library shows what it can do.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from hashlib import sha256
-from threading import Barrier
+from statistics import median
 from time import perf_counter, sleep
 
 ENOUGH_AT_ONCE = 0.8
 
-_BLOCK = bytes(
-    1 << 20
-)  # half a millisecond of arithmetic, in which other threads of Python can run
+_BLOCK = bytes(1 << 20)  # half a millisecond of arithmetic, in which other threads of Python run
+_BLOCKS = 20
 _TRIES = 3
 _MOST_SECONDS = 10.0
-_PAUSE_SECONDS = 0.1
+
+
+@dataclass(slots=True, kw_only=True)
+class Processors:
+    """What `threads` threads get done at once, and the most that they did so far."""
+
+    threads: int
+    most: float = 0.0
+
+    def wait(self) -> float:
+        """Wait until the processors are free, though not for ever.
+
+        Return what they got done at last, as a share of the most so far: processors that are
+        always halves of one core are as free as they get.
+        """
+        end = perf_counter() + _MOST_SECONDS
+        while True:
+            done = at_once(self.threads)
+            self.most = max(self.most, done)
+            if done >= ENOUGH_AT_ONCE * self.most or perf_counter() > end:
+                return done / self.most
+            sleep(0.1)
 
 
 def at_once(threads: int) -> float:
-    """Return how much `threads` threads get done at once, as a share of what they do one by one."""
-    alone = min(_hash_seconds(None) for _ in range(_TRIES))
+    """Return how much `threads` threads get done in the time that one needs for its work alone."""
     with ThreadPoolExecutor(threads) as pool:
-        barrier = Barrier(threads)
-        together = min(max(pool.map(_hash_seconds, [barrier] * threads)) for _ in range(_TRIES))
-    return min(alone / together, 1.0)
+        alone = median(_seconds(pool, 1) for _ in range(_TRIES))
+        return threads * alone / median(_seconds(pool, threads) for _ in range(_TRIES))
 
 
-def wait(threads: int) -> float:
-    """Wait until the processors are free, though not for ever; return what `at_once` said last."""
-    end = perf_counter() + _MOST_SECONDS
-    while (share := at_once(threads)) < ENOUGH_AT_ONCE and perf_counter() < end:
-        sleep(_PAUSE_SECONDS)
-    return share
-
-
-def _hash_seconds(barrier: Barrier | None) -> float:
-    if barrier is not None:
-        barrier.wait()
+def _seconds(pool: ThreadPoolExecutor, threads: int) -> float:
+    """Return how long some hashing takes in each of so many threads."""
     begin = perf_counter()
-    sha256(_BLOCK).digest()
+    list(pool.map(_hash, range(threads)))
     return perf_counter() - begin
+
+
+def _hash(_thread: int) -> None:
+    made = sha256()
+    for _ in range(_BLOCKS):
+        made.update(_BLOCK)
