@@ -182,13 +182,15 @@ void reduce_row(char* __restrict to, const char* __restrict from, Size bytes) no
   constexpr Size kHalfLine = kLine / 2;
   // Of the products in a piece of complex numbers GCC 12 makes fused ones, which round once and not twice,
   // whatever -ffp-contract says.
-  if (is_complex<T> || bytes > kShortRow) return reduce_run<R, T>(to, from, bytes);
-  if (bytes >= kHalfLine) return reduce_pieces<R, T, kHalfLine>(to, from, bytes);
-  if constexpr (sizeof(T) <= 8) {
-    if (bytes >= 16) return reduce_pieces<R, T, 16>(to, from, bytes);
-  }
-  if constexpr (sizeof(T) == 4) {
-    if (bytes >= 8) return reduce_pieces<R, T, 8>(to, from, bytes);
+  if constexpr (!is_complex<T>) {
+    if (bytes > kShortRow) return reduce_run<R, T>(to, from, bytes);
+    if (bytes >= kHalfLine) return reduce_pieces<R, T, kHalfLine>(to, from, bytes);
+    if constexpr (sizeof(T) <= 8) {
+      if (bytes >= 16) return reduce_pieces<R, T, 16>(to, from, bytes);
+    }
+    if constexpr (sizeof(T) == 4) {
+      if (bytes >= 8) return reduce_pieces<R, T, 8>(to, from, bytes);
+    }
   }
   reduce_run<R, T>(to, from, bytes);
 }

@@ -35,8 +35,8 @@ constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multip
 constexpr Size kFewRows = 1024;
 // Up to this, threads work on pieces that lie apart: bands of that much data (1024 x 1024 floats: 0.99 ms
 // side by side, 0.53 apart), and results of that size (1000 x 256 looks 113 and 99 microseconds, 8000 rows
-// of 1 KiB 18 and 17 ns each; a check has none). In more, neighbours share what memory brings (4096 x 2048: 8.3 and 12.3 ms;
-// 64,000 rows of 1 KiB 50 and 51 ns each).
+// of 1 KiB 18 and 17 ns each; a check has none). In more, neighbours share what memory brings (4096 x 2048:
+// 8.3 and 12.3 ms; 64,000 rows of 1 KiB 50 and 51 ns each).
 constexpr Size kApart = Size{1} << 25;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
