@@ -63,8 +63,8 @@ class Timing:
 class Result:
     """What one case gave: timings of the peers that can do it, reasons of those that cannot.
 
-    `failed` says that this package made the call and was wrong; `at_once` what the processors did
-    at once before it, as a share of the most that they did.
+    `failed` says that this package made the call and was wrong; `at_once` the least that the
+    processors did at once before a round, as a share of the most that they did.
     """
 
     case: Case
@@ -133,6 +133,8 @@ def measure(
     gc.disable()
     try:
         for turn in range(rounds):
+            free = min(free, machine.processors.wait())
+            _settle()
             first = turn % max(len(ready), 1)
             for one in (*ready[first:], *ready[:first]):
                 samples[one.peer.name] += _round(one)

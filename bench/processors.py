@@ -19,29 +19,37 @@ ENOUGH_AT_ONCE = 0.8
 _BLOCK = bytes(1 << 20)
 _BLOCKS = 10
 _TRIES = 3
-_MOST_SECONDS = 10.0
+_MOST_SECONDS = 3.0
+_PATIENCE_SECONDS = 180.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Processors:
-    """What `threads` threads get done at once, and the most that they did so far."""
+    """What `threads` threads get done at once, the most so far, and how long to wait in all."""
 
     threads: int
     most: float = 0.0
+    patience: float = _PATIENCE_SECONDS
 
     def wait(self) -> float:
-        """Wait until the processors are free, though not for ever.
+        """Wait until the processors are free, for some seconds and while there is patience.
 
-        Return what they got done at last, as a share of the most so far: processors that are
-        always halves of one core are as free as they get.
+        Return what they get done at once then, as a share of the most so far: processors that
+        are always halves of one core are as free as they get.
         """
-        end = perf_counter() + _MOST_SECONDS
-        while True:
-            done = at_once(self.threads)
-            self.most = max(self.most, done)
-            if done >= ENOUGH_AT_ONCE * self.most or perf_counter() > end:
-                return done / self.most
+        share = self._share()
+        begin = perf_counter()
+        while share < ENOUGH_AT_ONCE and perf_counter() - begin < min(_MOST_SECONDS, self.patience):
             sleep(0.1)
+            share = self._share()
+        self.patience -= perf_counter() - begin
+        return share
+
+    def _share(self) -> float:
+        """Return what the processors get done at once, as a share of the most so far."""
+        done = at_once(self.threads)
+        self.most = max(self.most, done)
+        return done / self.most
 
 
 def at_once(threads: int) -> float:

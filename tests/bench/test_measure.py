@@ -182,9 +182,9 @@ def test_page_says_how_much_memory_leaves_to_win() -> None:
 
 def test_page_names_cases_measured_while_processors_were_not_free() -> None:
     free = result(2.0, numpy=3.0)
-    assert "did not get free" not in page.text(record(free), {})
+    assert "were not free" not in page.text(record(free), {})
     text = page.text(record(free, replace(free, at_once=0.55)), {})
-    assert "Before 1 of 2 cases the processors did not get free" in text
+    assert "In 1 of 2 cases the processors were not free in every round" in text
     assert f"`{CASE.name}` (55%)" in text
 
 

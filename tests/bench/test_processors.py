@@ -36,6 +36,19 @@ def test_wait_does_not_last_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Processors(threads=2, most=2.0).wait() == 0.5
 
 
+def test_patience_ends_after_some_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def half_free(threads: int) -> float:
+        asked.append(threads)
+        return 1.0
+
+    monkeypatch.setattr(processors, "at_once", half_free)
+    impatient = Processors(threads=2, most=2.0, patience=0.05)
+    assert [impatient.wait() for _ in range(4)] == [0.5] * 4
+    assert len(asked) == 5
+
+
 def test_halves_of_one_core_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processors, "at_once", lambda _threads: 1.1)
     assert Processors(threads=2).wait() == 1.0
