@@ -33,8 +33,8 @@ auto with_rule(Mode mode, Visit visit) noexcept {
 
 // The common calls (int32 and int64, negative values as in Python, tuples without gaps, up to four
 // columns) have loops of their own; all others share the general one.
-template <class Rule, class Index>
-Offsets pick_depth(const Plan& plan) noexcept {
+template <class At, class Rule, class Index>
+Offsets<At> pick_depth(const Plan& plan) noexcept {
   if constexpr ((std::is_same_v<Rule, Raise> || std::is_same_v<Rule, Fill>) &&
                 (std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>)) {
     const Position& inner = plan.position[plan.position_rank - 1];
@@ -42,22 +42,23 @@ Offsets pick_depth(const Plan& plan) noexcept {
                         (plan.column_count == 1 || plan.column_stride == Size{sizeof(Index)});
     if (packed) {
       switch (plan.column_count) {
-        case 1: return offsets<Rule, Index, 1, true>;
-        case 2: return offsets<Rule, Index, 2, true>;
-        case 3: return offsets<Rule, Index, 3, true>;
-        case 4: return offsets<Rule, Index, 4, true>;
+        case 1: return offsets<Rule, Index, 1, true, At>;
+        case 2: return offsets<Rule, Index, 2, true, At>;
+        case 3: return offsets<Rule, Index, 3, true, At>;
+        case 4: return offsets<Rule, Index, 4, true, At>;
         default: break;
       }
     }
   }
-  if (plan.column_count == 1) return offsets<Rule, Index, 1, false>;
-  return offsets_by_column<Rule, Index>;
+  if (plan.column_count == 1) return offsets<Rule, Index, 1, false, At>;
+  return offsets_by_column<Rule, Index, At>;
 }
 
-inline Offsets pick_offsets(const Plan& plan) noexcept {
+template <class At = Size>
+Offsets<At> pick_offsets(const Plan& plan) noexcept {
   return with_rule(plan.mode, [&](auto rule) {
-    return with_index_type(plan.index_type, [&](auto index) -> Offsets {
-      return pick_depth<decltype(rule), decltype(index)>(plan);
+    return with_index_type(plan.index_type, [&](auto index) -> Offsets<At> {
+      return pick_depth<At, decltype(rule), decltype(index)>(plan);
     });
   });
 }

@@ -45,6 +45,11 @@ template <bool Write = false>
 // track of them. 2 KiB brought half of what 6 KiB brings.
 inline constexpr Size kAhead = 6144;
 
+[[gnu::always_inline]] inline void prefetch_indices(const Cursor& cursor, Size n) noexcept {
+  const Size bytes = n * cursor.plan.position[cursor.plan.position_rank - 1].index;
+  for (Size b = 0; b < bytes; b += kLine) prefetch(cursor.index + kAhead + b);
+}
+
 template <bool Write = false>
 [[gnu::always_inline]] inline void prefetch_places(const char* array, Size width, const Size* at,
                                                    Size n) noexcept {
@@ -85,7 +90,7 @@ struct NextRow {
 
 // What a walk over positions makes ready once.
 struct Walk {
-  Offsets offsets;
+  Offsets<Size> offsets;
   NextRow next_row;
   Bases bases;
 
@@ -168,13 +173,12 @@ inline Size block_size(const Plan& plan) noexcept {
 template <bool Write = false>
 void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexcept {
   const Plan& plan = cursor.plan;
-  const Size step = plan.position[plan.position_rank - 1].index;
   block.near = cursor.near;
   block.good = true;
   block.n = 0;
   do {
     const Size n = std::min(want - block.n, cursor.left);
-    for (Size b = 0; b < n * step; b += kLine) prefetch(cursor.index + kAhead + b);
+    prefetch_indices(cursor, n);
     const auto [far, bases] = walk.bases.from(cursor);
     block.good &= walk.offsets(plan, cursor.index, far, bases, n, block.at + block.n);
     if (walk.next_row.wanted) {

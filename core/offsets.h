@@ -1,10 +1,13 @@
 // offsets.h - a run of index tuples becomes a run of checked byte offsets into the far array.
 //
+// Offsets are of type At: Size, or 32 bits where all of them are known to fit.
+//
 // Every index value is loaded once, into a local; that local is checked and used. The functions
 // are called through pointers, so no caller can see the values again.
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "index_rule.h"
 
@@ -12,8 +15,13 @@ namespace ndgather::NDGATHER_ISA {
 
 inline constexpr Size kBlock = 256;  // offsets that are computed before they are used
 
-// Stands for "no place": what Fill leaves. No real offset is the most negative number.
-inline constexpr Size kNowhere = PTRDIFF_MIN;
+// Stands for "no place": what Fill leaves. No real offset is the most negative number, or the largest of
+// 32 bits.
+template <class At>
+inline constexpr At kNowhereAs = static_cast<At>(-1);
+template <>
+inline constexpr Size kNowhereAs<Size> = PTRDIFF_MIN;
+inline constexpr Size kNowhere = kNowhereAs<Size>;
 
 template <class Index>
 inline Index load(const char* at) noexcept {
@@ -28,9 +36,10 @@ inline Index load(const char* at) noexcept {
 //
 // Columns fixes the depth at compile time, Packed says that tuples follow each other without gaps;
 // both are only there to let the compiler unroll and vectorise.
-template <class Rule, class Index, int Columns, bool Packed>
+template <class Rule, class Index, int Columns, bool Packed, class At>
 bool offsets(const Plan& plan, const char* index, Size far, const Size* __restrict bases, Size n,
-             Size* __restrict out) noexcept {
+             At* __restrict out) noexcept {
+  using Sum = std::make_unsigned_t<At>;
   const Size step = Packed ? Size{Columns} * Size{sizeof(Index)}
                            : plan.position[plan.position_rank - 1].index;
   const Size column_step = Packed ? Size{sizeof(Index)} : plan.column_stride;
@@ -38,26 +47,27 @@ bool offsets(const Plan& plan, const char* index, Size far, const Size* __restri
   for (int c = 0; c < Columns; ++c) column[c] = plan.column[c];
   std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
   for (Size i = 0; i < n; ++i) {
-    auto at = static_cast<std::uint64_t>(far + bases[i]);
+    auto at = static_cast<Sum>(far + bases[i]);
     std::uint64_t inside = 1;
     for (int c = 0; c < Columns; ++c) {
       std::uint64_t place = 0;
       const auto value = load<Index>(index + i * step + c * column_step);
       inside &= std::uint64_t{Rule::place(value, column[c], place)};
-      at += place * static_cast<std::uint64_t>(column[c].stride);
+      at += static_cast<Sum>(place) * static_cast<Sum>(column[c].stride);
     }
-    out[i] = inside || !Rule::fills ? static_cast<Size>(at) : kNowhere;
+    out[i] = inside || !Rule::fills ? static_cast<At>(at) : kNowhereAs<At>;
     good &= inside;
   }
   return good != 0;
 }
 
 // The same for any depth: column after column, so that what is known of a column stays in registers.
-template <class Rule, class Index>
+template <class Rule, class Index, class At>
 bool offsets_by_column(const Plan& plan, const char* index, Size far, const Size* __restrict bases,
-                       Size n, Size* __restrict out) noexcept {
+                       Size n, At* __restrict out) noexcept {
+  using Sum = std::make_unsigned_t<At>;
   const Size step = plan.position[plan.position_rank - 1].index;
-  for (Size i = 0; i < n; ++i) out[i] = far + bases[i];
+  for (Size i = 0; i < n; ++i) out[i] = static_cast<At>(far + bases[i]);
   std::uint64_t good = 1;
   for (int c = 0; c < plan.column_count; ++c, index += plan.column_stride) {
     const Column column = plan.column[c];
@@ -65,16 +75,17 @@ bool offsets_by_column(const Plan& plan, const char* index, Size far, const Size
       std::uint64_t place = 0;
       const auto value = load<Index>(index + i * step);
       const bool inside = Rule::place(value, column, place);
-      const auto at = static_cast<std::uint64_t>(out[i]) +
-                      place * static_cast<std::uint64_t>(column.stride);
-      const bool nowhere = Rule::fills && (!inside || out[i] == kNowhere);
-      out[i] = nowhere ? kNowhere : static_cast<Size>(at);
+      const auto at = static_cast<At>(static_cast<Sum>(out[i]) +
+                                      static_cast<Sum>(place) * static_cast<Sum>(column.stride));
+      const bool nowhere = Rule::fills && (!inside || out[i] == kNowhereAs<At>);
+      out[i] = nowhere ? kNowhereAs<At> : at;
       good &= std::uint64_t{inside};
     }
   }
   return good != 0;
 }
 
-using Offsets = bool (*)(const Plan&, const char*, Size, const Size*, Size, Size*) noexcept;
+template <class At>
+using Offsets = bool (*)(const Plan&, const char*, Size, const Size*, Size, At*) noexcept;
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -13,30 +13,27 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// As it is written down; no place is so far from the lowest.
-template <class At>
-inline constexpr At kNotedNowhere = static_cast<At>(-1);
-
 template <class At>
 bool note_as(const Plan& plan, const Places& places, Size begin, Size end) noexcept {
-  const Walk walk(plan);
-  const auto lowest = static_cast<std::uint64_t>(places.lowest_far);
+  const Offsets<At> offsets = pick_offsets<At>(plan);
+  const Bases bases(plan);
   At* out = static_cast<At*>(places.memory) + (begin - places.begin);
   Cursor cursor(plan, begin);
-  Block block;
-  for (Size left = end - begin; left > 0; left -= block.n) {
-    fill_block(block, cursor, walk, std::min(left, kBlock));
-    if (!block.good && plan.mode != Mode::fill) return false;
-    for (Size i = 0; i < block.n; ++i) {
-      const auto place = static_cast<At>(static_cast<std::uint64_t>(block.at[i]) - lowest);
-      *out++ = block.at[i] == kNowhere ? kNotedNowhere<At> : place;
-    }
+  cursor.far -= places.lowest_far;
+  for (Size left = end - begin; left > 0;) {
+    const Size n = std::min({left, cursor.left, kBlock});
+    prefetch_indices(cursor, n);
+    const auto [far, from] = bases.from(cursor);
+    if (!offsets(plan, cursor.index, far, from, n, out) && plan.mode != Mode::fill) return false;
+    cursor.advance(n);
+    out += n;
+    left -= n;
   }
   return true;
 }
 
 inline bool note(const Plan& plan, const Places& places, Size begin, Size end) noexcept {
-  return places.wide ? note_as<std::uint64_t>(plan, places, begin, end)
+  return places.wide ? note_as<Size>(plan, places, begin, end)
                      : note_as<std::uint32_t>(plan, places, begin, end);
 }
 
@@ -111,7 +108,7 @@ struct alignas(kPage) Own {
         const __m512i grain = _mm512_maskz_srl_epi32(0xffff, place, shift);
         const __m512i hash = _mm512_mullo_epi32(grain, every(kMix));
         const __mmask16 mine = _mm512_mask_cmple_epu32_mask(
-            _mm512_cmpneq_epi32_mask(place, every(kNotedNowhere<At>)),
+            _mm512_cmpneq_epi32_mask(place, every(kNowhereAs<At>)),
             _mm512_sub_epi32(hash, first_hash), beyond_first);
         const __m512i far = _mm512_maskz_compress_epi32(mine, place);
         _mm512_storeu_si512(at + kept, widen(_mm512_maskz_extracti64x4_epi64(0xf, far, 0)));
@@ -142,7 +139,7 @@ struct alignas(kPage) Own {
       } else {
         near[kept] = first + static_cast<At>(i * step);
       }
-      kept += Size{places[i] != kNotedNowhere<At> && hashes.have(places[i])};
+      kept += Size{places[i] != kNowhereAs<At> && hashes.have(places[i])};
     }
     n = kept;
   }
@@ -209,7 +206,7 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
 }
 
 inline void apply(const Plan& plan, Store store, const Places& places, int owner) noexcept {
-  if (places.wide) return apply_as<std::uint64_t, 0>(plan, store, places, owner);
+  if (places.wide) return apply_as<Size, 0>(plan, store, places, owner);
   // Updates that follow each other are read together, and copied: 0.9 of the time.
   const Size step = plan.position[plan.position_rank - 1].near;
   const Size packed = plan.slice_rank == 0 && step == plan.width ? step : 0;

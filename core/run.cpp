@@ -8,7 +8,6 @@
 #include <memory>
 #include <new>
 
-
 namespace ndgather {
 
 extern const Engine engine_baseline;

@@ -11,7 +11,7 @@ namespace ndgather::NDGATHER_ISA {
 
 inline Sample sample(const Plan& plan) noexcept {
   constexpr Size kSamples = 128;
-  const Offsets offsets = pick_offsets(plan);
+  const Offsets<Size> offsets = pick_offsets(plan);
   const Bases bases(plan);
   Size lines[kSamples];
   Sample found;
