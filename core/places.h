@@ -145,10 +145,23 @@ struct alignas(kPage) Own {
   }
 };
 
+// Rows wider than a line are asked for together with their updates, and too many at a time get in each
+// other's way: in data of 64 MB adds of 256, 512 and 1024 bytes take 0.75, 0.8 and 0.9 of the time that
+// they take in blocks as large as those of a gather; in data of 512 KB, which are not asked for, those of
+// 256 bytes take 1.2 of it.
+inline constexpr Size kRowBlock = 4096;  // bytes, and
+inline constexpr Size kRowsTogether = 8;  // at least
+
+inline Size own_block_size(const Plan& plan) noexcept {
+  const Size most = block_size(plan);
+  if (plan.width <= kLine || plan.patience == kEndless) return most;
+  return std::min(most, std::max(kRowBlock / plan.width, kRowsTogether));
+}
+
 template <class At, int Carried>
 void apply_as(const Plan& plan, Store store, const Places& places, int owner) noexcept {
   const Hashes hashes(places, owner);
-  const Size most = block_size(plan);
+  const Size most = own_block_size(plan);
   const Size look = std::min(most * places.owners, kLook);
   const Size enough = std::min((most + 1) / 2, kEnough);
   const Size step = plan.position[plan.position_rank - 1].near;
