@@ -21,10 +21,12 @@ import numpy as np
 from .limits import Limit, Machine, is_memory_bound
 from .peer import NOT_INSTALLED, Call, Peer, Unsupported
 from .peers import ORACLE, OWN
+from .processors import ENOUGH
 
 if TYPE_CHECKING:
     from .case import Array, Arrays, Case
     from .peer import Bind
+    from .processors import Processors
 
 _SAMPLE_SECONDS = 4e-3
 _ROUND_SECONDS = 40e-3
@@ -63,8 +65,8 @@ class Timing:
 class Result:
     """What one case gave: timings of the peers that can do it, reasons of those that cannot.
 
-    `failed` says that this package made the call and was wrong; `at_once` the least that the
-    processors did at once before a round, as a share of the most that they did.
+    `failed` says that this package made the call and was wrong; `free` how fast the processors were
+    at once beside the rounds, at least, as a share of the best.
     """
 
     case: Case
@@ -74,7 +76,7 @@ class Result:
     bytes_moved: int
     limit: Limit
     memory_bound: bool
-    at_once: float
+    free: float
 
     @property
     def own(self) -> Timing | None:
@@ -133,11 +135,11 @@ def measure(
     gc.disable()
     try:
         for turn in range(rounds):
-            free = min(free, machine.processors.wait())
-            _settle()
             first = turn % max(len(ready), 1)
-            for one in (*ready[first:], *ready[:first]):
-                samples[one.peer.name] += _round(one)
+            taken, share = _undisturbed((*ready[first:], *ready[:first]), machine.processors)
+            free = min(free, share)
+            for name, each in taken.items():
+                samples[name] += each
     finally:
         if collecting:
             gc.enable()
@@ -157,7 +159,7 @@ def measure(
         bytes_moved=case.bytes_moved // calls,
         limit=limit,
         memory_bound=is_memory_bound(case),
-        at_once=free,
+        free=free,
     )
 
 
@@ -277,6 +279,25 @@ def _settle() -> None:
         sleep(_PAUSE_SECONDS)
         if process_time() - used < _IDLE * (perf_counter() - started):
             return
+
+
+def _undisturbed(
+    turns: Sequence[_Ready], processors: Processors
+) -> tuple[dict[str, list[float]], float]:
+    """Return everyone's samples of a round, and how free the processors were before and after.
+
+    A round is repeated where they were not, while there is patience.
+    """
+    while True:
+        before = processors.wait()
+        _settle()
+        begin = perf_counter()
+        taken = {one.peer.name: _round(one) for one in turns}
+        _settle()
+        share = min(before, processors.share())
+        if share >= ENOUGH or processors.patience <= 0:
+            return taken, share
+        processors.patience -= perf_counter() - begin
 
 
 def _round(ready: _Ready) -> list[float]:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .peers import OWN
-from .processors import ENOUGH_AT_ONCE
+from .processors import ENOUGH
 from .report import (
     ENOUGH_OF_LIMIT,
     bytes_text,
@@ -48,11 +48,12 @@ _METHOD = """\
   call, or answers wrongly, is listed below and not timed.
 - The libraries take turns in rounds, in an order that moves on every round, with an untimed call
   before the timed ones. A turn begins when the process is idle: threads of onnxruntime spin for
-  40 ms after a call, torch's for 10 ms. Before each round the benchmark waits, up to three seconds
-  and three minutes in all, for the processors to do at once nearly as much as they ever did:
-  virtual ones may share a core for a while. Times are medians; outputs are freed as they come.
-  *Spread* is the distance between the quartiles of our times, as a share of the median: smaller
-  differences between libraries than that mean nothing.
+  40 ms after a call, torch's for 10 ms. Before each round the benchmark waits until the processors
+  together are nearly as fast as they ever were, and repeats a round after which they are not:
+  virtual ones may share a core for a while. It waits up to three seconds, and four minutes in
+  all. Times are medians; outputs are freed as they come. *Spread* is the distance between the
+  quartiles of our times, as a share of the median: smaller differences between libraries than
+  that mean nothing.
 - *Moved* is what cannot be avoided: indices read once, each touched cache line of data once,
   output written once. *Of limit* is the least possible time over ours: the larger of moved
   bytes at the measured copy speed and random places at the measured random-read speed, each
@@ -167,15 +168,13 @@ def _disturbed(run: Record) -> list[str]:
     """Return which cases were measured though the processors were not free."""
     results = (*run.results, *run.growth)
     cases = [
-        f"`{result.case.name}` ({result.at_once:.0%})"
-        for result in results
-        if result.at_once < ENOUGH_AT_ONCE
+        f"`{result.case.name}` ({result.free:.0%})" for result in results if result.free < ENOUGH
     ]
     if not cases:
         return []
     return [
         f"- In {len(cases)} of {len(results)} cases the processors were not free in every round;"
-        f" with the least they did at once, as a share of the most: {', '.join(cases)}."
+        f" with how fast they were together, as a share of the best: {', '.join(cases)}."
     ]
 
 

@@ -9,59 +9,57 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import inf
 from statistics import median
 from time import perf_counter, sleep
 
-ENOUGH_AT_ONCE = 0.8
+ENOUGH = 0.8
 
 # A millisecond of arithmetic that keeps a core busy, in which other threads of Python run. Two
 # halves of one core do 1.1 times the work of one; of SHA-256, which waits for itself, 1.5 times.
 _BLOCK = bytes(1 << 20)
-_BLOCKS = 10
-_TRIES = 3
+_BLOCKS = 5
+_TRIES = 5
 _MOST_SECONDS = 3.0
-_PATIENCE_SECONDS = 180.0
+_PATIENCE_SECONDS = 240.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Processors:
-    """What `threads` threads get done at once, the most so far, and how long to wait in all."""
+    """How fast `threads` threads work at once, at best, and how long to wait for that in all."""
 
     threads: int
-    most: float = 0.0
+    least_seconds: float = inf
     patience: float = _PATIENCE_SECONDS
 
     def wait(self) -> float:
         """Wait until the processors are free, for some seconds and while there is patience.
 
-        Return what they get done at once then, as a share of the most so far: processors that
-        are always halves of one core are as free as they get.
+        Return how fast they are then, as a share of the best so far: processors that are always
+        halves of one core are as free as they get.
         """
-        share = self._share()
+        share = self.share()
         begin = perf_counter()
-        while share < ENOUGH_AT_ONCE and perf_counter() - begin < min(_MOST_SECONDS, self.patience):
+        while share < ENOUGH and perf_counter() - begin < min(_MOST_SECONDS, self.patience):
             sleep(0.1)
-            share = self._share()
+            share = self.share()
         self.patience -= perf_counter() - begin
         return share
 
-    def _share(self) -> float:
-        """Return what the processors get done at once, as a share of the most so far."""
-        done = at_once(self.threads)
-        self.most = max(self.most, done)
-        return done / self.most
+    def share(self) -> float:
+        """Return how fast the processors are, as a share of the best so far."""
+        seconds = at_once(self.threads)
+        self.least_seconds = min(self.least_seconds, seconds)
+        return self.least_seconds / seconds
 
 
 def at_once(threads: int) -> float:
-    """Return how much `threads` threads get done in the time that one needs for its work alone."""
+    """Return how many seconds `threads` threads need for some work, each of them for as much."""
     with ThreadPoolExecutor(threads) as pool:
-        alone = median(_seconds(pool, 1) for _ in range(_TRIES))
-        together = median(_seconds(pool, threads) for _ in range(_TRIES))
-        return min(threads * alone / together, float(threads))
+        return median(_seconds(pool, threads) for _ in range(_TRIES))
 
 
 def _seconds(pool: ThreadPoolExecutor, threads: int) -> float:
-    """Return how long some hashing takes in each of so many threads."""
     begin = perf_counter()
     list(pool.map(_hash, range(threads)))
     return perf_counter() - begin

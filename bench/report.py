@@ -197,7 +197,7 @@ def _result(content: dict[str, Any]) -> Result:
         bytes_moved=content["bytes_moved"],
         limit=Limit(**content["limit"]),
         memory_bound=content["memory_bound"],
-        at_once=content["at_once"],
+        free=content["free"],
     )
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bench import page, report
+from bench import measure as bench_measure
+from bench import page, processors, report
 from bench.__main__ import main
 from bench.case import Arrays, Case
 from bench.cases import GROWTH
@@ -92,6 +93,30 @@ def test_an_update_in_place_starts_from_the_data_every_time() -> None:
     assert refusals == {}
 
 
+@pytest.mark.parametrize(
+    ("patience", "rounds", "free"), [(9.0, 3, 1.0), (0.0, 2, 0.5)], ids=["patient", "impatient"]
+)
+def test_a_disturbed_round_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, patience: float, rounds: int, free: float
+) -> None:
+    # Before and after each round; the second is disturbed while it lasts.
+    seconds = [1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0]
+    monkeypatch.setattr(processors, "at_once", lambda _threads: seconds.pop(0))
+    made: list[float] = []
+
+    def count(_ready: object) -> list[float]:
+        made.append(len(made) + 1.0)
+        return made[-1:]
+
+    monkeypatch.setattr(bench_measure, "_round", count)
+    machine = Machine(threads=1)
+    machine.processors.patience = patience
+    result = measure(CASE, [peer("good", right)], 1, rounds=2, machine=machine)
+    assert len(made) == rounds
+    assert result.timings[0].samples == (1.0, float(rounds))
+    assert result.free == free
+
+
 def test_varied_shapes_are_timed_per_call() -> None:
     calls = []
 
@@ -118,7 +143,7 @@ def result(own: float, **others: float) -> Result:
         bytes_moved=1000,
         limit=Limit(copy_seconds=1.0, read_seconds=1.5),
         memory_bound=True,
-        at_once=1.0,
+        free=1.0,
     )
 
 
@@ -183,7 +208,7 @@ def test_page_says_how_much_memory_leaves_to_win() -> None:
 def test_page_names_cases_measured_while_processors_were_not_free() -> None:
     free = result(2.0, numpy=3.0)
     assert "were not free" not in page.text(record(free), {})
-    text = page.text(record(free, replace(free, at_once=0.55)), {})
+    text = page.text(record(free, replace(free, free=0.55)), {})
     assert "In 1 of 2 cases the processors were not free in every round" in text
     assert f"`{CASE.name}` (55%)" in text
 
