@@ -133,7 +133,8 @@ struct alignas(kPage) Own {
     }
 #endif
     for (; i < count; ++i) {
-      at[kept] = lowest + static_cast<Size>(places[i]);
+      at[kept] = static_cast<Size>(static_cast<std::uint64_t>(lowest) +
+                                   static_cast<std::uint64_t>(places[i]));
       if constexpr (Carried > 0) {
         near[kept] = load<Near>(from + i * Carried);
       } else {
