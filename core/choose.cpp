@@ -42,11 +42,12 @@ constexpr Size kApart = Size{1} << 25;
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
 // take less where a look at some finds so many different ones (1000 rows of 64 bytes to 1 KiB 0.7 to 0.9,
 // 300 rows 0.75 to 1.05, 120 rows 0.75 to 1.3, 40 rows of 64 to 256 bytes 1.5 to 1.85); or so many bytes
-// of wide ones, each of which is read at one go (20 rows of 1 KiB 0.92, 12 of 1 KiB 1.06; 12 and 8 of 2 KiB
-// 0.87 and 0.94; 40 and 80 of 512 bytes 0.93 and 0.92, of 256 bytes 1.5 and 1.3).
+// of wide ones, each of which is read at one go (80 rows of 512 and 544 bytes and 40 of 1056 0.73 to 1.0;
+// 40 of 512 and 20 of 1024 0.84 to 1.02; 40 of 544, with lines that two owners write to, 0.97 to 1.15; 80 of
+// 256 bytes 1.3).
 // Of fewer than four for each thread one owner may well get most.
 constexpr Size kRowsFrom = 96;
-constexpr Size kRowBytesFrom = Size{1} << 14;
+constexpr Size kRowBytesFrom = Size{1} << 15;
 constexpr Size kWideRow = 512;
 constexpr Size kRowsEach = 4;
 // Few long rows are cut up: parts of 2 KiB take 0.7 to 0.9 of the time of one thread (of 8 KiB 0.55), parts of

@@ -172,7 +172,7 @@ RULES = {
         lambda: threshold("kWideRow"),
     ),
     "scatter of so many bytes of rows by place": (
-        ("scatter-rows-16000B", "scatter-rows-18KB"),
+        ("scatter-rows-32000B", "scatter-rows-37KB"),
         lambda case: case.data_bytes,
         lambda: threshold("kRowBytesFrom"),
     ),
