@@ -112,6 +112,8 @@ FAULTS = (
     Fault("a gap between the pieces of threads", "run.cpp",
           "const Size begin = unit / cut.slice_parts * cut.per_unit;",
           "const Size begin = unit / cut.slice_parts * cut.per_unit + (unit > 0);"),
+    Fault("bands are left out, and others done again", "run.cpp",
+          "within % bands.threads * kByItself", "within % bands.threads"),
     Fault("repeated bad entries are counted once", "run.cpp",
           "all.count *= repeats;", "all.count *= 1;"),
     Fault("the depth may be one more than the axes", "plan.cpp",

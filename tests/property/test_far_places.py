@@ -106,3 +106,17 @@ def test_scatters_of_elements(numbers, threads, reduction):
                 expected[place, column] = update
     ndgather.scatter_elements(data, places, updates, reduction=reduction, out=data)
     np.testing.assert_array_equal(data, expected)
+
+
+@pytest.mark.parametrize("shape", [(4000, 2800), (300, 40_000)])
+def test_neighbouring_bands(numbers, threads, shape):
+    # More than 32 MiB, whose bands threads go through in turns; the last turn is not a whole one.
+    data = numbers[: shape[0] * shape[1]].reshape(shape)
+    places = random_places(shape[0], data.size).reshape(shape)
+    columns = np.arange(shape[1])
+    found = ndgather.gather_elements(data, places, 0)
+    np.testing.assert_array_equal(found, places * shape[1] + columns)
+    order = np.argsort(random_places(shape[0], shape[0]), kind="stable")[:, None]
+    places = (order + columns) % shape[0]  # each row of a column once
+    scattered = ndgather.scatter_elements(np.zeros_like(data), places, data, 0)
+    np.testing.assert_array_equal(np.take_along_axis(scattered, places, 0), data)
