@@ -290,7 +290,6 @@ def _undisturbed(
     """
     while True:
         before = processors.wait()
-        _settle()
         begin = perf_counter()
         taken = {one.peer.name: _round(one) for one in turns}
         _settle()
