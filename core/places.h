@@ -4,11 +4,8 @@
 
 #include <algorithm>
 
-#if defined(__AVX512F__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
-
 #include "gather.h"
+#include "lanes.h"
 #include "store.h"
 
 namespace ndgather::NDGATHER_ISA {
@@ -61,84 +58,72 @@ struct Hashes {
 // one go to the next costs a branch that is not foreseen.
 inline constexpr Size kLook = 512;
 inline constexpr Size kEnough = kBlock / 2;
+inline constexpr Size kRoom = kEnough + kLook + 16;  // and what is written behind
 
 inline constexpr Size kPage = 4096;
 
-// Some of the updates of one owner. Updates of Carried bytes are copied here; of others (Carried = 0)
-// it is known where they are.
+// What is picked out of places.
 //
 // A load waits for a store before it whose address has the same low bits. Places are noted from the begin
-// of a page on, and half a page of them is looked at in one go: a quarter of a page apart, what is picked
-// out never meets what is looked at next (0.13 ns for each place, and up to 0.28 elsewhere).
+// of a page on, half a page of them is looked at in one go, and what is picked out is written more slowly
+// than that: from a line before the middle of a page on it never meets what is looked at next (0.2 ns for
+// each place, and up to 0.35 elsewhere).
+template <class T>
+struct alignas(kPage) Picked {
+  char apart[kPage / 2 - kLine];
+  T each[kRoom];
+};
+
+// Some of the updates of one owner. Updates of Carried bytes are copied here; of others (Carried = 0)
+// it is known where they are.
 template <class At, int Carried>
-struct alignas(kPage) Own {
+struct Own {
   using Near = std::conditional_t<Carried == 4, std::uint32_t,
                std::conditional_t<Carried == 8, std::uint64_t, At>>;
-  static constexpr Size kStep = 16;  // places that are looked at together
-  static constexpr Size kRoom = kEnough + kLook + kStep;
 
   Size n = 0;
-  alignas(kPage / 4) Size at[kRoom];
-  alignas(kLine) Near near[kRoom];
+  Picked<At> far;
+  Picked<Near> near;
+  alignas(kLine) Size at[kRoom];
   alignas(kLine) Size listed[Carried == 0 ? kRoom : 1];
 
   // Appends what belongs to `hashes` among `count` places, noted as distances from `lowest`. Their
   // updates are `step` bytes apart from `from` on, which is `first` bytes from the lowest.
-  void pick(const Hashes& hashes, const At* places, Size count, Size lowest, const char* from, At first,
+  void pick(const Hashes& hashes, const At* places, Size count, const char* from, At first,
             Size step) noexcept {
     Size kept = n;
     Size i = 0;
-#if defined(__AVX512F__) && defined(__GNUC__)
+#if defined(NDGATHER_LANES)
     if constexpr (sizeof(At) == 4) {
-      const auto every = [](std::uint32_t value) {
-        return _mm512_set1_epi32(static_cast<int>(value));
-      };
-      const __m128i shift = _mm_cvtsi32_si128(hashes.grain);
-      const __m512i first_hash = every(hashes.first), beyond_first = every(hashes.beyond_first);
-      const __m512i lowest_far = _mm512_set1_epi64(lowest);
-      const auto widen = [&](__m256i half) {
-        return _mm512_add_epi64(lowest_far, _mm512_maskz_cvtepu32_epi64(0xff, half));
-      };
-      const __m512i more = every(static_cast<std::uint32_t>(kStep * step));
-      __m512i where = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-      where = _mm512_add_epi32(
-          every(first), _mm512_mullo_epi32(where, every(static_cast<std::uint32_t>(step))));
-      for (; i + kStep <= count; i += kStep) {
-        const __m512i place = _mm512_loadu_si512(places + i);
-        const __m512i grain = _mm512_maskz_srl_epi32(0xffff, place, shift);
-        const __m512i hash = _mm512_mullo_epi32(grain, every(kMix));
-        const __mmask16 mine = _mm512_mask_cmple_epu32_mask(
-            _mm512_cmpneq_epi32_mask(place, every(kNowhereAs<At>)),
-            _mm512_sub_epi32(hash, first_hash), beyond_first);
-        const __m512i far = _mm512_maskz_compress_epi32(mine, place);
-        _mm512_storeu_si512(at + kept, widen(_mm512_maskz_extracti64x4_epi64(0xf, far, 0)));
-        _mm512_storeu_si512(at + kept + 8, widen(_mm512_maskz_extracti64x4_epi64(0xf, far, 1)));
+      const Lanes first_hash = Lanes::every(hashes.first);
+      const Lanes beyond_first = Lanes::every(hashes.beyond_first);
+      const Lanes more = Lanes::every(static_cast<std::uint32_t>(Lanes::kCount * step));
+      Lanes where =
+          Lanes::every(first) + Lanes::count() * Lanes::every(static_cast<std::uint32_t>(step));
+      for (; i + Lanes::kCount <= count; i += Lanes::kCount) {
+        const Lanes place = Lanes::load(places + i);
+        const Lanes hash = (place >> hashes.grain) * Lanes::every(kMix);
+        const unsigned mine =
+            place.differ(Lanes::every(kNowhereAs<At>)) & (hash - first_hash).at_most(beyond_first);
+        place.kept(mine).store(far.each + kept);
         if constexpr (Carried == 8) {
-          const auto half = static_cast<__mmask8>(mine);
-          const auto other = static_cast<__mmask8>(mine >> 8);
-          const char* const line = from + i * Carried;
-          _mm512_storeu_si512(near + kept,
-                              _mm512_maskz_compress_epi64(half, _mm512_loadu_si512(line)));
-          _mm512_storeu_si512(near + kept + __builtin_popcount(half),
-                              _mm512_maskz_compress_epi64(other, _mm512_loadu_si512(line + kLine)));
+          keep(mine, from + i * Carried, near.each + kept);
         } else if constexpr (Carried == 4) {
-          _mm512_storeu_si512(near + kept, _mm512_maskz_compress_epi32(
-                                               mine, _mm512_loadu_si512(from + i * Carried)));
+          Lanes::load(from + i * Carried).kept(mine).store(near.each + kept);
         } else {
-          _mm512_storeu_si512(near + kept, _mm512_maskz_compress_epi32(mine, where));
-          where = _mm512_add_epi32(where, more);
+          where.kept(mine).store(near.each + kept);
+          where = where + more;
         }
         kept += __builtin_popcount(mine);
       }
     }
 #endif
     for (; i < count; ++i) {
-      at[kept] = static_cast<Size>(static_cast<std::uint64_t>(lowest) +
-                                   static_cast<std::uint64_t>(places[i]));
+      far.each[kept] = places[i];
       if constexpr (Carried > 0) {
-        near[kept] = load<Near>(from + i * Carried);
+        near.each[kept] = load<Near>(from + i * Carried);
       } else {
-        near[kept] = first + static_cast<At>(i * step);
+        near.each[kept] = first + static_cast<At>(i * step);
       }
       kept += Size{places[i] != kNowhereAs<At> && hashes.have(places[i])};
     }
@@ -176,7 +161,7 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
     own.n = 0;
     while (own.n < enough && left > 0) {
       const Size n = std::min(run, look);
-      own.pick(hashes, noted, n, places.lowest_far, near,
+      own.pick(hashes, noted, n, near,
                static_cast<At>(near - plan.near - places.lowest_near), step);
       noted += n;
       near += n * step;
@@ -188,15 +173,19 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
         run = std::min(left, cursor.left);
       }
     }
+    for (Size i = 0; i < own.n; ++i) {
+      own.at[i] = static_cast<Size>(static_cast<std::uint64_t>(places.lowest_far) +
+                                    static_cast<std::uint64_t>(own.far.each[i]));
+    }
     if constexpr (Carried == 0) {
       for (Size i = 0; i < own.n; ++i) {
-        own.listed[i] = places.lowest_near + static_cast<Size>(own.near[i]);
+        own.listed[i] = places.lowest_near + static_cast<Size>(own.near.each[i]);
       }
     }
   };
   const auto use = [&](const Own<At, Carried>& own) {
     if constexpr (Carried > 0) {
-      store(plan, plan.far, own.at, {reinterpret_cast<const char*>(own.near), Carried, nullptr},
+      store(plan, plan.far, own.at, {reinterpret_cast<const char*>(own.near.each), Carried, nullptr},
             own.n);
     } else {
       store(plan, plan.far, own.at, {plan.near, 0, own.listed}, own.n);
