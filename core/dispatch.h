@@ -3,6 +3,7 @@
 
 #include "choose.h"
 #include "offsets.h"
+#include "pairs.h"
 
 namespace ndgather::NDGATHER_ISA {
 
@@ -31,6 +32,14 @@ auto with_rule(Mode mode, Visit visit) noexcept {
   }
 }
 
+template <class At, class Rule, class Index>
+Offsets<At> pick_pairs() noexcept {
+#if defined(NDGATHER_PAIRS)
+  if constexpr (std::is_same_v<Rule, Raise>) return offsets_of_pairs<Index, At>;
+#endif
+  return offsets<Rule, Index, 2, true, At>;
+}
+
 // The common calls (int32 and int64, negative values as in Python, tuples without gaps, up to four
 // columns) have loops of their own; all others share the general one.
 template <class At, class Rule, class Index>
@@ -43,7 +52,7 @@ Offsets<At> pick_depth(const Plan& plan) noexcept {
     if (packed) {
       switch (plan.column_count) {
         case 1: return offsets<Rule, Index, 1, true, At>;
-        case 2: return offsets<Rule, Index, 2, true, At>;
+        case 2: return pick_pairs<At, Rule, Index>();
         case 3: return offsets<Rule, Index, 3, true, At>;
         case 4: return offsets<Rule, Index, 4, true, At>;
         default: break;
