@@ -50,9 +50,10 @@ constexpr Size kRowsFrom = 96;
 constexpr Size kRowBytesFrom = Size{1} << 15;
 constexpr Size kWideRow = 512;
 constexpr Size kRowsEach = 4;
-// Few long rows are cut up: parts of 2 KiB take 0.7 to 0.9 of the time of one thread (of 8 KiB 0.55), parts of
-// 1 KiB 0.95 to 1.5, as every thread asks for lines of the other's.
-constexpr Size kPartFrom = Size{1} << 11;
+// Few long rows are cut up. Parts of 8 KiB take 0.55 of the time of one thread on one processor, and 0.8 to
+// 1.0 on another; parts of 2 and 4 KiB 0.7 to 0.9 on the first, and 1.0 to 1.3 on the second, on which such
+// rows take 0.65 to 0.85 shared by place.
+constexpr Size kPartFrom = Size{1} << 13;
 // What a call may take for its places, beside its arrays: two million of 32 bits.
 constexpr Size kScratch = Size{1} << 23;
 // What is written past the caches need not be read first. Rows of 32 KiB and more, 64 MiB of them,

@@ -177,7 +177,7 @@ RULES = {
         lambda: threshold("kRowBytesFrom"),
     ),
     "scatter of cut rows": (
-        ("scatter-rows-4000B", "scatter-rows-4KB"),
+        ("scatter-rows-16000B", "scatter-rows-16KB"),
         lambda case: case.slice_bytes,
         lambda: threshold("kPartFrom") * 2,
     ),
