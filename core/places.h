@@ -87,7 +87,7 @@ struct Own {
   alignas(kLine) Size at[kRoom];
   alignas(kLine) Size listed[Carried == 0 ? kRoom : 1];
 
-  // Appends what belongs to `hashes` among `count` places, noted as distances from `lowest`. Their
+  // Appends what belongs to `hashes` among `count` places, noted as distances from the lowest. Their
   // updates are `step` bytes apart from `from` on, which is `first` bytes from the lowest.
   void pick(const Hashes& hashes, const At* places, Size count, const char* from, At first,
             Size step) noexcept {

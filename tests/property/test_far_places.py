@@ -19,14 +19,6 @@ def numbers():
     return np.arange(COUNT, dtype=np.int32)
 
 
-@pytest.fixture(params=[1, 2])
-def threads(request):
-    before = ndgather.get_num_threads()
-    ndgather.set_num_threads(request.param)
-    yield request.param
-    ndgather.set_num_threads(before)
-
-
 def random_places(size, count=LOOKS):
     return np.random.default_rng(count).integers(0, size, count)
 

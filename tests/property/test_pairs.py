@@ -34,16 +34,29 @@ def test_pairs_are_numpy_indexing(dtype, layout, count):
     assert_same_elements(ndgather.gather_nd(data, indices), data[tuple(indices.T)])
 
 
-@pytest.mark.parametrize("dtype", ["i8", "i4"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+def outside(size, dtype):
+    """Values that the type has and an axis of `size` has not."""
+    limits = np.iinfo(dtype)
+    values = {size, -size - 1, size + 2**32, limits.min, limits.max}
+    return [
+        value for value in values if limits.min <= value <= limits.max and not -size <= value < size
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "layout", "column"),
+    [
+        (dtype, layout, column)
+        for dtype in ("i8", "i4")
+        for layout, data in LAYOUTS.items()
+        for column in (0, 1)
+        if outside(data.shape[column], dtype)
+    ],
+)
 @pytest.mark.parametrize("place", range(11))
-@pytest.mark.parametrize("column", [0, 1])
-def test_one_value_outside_is_found_in_every_place(dtype, layout, place, column):
+def test_one_value_outside_is_found_in_every_place(dtype, layout, column, place):
     data = LAYOUTS[layout]
-    size, limits = data.shape[column], np.iinfo(dtype)
-    for value in {size, -size - 1, size + 2**32, limits.min, limits.max}:
-        if not limits.min <= value <= limits.max or -size <= value < size:
-            continue
+    for value in outside(data.shape[column], dtype):
         indices = pairs(data, 11, dtype)
         indices[place, column] = value
         with pytest.raises(IndexOutOfBoundsError) as caught:
@@ -52,25 +65,20 @@ def test_one_value_outside_is_found_in_every_place(dtype, layout, place, column)
         assert (error.position, error.value, error.count) == ((place, column), value, 1)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", ["i8", "i4"])
 @pytest.mark.parametrize("place", [*range(8), 69_998, 70_000])
-def test_updates_of_pairs(threads, dtype, place):
-    """So many that threads share them by place; the last one wins, and none is lost in silence."""
+def test_updates_of_pairs(dtype, place):
+    """So many that threads share them by place; an entry outside leaves all as it was."""
     count = 70_001
     indices = pairs(LAYOUTS["as it comes"], count, dtype)
     updates = np.arange(count)
     data = np.zeros(SIZES, np.int64)
     desired = data.copy()
     np.add.at(desired, tuple(indices.T), updates)
-    before = ndgather.get_num_threads()
-    ndgather.set_num_threads(threads)
-    try:
+    ndgather.scatter_nd(data, indices, updates, reduction="add", out=data)
+    assert_same_elements(data, desired)
+    indices[place, place % 2] = SIZES[place % 2]
+    with pytest.raises(IndexOutOfBoundsError):
         ndgather.scatter_nd(data, indices, updates, reduction="add", out=data)
-        assert_same_elements(data, desired)
-        indices[place, place % 2] = SIZES[place % 2]
-        with pytest.raises(IndexOutOfBoundsError):
-            ndgather.scatter_nd(data, indices, updates, reduction="add", out=data)
-        assert_same_elements(data, desired)
-    finally:
-        ndgather.set_num_threads(before)
+    assert_same_elements(data, desired)

@@ -1,0 +1,13 @@
+"""What tests of several files need."""
+
+import pytest
+
+import ndgather
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(request.param)
+    yield request.param
+    ndgather.set_num_threads(before)
