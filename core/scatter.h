@@ -54,25 +54,25 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
 }
 
 // The bands [begin, end) of a plan: packed, updated, and written back.
-template <class Rule, class Index, int Width>
+template <int Width>
 bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
-                      char* buffer) noexcept {
+                      char* buffer, auto offsets) noexcept {
   const Column& column = plan.column[0];
   for (Size unit = begin; unit < end; ++unit) {
     const Band band = band_of(plan, bands, unit);
     pack(band.far, column, band.columns * Width, bands.shift, buffer);
-    const bool good = each_band_run<Index, Width>(
+    const bool good = each_band_run<Width>(
         plan, bands, band, buffer,
         [&](char* packed, const char* index, const char* near, Size n, Size step) {
           if (bands.across) {
             prefetch_band(near + 4 * plan.position[plan.position_rank - 2].near, n * Width);
           }
           Size at[kBandBytes / Width];
-          if (band_offsets<Rule, Index>(column, index, n, bands.shift, step, at)) {
+          if (BandOffsets{offsets}(column, index, n, bands.shift, step, at)) {
             store(plan, packed, at, {near, Width, nullptr}, n);
             return true;
           }
-          if (!Rule::fills) return false;
+          if (plan.mode != Mode::fill) return false;
           Size listed[kBandBytes / Width];
           const Size kept = keep_places(at, n, listed, Width);
           store(plan, packed, at, {near, Width, listed}, kept);
@@ -89,9 +89,8 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
 
 inline bool scatter_bands(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
                           char* buffer) noexcept {
-  return with_band(plan, [&](auto rule, auto index, auto width) {
-    return scatter_bands_of<decltype(rule), decltype(index), decltype(width)::value>(
-        plan, store, bands, begin, end, buffer);
+  return with_band(plan, [&](auto offsets, auto width) {
+    return scatter_bands_of<decltype(width)::value>(plan, store, bands, begin, end, buffer, offsets);
   });
 }
 
