@@ -94,27 +94,29 @@ conformance: $(VENV)/installed-bench
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# `make $(VENV)/installed-a-b` installs the package with the extras a and b; Python files are used
-# from src/, the core is built.
-$(VENV)/installed-%: $(BUILD_FILES) | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[$(subst -,$(comma),$*)]'
+# `make $(VENV)/built` builds the core and installs the package: Python files are used from src/.
+$(VENV)/built: $(BUILD_FILES) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+# `make $(VENV)/installed-a-b` adds what the extras a and b ask for; nothing is built again.
+$(VENV)/installed-%: $(VENV)/built
+	$(BIN)/python -m pip install --quiet 'ndgather[$(subst -,$(comma),$*)]'
 	touch $@
 
 comma := ,
 
 # `make build/address/built` installs an instrumented core in an environment of its own;
 # `make build/address/installed` adds what the tests need.
-INSTALL_SANITIZED = build/$*/venv/bin/python -m pip install --quiet \
-  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \
-  --config-settings cmake.define.NDGATHER_SANITIZE=$*
-
 build/%/built: $(BUILD_FILES) $(wildcard tests/sanitizers/*.cpp)
 	$(PYTHON) -m venv build/$*/venv
-	$(INSTALL_SANITIZED) --editable .
+	build/$*/venv/bin/python -m pip install --quiet --editable . \
+	  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \
+	  --config-settings cmake.define.NDGATHER_SANITIZE=$*
 	touch $@
 
 build/%/installed: build/%/built
-	$(INSTALL_SANITIZED) --editable '.[test]'
+	build/$*/venv/bin/python -m pip install --quiet 'ndgather[test]'
 	touch $@
 
 build/fuzzer/core_fuzz: $(BUILD_FILES) fuzz/core.cpp $(VENV)/installed-fuzz
