@@ -28,6 +28,9 @@ struct Places {
 };
 
 struct Engine {
+  // Places of fewer bytes are not asked for ahead: the processor looks as far ahead by itself.
+  Size asks_from;
+
   // Gathers the positions [begin, end) of a simplified plan. False: an index value was out of
   // bounds; nothing outside of the far array was read, and the near array is partly written.
   bool (*gather)(const Plan& plan, Size begin, Size end) noexcept;

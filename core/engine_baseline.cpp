@@ -11,6 +11,7 @@ namespace ndgather {
 
 extern const Engine engine_baseline;
 const Engine engine_baseline{
+    .asks_from = 1,
     .gather = baseline::gather,
     .gather_bands = baseline::gather_bands,
     .scatter = baseline::scatter,
