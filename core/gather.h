@@ -45,9 +45,11 @@ template <bool Write = false>
 // track of them. 2 KiB brought half of what 6 KiB brings.
 inline constexpr Size kAhead = 6144;
 
+// Indices further apart than a line are left to themselves.
 [[gnu::always_inline]] inline void prefetch_indices(const Cursor& cursor, Size n) noexcept {
-  const Size bytes = n * cursor.plan.position[cursor.plan.position_rank - 1].index;
-  for (Size b = 0; b < bytes; b += kLine) prefetch(cursor.index + kAhead + b);
+  const Size step = cursor.plan.position[cursor.plan.position_rank - 1].index;
+  if (step > kLine) return;
+  for (Size b = 0; b < n * step; b += kLine) prefetch(cursor.index + kAhead + b);
 }
 
 template <bool Write = false>
