@@ -10,6 +10,9 @@ inline constexpr Size kNear = Size{1} << 20;
 
 inline constexpr Size kLine = 64;  // bytes of a cache line
 
+// Brings the position dims of a plan that allows it into the order in which its arrays lie in memory.
+void choose_order(Plan& plan);
+
 // Columns of data that are packed together: at most four cache lines of each row.
 inline constexpr Size kBandBytes = 256;
 

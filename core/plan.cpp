@@ -112,6 +112,7 @@ void plan_gather_nd(Plan& plan, const Array& far, const Array& indices, const Ar
 void plan_gather_elements(Plan& plan, const Array& far, const Array& indices, const Array& near,
                           Size axis) {
   plan.tuples = false;
+  plan.any_order = true;
   plan.position_rank = indices.rank;
   for (int d = 0; d < indices.rank; ++d) {
     plan.position[d] = {indices.shape[d], indices.strides[d], d == axis ? 0 : far.strides[d],

@@ -70,6 +70,7 @@ struct Plan {
   int column_count = 0;
   int slice_rank = 0;
   bool tuples = false;       // the last axis of indices holds the columns
+  bool any_order = false;    // of the position dims: those of one place differ along a single one
   bool near_linear = false;  // after simplify: position p of the near array is at p times one step
   bool streams = false;      // long rows are written past the caches
   IndexType index_type = IndexType::i64;

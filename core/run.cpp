@@ -113,6 +113,26 @@ bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, char* m
   return true;
 }
 
+// Looks at all positions of a simplified check plan, and names the first that is out of bounds.
+Outside look_at_all(const Plan& check, Stop* stop) noexcept {
+  const Cut cut = choose_cut(check, threads());
+  const std::unique_ptr<Outside[]> found(
+      cut.units > 1 ? new (std::nothrow) Outside[static_cast<std::size_t>(cut.units)] : nullptr);
+  if (found == nullptr) return engine().check(check, 0, check.positions);
+  share(cut.threads, cut.stretches, cut.units, stop, [&](int, Size unit) {
+    const Size begin = unit * cut.per_unit;
+    found[static_cast<std::size_t>(unit)] =
+        engine().check(check, begin, std::min(begin + cut.per_unit, check.positions));
+  });
+  Outside all;
+  for (Size unit = 0; unit < cut.units; ++unit) {
+    const Outside& part = found[static_cast<std::size_t>(unit)];
+    if (all.count == 0 && part.count > 0) all = {0, part.entry, part.value};
+    all.count += part.count;
+  }
+  return all;
+}
+
 }  // namespace
 
 const Engine& engine() noexcept {
@@ -121,6 +141,7 @@ const Engine& engine() noexcept {
 }
 
 bool run_gather(Plan& plan, Stop* stop) noexcept {
+  choose_order(plan);
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
   const Bands bands = choose_walk(plan);
@@ -155,6 +176,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
 
 Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
     : plan_(plan), reduction_(reduction), type_(type) {
+  choose_order(plan);
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return;
   bands_ = choose_walk(plan);
@@ -238,24 +260,15 @@ Outside run_check(Plan& check, Stop* stop) noexcept {
   }
   check.positions /= repeats;
   simplify(check);
-  const Cut cut = choose_cut(check, threads());
-  const std::unique_ptr<Outside[]> found(
-      cut.units > 1 ? new (std::nothrow) Outside[static_cast<std::size_t>(cut.units)] : nullptr);
-  Outside all;
-  if (found == nullptr) {
-    all = engine().check(check, 0, check.positions);
-  } else {
-    share(cut.threads, cut.stretches, cut.units, stop, [&](int, Size unit) {
-      const Size begin = unit * cut.per_unit;
-      found[static_cast<std::size_t>(unit)] =
-          engine().check(check, begin, std::min(begin + cut.per_unit, check.positions));
-    });
-    for (Size unit = 0; unit < cut.units; ++unit) {
-      const Outside& part = found[static_cast<std::size_t>(unit)];
-      if (all.count == 0 && part.count > 0) all = {0, part.entry, part.value};
-      all.count += part.count;
-    }
+  // Indices that lie in another order are looked at in that; which is the first is asked in C order.
+  if (check.position_rank > 1) {
+    Plan ordered = check;
+    ordered.any_order = true;
+    choose_order(ordered);
+    simplify(ordered);
+    if (look_at_all(ordered, stop).count == 0) return {};
   }
+  Outside all = look_at_all(check, stop);
   if (all.count == 0 || repeats == 1) return all;
   // The first of the repeated entries comes before the others: its place among all of them.
   Size position = all.entry / check.column_count, step = check.column_count;
