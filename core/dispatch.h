@@ -37,29 +37,36 @@ Offsets<At> pick_pairs() noexcept {
 #if defined(NDGATHER_PAIRS)
   if constexpr (std::is_same_v<Rule, Raise>) return offsets_of_pairs<Index, At>;
 #endif
-  return offsets<Rule, Index, 2, true, At>;
+  return offsets<Rule, Index, 2, 2, At>;
 }
 
-// The common calls (int32 and int64, negative values as in Python, tuples without gaps, up to four
-// columns) have loops of their own; all others share the general one.
+// The common calls (int32 and int64, negative values as in Python, up to four columns, tuples or columns
+// without gaps) have loops of their own; all others share the general one.
 template <class At, class Rule, class Index>
 Offsets<At> pick_depth(const Plan& plan) noexcept {
   if constexpr ((std::is_same_v<Rule, Raise> || std::is_same_v<Rule, Fill>) &&
                 (std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>)) {
-    const Position& inner = plan.position[plan.position_rank - 1];
-    const bool packed = inner.index == Size{sizeof(Index)} * plan.column_count &&
-                        (plan.column_count == 1 || plan.column_stride == Size{sizeof(Index)});
-    if (packed) {
+    constexpr Size kValue{sizeof(Index)};
+    const Size step = plan.position[plan.position_rank - 1].index;
+    if (plan.column_count == 1 && step == kValue) return offsets<Rule, Index, 1, 1, At>;
+    if (plan.column_stride == kValue && step == kValue * plan.column_count) {
       switch (plan.column_count) {
-        case 1: return offsets<Rule, Index, 1, true, At>;
         case 2: return pick_pairs<At, Rule, Index>();
-        case 3: return offsets<Rule, Index, 3, true, At>;
-        case 4: return offsets<Rule, Index, 4, true, At>;
+        case 3: return offsets<Rule, Index, 3, 3, At>;
+        case 4: return offsets<Rule, Index, 4, 4, At>;
+        default: break;
+      }
+    }
+    if (step == kValue) {
+      switch (plan.column_count) {
+        case 2: return offsets<Rule, Index, 2, 1, At>;
+        case 3: return offsets<Rule, Index, 3, 1, At>;
+        case 4: return offsets<Rule, Index, 4, 1, At>;
         default: break;
       }
     }
   }
-  if (plan.column_count == 1) return offsets<Rule, Index, 1, false, At>;
+  if (plan.column_count == 1) return offsets<Rule, Index, 1, 0, At>;
   return offsets_by_column<Rule, Index, At>;
 }
 

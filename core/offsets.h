@@ -34,15 +34,17 @@ inline Index load(const char* at) noexcept {
 // tuple at `index`; position i starts at offset far + bases[i]. False: one of the values names no
 // place; under Fill its offset is kNowhere, under the other rules the offsets must not be used.
 //
-// Columns fixes the depth at compile time, Packed says that tuples follow each other without gaps;
-// both are only there to let the compiler unroll and vectorise.
-template <class Rule, class Index, int Columns, bool Packed, class At>
+// Columns fixes the depth at compile time, and Step how far apart positions are, in values: as many as
+// there are columns where tuples follow each other without gaps, 1 where the values of a column do, as
+// numpy.argwhere leaves them, and 0 where the plan says. All that is only there to let the compiler
+// unroll and vectorise.
+template <class Rule, class Index, int Columns, int Step, class At>
 bool offsets(const Plan& plan, const char* index, Size far, const Size* __restrict bases, Size n,
              At* __restrict out) noexcept {
   using Sum = std::make_unsigned_t<At>;
-  const Size step = Packed ? Size{Columns} * Size{sizeof(Index)}
-                           : plan.position[plan.position_rank - 1].index;
-  const Size column_step = Packed ? Size{sizeof(Index)} : plan.column_stride;
+  const Size step = Step > 0 ? Size{Step} * Size{sizeof(Index)}
+                             : plan.position[plan.position_rank - 1].index;
+  const Size column_step = Step == Columns ? Size{sizeof(Index)} : plan.column_stride;
   Column column[Columns];  // a copy that the stores to `out` cannot touch
   for (int c = 0; c < Columns; ++c) column[c] = plan.column[c];
   std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised

@@ -67,7 +67,7 @@ bool offsets_of_pairs(const Plan& plan, const char* index, Size far, const Size*
     }
   }
   const bool good = _mm256_movemask_pd(_mm256_castsi256_pd(bad)) == 0;
-  return offsets<Raise, Index, 2, true>(plan, index + i * 2 * Size{sizeof(Index)}, far, bases + i, n - i,
+  return offsets<Raise, Index, 2, 2>(plan, index + i * 2 * Size{sizeof(Index)}, far, bases + i, n - i,
                                         out + i) &&
          good;
 }
