@@ -18,6 +18,7 @@ Shape = tuple[int, ...]
 Operator = Literal["gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements"]
 Pattern = Literal["random", "sorted", "reversed", "repeated", "unique", "warped"]
 Layout = Literal["C", "transposed", "every second row"]
+IndexLayout = Literal["C", "transposed"]
 Reduction = Literal["none", "add", "mul", "min", "max"]
 Output = Literal["new", "given", "data"]
 SizeClass = Literal["L1", "L2", "L3", "memory", "1 GB+"]
@@ -62,6 +63,7 @@ class Case:
     index_dtype: str = "int64"
     pattern: Pattern = "random"
     layout: Layout = "C"
+    index_layout: IndexLayout = "C"
     axis: int = 0
     batch_dims: int = 0
     reduction: Reduction = "none"
@@ -80,6 +82,11 @@ class Case:
     def has_tuples(self) -> bool:
         """Whether the last axis of ``indices`` holds index tuples."""
         return self.operator in ("gather_nd", "scatter_nd")
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether data and indices lie in C order without gaps."""
+        return self.layout == "C" and self.index_layout == "C"
 
     @property
     def indexed_axes(self) -> range:
@@ -226,6 +233,11 @@ def draw_data(case: Case) -> Array:
 
 def draw_indices(case: Case, rng: np.random.Generator) -> Array:
     """Draw valid, non-negative index values (some peers refuse negative ones)."""
+    values = _index_values(case, rng)
+    return np.asfortranarray(values) if case.index_layout == "transposed" else values
+
+
+def _index_values(case: Case, rng: np.random.Generator) -> Array:
     sizes = tuple(case.data_shape[axis] for axis in case.indexed_axes)
     if case.has_tuples:
         lead = case.index_shape[:-1]

@@ -241,6 +241,16 @@ _POINTS = (
 
 _ROWS = (
     Case(
+        name="points-argwhere",
+        why="the cells that numpy.argwhere lists: its columns, not its tuples, follow each other",
+        group="layout",
+        operator="gather_nd",
+        data_shape=(1024, 1024),
+        index_shape=(1 << 19, 2),
+        pattern="sorted",
+        index_layout="transposed",
+    ),
+    Case(
         name="rows-16B",
         why="vertices (x, y, z, w) of a mesh by face",
         group="foundation",
@@ -461,6 +471,27 @@ _ELEMENTS = (
         index_shape=(2048, 2048),
         axis=-1,
         layout="transposed",
+    ),
+    Case(
+        name="elements-by-columns",
+        why="sorting the columns of a table out of Fortran, R or MATLAB by their argsort",
+        group="layout",
+        operator="gather_elements",
+        data_shape=(2048, 2048),
+        index_shape=(2048, 2048),
+        axis=0,
+        layout="transposed",
+        index_layout="transposed",
+    ),
+    Case(
+        name="elements-mixed-order",
+        why="columns of an array in C order by an argsort that came out in Fortran order",
+        group="layout",
+        operator="gather_elements",
+        data_shape=(2000, 2000),
+        index_shape=(2000, 2000),
+        axis=0,
+        index_layout="transposed",
     ),
     Case(
         name="elements-reversed",
@@ -855,6 +886,27 @@ _RULES = (
         operator="gather_nd",
         data_shape=(1 << 16, 256),
         index_shape=(1050, 1),
+    ),
+    # orders of memory that differ: by columns as long as their lines stay near, else by rows
+    Case(
+        name="order-near-columns",
+        why="two thousand stations ranked day by day, the ranks kept in Fortran order",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(2030, 1000),
+        index_shape=(2030, 1000),
+        axis=0,
+        index_layout="transposed",
+    ),
+    Case(
+        name="order-tall-columns",
+        why="a few stations more, whose columns are a little too tall to stay near",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(2070, 1000),
+        index_shape=(2070, 1000),
+        axis=0,
+        index_layout="transposed",
     ),
     # bands along the first axis: columns short enough, looks enough, rows few or data large enough
     Case(

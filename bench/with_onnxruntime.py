@@ -49,7 +49,7 @@ def prepare(case: Case, threads: int) -> Idioms:
         label = f"{domain}:{operator}".lstrip(":")
         if case.output == "new":
             idioms[f"{label}, run"] = partial(_run, session, index_dtype)
-        if case.layout == "C":
+        if case.is_packed:
             idioms[f"{label}, bound"] = partial(_bound, session, index_dtype)
     return idioms
 
@@ -90,7 +90,7 @@ def _model(case: Case, operator: str, domain: str, index_dtype: str) -> bytes:
 
 
 def _inputs(session: Any, index_dtype: str, arrays: Arrays) -> dict[str, Array]:
-    indices = np.ascontiguousarray(arrays.indices, index_dtype)
+    indices = arrays.indices.astype(index_dtype, copy=False)
     if len(session.get_inputs()[1].shape) > indices.ndim:
         indices = indices[..., None]
     inputs = {"data": arrays.data, "indices": indices}
@@ -99,12 +99,13 @@ def _inputs(session: Any, index_dtype: str, arrays: Arrays) -> dict[str, Array]:
 
 def _run(session: Any, index_dtype: str, case: Case, arrays: Arrays) -> Call:
     inputs = _inputs(session, index_dtype, arrays)
-    if case.layout == "C":
+    if case.is_packed:
         return Call(run=partial(session.run, None, inputs), answer=lambda answer: answer[0])
-    return Call(
-        run=lambda: session.run(None, inputs | {"data": np.ascontiguousarray(arrays.data)}),
-        answer=lambda answer: answer[0],
-    )
+
+    def run() -> Any:
+        return session.run(None, {name: np.ascontiguousarray(a) for name, a in inputs.items()})
+
+    return Call(run=run, answer=lambda answer: answer[0])
 
 
 def _bound(session: Any, index_dtype: str, case: Case, arrays: Arrays) -> Call:

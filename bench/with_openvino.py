@@ -62,19 +62,22 @@ def _infer(compiled: Any, case: Case, arrays: Arrays) -> Call:
     def share(place: int, array: Any) -> None:
         request.set_input_tensor(place, _openvino.Tensor(array, shared_memory=True))
 
-    share(1, arrays.indices)
     if arrays.updates is not None:
         share(2, arrays.updates)
     if arrays.out is not None:
         request.set_output_tensor(0, _openvino.Tensor(arrays.out, shared_memory=True))
     infer = partial(request.infer, share_outputs=True)
-    if case.layout == "C":
-        share(0, arrays.data)
+    given = (arrays.data, arrays.indices)
+    if case.is_packed:
+        for place, array in enumerate(given):
+            share(place, array)
         return Call(run=infer, answer=lambda _: request.get_output_tensor(0).data)
 
     def run() -> None:
-        dense = np.ascontiguousarray(arrays.data)  # the tensor does not keep it alive
-        share(0, dense)
+        # The tensors do not keep these alive.
+        dense = [np.ascontiguousarray(array) for array in given]
+        for place, array in enumerate(dense):
+            share(place, array)
         infer()
 
     return Call(run=run, answer=lambda _: request.get_output_tensor(0).data)

@@ -78,6 +78,7 @@ def test_table_covers_what_it_promises() -> None:
     patterns = {"random", "sorted", "reversed", "repeated", "unique", "warped"}
     assert {case.pattern for case in CASES} == patterns
     assert {case.layout for case in CASES} == {"C", "transposed", "every second row"}
+    assert {case.index_layout for case in CASES} == {"C", "transposed"}
     assert {case.output for case in CASES} == {"new", "given", "data"}
 
 
@@ -120,6 +121,11 @@ RULES = {
         ("result-small", "result-pooled"),
         lambda case: case.output_bytes,
         lambda: threshold("kLarge"),
+    ),
+    "near columns": (
+        ("order-near-columns", "order-tall-columns"),
+        lambda case: case.data_shape[0] * LINE_BYTES,
+        lambda: threshold("kNearColumn") + 1,
     ),
     "height of bands": (
         ("bands-tallest", "bands-too-tall"),
@@ -234,6 +240,7 @@ def test_arrays_fit_the_stated_shapes(case: Case) -> None:
         if arrays.out is not None:
             assert arrays.out.shape == variant.output_shape
         assert (variant.layout == "C") == arrays.data.flags.c_contiguous
+        assert (variant.index_layout == "C") == arrays.indices.flags.c_contiguous
         sizes = [variant.data_shape[axis] for axis in variant.indexed_axes]
         values = arrays.indices if variant.has_tuples else arrays.indices[..., None]
         assert values.min() >= 0
