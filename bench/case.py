@@ -17,7 +17,7 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 Operator = Literal["gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements"]
 Pattern = Literal["random", "sorted", "reversed", "repeated", "unique", "warped"]
-Layout = Literal["C", "transposed", "every second row"]
+Layout = Literal["C", "transposed", "every second row", "every second column"]
 IndexLayout = Literal["C", "transposed"]
 Reduction = Literal["none", "add", "mul", "min", "max"]
 Output = Literal["new", "given", "data"]
@@ -220,6 +220,9 @@ def empty_data(case: Case) -> Array:
     if case.layout == "every second row":
         rows, *rest = case.data_shape
         return np.empty((2 * rows, *rest), case.dtype)[::2]
+    if case.layout == "every second column":
+        *outer, columns = case.data_shape
+        return np.empty((*outer, 2 * columns), case.dtype)[..., ::2]
     return np.empty(case.data_shape, case.dtype)
 
 

@@ -908,6 +908,43 @@ _RULES = (
         axis=0,
         index_layout="transposed",
     ),
+    # slices with gaps: packed before many looks; one after the other if they are long
+    Case(
+        name="slices-seldom",
+        why="nearest stations: readings stored series by series, each looked at not quite twice",
+        group="rules",
+        operator="gather",
+        data_shape=(2000, 48),
+        index_shape=(3900,),
+        layout="transposed",
+    ),
+    Case(
+        name="slices-often",
+        why="the same stations, each looked at a little more than twice",
+        group="rules",
+        operator="gather",
+        data_shape=(2000, 48),
+        index_shape=(4100,),
+        layout="transposed",
+    ),
+    Case(
+        name="slices-short",
+        why="the real parts of 15 complex numbers for each of some samples",
+        group="rules",
+        operator="gather",
+        data_shape=(4000, 15),
+        index_shape=(7000,),
+        layout="every second column",
+    ),
+    Case(
+        name="slices-long",
+        why="the real parts of 17 complex numbers for each of some samples",
+        group="rules",
+        operator="gather",
+        data_shape=(4000, 17),
+        index_shape=(7000,),
+        layout="every second column",
+    ),
     # bands along the first axis: columns short enough, looks enough, rows few or data large enough
     Case(
         name="bands-too-tall",

@@ -11,7 +11,8 @@ inline constexpr Size kNear = Size{1} << 20;
 inline constexpr Size kLine = 64;  // bytes of a cache line
 
 // Brings the position dims of a plan that allows it into the order in which its arrays lie in memory.
-void choose_order(Plan& plan);
+// True: they were in another one.
+bool choose_order(Plan& plan);
 
 // Columns of data that are packed together: at most four cache lines of each row.
 inline constexpr Size kBandBytes = 256;
@@ -40,6 +41,9 @@ bool runs_are_short(const Plan& plan);
 // At most so many positions make a short run. Joined, runs of 2 take 0.15 to 0.5 of the time, of 34 0.65 to
 // 0.7, of 100 0.8 to 0.9 and of 200 0.95 to 1.0.
 inline constexpr Size kShortRun = 128;
+
+// How many bytes to pack before a gather, which then looks at these; 0: it looks where they are.
+Size choose_packing(const Plan& plan);
 
 // Into how many elements to split the slices of a simplified plan; 0: they stay whole.
 Size choose_slice_part(const Plan& plan);

@@ -92,6 +92,35 @@ void copy_scattered(const Plan& plan, const Size* at, Size n, char* near, Size s
   });
 }
 
+// Whether slices have some elements, of which some share a line. They are then copied one after the other:
+// of 32 floats, every second one, four million take 2.9 ms and element by element 4.2, of 8 6.9 and 3.9.
+inline constexpr Size kLongSlice = 16;
+
+inline bool makes_strides(const Plan& plan) noexcept {
+  if (plan.slice_rank == 0) return false;
+  const Slice& dim = plan.slice[plan.slice_rank - 1];
+  return dim.size >= kLongSlice && -kLine < dim.far && dim.far < kLine;
+}
+
+template <int Width>
+void copy_strided(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  const std::size_t width = Width ? Width : static_cast<std::size_t>(plan.width);
+  const auto [size, far_step, near_step] = plan.slice[plan.slice_rank - 1];
+  const bool packed = Width > 0 && near_step == Width;
+  for (Size i = 0; i < n; ++i) {
+    each_of_slice(plan, plan.slice_rank - 1, [=, &plan](Size far_offset, Size near_offset) {
+      const char* from = plan.far + at[i] + far_offset;
+      char* to = near + i * step + near_offset;
+      if (packed) {
+#pragma GCC unroll 8
+        for (Size e = 0; e < size; ++e) std::memcpy(to + e * Width, from + e * far_step, Width);
+      } else {
+        for (Size e = 0; e < size; ++e) std::memcpy(to + e * near_step, from + e * far_step, width);
+      }
+    });
+  }
+}
+
 // Whether slices are elements with gaps between them that make one line of the near array.
 inline bool makes_lines(const Plan& plan) noexcept {
   const Slice& slice = plan.slice[0];
@@ -147,6 +176,16 @@ inline Copy pick_copy(const Plan& plan) noexcept {
       case 8: return copy_lines<8>;
       case 16: return copy_lines<16>;
       default: break;
+    }
+  }
+  if (makes_strides(plan)) {
+    switch (plan.width) {
+      case 1: return copy_strided<1>;
+      case 2: return copy_strided<2>;
+      case 4: return copy_strided<4>;
+      case 8: return copy_strided<8>;
+      case 16: return copy_strided<16>;
+      default: return copy_strided<0>;
     }
   }
   if (plan.slice_rank > 0) {

@@ -236,14 +236,56 @@ void join_runs(Plan& plan) {
 }
 
 void split_slices(Plan& plan, Size part) {
-  Slice& dim = plan.slice[plan.slice_rank - 1];
+  const int outer = plan.slice_rank;
   std::copy_backward(plan.position, plan.position + plan.position_rank,
-                     plan.position + plan.position_rank + 1);
-  plan.position[0] = {dim.size / part, 0, part * dim.far, part * dim.near};
-  ++plan.position_rank;
-  plan.positions *= dim.size / part;
+                     plan.position + plan.position_rank + outer);
+  Slice last = plan.slice[outer - 1];
+  plan.slice[outer - 1] = {last.size / part, part * last.far, part * last.near};
+  for (int d = 0; d < outer; ++d) {
+    const Slice& dim = plan.slice[d];
+    plan.position[d] = {dim.size, 0, dim.far, dim.near};
+    plan.positions *= dim.size;
+  }
+  plan.position_rank += outer;
   plan.near_linear = false;
-  dim.size = part;
+  last.size = part;
+  plan.slice[0] = last;
+  plan.slice_rank = 1;
+}
+
+void pack(Plan& plan, Plan& copy, char* memory) {
+  copy.element = plan.element;
+  copy.width = plan.width;
+  copy.far = plan.far;
+  copy.near = plan.far = memory;
+  Size packed = plan.width;
+  const auto next = [&](Size size, Size& far) {
+    const Position dim{size, 0, far, packed};
+    far = packed;
+    packed *= size;
+    return dim;
+  };
+  copy.slice_rank = plan.slice_rank;
+  for (int d = plan.slice_rank - 1; d >= 0; --d) {
+    const Position dim = next(plan.slice[d].size, plan.slice[d].far);
+    copy.slice[d] = {dim.size, dim.far, dim.near};
+  }
+  Position dims[kMaxRank];  // of data axes: no more than it has
+  int rank = 0;
+  for (int c = plan.column_count - 1; c >= 0; --c) {
+    dims[rank++] = next(plan.column[c].extent, plan.column[c].stride);
+  }
+  for (int d = plan.position_rank - 1; d >= 0; --d) {
+    if (plan.position[d].far != 0) dims[rank++] = next(plan.position[d].size, plan.position[d].far);
+  }
+  copy.position_rank = rank;
+  copy.positions = 1;
+  for (int d = 0; d < rank; ++d) {
+    copy.position[d] = dims[rank - 1 - d];
+    copy.positions *= dims[d].size;
+  }
+  simplify(copy);
+  simplify(plan);
 }
 
 void narrow(Plan& plan, Size begin, Size end) {

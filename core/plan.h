@@ -70,7 +70,7 @@ struct Plan {
   int column_count = 0;
   int slice_rank = 0;
   bool tuples = false;       // the last axis of indices holds the columns
-  bool any_order = false;    // of the position dims: those of one place differ along a single one
+  bool any_order = false;    // of the position dims: no place is written to in a wrong one
   bool near_linear = false;  // after simplify: position p of the near array is at p times one step
   bool streams = false;      // long rows are written past the caches
   IndexType index_type = IndexType::i64;
@@ -209,9 +209,13 @@ bool runs_join(const Plan& plan);
 // its position p lies p / run * runs_far + p % run * run_far further than its index says.
 void join_runs(Plan& plan);
 
-// Makes the innermost dim of slices with gaps one of `part` elements, and the rest of it a position
-// dim outside of all others. Its size is a multiple of `part`.
+// Leaves `part` elements of the innermost dim of slices with gaps, and makes the rest of it and the other
+// dims position dims outside of all others. Its size is a multiple of `part`.
 void split_slices(Plan& plan, Size part);
+
+// Makes `copy` bring all that a plan can look at into `memory`, without gaps, and the plan look there;
+// both are simplified.
+void pack(Plan& plan, Plan& copy, char* memory);
 
 // Leaves only the bytes [begin, end) of every contiguous slice, so that few large slices can be
 // shared between threads.

@@ -71,6 +71,7 @@ char* scratch(Size bytes) noexcept {
 // through them.
 Bands choose_walk(Plan& plan) noexcept {
   if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
+  if (choose_order(plan)) simplify(plan);
   Bands bands = choose_bands(plan, threads());
   plan.streams = writes_past_caches(plan);
   plan.patience = choose_patience(plan);
@@ -133,17 +134,9 @@ Outside look_at_all(const Plan& check, Stop* stop) noexcept {
   return all;
 }
 
-}  // namespace
-
-const Engine& engine() noexcept {
-  static const Engine& picked = pick_engine();
-  return picked;
-}
-
-bool run_gather(Plan& plan, Stop* stop) noexcept {
-  choose_order(plan);
-  simplify(plan);
-  if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
+// A gather of a simplified plan that has at least one position.
+bool run_simplified(Plan& plan, Stop* stop) noexcept {
+  plan.any_order = true;
   const Bands bands = choose_walk(plan);
   if (char* const buffer = scratch(bands.buffer * bands.threads)) {
     const bool inside = run_bands(bands, buffer, stop, [&](Size unit, char* part) noexcept {
@@ -174,9 +167,29 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   return good;
 }
 
+}  // namespace
+
+const Engine& engine() noexcept {
+  static const Engine& picked = pick_engine();
+  return picked;
+}
+
+bool run_gather(Plan& plan, Stop* stop) noexcept {
+  simplify(plan);
+  if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
+  char* const packed = scratch(choose_packing(plan));
+  if (packed != nullptr) {
+    Plan copy;
+    pack(plan, copy, packed);
+    run_simplified(copy, nullptr);
+  }
+  const bool inside = run_simplified(plan, stop);
+  memory::release(packed);
+  return inside;
+}
+
 Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
     : plan_(plan), reduction_(reduction), type_(type) {
-  choose_order(plan);
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return;
   bands_ = choose_walk(plan);

@@ -77,7 +77,8 @@ def test_table_covers_what_it_promises() -> None:
     assert {case.size_class for case in CASES} == {"L1", "L2", "L3", "memory", "1 GB+"}
     patterns = {"random", "sorted", "reversed", "repeated", "unique", "warped"}
     assert {case.pattern for case in CASES} == patterns
-    assert {case.layout for case in CASES} == {"C", "transposed", "every second row"}
+    layouts = {"C", "transposed", "every second row", "every second column"}
+    assert {case.layout for case in CASES} == layouts
     assert {case.index_layout for case in CASES} == {"C", "transposed"}
     assert {case.output for case in CASES} == {"new", "given", "data"}
 
@@ -85,7 +86,9 @@ def test_table_covers_what_it_promises() -> None:
 def threshold(name: str) -> int:
     """Return the value of a constant that the core's rules compare with."""
     core = Path(__file__).parents[2] / "core"
-    text = "".join((core / file).read_text() for file in ("choose.cpp", "choose.h", "memory.h"))
+    text = "".join(
+        (core / file).read_text() for file in ("choose.cpp", "choose.h", "copy.h", "memory.h")
+    )
     found = re.search(rf"\b{name} = (?:Size|std::size_t)?{{?([0-9']+)}}?(?: << ([0-9]+))?;", text)
     assert found, f"no constant {name}"
     return int(found[1].replace("'", "")) << int(found[2] or 0)
@@ -126,6 +129,16 @@ RULES = {
         ("order-near-columns", "order-tall-columns"),
         lambda case: case.data_shape[0] * LINE_BYTES,
         lambda: threshold("kNearColumn") + 1,
+    ),
+    "slices packed": (
+        ("slices-seldom", "slices-often"),
+        lambda case: case.index_shape[0],
+        lambda: threshold("kLooksToPack") * 2000,
+    ),
+    "long slices": (
+        ("slices-short", "slices-long"),
+        lambda case: case.data_shape[-1],
+        lambda: threshold("kLongSlice"),
     ),
     "height of bands": (
         ("bands-tallest", "bands-too-tall"),

@@ -62,3 +62,40 @@ def test_first_bad_entry_is_named() -> None:
         ndgather.gather_nd(data, indices)
     assert caught.value.position == (150, 0)
     assert caught.value.count == 2
+
+
+def gaps(values: np.ndarray) -> dict[str, np.ndarray]:
+    """Return arrays equal to `values` whose slices have gaps of every kind."""
+    doubled = np.repeat(values, 2, axis=-1)
+    return {
+        "backwards": np.ascontiguousarray(values[..., ::-1])[..., ::-1],
+        "every second": doubled[..., ::2],
+        "Fortran": np.asfortranarray(values),
+        "rolled": np.ascontiguousarray(values.transpose(1, 2, 0)).transpose(2, 0, 1),
+        "one for all": np.broadcast_to(values[..., :1], values.shape),
+    }
+
+
+@pytest.mark.parametrize("layout", gaps(np.zeros((1, 1, 1))))
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
+@pytest.mark.parametrize("shape", [(20, 6, 70), (7, 20, 48), (130, 5, 16)])
+def test_slices_with_gaps_of_every_kind(
+    layout: str, axis: int, dtype: str, shape: tuple[int, ...], threads: int
+) -> None:
+    """Looked at once, and so often that they are packed first."""
+    data = gaps((np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype))[layout]
+    plain = data.tolist()
+    random = np.random.default_rng(axis)
+    for count in (1, 2 * shape[axis] - 1, 2 * shape[axis], 500):
+        indices = random.integers(-shape[axis], shape[axis], count)
+        rows = data.swapaxes(0, axis)
+        expected = np.stack([rows[i] for i in indices]).swapaxes(0, axis)
+        np.testing.assert_array_equal(ndgather.gather(data, indices, axis), expected, strict=True)
+    tuples = random.integers(0, shape[:2], (300, 2))
+    expected = np.array([plain[i][j] for i, j in tuples]).astype(dtype)
+    np.testing.assert_array_equal(ndgather.gather_nd(data, tuples), expected, strict=True)
+    batches = random.integers(0, shape[1], (shape[0], 3 * shape[1], 1))
+    expected = np.array([[plain[b][i] for (i,) in batches[b]] for b in range(shape[0])])
+    result = ndgather.gather_nd(data, batches, batch_dims=1)
+    np.testing.assert_array_equal(result, expected.astype(dtype), strict=True)
