@@ -106,6 +106,7 @@ bool places_are_far(const Plan& plan) {
 
 bool choose_order(Plan& plan) {
   if (!plan.any_order || plan.position_rank < 2 || plan.column_count == 0) return false;
+  if (plan.positions <= kShortRun) return false;
   const Column& column = plan.column[0];
   const Size lines = column.extent * std::min(std::abs(column.stride), kLine) * plan.slice_elements();
   // Of two steps the longer one belongs outside; 0: both leave the line, or one stays where it is.

@@ -178,11 +178,10 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
   char* const packed = scratch(choose_packing(plan));
-  if (packed != nullptr) {
-    Plan copy;
-    pack(plan, copy, packed);
-    run_simplified(copy, nullptr);
-  }
+  if (packed == nullptr) return run_simplified(plan, stop);
+  Plan copy;
+  pack(plan, copy, packed);
+  run_simplified(copy, nullptr);
   const bool inside = run_simplified(plan, stop);
   memory::release(packed);
   return inside;
