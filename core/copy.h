@@ -97,7 +97,6 @@ void copy_scattered(const Plan& plan, const Size* at, Size n, char* near, Size s
 inline constexpr Size kLongSlice = 16;
 
 inline bool makes_strides(const Plan& plan) noexcept {
-  if (plan.slice_rank == 0) return false;
   const Slice& dim = plan.slice[plan.slice_rank - 1];
   return dim.size >= kLongSlice && -kLine < dim.far && dim.far < kLine;
 }
@@ -178,24 +177,15 @@ inline Copy pick_copy(const Plan& plan) noexcept {
       default: break;
     }
   }
-  if (makes_strides(plan)) {
-    switch (plan.width) {
-      case 1: return copy_strided<1>;
-      case 2: return copy_strided<2>;
-      case 4: return copy_strided<4>;
-      case 8: return copy_strided<8>;
-      case 16: return copy_strided<16>;
-      default: return copy_strided<0>;
-    }
-  }
   if (plan.slice_rank > 0) {
+    const bool strides = makes_strides(plan);
     switch (plan.width) {
-      case 1: return copy_scattered<1>;
-      case 2: return copy_scattered<2>;
-      case 4: return copy_scattered<4>;
-      case 8: return copy_scattered<8>;
-      case 16: return copy_scattered<16>;
-      default: return copy_scattered<0>;
+      case 1: return strides ? copy_strided<1> : copy_scattered<1>;
+      case 2: return strides ? copy_strided<2> : copy_scattered<2>;
+      case 4: return strides ? copy_strided<4> : copy_scattered<4>;
+      case 8: return strides ? copy_strided<8> : copy_scattered<8>;
+      case 16: return strides ? copy_strided<16> : copy_scattered<16>;
+      default: return strides ? copy_strided<0> : copy_scattered<0>;
     }
   }
   switch (plan.width) {
