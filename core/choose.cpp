@@ -17,6 +17,10 @@ constexpr double kThreadsFrom = 60'000;       // nanoseconds of work
 constexpr double kThreadsFromAwake = 12'000;
 constexpr double kUnitFrom = 5'000;  // nanoseconds of work in one piece
 static_assert(kUnitFrom <= kThreadsFromAwake);
+// Work that can be cut anywhere gets so many pieces for each thread: one that is held up, as by another
+// program on its processor, leaves the rest to the others (16M updates along the last axis with one of two
+// processors busy: 39 to 55 ms in two pieces, 33 to 45 in 32).
+constexpr Size kPiecesEach = 16;
 // Between two pieces a call can be stopped: well within a second, whatever the estimate is worth.
 constexpr double kUnitMost = 20'000'000;  // nanoseconds of work in one piece
 constexpr Size kUnits = Size{1} << 18;    // at most: a check keeps what it found in each
@@ -38,6 +42,8 @@ constexpr Size kFewRows = 1024;
 // of 1 KiB 18 and 17 ns each; a check has none). In more, neighbours share what memory brings (4096 x 2048:
 // 8.3 and 12.3 ms; 64,000 rows of 1 KiB 50 and 51 ns each).
 constexpr Size kApart = Size{1} << 25;
+// Shorter parts of the array that a scatter writes to would have threads write to the same lines.
+constexpr Size kPartFrom = 8 * kLine;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
 // take less where a look at some finds so many different ones (1000 rows of 64 bytes to 1 KiB 0.7 to 0.9,
@@ -53,7 +59,7 @@ constexpr Size kRowsEach = 4;
 // Few long rows are cut up. Parts of 8 KiB take 0.55 of the time of one thread on one processor, and 0.8 to
 // 1.0 on another; parts of 2 and 4 KiB 0.7 to 0.9 on the first, and 1.0 to 1.3 on the second, on which such
 // rows take 0.65 to 0.85 shared by place.
-constexpr Size kPartFrom = Size{1} << 13;
+constexpr Size kSlicePartFrom = Size{1} << 13;
 // What a call may take for its places, beside its arrays: two million of 32 bits.
 constexpr Size kScratch = Size{1} << 23;
 // What is written past the caches need not be read first. Rows of 32 KiB and more, 64 MiB of them,
@@ -84,6 +90,10 @@ constexpr Size kNearColumn = Size{1} << 17;
 // order 3.2 and 2.7, 16 floats at a time 5.8 and 3.7; rows of 80 bytes 7.5 and 8.5): Engine::asks_from.
 constexpr double kPatience = 2.6;  // nanoseconds
 constexpr double kPatientSpeed = 36;  // and bytes per nanosecond
+
+int choose_stretches(const Plan& plan, int threads) {
+  return plan.positions * plan.width * plan.slice_elements() < kApart ? threads : 1;
+}
 
 // Whether places may have to be waited for, going by sizes alone.
 bool places_are_far(const Plan& plan) {
@@ -239,7 +249,7 @@ Cut choose_cut(const Plan& plan, int threads) {
   const double work = nanoseconds(plan);
   const bool shared = worth_sharing(work, threads);
   const Size wanted =
-      std::max(shared ? std::min(static_cast<Size>(work / kUnitFrom), Size{threads} * 16) : 1,
+      std::max(shared ? std::min(static_cast<Size>(work / kUnitFrom), threads * kPiecesEach) : 1,
                static_cast<Size>(std::min(work / kUnitMost, static_cast<double>(kUnits))));
   if (wanted <= 1) return cut;
   if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
@@ -255,7 +265,7 @@ Cut choose_cut(const Plan& plan, int threads) {
   cut.per_unit = (plan.positions + cut.units - 1) / cut.units;
   cut.units = (plan.positions + cut.per_unit - 1) / cut.per_unit;
   if (shared) cut.threads = static_cast<int>(std::min<Size>(threads, cut.units * cut.slice_parts));
-  if (plan.positions * plan.width * plan.slice_elements() < kApart) cut.stretches = cut.threads;
+  cut.stretches = choose_stretches(plan, cut.threads);
   return cut;
 }
 
@@ -268,16 +278,18 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
   Sharing sharing;
   if (!worth_sharing(nanoseconds(plan), threads)) return sharing;
   sharing.threads = threads;
-  // Parts of a few lines would have threads write to the same ones.
   for (int d = 0; d < plan.position_rank; ++d) {
     const Position dim = plan.steps(d);
-    if (dim.size >= threads && std::abs(dim.far) * dim.size >= 8 * kLine * threads) {
-      sharing.position = d;
-      return sharing;
-    }
+    const Size most = std::min(dim.size, std::abs(dim.far) * dim.size / kPartFrom);
+    if (most < threads) continue;
+    sharing.position = d;
+    sharing.parts = std::clamp<Size>(static_cast<Size>(nanoseconds(plan) / kUnitFrom), threads,
+                                     std::min(most, threads * kPiecesEach));
+    sharing.stretches = choose_stretches(plan, threads);
+    return sharing;
   }
   const Size row = plan.width * plan.slice_elements();
-  const Size parts = plan.slice_rank == 0 ? std::min<Size>(row / kPartFrom, threads) : 1;
+  const Size parts = plan.slice_rank == 0 ? std::min<Size>(row / kSlicePartFrom, threads) : 1;
   const Size rows = row < kLine ? kRowsFrom : look(plan).lines;
   const bool wide = row >= kWideRow && rows * row >= kRowBytesFrom && rows >= kRowsEach * threads;
   if (rows >= kRowsFrom || (wide && parts < threads)) {
@@ -298,7 +310,8 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
   if (parts > 1) {
     const Size grain = plan.element * kLine;
     sharing.slice_part = ((plan.width + parts - 1) / parts + grain - 1) / grain * grain;
-    sharing.threads = static_cast<int>((plan.width + sharing.slice_part - 1) / sharing.slice_part);
+    sharing.parts = (plan.width + sharing.slice_part - 1) / sharing.slice_part;
+    sharing.threads = sharing.stretches = static_cast<int>(sharing.parts);
     return sharing;
   }
   return {};

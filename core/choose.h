@@ -82,6 +82,8 @@ Size choose_stretch(const Plan& plan);
 // How a scatter is shared between threads such that every place is written by one of them.
 struct Sharing {
   int threads = 1;
+  int stretches = 1;      // see share() in threads.h
+  Size parts = 1;         // for the threads, unless by place
   int position = -1;      // cut along this position dim, whose steps address places of their own
   bool by_place = false;  // or else: every update goes to the owner of its place
   Size round = 0;         // of so many positions, whose places are written down

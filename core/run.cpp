@@ -233,13 +233,13 @@ bool Scatter::run(Stop* stop) noexcept {
     run_part(plan, 0);
     return good;
   }
-  share(sharing.threads, sharing.threads, sharing.threads, nullptr, [&](int seat, Size part) {
+  share(sharing.threads, sharing.stretches, sharing.parts, nullptr, [&](int seat, Size part) {
     Plan piece = plan;
     if (sharing.position >= 0) {
       Position& dim = piece.position[sharing.position];
       const Position steps = plan.steps(sharing.position);
-      const Size begin = steps.size * part / sharing.threads;
-      const Size end = steps.size * (part + 1) / sharing.threads;
+      const Size begin = steps.size * part / sharing.parts;
+      const Size end = steps.size * (part + 1) / sharing.parts;
       piece.indices += begin * steps.index;
       piece.far += begin * steps.far;
       piece.near += begin * steps.near;

@@ -198,7 +198,7 @@ RULES = {
     "scatter of cut rows": (
         ("scatter-rows-16000B", "scatter-rows-16KB"),
         lambda case: case.slice_bytes,
-        lambda: threshold("kPartFrom") * 2,
+        lambda: threshold("kSlicePartFrom") * 2,
     ),
 }
 
