@@ -209,21 +209,36 @@ void each_update(char* far, const Size* at, const Updates& updates, Size n, Appl
   }
 }
 
-// The same for slices with gaps: for every run of a slice.
+// The same for the runs of slices, of which those of one place stay in order too.
 template <class Apply>
 void each_run(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n,
               Apply apply) noexcept {
-  each_of_slice(plan, [&](Size far_offset, Size near_offset) {
-    const Updates run{updates.near + near_offset, updates.step, updates.listed};
-    each_update(far + far_offset, at, run, n, apply);
-  });
+  if (!has_long_slices(plan)) {
+    each_of_slice(plan, [&](Size far_offset, Size near_offset) {
+      const Updates run{updates.near + near_offset, updates.step, updates.listed};
+      each_update(far + far_offset, at, run, n, apply);
+    });
+    return;
+  }
+  const int outer = plan.slice_rank - 1;
+  const auto [size, far_step, near_step] = plan.slice[outer];
+  for (Size i = 0; i < n; ++i) {
+    char* const place = far + at[i];
+    const char* const update = updates.near + (updates.listed ? updates.listed[i] : i * updates.step);
+    each_of_slice(plan, outer, [=](Size far_offset, Size near_offset) {
+      char* to = place + far_offset;
+      const char* from = update + near_offset;
+#pragma GCC unroll 4
+      for (Size e = 0; e < size; ++e) apply(to + e * far_step, from + e * near_step);
+    });
+  }
 }
 
 template <Reduction R, class T>
 void store_reduced(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
-  if (plan.slice_rank == 0 && plan.width == Size{sizeof(T)}) {
-    each_update(far, at, updates, n, [](char* to, const char* from) {
+  if (plan.width == Size{sizeof(T)}) {
+    each_run(plan, far, at, updates, n, [](char* to, const char* from) {
       reduce_run<R, T>(to, from, sizeof(T));
     });
   } else {
@@ -244,8 +259,8 @@ inline void store_table(const Plan& plan, char* far, const Size* at, const Updat
 }
 
 template <int Width>
-void store_fixed(const Plan&, char* far, const Size* at, const Updates& updates, Size n) noexcept {
-  each_update(far, at, updates, n, [](char* to, const char* from) {
+void store_fixed(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n) noexcept {
+  each_run(plan, far, at, updates, n, [](char* to, const char* from) {
     std::memcpy(to, from, Width);
   });
 }
@@ -266,7 +281,6 @@ inline void store_any(const Plan& plan, char* far, const Size* at, const Updates
 }
 
 inline Store pick_assignment(const Plan& plan) noexcept {
-  if (plan.slice_rank > 0) return store_any;
   switch (plan.width) {
     case 1: return store_fixed<1>;
     case 2: return store_fixed<2>;
@@ -276,7 +290,7 @@ inline Store pick_assignment(const Plan& plan) noexcept {
     case 32: return store_fixed<32>;
     default: break;
   }
-  if (plan.width <= 2 * kLine) return store_any;
+  if (plan.slice_rank > 0 || plan.width <= 2 * kLine) return store_any;
   return plan.streams ? store_rows<stream_row> : store_rows<copy_row>;
 }
 

@@ -72,10 +72,21 @@ constexpr Size kStreamedFrom = Size{1} << 25;
 // (8640 rows looked up in place 1.9 ns each, with 2.2 MB packed 1.7; adds 2.4 and 2.9).
 constexpr Size kBandBuffer = Size{1} << 21;
 
-// Slices with gaps that are looked at so often are packed first (2000 rows of 200 floats, every second of
-// which counts: 2000 looks 146 us, packed 188; 4000 looks 280 and 242, 16,000 looks 971 and 500. In Fortran
-// order 448 and 429, 933 and 529, 4.7 ms and 0.9).
-constexpr Size kLooksToPack = 2;
+// Slices with gaps that are looked at so often are packed first (every second of 400 floats of 2000 rows: 2000
+// looks 106 us, packed 144; 3000 looks 171 and 155, 16,000 looks 971 and 500. In Fortran order 207 and 177, 309
+// and 200, 4.7 ms and 0.9).
+constexpr double kLooksToPack = 1.5;
+// So many slices are worth splitting: fewer find hardly a line that others have used (16 slices of 2000
+// elements a line or more apart in both arrays 3.5 ns for each element, whole 2.0; 64 0.9 and 1.2; 256 0.8 and
+// 1.5). Where neighbours share lines of the other array, it takes data that do not stay near (12 MB 4.5 and 4.9
+// ms, whole; 13 MB 6.4 and 5.0; 23 MB 8.3 and 18.9; 32 MB 8.5 and 17.3), and so many looks for each line of a
+// column (30 MB: one 6 to 8 ns, whole 3; four 2.2 to 4.7 and 2.4 to 4.7; eight 1.6 to 2.7 and 2.5 to 3.5); or
+// elements that fight for the same cache sets (1 to 16 MB: 0.8 to 2.8 ns, whole 2.2 to 5.5).
+constexpr Size kLooksToSplit = 64;
+constexpr Size kSplitFrom = Size{1} << 24;
+constexpr Size kLooksEachLine = 4;
+// A walk from one slice to its neighbour finds so many lines still there.
+constexpr Size kStaysNear = kNear / 4 / kLine;
 // Looks into one column after the other stay near as long as its lines do, together with those of the other
 // arrays. Floats in C order by indices in Fortran order, walked by columns and by rows: 500 x 8000 11.4 and
 // 44 ms, 1000 x 4000 12 and 55, 2000 x 2000 24 and 33, 4000 x 1000 30 and 34, sets 36 and 23, 16,000 x 250
@@ -90,6 +101,23 @@ constexpr Size kNearColumn = Size{1} << 17;
 // order 3.2 and 2.7, 16 floats at a time 5.8 and 3.7; rows of 80 bytes 7.5 and 8.5): Engine::asks_from.
 constexpr double kPatience = 2.6;  // nanoseconds
 constexpr double kPatientSpeed = 36;  // and bytes per nanosecond
+
+// How many slices there are to be looked at.
+Size different_slices(const Plan& plan) {
+  Size slices = 1;
+  for (int c = 0; c < plan.column_count; ++c) slices *= plan.column[c].extent;
+  for (int d = 0; d < plan.position_rank; ++d) {
+    if (plan.position[d].far != 0) slices *= plan.position[d].size;
+  }
+  return slices;
+}
+
+// Whether neighbouring positions, or neighbouring places of a column, may be on one line.
+bool lines_are_shared(const Plan& plan) {
+  bool shared = std::abs(plan.position[plan.position_rank - 1].near) < kLine;
+  for (int c = 0; c < plan.column_count; ++c) shared |= std::abs(plan.column[c].stride) < kLine;
+  return shared;
+}
 
 int choose_stretches(const Plan& plan, int threads) {
   return plan.positions * plan.width * plan.slice_elements() < kApart ? threads : 1;
@@ -203,23 +231,36 @@ bool runs_are_short(const Plan& plan) {
 
 Size choose_packing(const Plan& plan) {
   if (plan.slice_rank == 0) return 0;
-  Size slices = 1;
-  for (int c = 0; c < plan.column_count; ++c) slices *= plan.column[c].extent;
-  for (int d = 0; d < plan.position_rank; ++d) {
-    if (plan.position[d].far != 0) slices *= plan.position[d].size;
-  }
+  const Size slices = different_slices(plan);
   const Size bytes = slices * plan.slice_elements() * plan.width;
-  return plan.positions >= kLooksToPack * slices && bytes <= kScratch ? bytes : 0;
+  const bool often = static_cast<double>(plan.positions) >= kLooksToPack * static_cast<double>(slices);
+  return often && bytes <= kScratch ? bytes : 0;
 }
 
 Size choose_slice_part(const Plan& plan) {
-  // Elements a line or more apart: every one of a slice is on a line of its own, which the next
-  // slices want as well. So few of them that they stay near fill a line of the result.
-  if (plan.slice_rank == 0 || plan.position_rank + plan.slice_rank > kMaxRank || plan.positions < 64) {
+  if (plan.slice_rank == 0 || plan.position_rank + plan.slice_rank > kMaxRank ||
+      plan.positions < kLooksToSplit) {
     return 0;
   }
+  // Elements a line or more apart: every one of a slice is on a line of its own, which the next slices want
+  // as well.
+  const auto apart = [&](Size Slice::* stride) {
+    for (int d = 0; d < plan.slice_rank; ++d) {
+      if (std::abs(plan.slice[d].*stride) < kLine) return false;
+    }
+    return true;
+  };
+  if (!apart(&Slice::far)) return 0;
+  if (apart(&Slice::near)) return lines_are_shared(plan) ? 1 : 0;
+  // So few of them that they stay near fill a line of the other array.
   const Slice& dim = plan.slice[plan.slice_rank - 1];
-  if (std::abs(dim.far) < kLine || dim.near != plan.width) return 0;
+  if (dim.near != plan.width) return 0;
+  const Size bytes = different_slices(plan) * plan.slice_elements() * plan.width;
+  const bool same_sets = dim.far % kSameSets == 0;
+  if (bytes < (same_sets ? kNear : kSplitFrom)) return 0;
+  if (!same_sets && plan.positions < plan.reach() / kLine * kLooksEachLine) return 0;
+  const Size next = std::abs(plan.position[plan.position_rank - 1].far);
+  if (next > 0 && next < kLine && plan.slice_elements() <= kStaysNear) return 0;
   Size part = std::min(kLine / plan.width, dim.size);
   while (part > 0 && dim.size % part != 0) --part;
   return part >= 2 && part < plan.slice_elements() ? part : 0;

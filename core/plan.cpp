@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace ndgather {
 namespace {
@@ -49,6 +50,32 @@ bool is_packed(const Array& array, Size element) {
     stride *= array.shape[d];
   }
   return true;
+}
+
+// Drops slice dims of size 1, and brings the others into the order in which they lie in memory, and so that
+// they go upwards, where the two arrays do not disagree.
+void order_slices(Plan& plan) {
+  const auto vote = [](Size outer, Size inner) {
+    return (std::abs(outer) > std::abs(inner)) - (std::abs(outer) < std::abs(inner));
+  };
+  int rank = 0;
+  for (int d = 0; d < plan.slice_rank; ++d) {
+    Slice dim = plan.slice[d];
+    if (dim.size == 1) continue;
+    if (dim.far < 0 && dim.near < 0) {
+      plan.far += (dim.size - 1) * dim.far;
+      plan.near += (dim.size - 1) * dim.near;
+      dim = {dim.size, -dim.far, -dim.near};
+    }
+    int e = rank++;
+    plan.slice[e] = dim;
+    for (; e > 0; --e) {
+      Slice &outer = plan.slice[e - 1], &inner = plan.slice[e];
+      if (vote(outer.far, inner.far) + vote(outer.near, inner.near) >= 0) break;
+      std::swap(outer, inner);
+    }
+  }
+  plan.slice_rank = rank;
 }
 
 }  // namespace
@@ -198,10 +225,10 @@ void simplify(Plan& plan) {
     plan.near_linear &= plan.position[d].near == inner.size * inner.near;
   }
 
+  order_slices(plan);
   rank = 0;
   for (int d = 0; d < plan.slice_rank; ++d) {
     const Slice inner = plan.slice[d];
-    if (inner.size == 1) continue;
     if (rank > 0) {
       Slice& outer = plan.slice[rank - 1];
       if (outer.far == inner.size * inner.far && outer.near == inner.size * inner.near) {
@@ -250,7 +277,7 @@ void split_slices(Plan& plan, Size part) {
   plan.near_linear = false;
   last.size = part;
   plan.slice[0] = last;
-  plan.slice_rank = 1;
+  plan.slice_rank = part > 1;
 }
 
 void pack(Plan& plan, Plan& copy, char* memory) {

@@ -83,15 +83,15 @@ def test_table_covers_what_it_promises() -> None:
     assert {case.output for case in CASES} == {"new", "given", "data"}
 
 
-def threshold(name: str) -> int:
+def threshold(name: str) -> float:
     """Return the value of a constant that the core's rules compare with."""
     core = Path(__file__).parents[2] / "core"
     text = "".join(
         (core / file).read_text() for file in ("choose.cpp", "choose.h", "copy.h", "memory.h")
     )
-    found = re.search(rf"\b{name} = (?:Size|std::size_t)?{{?([0-9']+)}}?(?: << ([0-9]+))?;", text)
+    found = re.search(rf"\b{name} = (?:Size|std::size_t)?{{?([0-9'.]+)}}?(?: << ([0-9]+))?;", text)
     assert found, f"no constant {name}"
-    return int(found[1].replace("'", "")) << int(found[2] or 0)
+    return float(found[1].replace("'", "")) * 2 ** int(found[2] or 0)
 
 
 def nanoseconds(case: Case) -> float:
@@ -139,6 +139,16 @@ RULES = {
         ("slices-short", "slices-long"),
         lambda case: case.data_shape[-1],
         lambda: threshold("kLongSlice"),
+    ),
+    "slices split": (
+        ("slices-whole", "slices-split"),
+        lambda case: case.data_bytes,
+        lambda: threshold("kSplitFrom"),
+    ),
+    "looks at slices split": (
+        ("slices-few-looks", "slices-some-looks"),
+        lambda case: case.index_shape[0],
+        lambda: 365 * 4 // LINE_BYTES * threshold("kLooksEachLine"),
     ),
     "height of bands": (
         ("bands-tallest", "bands-too-tall"),

@@ -7,29 +7,46 @@ import pytest
 
 import ndgather
 
-BAD = 100
+ROWS = 50
+BAD = 10**6
+SPLIT_FROM = 2**24  # bytes, as kSplitFrom in core/choose.cpp
 
 
-def transposed(width: int, dtype: str) -> np.ndarray:
-    """Data of shape (50, 3, width) whose slices have elements a line or more apart."""
-    values = np.arange(width * 3 * 50, dtype=np.int64).reshape(width, 3, 50)
-    return values.astype(dtype).transpose(2, 1, 0)
+def transposed(width: int, dtype: str, planes: int = 3) -> np.ndarray:
+    """Data of shape (ROWS, planes, width) whose slices have elements a line or more apart."""
+    values = np.resize(np.arange(251).astype(dtype), width * planes * ROWS)
+    return values.reshape(width, planes, ROWS).transpose(2, 1, 0)
 
 
-@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "c16"])
-@pytest.mark.parametrize("width", [15, 16, 32, 60, 64, 128])
-@pytest.mark.parametrize("count", [63, 64, 300])
-@pytest.mark.parametrize("mode", ["raise", "fill"])
-def test_rows_of_a_transposed_array(dtype: str, width: int, count: int, mode: str) -> None:
-    data = transposed(width, dtype)
-    indices = np.random.default_rng(width).integers(-50, 50, (count, 1))
+def planes_to_split(width: int, dtype: str) -> int:
+    """Return so many that slices are split."""
+    return SPLIT_FROM // (ROWS * width * np.dtype(dtype).itemsize) + 1
+
+
+COMBINE = {"none": lambda a, b: b, "add": np.add, "max": np.maximum, "mul": np.multiply}
+
+
+def one_after_the_other(
+    data: np.ndarray, indices: np.ndarray, updates: np.ndarray, reduction: str
+) -> np.ndarray:
+    """Return what the loop of the specification leaves of a copy of `data`."""
+    result = data.copy()
+    for p in np.ndindex(indices.shape[:-1]):
+        place = tuple(indices[p])
+        result[place] = COMBINE[reduction](result[place], updates[p])
+    return result
+
+
+def check_rows(data: np.ndarray, count: int, mode: str) -> None:
+    indices = np.random.default_rng(count).integers(-ROWS, ROWS, (count, 1))
     if mode == "fill":
         indices[::7] = BAD
-    expected = np.zeros((count, 3, width), dtype)
+    expected = np.zeros((count, *data.shape[1:]), data.dtype)
     for p in range(count):
         if indices[p, 0] != BAD:
             expected[p] = data[indices[p, 0]]
-    out = np.empty((count, 5, 2 * width), dtype)[:, 1:4, ::2]
+    planes, width = data.shape[1:]
+    out = np.empty((count, planes + 2, 2 * width), data.dtype)[:, 1:-1, ::2]
     for result in (
         ndgather.gather_nd(data, indices, mode=mode),
         ndgather.gather_nd(data, indices, mode=mode, out=out),
@@ -37,27 +54,54 @@ def test_rows_of_a_transposed_array(dtype: str, width: int, count: int, mode: st
         np.testing.assert_array_equal(result, expected, strict=True)
 
 
-@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("width", [15, 16, 32, 60, 64, 128])
 @pytest.mark.parametrize("count", [63, 64, 300])
-def test_rows_into_a_transposed_array(reduction: str, count: int) -> None:
-    data = transposed(32, "i4")
-    indices = np.random.default_rng(count).integers(-50, 50, (count, 1))
-    updates = np.random.default_rng(1).integers(0, 10_000, (count, 3, 32), np.int32)
-    expected = data.copy()
-    combine = {"none": lambda a, b: b, "add": np.add, "max": np.maximum}[reduction]
-    for p in range(count):
-        expected[indices[p, 0]] = combine(expected[indices[p, 0]], updates[p])
-    result = ndgather.scatter_nd(data, indices, updates, reduction=reduction)
-    np.testing.assert_array_equal(result, expected, strict=True)
-    place = transposed(32, "i4")
-    assert ndgather.scatter_nd(place, indices, updates, reduction=reduction, out=place) is place
-    np.testing.assert_array_equal(place, expected, strict=True)
+@pytest.mark.parametrize("mode", ["raise", "fill"])
+def test_rows_of_a_transposed_array(dtype: str, width: int, count: int, mode: str) -> None:
+    check_rows(transposed(width, dtype), count, mode)
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("u1", 128), ("f4", 15), ("f4", 16), ("c16", 60)])
+@pytest.mark.parametrize("mode", ["raise", "fill"])
+def test_rows_of_a_large_transposed_array(dtype: str, width: int, mode: str, threads: int) -> None:
+    check_rows(transposed(width, dtype, planes_to_split(width, dtype)), 64, mode)
+
+
+def check_rows_written(width: int, planes: int, count: int, reduction: str) -> None:
+    data = transposed(width, "i4", planes)
+    indices = np.random.default_rng(count).integers(-ROWS, ROWS, (count, 1))
+    shape = (count, planes, width)
+    updates = np.random.default_rng(1).integers(0, 10_000, shape, np.int32)
+    expected = one_after_the_other(data, indices, updates, reduction)
+    for lying in (updates, np.asfortranarray(updates)):
+        result = ndgather.scatter_nd(data, indices, lying, reduction=reduction)
+        np.testing.assert_array_equal(result, expected, strict=True)
+        place = transposed(width, "i4", planes)
+        result = ndgather.scatter_nd(place, indices, lying, reduction=reduction, out=place)
+        assert result is place
+        np.testing.assert_array_equal(place, expected, strict=True)
+
+
+reductions = pytest.mark.parametrize("reduction", ["none", "add", "max"])
+
+
+@reductions
+@pytest.mark.parametrize("count", [63, 64, 300])
+def test_rows_into_a_transposed_array(reduction: str, count: int, threads: int) -> None:
+    check_rows_written(32, 3, count, reduction)
+
+
+@reductions
+@pytest.mark.parametrize("width", [15, 32])
+def test_rows_into_a_large_transposed_array(reduction: str, width: int, threads: int) -> None:
+    check_rows_written(width, planes_to_split(width, "i4"), 64, reduction)
 
 
 def test_first_bad_entry_is_named() -> None:
     data = transposed(32, "f4")
     indices = np.zeros((200, 1), np.int64)
-    indices[[150, 170]] = 50
+    indices[[150, 170]] = ROWS
     with pytest.raises(ndgather.errors.IndexOutOfBoundsError) as caught:
         ndgather.gather_nd(data, indices)
     assert caught.value.position == (150, 0)
@@ -87,7 +131,7 @@ def test_slices_with_gaps_of_every_kind(
     data = gaps((np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype))[layout]
     plain = data.tolist()
     random = np.random.default_rng(axis)
-    for count in (1, 2 * shape[axis] - 1, 2 * shape[axis], 500):
+    for count in (1, (3 * shape[axis] - 1) // 2, (3 * shape[axis] + 1) // 2, 500):
         indices = random.integers(-shape[axis], shape[axis], count)
         rows = data.swapaxes(0, axis)
         expected = np.stack([rows[i] for i in indices]).swapaxes(0, axis)
@@ -99,3 +143,65 @@ def test_slices_with_gaps_of_every_kind(
     expected = np.array([[plain[b][i] for (i,) in batches[b]] for b in range(shape[0])])
     result = ndgather.gather_nd(data, batches, batch_dims=1)
     np.testing.assert_array_equal(result, expected.astype(dtype), strict=True)
+
+
+def same_layout(values: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Return a copy of `values` whose elements lie as those of `like` do."""
+    apart = sorted(range(like.ndim), key=lambda d: -abs(like.strides[d]))
+    back = np.argsort(apart)
+    room = np.zeros([values.shape[d] * 2 for d in apart], values.dtype)
+    place = room[(slice(None, None, 2),) * like.ndim].transpose(back)
+    place = place[tuple(slice(None, None, -1 if s < 0 else 1) for s in like.strides)]
+    place[...] = values
+    return place
+
+
+@pytest.mark.parametrize("layout", sorted(gaps(np.zeros((1, 1, 1))).keys() - {"one for all"}))
+@pytest.mark.parametrize("updates_layout", gaps(np.zeros((1, 1, 1))))
+@pytest.mark.parametrize(
+    ("dtype", "reduction"),
+    [
+        ("u1", "none"),
+        ("f4", "none"),
+        ("c16", "none"),
+        ("i2", "add"),
+        ("f4", "add"),
+        ("u4", "mul"),
+        ("f8", "max"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(20, 6, 70), (200, 3, 4), (130, 2, 16), (40, 7, 5)])
+def test_scatters_into_slices_with_gaps_of_every_kind(
+    layout: str,
+    updates_layout: str,
+    dtype: str,
+    reduction: str,
+    shape: tuple[int, ...],
+    threads: int,
+) -> None:
+    """A few and many updates of rows and of slices in them, of some again and again."""
+    random = np.random.default_rng(shape)
+    data = gaps((np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype))[layout]
+    for depth, count in ((1, 3), (1, 63), (1, 500), (2, 700)):
+        values = (random.integers(0, 700, (count, *shape[1:])) / 7).astype(dtype)
+        updates = gaps(values)[updates_layout]
+        if depth == 2:
+            updates = updates[:, 0]
+        indices = random.integers(-shape[depth - 1], shape[depth - 1], (count, depth)) // 2
+        expected = one_after_the_other(data, indices, updates, reduction)
+        result = ndgather.scatter_nd(data, indices, updates, reduction=reduction)
+        np.testing.assert_array_equal(result, expected, strict=True)
+        place = same_layout(data, data)
+        result = ndgather.scatter_nd(place, indices, updates, reduction=reduction, out=place)
+        np.testing.assert_array_equal(result, expected, strict=True)
+
+
+@pytest.mark.parametrize("layout", gaps(np.zeros((1, 1, 1))))
+def test_a_fresh_copy_of_data_in_any_layout(layout: str, threads: int) -> None:
+    """Data are copied before a scatter, large ones in parts."""
+    for shape in ((3, 5, 7), (30, 200, 300)):
+        data = gaps(np.arange(np.prod(shape), dtype="f4").reshape(shape))[layout]
+        result = ndgather.scatter_nd(data, np.zeros((1, 1), int), data[-1:])
+        expected = np.array(data)
+        expected[0] = data[-1]
+        np.testing.assert_array_equal(result, expected, strict=True)
