@@ -533,6 +533,15 @@ _GATHER = (
         axis=1,
     ),
     Case(
+        name="gather-columns",
+        why="three columns of a table of half a million rows",
+        group="axis",
+        operator="gather",
+        data_shape=(500_000, 20),
+        index_shape=(3,),
+        axis=1,
+    ),
+    Case(
         name="gather-batch",
         why="another choice of rows for every member of the batch",
         group="batch",
@@ -927,6 +936,25 @@ _RULES = (
         index_shape=(2070, 1000),
         axis=0,
         index_layout="transposed",
+    ),
+    # few columns, whose places are found once for all rows
+    Case(
+        name="columns-few-enough",
+        why="256 chosen frequencies of 2000 spectra",
+        group="rules",
+        operator="gather",
+        data_shape=(2000, 1024),
+        index_shape=(256,),
+        axis=1,
+    ),
+    Case(
+        name="columns-one-too-many",
+        why="257 chosen frequencies of the same spectra",
+        group="rules",
+        operator="gather",
+        data_shape=(2000, 1024),
+        index_shape=(257,),
+        axis=1,
     ),
     # slices with gaps: packed before many looks; one after the other if they are long
     Case(

@@ -32,27 +32,49 @@ struct Cursor {
 
   // Steps over n <= left positions; at the end of a run on to the next.
   void advance(Size n) noexcept {
-    int d = plan.position_rank - 1;
+    const int d = plan.position_rank - 1;
     const Position& inner = plan.position[d];
-    index += n * inner.index;
-    far += n * inner.far;
-    near += n * inner.near;
+    move(inner, n);
     left -= n;
     if (left > 0) return;
-    index -= inner.size * inner.index;
-    far -= inner.size * inner.far;
-    near -= inner.size * inner.near;
+    move(inner, -inner.size);
     left = inner.size;
     coordinate[d] = 0;  // runs after the first begin at 0
-    while (--d >= 0) {
+    next(d - 1, 1);
+  }
+
+  // How many positions are left in the two innermost dims.
+  Size left_of_plane() const noexcept {
+    const int d = plan.position_rank - 1;
+    return left + (plan.position[d - 1].size - coordinate[d - 1] - 1) * plan.position[d].size;
+  }
+
+  // Steps over n <= left_of_plane() positions.
+  void advance_in_plane(Size n) noexcept {
+    const int d = plan.position_rank - 1;
+    const Position& inner = plan.position[d];
+    const Size done = inner.size - left;
+    const Size runs = (done + n) / inner.size, rest = (done + n) % inner.size;
+    move(inner, rest - done);
+    left = inner.size - rest;
+    if (runs > 0) next(d - 1, runs);
+  }
+
+ private:
+  void move(const Position& dim, Size steps) noexcept {
+    index += steps * dim.index;
+    far += steps * dim.far;
+    near += steps * dim.near;
+  }
+
+  // Steps on in dim d, and where it ends in the one outside.
+  void next(int d, Size steps) noexcept {
+    for (; d >= 0; --d, steps = 1) {
       const Position& dim = plan.position[d];
-      index += dim.index;
-      far += dim.far;
-      near += dim.near;
-      if (++coordinate[d] < dim.size) return;
-      index -= dim.size * dim.index;
-      far -= dim.size * dim.far;
-      near -= dim.size * dim.near;
+      move(dim, steps);
+      coordinate[d] += steps;
+      if (coordinate[d] < dim.size) return;
+      move(dim, -dim.size);
       coordinate[d] = 0;
     }
   }

@@ -90,14 +90,57 @@ struct NextRow {
   }
 };
 
+// Where all runs read the same few index values, as in taking some columns of a table, these are read and
+// checked once (2 columns of 100,000 rows: 0.3 of the time).
+struct Repeated {
+  Size run = 0;   // positions in one; 0: runs differ, or are long
+  Size step;      // from the base of one to the next, within it
+  Size count;     // positions in as many runs as are known
+  bool good;
+  Size at[kBlock];  // from the base of the first of these
+
+  Repeated(const Plan& plan, Offsets<Size> offsets, const Bases& bases, bool run_by_run) noexcept {
+    const int last = plan.position_rank - 1;
+    if (last < 1 || plan.run > 0) return;
+    for (int d = 0; d < last; ++d) {
+      if (plan.position[d].index != 0) return;
+    }
+    const Position &inner = plan.position[last], &outer = plan.position[last - 1];
+    if (inner.size > kBlock) return;
+    run = count = inner.size;
+    step = inner.far;
+    good = offsets(plan, plan.indices, 0, bases.far, run, at);
+    if (run_by_run) return;
+    for (const Size most = std::min(kBlock / run, outer.size) * run; count < most; ++count) {
+      const Size before = at[count - run];
+      at[count] = before == kNowhere ? kNowhere : before + outer.far;
+    }
+  }
+
+  // Writes the offsets of up to `most` positions, steps over them, and returns how many they are.
+  Size offsets_of(Cursor& cursor, Size most, Size* __restrict out) const noexcept {
+    const Size done = run - cursor.left;
+    const Size n = std::min({most, count - done, cursor.left_of_plane()});
+    const Size base = cursor.far - done * step;
+    const Size* from = at + done;
+    for (Size i = 0; i < n; ++i) out[i] = good || from[i] != kNowhere ? base + from[i] : kNowhere;
+    cursor.advance_in_plane(n);
+    return n;
+  }
+};
+
 // What a walk over positions makes ready once.
 struct Walk {
   Offsets<Size> offsets;
   NextRow next_row;
   Bases bases;
+  Repeated repeated;
 
   explicit Walk(const Plan& plan) noexcept
-      : offsets(pick_offsets(plan)), next_row(plan), bases(plan) {}
+      : offsets(pick_offsets(plan)),
+        next_row(plan),
+        bases(plan),
+        repeated(plan, offsets, bases, next_row.wanted || !plan.near_linear) {}
 };
 
 // The blocks of a walk. Each is used when it is full; or, once places have taken too long in two that were
@@ -180,14 +223,20 @@ void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexc
   block.good = true;
   block.n = 0;
   do {
-    const Size n = std::min(want - block.n, cursor.left);
-    prefetch_indices(cursor, n);
-    const auto [far, bases] = walk.bases.from(cursor);
-    block.good &= walk.offsets(plan, cursor.index, far, bases, n, block.at + block.n);
-    if (walk.next_row.wanted) {
-      walk.next_row.prefetch_share<Write>(plan.far + cursor.far, walk.next_row.run - cursor.left, n);
+    const Size row = cursor.far, left = cursor.left;
+    Size n = std::min(want - block.n, left);
+    if (walk.repeated.run > 0) {
+      block.good &= walk.repeated.good;
+      n = walk.repeated.offsets_of(cursor, want - block.n, block.at + block.n);
+    } else {
+      prefetch_indices(cursor, n);
+      const auto [far, bases] = walk.bases.from(cursor);
+      block.good &= walk.offsets(plan, cursor.index, far, bases, n, block.at + block.n);
+      cursor.advance(n);
     }
-    cursor.advance(n);
+    if (walk.next_row.wanted) {
+      walk.next_row.prefetch_share<Write>(plan.far + row, walk.next_row.run - left, n);
+    }
     block.n += n;
   } while (block.n < want && plan.near_linear);
 }

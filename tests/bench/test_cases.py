@@ -86,9 +86,8 @@ def test_table_covers_what_it_promises() -> None:
 def threshold(name: str) -> float:
     """Return the value of a constant that the core's rules compare with."""
     core = Path(__file__).parents[2] / "core"
-    text = "".join(
-        (core / file).read_text() for file in ("choose.cpp", "choose.h", "copy.h", "memory.h")
-    )
+    files = ("choose.cpp", "choose.h", "copy.h", "memory.h", "offsets.h")
+    text = "".join((core / file).read_text() for file in files)
     found = re.search(rf"\b{name} = (?:Size|std::size_t)?{{?([0-9'.]+)}}?(?: << ([0-9]+))?;", text)
     assert found, f"no constant {name}"
     return float(found[1].replace("'", "")) * 2 ** int(found[2] or 0)
@@ -139,6 +138,11 @@ RULES = {
         ("slices-short", "slices-long"),
         lambda case: case.data_shape[-1],
         lambda: threshold("kLongSlice"),
+    ),
+    "repeated runs": (
+        ("columns-few-enough", "columns-one-too-many"),
+        lambda case: case.index_shape[0],
+        lambda: threshold("kBlock") + 1,
     ),
     "slices split": (
         ("slices-whole", "slices-split"),
