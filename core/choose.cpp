@@ -73,18 +73,18 @@ constexpr Size kStreamedFrom = Size{1} << 25;
 constexpr Size kBandBuffer = Size{1} << 21;
 
 // Slices with gaps that are looked at so often are packed first (every second of 400 floats of 2000 rows: 2000
-// looks 106 us, packed 144; 3000 looks 171 and 155, 16,000 looks 971 and 500. In Fortran order 207 and 177, 309
-// and 200, 4.7 ms and 0.9).
+// looks 106 us, packed 144; 3000 looks 171 and 155, 16,000 looks 971 and 500. In Fortran order 2100 looks at 48
+// floats 42 and 66, 16,000 looks at 200 4.7 ms and 0.9).
 constexpr double kLooksToPack = 1.5;
 // So many slices are worth splitting: fewer find hardly a line that others have used (16 slices of 2000
 // elements a line or more apart in both arrays 3.5 ns for each element, whole 2.0; 64 0.9 and 1.2; 256 0.8 and
-// 1.5). Where neighbours share lines of the other array, it takes data that do not stay near (12 MB 4.5 and 4.9
-// ms, whole; 13 MB 6.4 and 5.0; 23 MB 8.3 and 18.9; 32 MB 8.5 and 17.3), and so many looks for each line of a
-// column (30 MB: one 6 to 8 ns, whole 3; four 2.2 to 4.7 and 2.4 to 4.7; eight 1.6 to 2.7 and 2.5 to 3.5); or
-// elements that fight for the same cache sets (1 to 16 MB: 0.8 to 2.8 ns, whole 2.2 to 5.5).
+// 1.5). Parts that fill a line of the other array always pay (0.25 to 24 MB: 0.3 to 1.9 ns, whole 0.5 to 4.3);
+// smaller ones where data do not stay near (17 MB 7.2 ms, whole 5.0; 24 MB 1.8 to 2.9 ns and 2.9 to 3.4), and
+// there are so many looks for each line of a column (17 MB, four: 3.5 ms, whole 0.9; 24 MB, four: 4.4 ns and
+// 3.5; eight 2.4 and 3.4), or where elements fight for the same cache sets.
 constexpr Size kLooksToSplit = 64;
-constexpr Size kSplitFrom = Size{1} << 24;
-constexpr Size kLooksEachLine = 4;
+constexpr Size kSplitFrom = Size{3} << 23;
+constexpr Size kLooksEachLine = 8;
 // A walk from one slice to its neighbour finds so many lines still there.
 constexpr Size kStaysNear = kNear / 4 / kLine;
 // Looks into one column after the other stay near as long as its lines do, together with those of the other
@@ -252,17 +252,20 @@ Size choose_slice_part(const Plan& plan) {
   };
   if (!apart(&Slice::far)) return 0;
   if (apart(&Slice::near)) return lines_are_shared(plan) ? 1 : 0;
-  // So few of them that they stay near fill a line of the other array.
   const Slice& dim = plan.slice[plan.slice_rank - 1];
   if (dim.near != plan.width) return 0;
-  const Size bytes = different_slices(plan) * plan.slice_elements() * plan.width;
-  const bool same_sets = dim.far % kSameSets == 0;
-  if (bytes < (same_sets ? kNear : kSplitFrom)) return 0;
-  if (!same_sets && plan.positions < plan.reach() / kLine * kLooksEachLine) return 0;
   const Size next = std::abs(plan.position[plan.position_rank - 1].far);
   if (next > 0 && next < kLine && plan.slice_elements() <= kStaysNear) return 0;
+  // So few of them that they stay near fill a line of the other array, or most of one.
   Size part = std::min(kLine / plan.width, dim.size);
-  while (part > 0 && dim.size % part != 0) --part;
+  if (part < 2) return 0;
+  if (dim.size % part != 0) {
+    const Size bytes = different_slices(plan) * plan.slice_elements() * plan.width;
+    const bool same_sets = dim.far % kSameSets == 0;
+    if (bytes < (same_sets ? kNear : kSplitFrom)) return 0;
+    if (!same_sets && plan.positions < plan.reach() / kLine * kLooksEachLine) return 0;
+    while (dim.size % part != 0) --part;
+  }
   return part >= 2 && part < plan.slice_elements() ? part : 0;
 }
 

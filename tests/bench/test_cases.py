@@ -149,6 +149,11 @@ RULES = {
         lambda case: case.data_bytes,
         lambda: threshold("kSplitFrom"),
     ),
+    "slices of whole lines": (
+        ("slices-of-57", "slices-of-48"),
+        lambda case: (case.slice_bytes - 1) % LINE_BYTES + 1,
+        lambda: LINE_BYTES,
+    ),
     "looks at slices split": (
         ("slices-few-looks", "slices-some-looks"),
         lambda case: case.index_shape[0],
@@ -219,7 +224,7 @@ RULES = {
 
 @pytest.mark.parametrize(("names", "measured", "least"), RULES.values(), ids=RULES)
 def test_cases_stand_close_on_both_sides_of_each_rule(
-    names: tuple[str, str], measured: Callable[[Case], float], least: Callable[[], int]
+    names: tuple[str, str], measured: Callable[[Case], float], least: Callable[[], float]
 ) -> None:
     below, beyond = (measured(case) for name in names for case in select(name))
     assert below < least() <= beyond

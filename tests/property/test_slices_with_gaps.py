@@ -9,7 +9,7 @@ import ndgather
 
 ROWS = 50
 BAD = 10**6
-SPLIT_FROM = 2**24  # bytes, as kSplitFrom in core/choose.cpp
+SPLIT_FROM = 3 << 23  # bytes, as kSplitFrom in core/choose.cpp
 
 
 def transposed(width: int, dtype: str, planes: int = 3) -> np.ndarray:
@@ -98,6 +98,27 @@ def test_rows_into_a_large_transposed_array(reduction: str, width: int, threads:
     check_rows_written(width, planes_to_split(width, "i4"), 64, reduction)
 
 
+@pytest.mark.parametrize("run", [1, 3, 8, 16, 17, 40, 300])
+@pytest.mark.parametrize("count", [5, 64, 500])
+def test_runs_with_gaps(run: int, count: int, threads: int) -> None:
+    """Runs of some elements, less and more than a line, with as much between them."""
+    random = np.random.default_rng(run)
+    data = random.integers(0, 99, (40, 3, 6, 2 * run), np.int32)[..., :run]
+    updates = random.integers(0, 99, (count, 3, 6, 2 * run), np.int32)[..., :run]
+    indices = random.integers(-40, 40, (count, 1))
+    expected = np.array([data[i] for i in indices[:, 0]])
+    np.testing.assert_array_equal(ndgather.gather_nd(data, indices), expected, strict=True)
+    one_for_all = np.broadcast_to(np.ascontiguousarray(updates[:, :1]), updates.shape)
+    for reduction in ("none", "add"):
+        for written in (updates, np.ascontiguousarray(updates), one_for_all):
+            expected = one_after_the_other(data, indices, written, reduction)
+            result = ndgather.scatter_nd(data, indices, written, reduction=reduction)
+            np.testing.assert_array_equal(result, expected, strict=True)
+            place = np.repeat(data, 2, axis=2)[:, :, ::2]
+            ndgather.scatter_nd(place, indices, written, reduction=reduction, out=place)
+            np.testing.assert_array_equal(place, expected, strict=True)
+
+
 def test_first_bad_entry_is_named() -> None:
     data = transposed(32, "f4")
     indices = np.zeros((200, 1), np.int64)
@@ -131,8 +152,9 @@ def test_slices_with_gaps_of_every_kind(
     data = gaps((np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype))[layout]
     plain = data.tolist()
     random = np.random.default_rng(axis)
-    for count in (1, (3 * shape[axis] - 1) // 2, (3 * shape[axis] + 1) // 2, 500):
-        indices = random.integers(-shape[axis], shape[axis], count)
+    size = shape[axis]
+    for count in (1, size - 1, size, (3 * size - 1) // 2, (3 * size + 1) // 2, 500):
+        indices = random.integers(-size, size, count)
         rows = data.swapaxes(0, axis)
         expected = np.stack([rows[i] for i in indices]).swapaxes(0, axis)
         np.testing.assert_array_equal(ndgather.gather(data, indices, axis), expected, strict=True)
