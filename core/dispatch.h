@@ -2,8 +2,8 @@
 #pragma once
 
 #include "choose.h"
+#include "fours.h"
 #include "offsets.h"
-#include "pairs.h"
 
 namespace ndgather::NDGATHER_ISA {
 
@@ -34,10 +34,20 @@ auto with_rule(Mode mode, Visit visit) noexcept {
 
 template <class At, class Rule, class Index>
 Offsets<At> pick_pairs() noexcept {
-#if defined(NDGATHER_PAIRS)
-  if constexpr (std::is_same_v<Rule, Raise>) return offsets_of_pairs<Index, At>;
-#endif
+#if defined(NDGATHER_FOURS)
+  return offsets_of_pairs<Rule, Index, At>;
+#else
   return offsets<Rule, Index, 2, 2, At>;
+#endif
+}
+
+template <class At, class Rule, class Index, int Columns>
+Offsets<At> pick_columns() noexcept {
+#if defined(NDGATHER_FOURS)
+  return offsets_of_columns<Rule, Index, Columns, At>;
+#else
+  return offsets<Rule, Index, Columns, 1, At>;
+#endif
 }
 
 // The common calls (int32 and int64, negative values as in Python, up to four columns, tuples or columns
@@ -48,7 +58,7 @@ Offsets<At> pick_depth(const Plan& plan) noexcept {
                 (std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>)) {
     constexpr Size kValue{sizeof(Index)};
     const Size step = plan.position[plan.position_rank - 1].index;
-    if (plan.column_count == 1 && step == kValue) return offsets<Rule, Index, 1, 1, At>;
+    if (plan.column_count == 1 && step == kValue) return pick_columns<At, Rule, Index, 1>();
     if (plan.column_stride == kValue && step == kValue * plan.column_count) {
       switch (plan.column_count) {
         case 2: return pick_pairs<At, Rule, Index>();
@@ -59,9 +69,9 @@ Offsets<At> pick_depth(const Plan& plan) noexcept {
     }
     if (step == kValue) {
       switch (plan.column_count) {
-        case 2: return offsets<Rule, Index, 2, 1, At>;
-        case 3: return offsets<Rule, Index, 3, 1, At>;
-        case 4: return offsets<Rule, Index, 4, 1, At>;
+        case 2: return pick_columns<At, Rule, Index, 2>();
+        case 3: return pick_columns<At, Rule, Index, 3>();
+        case 4: return pick_columns<At, Rule, Index, 4>();
         default: break;
       }
     }
