@@ -198,7 +198,7 @@ void reduce_row(char* __restrict to, const char* __restrict from, Size bytes) no
 // Calls apply(place, update) for every update, in order. What it needs is copied first: the compiler
 // has to expect that a store changes anything that is pointed to.
 template <class Apply>
-void each_update(char* far, const Size* at, const Updates& updates, Size n, Apply apply) noexcept {
+[[gnu::noinline]] void each_update(char* far, const Size* at, const Updates& updates, Size n, Apply apply) noexcept {
   const auto [near, step, listed] = updates;
   if (listed == nullptr) {
 #pragma GCC unroll 8
@@ -213,6 +213,7 @@ void each_update(char* far, const Size* at, const Updates& updates, Size n, Appl
 template <class Apply>
 void each_run(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n,
               Apply apply) noexcept {
+  if (plan.slice_rank == 0) return each_update(far, at, updates, n, apply);
   if (!has_long_slices(plan)) {
     each_of_slice(plan, [&](Size far_offset, Size near_offset) {
       const Updates run{updates.near + near_offset, updates.step, updates.listed};

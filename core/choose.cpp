@@ -216,7 +216,9 @@ Bands choose_bands(const Plan& plan, int threads) {
 
 bool next_row_is_wanted(const Plan& plan) {
   const int rank = plan.position_rank;
-  if (rank < 2 || plan.column_count != 1 || plan.steps(rank - 1).far != 0) return false;
+  if (rank < 2 || plan.run > 0 || plan.column_count != 1 || plan.position[rank - 1].far != 0) {
+    return false;
+  }
   // Rows that come from memory, stay in a near cache, and are read in most lines.
   const Position& rows = plan.position[rank - 2];
   const Size bytes = plan.reach();

@@ -85,6 +85,7 @@ bool offsets_of_pairs(const Plan& plan, const char* index, Size far, const Size*
   }
   const bool good = !any_sign(bad);
   if (Rule::fills && !good) return offsets<Rule, Index, 2, 2>(plan, index, far, bases, n, out);
+  if (i == n) return good;
   return offsets<Rule, Index, 2, 2>(plan, index + i * kTuple, far, bases + i, n - i, out + i) && good;
 }
 
@@ -112,6 +113,7 @@ bool offsets_of_columns(const Plan& plan, const char* index, Size far, const Siz
   }
   const bool good = !any_sign(bad);
   if (Rule::fills && !good) return offsets<Rule, Index, Columns, 1>(plan, index, far, bases, n, out);
+  if (i == n) return good;
   return offsets<Rule, Index, Columns, 1>(plan, index + i * kValue, far, bases + i, n - i, out + i) && good;
 }
 

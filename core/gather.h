@@ -41,15 +41,15 @@ template <bool Write = false>
 #endif
 }
 
-// How far ahead of their use indices are asked for, in bytes: between the blocks the hardware loses
-// track of them. 2 KiB brought half of what 6 KiB brings.
+// How far ahead of their use indices and updates are asked for, in bytes: between the blocks the hardware
+// loses track of them. 2 KiB brought half of what 6 KiB brings.
 inline constexpr Size kAhead = 6144;
 
-// Indices further apart than a line are left to themselves.
-[[gnu::always_inline]] inline void prefetch_indices(const Cursor& cursor, Size n) noexcept {
-  const Size step = cursor.plan.position[cursor.plan.position_rank - 1].index;
+// For n positions, each of which reads `step` bytes further. What is further apart than a line is left to
+// itself.
+[[gnu::always_inline]] inline void prefetch_ahead(const char* at, Size step, Size n) noexcept {
   if (step > kLine) return;
-  for (Size b = 0; b < n * step; b += kLine) prefetch(cursor.index + kAhead + b);
+  for (Size b = 0; b < n * step; b += kLine) prefetch(at + kAhead + b);
 }
 
 template <bool Write = false>
@@ -66,29 +66,6 @@ template <bool Write = false>
     prefetch<Write>(row + bytes - 1);
   }
 }
-
-// Along the last axis every run looks into a row of its own, in an order that the hardware cannot
-// foresee: while one row is looked into, the next is asked for, line after line.
-struct NextRow {
-  bool wanted;
-  Size away;   // from the row of a run to the next
-  Size bytes;  // of a row
-  Size run;    // positions in a run
-
-  explicit NextRow(const Plan& plan) noexcept : wanted(next_row_is_wanted(plan)) {
-    if (!wanted) return;
-    away = plan.position[plan.position_rank - 2].far;
-    bytes = plan.reach();
-    run = plan.position[plan.position_rank - 1].size;
-  }
-
-  // Asks for the share of n positions out of a run that is `done` positions old.
-  template <bool Write>
-  void prefetch_share(const char* row, Size done, Size n) const noexcept {
-    const Size end = bytes * (done + n) / run;
-    for (Size b = bytes * done / run; b < end; b += kLine) prefetch<Write>(row + away + b);
-  }
-};
 
 // Where all runs read the same few index values, as in taking some columns of a table, these are read and
 // checked once (2 columns of 100,000 rows: 0.3 of the time).
@@ -117,13 +94,18 @@ struct Repeated {
     }
   }
 
-  // Writes the offsets of up to `most` positions, steps over them, and returns how many they are.
-  Size offsets_of(Cursor& cursor, Size most, Size* __restrict out) const noexcept {
-    const Size done = run - cursor.left;
-    const Size n = std::min({most, count - done, cursor.left_of_plane()});
-    const Size base = cursor.far - done * step;
+  // Writes the offsets of n positions, the first of which is `done` after that of a run and begins at `far`.
+  void offsets_from(Size far, Size done, Size n, Size* __restrict out) const noexcept {
+    const Size base = far - done * step;
     const Size* from = at + done;
     for (Size i = 0; i < n; ++i) out[i] = good || from[i] != kNowhere ? base + from[i] : kNowhere;
+  }
+
+  // Writes the offsets of up to `most` positions, steps over them, and returns how many they are.
+  Size offsets_of(Cursor& cursor, Size most, Size* out) const noexcept {
+    const Size done = run - cursor.left;
+    const Size n = std::min({most, count - done, cursor.left_of_plane()});
+    offsets_from(cursor.far, done, n, out);
     cursor.advance_in_plane(n);
     return n;
   }
@@ -132,15 +114,11 @@ struct Repeated {
 // What a walk over positions makes ready once.
 struct Walk {
   Offsets<Size> offsets;
-  NextRow next_row;
   Bases bases;
   Repeated repeated;
 
-  explicit Walk(const Plan& plan) noexcept
-      : offsets(pick_offsets(plan)),
-        next_row(plan),
-        bases(plan),
-        repeated(plan, offsets, bases, next_row.wanted || !plan.near_linear) {}
+  Walk(const Plan& plan, bool run_by_run) noexcept
+      : offsets(pick_offsets(plan)), bases(plan), repeated(plan, offsets, bases, run_by_run) {}
 };
 
 // The blocks of a walk. Each is used when it is full; or, once places have taken too long in two that were
@@ -216,35 +194,82 @@ inline Size block_size(const Plan& plan) noexcept {
 }
 
 // The next block: across runs where the near array allows it, else to the end of the run.
-template <bool Write = false>
-void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexcept {
+inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexcept {
   const Plan& plan = cursor.plan;
   block.near = cursor.near;
   block.good = true;
   block.n = 0;
   do {
-    const Size row = cursor.far, left = cursor.left;
-    Size n = std::min(want - block.n, left);
+    Size n = std::min(want - block.n, cursor.left);
     if (walk.repeated.run > 0) {
       block.good &= walk.repeated.good;
       n = walk.repeated.offsets_of(cursor, want - block.n, block.at + block.n);
     } else {
-      prefetch_indices(cursor, n);
+      prefetch_ahead(cursor.index, plan.position[plan.position_rank - 1].index, n);
       const auto [far, bases] = walk.bases.from(cursor);
       block.good &= walk.offsets(plan, cursor.index, far, bases, n, block.at + block.n);
       cursor.advance(n);
-    }
-    if (walk.next_row.wanted) {
-      walk.next_row.prefetch_share<Write>(plan.far + row, walk.next_row.run - left, n);
     }
     block.n += n;
   } while (block.n < want && plan.near_linear);
 }
 
+// Positions of one run that are taken together where rows come from memory: it serves some lines at a time,
+// and should never have nothing to do. Gathers of 4096 x 4096 elements take 0.8 of the time that they take
+// in blocks of 256, scatters 0.9; in blocks of 32 as long as before.
+inline constexpr Size kShortBlock = 64;
+
+// Calls use(offsets, n, near, good) for the positions [begin, end). Along the last axis every run looks into
+// a row of its own, in an order that the hardware cannot foresee: while one row is looked into, the next is
+// asked for, line after line.
+template <bool Write = false, class Use>
+bool walk_rows(const Plan& plan, Size begin, Size end, Use use) noexcept {
+  const Walk walk(plan, true);
+  const Position run = plan.position[plan.position_rank - 1];
+  const Size next_row = plan.position[plan.position_rank - 2].far;
+  constexpr int kFraction = 16;  // bits
+  const Size share = (plan.reach() << kFraction) / run.size;  // of a row, for each position of a run
+  const Size most = std::min(block_size(plan), kShortBlock);
+  Size at[kShortBlock];
+  Cursor cursor(plan, begin);
+  for (Size left = end - begin; left > 0;) {
+    const char* index = cursor.index;
+    char* near = cursor.near;
+    const char* const next = plan.far + cursor.far + next_row;
+    const Size first = run.size - cursor.left, last = std::min(run.size, first + left);
+    Size asked = first * share >> kFraction;
+    for (Size done = first; done < last;) {
+      const Size n = std::min(most, last - done);
+      bool good = walk.repeated.good;
+      if (walk.repeated.run > 0) {
+        walk.repeated.offsets_from(cursor.far, done, n, at);
+      } else {
+        prefetch_ahead(index, run.index, n);
+        good = walk.offsets(plan, index, cursor.far, walk.bases.far, n, at);
+      }
+      if (!good && plan.mode != Mode::fill) return false;
+      if (Write) prefetch_ahead(near, run.near, n);
+      done += n;
+      for (; asked < done * share >> kFraction; asked += kLine) prefetch<Write>(next + asked);
+      use(at, n, near, good);
+      index += n * run.index;
+      near += n * run.near;
+    }
+    cursor.advance(last - first);
+    left -= last - first;
+  }
+  return true;
+}
+
 inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
-  const Walk walk(plan);
   const Copy copy = pick_copy(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
+  if (next_row_is_wanted(plan)) {
+    return walk_rows(plan, begin, end, [&](const Size* at, Size n, char* near, bool good) {
+      (good ? copy : copy_or_fill)(plan, at, n, near, step);
+    });
+  }
+  const Walk walk(plan, !plan.near_linear);
   const Size most = block_size(plan);
   const auto use = [&](const Block& block) {
     (block.good ? copy : copy_or_fill)(plan, block.at, block.n, block.near, step);

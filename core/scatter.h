@@ -26,8 +26,15 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
   struct Placed : Block {
     Size listed[kBlock];
   };
-  const Walk walk(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
+  if (next_row_is_wanted(plan)) {
+    return walk_rows<true>(plan, begin, end, [&](Size* at, Size n, const char* near, bool good) {
+      Size listed[kShortBlock];
+      if (!good) n = keep_places(at, n, listed, step);
+      store(plan, plan.far, at, {near, step, good ? nullptr : listed}, n);
+    });
+  }
+  const Walk walk(plan, !plan.near_linear);
   const Size most = block_size(plan);
   const auto use = [&](const Placed& block) {
     store(plan, plan.far, block.at, {block.near, step, block.good ? nullptr : block.listed}, block.n);
@@ -37,15 +44,13 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
   Blocks<Placed> blocks(plan.patience);
   for (Size left = end - begin; left > 0;) {
     Placed& block = blocks.next();
-    fill_block<true>(block, cursor, walk, std::min(left, most));
+    fill_block(block, cursor, walk, std::min(left, most));
     left -= block.n;
     if (!block.good) {
       if (plan.mode != Mode::fill) return false;
       block.n = keep_places(block.at, block.n, block.listed, step);
     }
-    if (step <= kLine) {
-      for (Size b = 0; b < block.n * step; b += kLine) prefetch(block.near + kAhead + b);
-    }
+    prefetch_ahead(block.near, step, block.n);
     if (blocks.asks()) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
     blocks.take(use, left > 0);
   }
