@@ -72,19 +72,19 @@ constexpr Size kStreamedFrom = Size{1} << 25;
 // (8640 rows looked up in place 1.9 ns each, with 2.2 MB packed 1.7; adds 2.4 and 2.9).
 constexpr Size kBandBuffer = Size{1} << 21;
 
-// Slices with gaps that are looked at so often are packed first (every second of 400 floats of 2000 rows: 2000
-// looks 106 us, packed 144; 3000 looks 171 and 155, 16,000 looks 971 and 500. In Fortran order 2100 looks at 48
-// floats 42 and 66, 16,000 looks at 200 4.7 ms and 0.9).
-constexpr double kLooksToPack = 1.5;
+// Slices with gaps that are looked at so often are packed first (1500 looks at every second of 48 floats of 2000
+// rows 18 us, packed 27; 2600 27 and 32; 16,000 160 and 94. In Fortran order 1500 looks 33 and 33, 2600 48 and
+// 41, 16,000 looks at 200 floats 1.6 ms and 0.5; 20,000 of 20,000 rows of 40 485 us and 300).
+constexpr double kLooksToPack = 1;
 // So many slices are worth splitting: fewer find hardly a line that others have used (16 slices of 2000
 // elements a line or more apart in both arrays 3.5 ns for each element, whole 2.0; 64 0.9 and 1.2; 256 0.8 and
 // 1.5). Parts that fill a line of the other array always pay (0.25 to 24 MB: 0.3 to 1.9 ns, whole 0.5 to 4.3);
-// smaller ones where data do not stay near (17 MB 7.2 ms, whole 5.0; 24 MB 1.8 to 2.9 ns and 2.9 to 3.4), and
-// there are so many looks for each line of a column (17 MB, four: 3.5 ms, whole 0.9; 24 MB, four: 4.4 ns and
-// 3.5; eight 2.4 and 3.4), or where elements fight for the same cache sets.
+// shorter ones, down to a quarter of a line, where data do not stay near (250 floats in 5: 3 MB 0.50 to 0.8 ns
+// and whole 0.48 to 0.9, 15 MB 1.1 to 1.9 and 1.5 to 1.8; 1001 in 7: 6 MB 0.4 to 0.5 and 0.5 to 0.7, 24 MB 1.0
+// to 1.5 and 2.1 to 2.3; 57 in 3: 1.0 to 5.4 and 0.6 to 3.8).
 constexpr Size kLooksToSplit = 64;
-constexpr Size kSplitFrom = Size{3} << 23;
-constexpr Size kLooksEachLine = 8;
+constexpr Size kSplitFrom = Size{1} << 22;
+constexpr Size kFewOfLine = 4;
 // A walk from one slice to its neighbour finds so many lines still there.
 constexpr Size kStaysNear = kNear / 4 / kLine;
 // Looks into one column after the other stay near as long as its lines do, together with those of the other
@@ -263,12 +263,11 @@ Size choose_slice_part(const Plan& plan) {
   if (part < 2) return 0;
   if (dim.size % part != 0) {
     const Size bytes = different_slices(plan) * plan.slice_elements() * plan.width;
-    const bool same_sets = dim.far % kSameSets == 0;
-    if (bytes < (same_sets ? kNear : kSplitFrom)) return 0;
-    if (!same_sets && plan.positions < plan.reach() / kLine * kLooksEachLine) return 0;
+    if (bytes < (dim.far % kSameSets == 0 ? kNear : kSplitFrom)) return 0;
     while (dim.size % part != 0) --part;
+    if (part < kFewOfLine) return 0;
   }
-  return part >= 2 && part < plan.slice_elements() ? part : 0;
+  return part < plan.slice_elements() ? part : 0;
 }
 
 double choose_patience(const Plan& plan) {

@@ -97,41 +97,82 @@ template <int Width>
 void copy_strided(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
   const std::size_t width = Width ? Width : static_cast<std::size_t>(plan.width);
   const auto [size, far_step, near_step] = plan.slice[plan.slice_rank - 1];
-  const bool packed = Width > 0 && near_step == Width;
   for (Size i = 0; i < n; ++i) {
     each_of_slice(plan, plan.slice_rank - 1, [=, &plan](Size far_offset, Size near_offset) {
       const char* from = plan.far + at[i] + far_offset;
       char* to = near + i * step + near_offset;
-      if (packed) {
-#pragma GCC unroll 8
-        for (Size e = 0; e < size; ++e) std::memcpy(to + e * Width, from + e * far_step, Width);
-      } else {
-        for (Size e = 0; e < size; ++e) std::memcpy(to + e * near_step, from + e * far_step, width);
-      }
+      for (Size e = 0; e < size; ++e) std::memcpy(to + e * near_step, from + e * far_step, width);
     });
   }
 }
 
-// Whether slices are elements with gaps between them that make one line of the near array.
-inline bool makes_lines(const Plan& plan) noexcept {
-  const Slice& slice = plan.slice[0];
-  return plan.slice_rank == 1 && slice.near == plan.width && slice.size * plan.width == kLine;
+// Whether the elements of slices have gaps between them, and none in the near array.
+inline bool packs_slices(const Plan& plan) noexcept {
+  if (plan.slice_rank == 0) return false;
+  const Slice& inner = plan.slice[plan.slice_rank - 1];
+  return inner.size > 1 && inner.near == plan.width && plan.width <= 16 &&
+         (plan.width & (plan.width - 1)) == 0;
 }
 
-// The line is put together and written as one.
-template <int Width>
-void copy_lines(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
-  const char* far = plan.far;
-  const Size apart = plan.slice[0].far;
-  for (Size i = 0; i < n; ++i) {
-    char line[kLine];
-    const char* from = far + at[i];
+// `size` elements, `apart` bytes from each other, put together piece by piece, of which the last overlaps the
+// one before it. In slices of 2 to 15 of them, anywhere between every second one and lines apart, that takes
+// 0.1 to 0.75 of the time of one element after the other.
+template <int Width, int Piece, class Apart, class Count>
+void put_together(char* __restrict to, const char* __restrict from, Apart apart, Count size) noexcept {
+  const auto piece = [=](Size first) {
+    char whole[Piece * Width];  // in registers, from which wider stores come
+    char* const out = Width < 16 ? whole : to + first * Width;
 #pragma GCC unroll 64
-    for (Size e = 0; e < kLine / Width; ++e) {
-      std::memcpy(line + e * Width, from + e * apart, Width);
+    for (Size e = 0; e < Piece; ++e) {
+      std::memcpy(out + e * Width, from + (first + e) * apart, Width);
     }
-    std::memcpy(near + i * step, line, kLine);
+    if (Width < 16) std::memcpy(to + first * Width, whole, sizeof whole);
+  };
+  for (Size e = 0; e < size - Piece; e += Piece) piece(e);
+  piece(size - Piece);
+}
+
+template <int Width, int Piece, class Apart, class Count>
+void copy_packed(const Plan& plan, const Size* at, Size n, char* near, Size step, Apart apart,
+                 Count size) noexcept {
+  const char* const far = plan.far;
+  if (plan.slice_rank == 1) {
+    for (Size i = 0; i < n; ++i) {
+      put_together<Width, Piece>(near + i * step, far + at[i], apart, size);
+    }
+    return;
   }
+  for (Size i = 0; i < n; ++i) {
+    each_of_slice(plan, plan.slice_rank - 1, [=](Size far_offset, Size near_offset) {
+      put_together<Width, Piece>(near + i * step + near_offset, far + at[i] + far_offset, apart, size);
+    });
+  }
+}
+
+// A piece is at most a line, and a slice of one line is one piece. Compilers know better ways to take every
+// second element, and elements backwards.
+template <int Width>
+void copy_packed(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  const auto with_piece = [&](auto apart) {
+    const Size size = plan.slice[plan.slice_rank - 1].size;
+    constexpr int kOfLine = kLine / Width;
+    if (size == kOfLine) {
+      return copy_packed<Width, kOfLine>(plan, at, n, near, step, apart,
+                                         std::integral_constant<Size, kOfLine>{});
+    }
+    if constexpr (Width <= 4) {
+      if (size >= 16) return copy_packed<Width, 16>(plan, at, n, near, step, apart, size);
+    }
+    if constexpr (Width <= 8) {
+      if (size >= 8) return copy_packed<Width, 8>(plan, at, n, near, step, apart, size);
+    }
+    if (size >= 4) return copy_packed<Width, 4>(plan, at, n, near, step, apart, size);
+    copy_packed<Width, 2>(plan, at, n, near, step, apart, size);
+  };
+  const Size apart = plan.slice[plan.slice_rank - 1].far;
+  if (apart == 2 * Width) return with_piece(std::integral_constant<Size, 2 * Width>{});
+  if (apart == -Width) return with_piece(std::integral_constant<Size, -Width>{});
+  with_piece(apart);
 }
 
 inline void fill(const Plan& plan, char* to, Size bytes) noexcept {
@@ -159,13 +200,13 @@ inline void copy_or_fill(const Plan& plan, const Size* at, Size n, char* near, S
 }
 
 inline Copy pick_copy(const Plan& plan) noexcept {
-  if (makes_lines(plan)) {
+  if (packs_slices(plan)) {
     switch (plan.width) {
-      case 1: return copy_lines<1>;
-      case 2: return copy_lines<2>;
-      case 4: return copy_lines<4>;
-      case 8: return copy_lines<8>;
-      case 16: return copy_lines<16>;
+      case 1: return copy_packed<1>;
+      case 2: return copy_packed<2>;
+      case 4: return copy_packed<4>;
+      case 8: return copy_packed<8>;
+      case 16: return copy_packed<16>;
       default: break;
     }
   }

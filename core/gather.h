@@ -187,7 +187,7 @@ class Blocks {
 // How many positions make a block: large slices fill the first-level cache by themselves.
 inline Size block_size(const Plan& plan) noexcept {
   // Slices that are written a piece at a time: lines of some results fight for one set.
-  const bool pieces = plan.slice_rank > 0 && !makes_lines(plan) && !has_long_slices(plan);
+  const bool pieces = plan.slice_rank > 0 && !packs_slices(plan) && !has_long_slices(plan);
   const Size bytes = pieces ? Size{1} << 9 : Size{1} << 14;
   const Size slice = plan.width * plan.slice_elements();
   return std::clamp<Size>(bytes / std::max<Size>(slice, 1), 1, kBlock);

@@ -210,7 +210,7 @@ bool runs_join(const Plan& plan);
 void join_runs(Plan& plan);
 
 // Leaves `part` elements of the innermost dim of slices with gaps, and makes the rest of it and the other
-// dims position dims outside of all others. Its size is a multiple of `part`.
+// dims position dims outside of all others; of part 1 no slice is left. Its size is a multiple of `part`.
 void split_slices(Plan& plan, Size part);
 
 // Makes `copy` bring all that a plan can look at into `memory`, without gaps, and the plan look there;

@@ -135,7 +135,7 @@ RULES = {
         lambda: threshold("kLooksToPack") * 2000,
     ),
     "long slices": (
-        ("slices-short", "slices-long"),
+        ("scatter-slices-short", "scatter-slices-long"),
         lambda case: case.data_shape[-1],
         lambda: threshold("kLongSlice"),
     ),
@@ -149,15 +149,15 @@ RULES = {
         lambda case: case.data_bytes,
         lambda: threshold("kSplitFrom"),
     ),
+    "slices of part of a line": (
+        ("slices-of-threes", "slices-of-fives"),
+        lambda case: max(part for part in range(1, 17) if case.data_shape[-1] % part == 0),
+        lambda: threshold("kFewOfLine"),
+    ),
     "slices of whole lines": (
         ("slices-of-57", "slices-of-48"),
         lambda case: (case.slice_bytes - 1) % LINE_BYTES + 1,
         lambda: LINE_BYTES,
-    ),
-    "looks at slices split": (
-        ("slices-few-looks", "slices-some-looks"),
-        lambda case: case.index_shape[0],
-        lambda: 365 * 4 // LINE_BYTES * threshold("kLooksEachLine"),
     ),
     "height of bands": (
         ("bands-tallest", "bands-too-tall"),

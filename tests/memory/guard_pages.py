@@ -47,7 +47,7 @@ def guarded(values, layout, end):
     """Equal to `values`, in memory of its own with no room on one side."""
     values = np.asarray(values)
     width = values.dtype.itemsize
-    gap = width + 3 if layout == "gaps" else width
+    gap = {"gaps": width + 3, "every second": 2 * width}.get(layout, width)
     strides = []
     for size in reversed(values.shape):
         strides.insert(0, -gap if layout == "backwards" else gap)
@@ -79,9 +79,10 @@ def call(function, data_shape, indices_shape, dtype, index_dtype, option, layout
     data, indices = guarded(plain, layout, end), guarded(values.astype(index_dtype), layout, end)
     run = getattr(ndgather, function)
     desired = run(plain.copy(), values.astype(np.int64), option)
-    kept = guarded(desired, layout, end)
-    kept[...] = np.zeros((), dtype)
-    for result in (run(data, indices, option), run(data, indices, option, out=kept)):
+    kept, packed = guarded(desired, layout, end), guarded(desired, "C", end)
+    for out in (kept, packed):
+        out[...] = np.zeros((), dtype)
+    for result in (run(data, indices, option, out=out) for out in (None, kept, packed)):
         if result.tobytes() != desired.tobytes():
             raise AssertionError("wrong result")
     outside = indices.copy()
@@ -94,7 +95,7 @@ def call(function, data_shape, indices_shape, dtype, index_dtype, option, layout
         pass
     else:
         raise AssertionError("no error")
-    del data, indices, kept, result
+    del data, indices, kept, packed, out, result
     for memory in KEEP:
         memory.map = None
     KEEP.clear()

@@ -156,11 +156,18 @@ def guarded_calls():
         ("gather_elements", (20, 90), (20, 100), 1),
         ("gather", (6, 40, 3), (33,), 1),
         ("gather", (90, 17), (3, 50), 0),
+        ("gather", (30, 2), (21,), 0),
+        ("gather", (30, 4), (22,), 0),
+        ("gather", (30, 3, 8), (23,), 0),
+        ("gather", (30, 64), (24,), 0),
     )
     dtypes = [f"V{width}" for width in (1, 2, 3, 4, 6, 8, 12, 16, 20, 32, 33, 64, 70, 128, 300)]
     beside = (
         itertools.cycle(turn)
-        for turn in (("i1", "i8", "u4", "u1", "i4", "i2", "u8"), ("C", "backwards", "gaps"))
+        for turn in (
+            ("i1", "i8", "u4", "u1", "i4", "i2", "u8"),
+            ("C", "backwards", "gaps", "every second"),
+        )
     )
     rows = zip(itertools.product(shapes, dtypes, (True, False)), *beside, strict=False)
     for (shape, dtype, end), index_dtype, layout in rows:

@@ -9,7 +9,7 @@ import ndgather
 
 ROWS = 50
 BAD = 10**6
-SPLIT_FROM = 3 << 23  # bytes, as kSplitFrom in core/choose.cpp
+SPLIT_FROM = 1 << 22  # bytes, as kSplitFrom in core/choose.cpp
 
 
 def transposed(width: int, dtype: str, planes: int = 3) -> np.ndarray:
