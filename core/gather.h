@@ -240,8 +240,9 @@ bool walk_rows(const Plan& plan, Size begin, Size end, Use use) noexcept {
     Size asked = first * share >> kFraction;
     for (Size done = first; done < last;) {
       const Size n = std::min(most, last - done);
-      bool good = walk.repeated.good;
+      bool good;
       if (walk.repeated.run > 0) {
+        good = walk.repeated.good;
         walk.repeated.offsets_from(cursor.far, done, n, at);
       } else {
         prefetch_ahead(index, run.index, n);

@@ -50,7 +50,7 @@ FAULTS = (
           "walk.repeated.offsets_from(cursor.far, done, n, at);",
           "walk.repeated.offsets_from(cursor.far, 0, n, at);"),
     Fault("repeated places of rows are taken for good", "gather.h",
-          "      bool good = walk.repeated.good;", "      bool good = true;"),
+          "        good = walk.repeated.good;\n", "        good = true;\n"),
     Fault("four values are not compared with the size of their axis", "fours.h",
           "_mm256_or_si256(place, _mm256_sub_epi64(last, place))", "place"),
     Fault("four values of a later column are those of the first", "fours.h",
