@@ -95,7 +95,7 @@ FAULTS = (
     Fault("a block that was asked for is used before the one before it", "gather.h",
           "use(blocks_[1 - current_])", "use(blocks_[current_])"),
     Fault("a run ends without the next one", "cursor.h",
-          "if (++coordinate[d] < dim.size) return;", "if (++coordinate[d] <= dim.size) return;"),
+          "if (coordinate[d] < dim.size) return;", "if (coordinate[d] <= dim.size) return;"),
     Fault("what an owner has applied is applied again", "places.h",
           "own.n = 0;", "own.n = own.n > 300 ? 1 : 0;"),
     Fault("two owners share a hash", "places.h",
