@@ -198,7 +198,8 @@ void reduce_row(char* __restrict to, const char* __restrict from, Size bytes) no
 // Calls apply(place, update) for every update, in order. What it needs is copied first: the compiler
 // has to expect that a store changes anything that is pointed to.
 template <class Apply>
-[[gnu::noinline]] void each_update(char* far, const Size* at, const Updates& updates, Size n, Apply apply) noexcept {
+[[gnu::noinline]] void each_update(char* far, const Size* at, const Updates& updates, Size n,
+                                   Apply apply) noexcept {
   const auto [near, step, listed] = updates;
   if (listed == nullptr) {
 #pragma GCC unroll 8

@@ -31,7 +31,7 @@ inline __m256i load_four(const char* at, std::int32_t) noexcept {
 }
 
 inline __m256i load_four(const Size* at) noexcept {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+  return load_four(reinterpret_cast<const char*>(at), std::int64_t{});
 }
 
 inline void store_four(__m256i offsets, Size* out) noexcept {
