@@ -73,6 +73,7 @@ struct Plan {
   bool any_order = false;    // of the position dims: no place is written to in a wrong one
   bool near_linear = false;  // after simplify: position p of the near array is at p times one step
   bool streams = false;      // long rows are written past the caches
+  bool asks_for_rows = false;  // while each run looks into a row of its own, the next row is asked for
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
   // Left uninitialised on purpose: a small call touches only the few entries that it uses.

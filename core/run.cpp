@@ -75,8 +75,9 @@ Bands choose_walk(Plan& plan) noexcept {
   Bands bands = choose_bands(plan, threads());
   plan.streams = writes_past_caches(plan);
   plan.patience = choose_patience(plan);
+  plan.asks_for_rows = next_row_is_wanted(plan);
   if (bands.count > 0 && engine().sample(plan).follows()) bands = {};
-  if (bands.count == 0 && runs_are_short(plan)) join_runs(plan);
+  if (bands.count == 0 && !plan.asks_for_rows && runs_are_short(plan)) join_runs(plan);
   return bands;
 }
 

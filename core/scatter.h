@@ -27,7 +27,7 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
     Size listed[kBlock];
   };
   const Size step = plan.position[plan.position_rank - 1].near;
-  if (next_row_is_wanted(plan)) {
+  if (plan.asks_for_rows) {
     return walk_rows<true>(plan, begin, end, [&](Size* at, Size n, const char* near, bool good) {
       Size listed[kShortBlock];
       if (!good) n = keep_places(at, n, listed, step);
