@@ -195,47 +195,6 @@ void reduce_row(char* __restrict to, const char* __restrict from, Size bytes) no
   reduce_run<R, T>(to, from, bytes);
 }
 
-// Calls apply(place, update) for every update, in order. What it needs is copied first: the compiler
-// has to expect that a store changes anything that is pointed to.
-template <class Apply>
-[[gnu::noinline]] void each_update(char* far, const Size* at, const Updates& updates, Size n,
-                                   Apply apply) noexcept {
-  const auto [near, step, listed] = updates;
-  if (listed == nullptr) {
-#pragma GCC unroll 8
-    for (Size i = 0; i < n; ++i) apply(far + at[i], near + i * step);
-  } else {
-#pragma GCC unroll 8
-    for (Size i = 0; i < n; ++i) apply(far + at[i], near + listed[i]);
-  }
-}
-
-// The same for the runs of slices, of which those of one place stay in order too.
-template <class Apply>
-void each_run(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n,
-              Apply apply) noexcept {
-  if (plan.slice_rank == 0) return each_update(far, at, updates, n, apply);
-  if (!has_long_slices(plan)) {
-    each_of_slice(plan, [&](Size far_offset, Size near_offset) {
-      const Updates run{updates.near + near_offset, updates.step, updates.listed};
-      each_update(far + far_offset, at, run, n, apply);
-    });
-    return;
-  }
-  const int outer = plan.slice_rank - 1;
-  const auto [size, far_step, near_step] = plan.slice[outer];
-  for (Size i = 0; i < n; ++i) {
-    char* const place = far + at[i];
-    const char* const update = updates.near + (updates.listed ? updates.listed[i] : i * updates.step);
-    each_of_slice(plan, outer, [=](Size far_offset, Size near_offset) {
-      char* to = place + far_offset;
-      const char* from = update + near_offset;
-#pragma GCC unroll 4
-      for (Size e = 0; e < size; ++e) apply(to + e * far_step, from + e * near_step);
-    });
-  }
-}
-
 template <Reduction R, class T>
 void store_reduced(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
@@ -270,7 +229,7 @@ void store_fixed(const Plan& plan, char* far, const Size* at, const Updates& upd
 template <void copy(char*, const char*, Size) noexcept>
 void store_rows(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
-  each_update(far, at, updates, n, [width = plan.width](char* to, const char* from) {
+  each_position(far, at, updates, n, [width = plan.width](char* to, const char* from) {
     copy(to, from, width);
   });
 }

@@ -80,30 +80,12 @@ void copy_rows(const Plan& plan, const Size* at, Size n, char* near, Size step) 
   for (Size i = 0; i < n; ++i) copy(near + i * step, plan.far + at[i], plan.width);
 }
 
-// Slices with gaps: element by element of the slice, and for each of them the whole block of
-// positions, so that a column of a transposed array is looked up in one go.
+// Slices with gaps in both arrays, or in elements that no register holds.
 template <int Width>
-void copy_scattered(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+void copy_with_gaps(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
   const std::size_t width = Width ? Width : static_cast<std::size_t>(plan.width);
-  each_of_slice(plan, [&](Size far_offset, Size near_offset) {
-    const char* from = plan.far + far_offset;
-    char* to = near + near_offset;
-    for (Size i = 0; i < n; ++i) std::memcpy(to + i * step, from + at[i], width);
-  });
-}
-
-// Long slices, one after the other.
-template <int Width>
-void copy_strided(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
-  const std::size_t width = Width ? Width : static_cast<std::size_t>(plan.width);
-  const auto [size, far_step, near_step] = plan.slice[plan.slice_rank - 1];
-  for (Size i = 0; i < n; ++i) {
-    each_of_slice(plan, plan.slice_rank - 1, [=, &plan](Size far_offset, Size near_offset) {
-      const char* from = plan.far + at[i] + far_offset;
-      char* to = near + i * step + near_offset;
-      for (Size e = 0; e < size; ++e) std::memcpy(to + e * near_step, from + e * far_step, width);
-    });
-  }
+  each_run(plan, plan.far, at, NearPlaces<char>{near, step, nullptr}, n,
+           [width](const char* from, char* to) { std::memcpy(to, from, width); });
 }
 
 // Whether the elements of slices have gaps between them, and none in the near array.
@@ -136,6 +118,7 @@ template <int Width, int Piece, class Apart, class Count>
 void copy_packed(const Plan& plan, const Size* at, Size n, char* near, Size step, Apart apart,
                  Count size) noexcept {
   const char* const far = plan.far;
+  // By itself it takes 0.7 to 0.9 of the time.
   if (plan.slice_rank == 1) {
     for (Size i = 0; i < n; ++i) {
       put_together<Width, Piece>(near + i * step, far + at[i], apart, size);
@@ -211,14 +194,13 @@ inline Copy pick_copy(const Plan& plan) noexcept {
     }
   }
   if (plan.slice_rank > 0) {
-    const bool strides = has_long_slices(plan);
     switch (plan.width) {
-      case 1: return strides ? copy_strided<1> : copy_scattered<1>;
-      case 2: return strides ? copy_strided<2> : copy_scattered<2>;
-      case 4: return strides ? copy_strided<4> : copy_scattered<4>;
-      case 8: return strides ? copy_strided<8> : copy_scattered<8>;
-      case 16: return strides ? copy_strided<16> : copy_scattered<16>;
-      default: return strides ? copy_strided<0> : copy_scattered<0>;
+      case 1: return copy_with_gaps<1>;
+      case 2: return copy_with_gaps<2>;
+      case 4: return copy_with_gaps<4>;
+      case 8: return copy_with_gaps<8>;
+      case 16: return copy_with_gaps<16>;
+      default: return copy_with_gaps<0>;
     }
   }
   switch (plan.width) {
