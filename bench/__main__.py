@@ -63,8 +63,13 @@ def parser(prog: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = options.add_argument
-    add("--case", default="*", metavar="GLOB", help="only cases named like this")
-    add("--group", default="*", metavar="GLOB", help="only groups named like this")
+    for what in ("case", "group"):
+        add(
+            f"--{what}",
+            action="append",
+            metavar="GLOB",
+            help=f"only {what}s named like this; may be repeated",
+        )
     add(
         "--peer",
         action="append",
@@ -133,14 +138,16 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m bench") 
     was chosen.
     """
     options = parser(prog).parse_args(arguments)
-    chosen = () if options.growth == "only" else cases.select(options.case, options.group)
+    names, groups = options.case or ["*"], options.group or ["*"]
+    chosen = () if options.growth == "only" else cases.select(names, groups)
     growth = cases.GROWTH if options.growth else ()
     if options.list:
         for case in (*chosen, *growth):
             print(f"{case.name:28} {case.group:11} {case.size_class:7} {case.why}")
         return 0
     if not chosen and not growth:
-        print(f"no case is named {options.case} in a group {options.group}", file=sys.stderr)
+        asked = f"no case is named {' or '.join(names)} in a group {' or '.join(groups)}"
+        print(asked, file=sys.stderr)
         return 2
     loaded: list[report.Record] = []
     try:

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from math import isqrt
+from typing import TYPE_CHECKING
 
 from .case import Case, Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CALL = (
     Case(
@@ -1307,8 +1311,11 @@ GROWTH = tuple(_growth_case(*kind, exponent) for kind in _GROWTH_KINDS for expon
 CASES = (*_CALL, *_POINTS, *_ROWS, *_ELEMENTS, *_GATHER, *_WORLD, *_SCATTER, *_RULES)
 
 
-def select(pattern: str = "*", group: str = "*") -> tuple[Case, ...]:
-    """Return the cases whose name and group match the given globs, in table order."""
+def select(names: Sequence[str] = ("*",), groups: Sequence[str] = ("*",)) -> tuple[Case, ...]:
+    """Return the cases whose name and group each match one of the given globs, in table order."""
     return tuple(
-        case for case in CASES if fnmatchcase(case.name, pattern) and fnmatchcase(case.group, group)
+        case
+        for case in CASES
+        if any(fnmatchcase(case.name, pattern) for pattern in names)
+        and any(fnmatchcase(case.group, pattern) for pattern in groups)
     )

@@ -226,14 +226,14 @@ RULES = {
 def test_cases_stand_close_on_both_sides_of_each_rule(
     names: tuple[str, str], measured: Callable[[Case], float], least: Callable[[], float]
 ) -> None:
-    below, beyond = (measured(case) for name in names for case in select(name))
+    below, beyond = (measured(case) for name in names for case in select([name]))
     assert below < least() <= beyond
     assert beyond <= 10 * below
 
 
 def test_every_case_of_the_rules_is_one_of_a_pair() -> None:
     pairs = {name for names, _, _ in RULES.values() for name in names}
-    assert {case.name for case in select(group="rules")} == pairs
+    assert {case.name for case in select(groups=["rules"])} == pairs
 
 
 def test_every_group_has_a_title_in_the_chart() -> None:
@@ -253,9 +253,16 @@ def test_growth_spans_six_decades_of_four_kinds() -> None:
 
 
 def test_select_matches_names_and_groups() -> None:
-    assert [case.name for case in select("points-1GB")] == ["points-1GB"]
-    assert {case.group for case in select(group="foundation")} == {"foundation"}
-    assert select("no such case") == ()
+    assert [case.name for case in select(["points-1GB"])] == ["points-1GB"]
+    assert {case.group for case in select(groups=["foundation"])} == {"foundation"}
+    assert select(["no such case"]) == ()
+
+
+def test_cases_are_selected_by_any_of_several_patterns() -> None:
+    assert [case.name for case in select(["threads-*", "points-1GB", "points-1*"])] == [
+        case.name for case in CASES if case.name.startswith(("threads-", "points-1"))
+    ]
+    assert {case.group for case in select(groups=["cal*", "foundation"])} == {"call", "foundation"}
 
 
 @every_case

@@ -14,11 +14,11 @@ def test_answers_are_compared_without_times(ndgather):
 
 
 def test_cases_are_listed(ndgather):
-    outcome = ndgather("bench --list --case station-*")
+    outcome = ndgather("bench --list --case station-* --case palette")
 
     assert (outcome.status, outcome.err) == (0, "")
     names = [line.split()[0] for line in outcome.out.splitlines()]
-    assert names == ["station-samples", "station-series"]
+    assert names == ["station-samples", "station-series", "palette"]
 
 
 def test_a_missing_library_that_is_asked_for_is_named(ndgather, monkeypatch):

@@ -302,8 +302,9 @@ def test_a_library_is_not_asked_for_operators_of_others():
 
 def test_the_command_prints_verdicts_and_writes_data(capsys, tmp_path):
     path = tmp_path / "answers.json"
-    pattern = "onnx-GatherND-13/batch/one-in-*"
-    arguments = ["--peer", "numpy", "--peer", "ndgather", "--case", pattern, "--json", str(path)]
+    case = "onnx-GatherND-13/batch/one-in-"
+    arguments = ["--peer", "numpy", "--peer", "ndgather", "--json", str(path)]
+    arguments += ["--case", f"{case}[a-d]*", "--case", f"{case}i*"]
     assert main(arguments) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split() == ["numpy", "ndgather"]

@@ -23,6 +23,7 @@ from ndgather.testing.conformance.verdicts import Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ndgather.testing.conformance.cases import Case
     from ndgather.testing.conformance.peers import Peer
     from ndgather.testing.conformance.runner import Column
 
@@ -41,7 +42,10 @@ def _parser() -> argparse.ArgumentParser:
         "an adapter; may be given again (default: all that are installed)",
     )
     parser.add_argument(
-        "--case", default="*", metavar="GLOB", help="run the cases whose names fit (default: all)"
+        "--case",
+        action="append",
+        metavar="GLOB",
+        help="run the cases whose names fit; may be given again (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="write everything to this file")
     parser.add_argument(
@@ -53,11 +57,11 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    cases = load(options.case)
+    cases = load(options.case or ["*"])
     if not cases:
-        parser.error(f"no case fits {options.case!r}")
+        parser.error(f"no case fits {' or '.join(options.case)}")
     try:
-        columns = [_ask(peer, options.case) for peer in _peers(options.peer)]
+        columns = [_ask(peer, cases) for peer in _peers(options.peer)]
     except (LookupError, PeerFailedError) as error:
         parser.error(str(error.args[0]))
     if options.json is not None:
@@ -81,9 +85,9 @@ def _peers(names: Sequence[str] | None) -> list[Peer]:
     return peers
 
 
-def _ask(peer: Peer, pattern: str) -> Column:
+def _ask(peer: Peer, cases: Sequence[Case]) -> Column:
     print(f"asking {peer.name} ...", file=sys.stderr)
-    return run_apart(peer, load(pattern))
+    return run_apart(peer, cases)
 
 
 def _machine() -> str:

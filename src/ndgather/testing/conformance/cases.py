@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ndgather.testing.conformance.tensors import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 RefusalKind: TypeAlias = Literal["index", "shape", "type", "attribute"]
 
@@ -115,9 +115,11 @@ class Case:
         return self.name
 
 
-def load(pattern: str = "*") -> tuple[Case, ...]:
-    """Return the cases of the corpus whose names fit a shell pattern, in its order."""
-    return tuple(case for case in _corpus() if fnmatchcase(case.name, pattern))
+def load(patterns: Sequence[str] = ("*",)) -> tuple[Case, ...]:
+    """Return the cases of the corpus whose names fit one of the shell patterns, in its order."""
+    return tuple(
+        case for case in _corpus() if any(fnmatchcase(case.name, pattern) for pattern in patterns)
+    )
 
 
 @cache
