@@ -227,7 +227,7 @@ bool next_row_is_wanted(const Plan& plan) {
 }
 
 bool runs_are_short(const Plan& plan) {
-  return plan.slice_rank == 0 && plan.width <= 16 && runs_join(plan) &&
+  return plan.slice_rank == 0 && plan.width <= 16 && runs_join(plan) && !plan.asks_for_rows &&
          plan.position[plan.position_rank - 1].size <= kShortRun;
 }
 

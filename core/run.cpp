@@ -68,7 +68,7 @@ char* scratch(Size bytes) noexcept {
 }
 
 // Settles how the places of a plan are reached: in bands, or one after the other; past the caches or
-// through them.
+// through them; and what is asked for ahead.
 Bands choose_walk(Plan& plan) noexcept {
   if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
   if (choose_order(plan)) simplify(plan);
@@ -77,7 +77,7 @@ Bands choose_walk(Plan& plan) noexcept {
   plan.patience = choose_patience(plan);
   plan.asks_for_rows = next_row_is_wanted(plan);
   if (bands.count > 0 && engine().sample(plan).follows()) bands = {};
-  if (bands.count == 0 && !plan.asks_for_rows && runs_are_short(plan)) join_runs(plan);
+  if (bands.count == 0 && runs_are_short(plan)) join_runs(plan);
   return bands;
 }
 

@@ -683,6 +683,7 @@ bool gather_by(Plan& plan, Way way, Choices& choices) {
   constexpr double kPatience[] = {-1, 0, kEndless};
   plan.patience = kPatience[choices.below(3)];
   plan.streams = choices.one_in(2);
+  plan.asks_for_rows = next_row_is_wanted(plan);
   const Bands bands = way == Way::bands ? bands_of(plan, choices) : Bands{};
   bool good = true;
   if (bands.count > 0) {
@@ -753,6 +754,7 @@ bool scatter_by(Plan& plan, Way way, Reduction reduction, ElementType type, Choi
     return good;
   }
   plan.streams = choices.one_in(2);
+  plan.asks_for_rows = next_row_is_wanted(plan);
   if (way == Way::owners) return scatter_by_place(plan, reduction, type, choices);
   const bool sliced = way == Way::parts_of_slices && plan.slice_rank == 0;
   for (Size part = 0; part < plan.width;) {
