@@ -46,8 +46,8 @@ def test_threads_are_kept_off_the_caller_and_in_what_others_allow() -> None:
         shared_calls()
         for processor in sorted(allowed)[:2]:
             os.sched_setaffinity(0, {processor})  # of this thread alone
-            # A caller that slept has let them go.
-            assert any(kept_off(processor, allowed) for _ in range(20))
+            # A caller that slept has let them go; on a busy machine most do.
+            assert any(kept_off(processor, allowed) for _ in range(1000))
         last = max(allowed)
         for task in others():
             os.sched_setaffinity(task, {last})  # as taskset --all-tasks does
