@@ -312,5 +312,12 @@ def test_full_run_saves_where_told(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_no_such_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--case", "no such case"]) == 2
-    assert "no such case" in capsys.readouterr().err
+    assert main(["--case", "no such case", "--case", "nor this"]) == 2
+    assert "no such case or nor this" in capsys.readouterr().err
+
+
+def test_groups_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list", "--group", "world", "--group", "call", "--case", "*palette*"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["palette"]
+    assert main(["--list", "--group", "call", "--group", "world", "--case", "call-nd-4x4"]) == 0
+    assert "call-nd-4x4" not in capsys.readouterr().err

@@ -321,14 +321,26 @@ def test_with_one_library_the_command_gives_its_reasons(capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--case", "nothing-*"], ["--peer", "nobody"], ["--peer", "no.such.adapter"]],
+    ("arguments", "words"),
+    [
+        (["--case", "nothing-*", "--case", "no"], "error: no case fits 'nothing-*' or 'no'"),
+        (["--peer", "nobody"], "nobody"),
+        (["--peer", "no.such.adapter"], "no.such.adapter"),
+    ],
 )
-def test_what_the_command_does_not_understand(arguments, capsys):
+def test_what_the_command_does_not_understand(arguments, words, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert "error:" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "error:" in printed
+    assert words in printed
+
+
+def test_cases_are_loaded_by_patterns():
+    assert load("onnx-GatherND-13/batch/one-in-data") == load("onnx-GatherND-13/batch/one-in-d*")
+    assert {case.name.split("-")[0] for case in load("onnx-*", "native-*")} == {"onnx", "native"}
+    assert load("nothing") == ()
 
 
 def test_the_page_has_every_case_and_our_column_is_right():

@@ -57,9 +57,10 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    cases = load(options.case or ["*"])
+    patterns = options.case or []
+    cases = load(*patterns)
     if not cases:
-        parser.error(f"no case fits {' or '.join(options.case)}")
+        parser.error(f"no case fits {' or '.join(map(repr, patterns))}")
     try:
         columns = [_ask(peer, cases) for peer in _peers(options.peer)]
     except (LookupError, PeerFailedError) as error:

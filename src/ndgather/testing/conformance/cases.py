@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ndgather.testing.conformance.tensors import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 RefusalKind: TypeAlias = Literal["index", "shape", "type", "attribute"]
 
@@ -115,10 +115,15 @@ class Case:
         return self.name
 
 
-def load(patterns: Sequence[str] = ("*",)) -> tuple[Case, ...]:
-    """Return the cases of the corpus whose names fit one of the shell patterns, in its order."""
+def load(*patterns: str) -> tuple[Case, ...]:
+    """Return the cases of the corpus whose names fit one of the shell patterns, in its order.
+
+    Without a pattern these are all.
+    """
     return tuple(
-        case for case in _corpus() if any(fnmatchcase(case.name, pattern) for pattern in patterns)
+        case
+        for case in _corpus()
+        if any(fnmatchcase(case.name, pattern) for pattern in patterns or ("*",))
     )
 
 
