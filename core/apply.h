@@ -211,12 +211,13 @@ void store_reduced(const Plan& plan, char* far, const Size* at, const Updates& u
 
 inline void store_table(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
-  each_run(plan, far, at, updates, n, [&plan](char* to, const char* from) {
-    for (Size b = 0; b < plan.width; ++b) {
-      const auto row = static_cast<unsigned char>(to[b]);
-      to[b] = plan.table[row * 256 + static_cast<unsigned char>(from[b])];
-    }
-  });
+  each_run(plan, far, at, updates, n,
+           [table = plan.table, width = plan.width](char* to, const char* from) {
+             for (Size b = 0; b < width; ++b) {
+               const auto row = static_cast<unsigned char>(to[b]);
+               to[b] = table[row * 256 + static_cast<unsigned char>(from[b])];
+             }
+           });
 }
 
 template <int Width>
@@ -236,9 +237,10 @@ void store_rows(const Plan& plan, char* far, const Size* at, const Updates& upda
 
 inline void store_any(const Plan& plan, char* far, const Size* at, const Updates& updates, Size n)
     noexcept {
-  each_run(plan, far, at, updates, n, [&plan](char* to, const char* from) {
-    std::memcpy(to, from, static_cast<std::size_t>(plan.width));
-  });
+  each_run(plan, far, at, updates, n,
+           [width = static_cast<std::size_t>(plan.width)](char* to, const char* from) {
+             std::memcpy(to, from, width);
+           });
 }
 
 inline Store pick_assignment(const Plan& plan) noexcept {

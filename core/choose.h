@@ -48,10 +48,10 @@ Size choose_packing(const Plan& plan);
 // Into how many elements to split the slices of a simplified plan; 0: they stay whole.
 Size choose_slice_part(const Plan& plan);
 
-// Whether one slice with gaps had better follow the other, and not one element of all the other: in runs of so
-// many elements, or twice as many in all (every second element in both arrays, floats, ns for each: runs of 4
-// 1.1 and 0.8, of 8 0.7 and 0.8, of 20 0.6 and 1.1; 4 by 2 1.3 and 1.0, 4 by 4 0.7 and 1.0, 16 by 2 0.9 and
-// 1.6; bytes 4 by 4 0.7 and 0.8, 16 by 2 0.9 and 0.8).
+// Whether one slice with gaps had better follow the other, and not one element of all the other: in runs of
+// so many elements, or twice as many in all (every second element in both arrays, floats, ns for each: runs
+// of 4 1.1 and 0.8, of 8 0.7 and 0.8, of 20 0.6 and 1.1; 4 by 2 1.3 and 1.0, 4 by 4 0.7 and 1.0, 16 by 2 0.9
+// and 1.6; bytes 4 by 4 0.7 and 0.8, 16 by 2 0.9 and 0.8).
 inline constexpr Size kLongSlice = 8;
 
 inline bool has_long_slices(const Plan& plan) {

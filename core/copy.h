@@ -8,7 +8,9 @@
 #include <emmintrin.h>
 #endif
 
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "choose.h"
 #include "offsets.h"
@@ -80,7 +82,7 @@ void copy_rows(const Plan& plan, const Size* at, Size n, char* near, Size step) 
   for (Size i = 0; i < n; ++i) copy(near + i * step, plan.far + at[i], plan.width);
 }
 
-// Slices with gaps in both arrays, or in elements that no register holds.
+// Slices with gaps in the near array, or in runs of other than 1, 2, 4, 8 and 16 bytes.
 template <int Width>
 void copy_with_gaps(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
   const std::size_t width = Width ? Width : static_cast<std::size_t>(plan.width);
@@ -118,7 +120,7 @@ template <int Width, int Piece, class Apart, class Count>
 void copy_packed(const Plan& plan, const Size* at, Size n, char* near, Size step, Apart apart,
                  Count size) noexcept {
   const char* const far = plan.far;
-  // By itself it takes 0.7 to 0.9 of the time.
+  // A loop of its own for slices of one axis takes 0.7 to 0.9 of the time.
   if (plan.slice_rank == 1) {
     for (Size i = 0; i < n; ++i) {
       put_together<Width, Piece>(near + i * step, far + at[i], apart, size);

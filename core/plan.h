@@ -123,6 +123,15 @@ struct Plan {
   }
 };
 
+// Where n slices lie in the near array: every `step` bytes from `near`, or, where only some positions of a
+// block are wanted, at the listed offsets from it.
+template <class Byte>
+struct NearPlaces {
+  Byte* near;
+  Size step;
+  const Size* listed;  // null: all of them
+};
+
 // Why a call is refused. Python finds the words; see errors.py.
 enum class Rule : int {
   none,

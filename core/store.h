@@ -20,14 +20,6 @@ enum class ElementType : std::uint8_t {
   opaque,  // no arithmetic
 };
 
-// The places of n slices in the near array: every `step` bytes from `near`, or, where only some positions of a
-// block are wanted, at the listed offsets from it.
-template <class Byte>
-struct NearPlaces {
-  Byte* near;
-  Size step;
-  const Size* listed;  // null: all of them
-};
 using Updates = NearPlaces<const char>;
 
 // far[at[i]] = reduction(far[at[i]], update i) for the slices of `plan`, i = 0, 1, ... n - 1.

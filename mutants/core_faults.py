@@ -76,6 +76,8 @@ FAULTS = (
     Fault("the second half of an odd width begins one early", "copy.h",
           "std::memcpy(high, far + at[i] + second, Half);",
           "std::memcpy(high, far + at[i] + second - 1, Half);"),
+    Fault("the innermost elements of slices walk far and near alike", "slice.h",
+          "near + e * inner.near)", "near + e * inner.far)"),
     Fault("slices with gaps walk far and near alike", "slice.h",
           "near += dim.near;", "near += dim.far;"),
     Fault("a block of joined runs begins with a run", "cursor.h",

@@ -119,6 +119,39 @@ def test_runs_with_gaps(run: int, count: int, threads: int) -> None:
             np.testing.assert_array_equal(place, expected, strict=True)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
+@pytest.mark.parametrize("box", [(2,), (2, 3), (3, 2, 2), (2, 2, 9), (2, 3, 2, 2), (2, 2, 3, 9)])
+def test_boxes_with_gaps_along_every_axis(box: tuple[int, ...], dtype: str, threads: int) -> None:
+    """No two axes of such boxes can be walked as one."""
+
+    def apart(rows: int) -> np.ndarray:
+        *outer, inner = box
+        whole = np.zeros((rows, *(size + 1 for size in outer), 2 * inner + 1), dtype)
+        return whole[:, *(slice(0, -1) for _ in outer), : 2 * inner : 2]
+
+    random = np.random.default_rng(len(box))
+    data, updates, out = apart(40), apart(300), apart(300)
+    data[...] = random.integers(0, 99, data.shape)
+    updates[...] = random.integers(0, 9, updates.shape)
+    indices = random.integers(-40, 40, (300, 1))
+    expected = np.array([data[i] for i in indices[:, 0]])
+    np.testing.assert_array_equal(ndgather.gather_nd(data, indices), expected, strict=True)
+    ndgather.gather_nd(data, indices, out=out)
+    np.testing.assert_array_equal(out, expected, strict=True)
+    for reduction in ("none", "add"):
+        expected = one_after_the_other(data, indices, updates, reduction)
+        for written in (updates, np.ascontiguousarray(updates)):
+            place = apart(40)
+            place[...] = data
+            ndgather.scatter_nd(place, indices, written, reduction=reduction, out=place)
+            np.testing.assert_array_equal(place, expected, strict=True)
+    indices[::7] = BAD
+    kept = indices[:, 0] != BAD
+    expected = one_after_the_other(data, indices[kept], updates[kept], "none")
+    result = ndgather.scatter_nd(data, indices, updates, mode="drop")
+    np.testing.assert_array_equal(result, expected, strict=True)
+
+
 def test_first_bad_entry_is_named() -> None:
     data = transposed(32, "f4")
     indices = np.zeros((200, 1), np.int64)
