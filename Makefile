@@ -59,8 +59,10 @@ UNDER_ASAN := tests/sanitizers/run.sh address build/address
 UNDER_TSAN := tests/sanitizers/run.sh thread build/thread
 
 check-core: build/address/built
+	$(PYTHON) -m zipfile -e fuzz/corpus/core.zip build/address/seeds
 	for engine in $(ENGINES); do \
-	  NDGATHER_ENGINE=$$engine LEAKS=1 $(UNDER_ASAN)/core/core_calls 4 500 || exit; done
+	  NDGATHER_ENGINE=$$engine LEAKS=1 $(UNDER_ASAN)/core/core_calls 4 500 && \
+	  NDGATHER_ENGINE=$$engine $(UNDER_ASAN)/core/core_fuzz build/address/seeds/* || exit; done
 
 check-asan: check-core build/address/installed
 	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow"

@@ -87,6 +87,7 @@ struct Repeated {
     run = count = inner.size;
     step = inner.far;
     good = offsets(plan, plan.indices, 0, bases.far, run, at);
+    if (!good && plan.mode != Mode::fill) std::fill_n(at, run, kNowhere);  // these must not be used
     if (run_by_run) return;
     for (const Size most = std::min(kBlock / run, outer.size) * run; count < most; ++count) {
       const Size before = at[count - run];
