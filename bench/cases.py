@@ -555,6 +555,15 @@ _GATHER = (
         axis=1,
         batch_dims=1,
     ),
+    Case(
+        name="slices-short",
+        why="the real parts of 15 complex numbers for each of some samples",
+        group="layout",
+        operator="gather",
+        data_shape=(4000, 15),
+        index_shape=(3900,),
+        layout="every second column",
+    ),
 )
 
 _WORLD = (
@@ -980,15 +989,6 @@ _RULES = (
         layout="every second column",
     ),
     Case(
-        name="slices-short",
-        why="the real parts of 15 complex numbers for each of some samples",
-        group="layout",
-        operator="gather",
-        data_shape=(4000, 15),
-        index_shape=(3900,),
-        layout="every second column",
-    ),
-    Case(
         name="scatter-slices-short",
         why="the real parts of 7 complex numbers of some samples replaced",
         group="rules",
@@ -1010,6 +1010,7 @@ _RULES = (
         pattern="unique",
         output="data",
     ),
+    # elements of slices a line or more apart: whole, or split for neighbours to share lines
     Case(
         name="slices-of-57",
         why="nearest stations: 57 readings of each, stored series by series",
