@@ -34,10 +34,11 @@ _USUAL_CACHE_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The least time of one run of a case, and what sets it."""
+    """The least time of one run of a case, what sets it, and the least time on one thread."""
 
     copy_seconds: float
     read_seconds: float | None
+    alone_seconds: float
 
     @property
     def seconds(self) -> float:
@@ -46,6 +47,11 @@ class Limit:
     @property
     def set_by(self) -> str:
         return "copy" if self.seconds == self.copy_seconds else "random reads"
+
+    @property
+    def scaling(self) -> float:
+        """How many times as long the least time on one thread is."""
+        return self.alone_seconds / self.seconds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,12 +69,16 @@ class Machine:
     def limit(self, case: Case) -> Limit:
         """Return the limit of one call of `case`, each part with its best number of threads."""
         moved = case.bytes_moved // len(case.variants())
-        copy_speed = max(self.copy_speeds(moved))
-        reads = None
+        copies = [moved / speed for speed in self.copy_speeds(moved)]
+        reads = []
         if case.pattern in _RANDOM_PATTERNS and case.lookups and find_spec("numba"):
-            each = min(self.random_reads(case.reach_bytes, case.slice_bytes, case.lookups))
-            reads = each * case.lookups
-        return Limit(copy_seconds=moved / copy_speed, read_seconds=reads)
+            each = self.random_reads(case.reach_bytes, case.slice_bytes, case.lookups)
+            reads = [seconds * case.lookups for seconds in each]
+        return Limit(
+            copy_seconds=min(copies),
+            read_seconds=min(reads, default=None),
+            alone_seconds=max([copies[0], *reads[:1]]),
+        )
 
     def copy_speeds(self, moved_bytes: int) -> tuple[float, ...]:
         """Return bytes read plus written per second, by number of threads."""

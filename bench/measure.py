@@ -3,7 +3,8 @@
 The peers take turns within each round, in an order that moves on by one every round, with a
 pause and an untimed call before the timed ones: nobody runs on the caches of another. Threads that
 spin on after a call (40 ms in onnxruntime, 10 ms in torch) would take a processor from whoever
-comes next: the pause lasts until none does. Outputs are freed as they come.
+comes next: the pause lasts until none does. Outputs are freed as they come. Our own package has a
+second turn, on one thread: what threads bring is seen in the same rounds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
 from itertools import repeat
 from statistics import median, quantiles
 from time import perf_counter, process_time, sleep
@@ -36,6 +39,7 @@ _LONGEST_REASON = 160
 _PAUSE_SECONDS = 5e-3
 _MOST_PAUSES = 100
 _IDLE = 0.1  # of a processor
+_ALONE = "on one thread"
 
 Run = Callable[[], Any]
 
@@ -65,12 +69,14 @@ class Timing:
 class Result:
     """What one case gave: timings of the peers that can do it, reasons of those that cannot.
 
-    `failed` says that this package made the call and was wrong; `free` how fast the processors were
-    at once beside the rounds, at least, as a share of the best.
+    `alone` is the timing of this package on one thread, where it has more; `failed` says that it
+    made the call and was wrong; `free` how fast the processors were at once beside the rounds, at
+    least, as a share of the best.
     """
 
     case: Case
     timings: tuple[Timing, ...]
+    alone: Timing | None
     refusals: dict[str, str]
     failed: bool
     bytes_moved: int
@@ -94,6 +100,11 @@ class Result:
         return peer.seconds / own.seconds if own and peer else None
 
     @property
+    def scaling(self) -> float | None:
+        """How many times as long we take on one thread."""
+        return self.alone.seconds / self.own.seconds if self.alone and self.own else None
+
+    @property
     def limit_fraction(self) -> float | None:
         """Least possible time over our time."""
         return self.limit.seconds / self.own.seconds if self.own else None
@@ -110,10 +121,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
-    peer: Peer
+    name: str
     idiom: str
     run: Run
     seconds: float
+    begin: Run | None = None  # a turn
 
 
 def check(case: Case, peers: Sequence[Peer], threads: int) -> tuple[dict[str, str], bool]:
@@ -130,13 +142,14 @@ def measure(
     _settle()
     limit = machine.limit(case)
     ready, refusals, failed = _all_ready(case, peers, threads, timed=True)
-    samples: dict[str, list[float]] = {one.peer.name: [] for one in ready}
+    turns = _turns(ready, threads)
+    samples: dict[str, list[float]] = {one.name: [] for one in turns}
     collecting = gc.isenabled()
     gc.disable()
     try:
         for turn in range(rounds):
-            first = turn % max(len(ready), 1)
-            taken, share = _undisturbed((*ready[first:], *ready[:first]), machine.processors)
+            first = turn % max(len(turns), 1)
+            taken, share = _undisturbed((*turns[first:], *turns[:first]), machine.processors)
             free = min(free, share)
             for name, each in taken.items():
                 samples[name] += each
@@ -144,16 +157,15 @@ def measure(
         if collecting:
             gc.enable()
     calls = len(case.variants())
+
+    def timing(one: _Ready, peer: str) -> Timing:
+        each = tuple(seconds / calls for seconds in samples[one.name])
+        return Timing(peer=peer, idiom=one.idiom, samples=each)
+
     return Result(
         case=case,
-        timings=tuple(
-            Timing(
-                peer=one.peer.name,
-                idiom=one.idiom,
-                samples=tuple(seconds / calls for seconds in samples[one.peer.name]),
-            )
-            for one in ready
-        ),
+        timings=tuple(timing(one, one.name) for one in ready),
+        alone=next((timing(one, OWN.name) for one in turns if one.name == _ALONE), None),
         refusals=refusals,
         failed=failed,
         bytes_moved=case.bytes_moved // calls,
@@ -222,10 +234,25 @@ def _ready(
             _settle()
             seconds = _trial(run)
         if best is None or seconds < best.seconds:
-            best = _Ready(peer=peer, idiom=name, run=run, seconds=seconds)
+            best = _Ready(name=peer.name, idiom=name, run=run, seconds=seconds)
     if best is None:
         raise errors[0]
     return best
+
+
+def _turns(ready: Sequence[_Ready], threads: int) -> list[_Ready]:
+    """Return who takes turns in a round: all that are ready, and ours on one thread as well."""
+    turns = []
+    for one in ready:
+        if one.name != OWN.name or threads == 1:
+            turns.append(one)
+            continue
+        set_threads = import_module(f"{__package__}.with_{OWN.name}").set_threads
+        turns += [
+            replace(one, begin=partial(set_threads, threads)),
+            replace(one, name=_ALONE, begin=partial(set_threads, 1), seconds=one.seconds * threads),
+        ]
+    return turns
 
 
 def _reason(error: Exception) -> str:
@@ -291,7 +318,7 @@ def _undisturbed(
     while True:
         before = processors.wait()
         begin = perf_counter()
-        taken = {one.peer.name: _round(one) for one in turns}
+        taken = {one.name: _round(one) for one in turns}
         _settle()
         share = min(before, processors.share())
         if share >= ENOUGH or processors.patience <= 0:
@@ -304,6 +331,8 @@ def _round(ready: _Ready) -> list[float]:
     number = max(int(_SAMPLE_SECONDS / ready.seconds), 1)
     count = int(_ROUND_SECONDS / (ready.seconds * number))
     _settle()
+    if ready.begin:
+        ready.begin()
     if ready.seconds < _ROUND_SECONDS:  # a longer call warms itself up
         ready.run()
     return [_sample(ready.run, number) for _ in range(min(max(count, 1), _MOST_SAMPLES_PER_ROUND))]

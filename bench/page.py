@@ -15,6 +15,8 @@ from .report import (
     limit_lines,
     ratio_text,
     ratios_by_peer,
+    scaling,
+    scaling_text,
     time_text,
 )
 
@@ -59,6 +61,9 @@ _METHOD = """\
   bytes at the measured copy speed and random places at the measured random-read speed, each
   with its best number of threads, measured in the same run for the size of the case. A star
   marks data and output that fit the last-level cache: what they take is not memory's doing.
+- *Scaling* is our time on one thread, measured in the same rounds, over ours; behind it stands
+  how much faster the limit is with its best number of threads than on one. The limit of a size is
+  measured once, before its first case, when virtual processors may be more free, or less.
 """
 
 
@@ -100,8 +105,10 @@ def text(run: Record, drawings: Mapping[str, str]) -> str:
         _REPEAT,
         "## Every case",
         "",
-        _table_row("case", "moved", *peers, "spread", "ratio", "of limit", "who does this"),
-        _table_row(*["---", *["---:"] * (len(peers) + 4), "---"]),
+        _table_row(
+            "case", "moved", *peers, "spread", "ratio", "of limit", "scaling", "who does this"
+        ),
+        _table_row(*["---", *["---:"] * (len(peers) + 5), "---"]),
     ]
     lines += [
         _table_row(
@@ -111,6 +118,7 @@ def text(run: Record, drawings: Mapping[str, str]) -> str:
             f"{result.own.spread:.0%}" if result.own else "-",
             ratio_text(result),
             fraction_text(result),
+            scaling_text(result),
             result.case.why,
         )
         for result in run.results
@@ -160,6 +168,7 @@ def _findings(run: Record) -> list[str]:
         f" {ENOUGH_OF_LIMIT:.0%} of the limit. Below it, with what sets the limit:"
         f" {', '.join(far) or 'none'}.",
         *_headroom(run),
+        *_scaling(run),
         *_disturbed(run),
     ]
 
@@ -175,6 +184,32 @@ def _disturbed(run: Record) -> list[str]:
     return [
         f"- In {len(cases)} of {len(results)} cases the processors were not free in every round;"
         f" with how fast they were together, as a share of the best: {', '.join(cases)}."
+    ]
+
+
+def _scaling(run: Record) -> list[str]:
+    """Return what threads bring, beside what they bring to the limit."""
+    scaled, threads = scaling(run), run.setting.threads
+    if not scaled.known:
+        return []
+    least = f"at least {scaled.wanted:.3g} times as fast"
+    could = f"the limit is {least} with up to {threads} threads as with one"
+    lines = [f"- There is no case in which {could}."]
+    if scaled.could:
+        own, limit = (geometric_mean(gains) for gains in zip(*scaled.could.values(), strict=True))
+        miss = [
+            f"`{name}` ({gain:.2f} of {most:.2f})" for name, (gain, most) in scaled.miss.items()
+        ]
+        lines = [
+            f"- In {len(scaled.could)} cases {could} (geometric mean {limit:.2f}); there {OWN.name}"
+            f" is {own:.2f} times as fast, and in {len(scaled.could) - len(miss)} of them {least}."
+            f" The others: {', '.join(miss) or 'none'}."
+        ]
+    lose = [f"`{name}` ({gain:.2f})" for name, (gain, _) in scaled.lose.items()]
+    return [
+        *lines,
+        f"- Threads cost more than a tenth in {len(lose)} of {len(scaled.known)}:"
+        f" {', '.join(lose) or 'none'}.",
     ]
 
 

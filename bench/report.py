@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .peer import Peer
 
 ENOUGH_OF_LIMIT = 0.70
+ENOUGH_OF_THREADS = 0.85
+LEAST_SCALING = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,8 @@ def _with_derived(result: Result) -> dict[str, Any]:
         "spread": {timing.peer: timing.spread for timing in result.timings},
         "ratio": result.ratio,
         "limit_fraction": result.limit_fraction,
+        "scaling": result.scaling,
+        "limit_scaling": result.limit.scaling,
     }
 
 
@@ -188,10 +192,8 @@ def _result(content: dict[str, Any]) -> Result:
     }
     return Result(
         case=Case(**case),
-        timings=tuple(
-            Timing(**(timing | {"samples": tuple(timing["samples"])}))
-            for timing in content["timings"]
-        ),
+        timings=tuple(_timing(timing) for timing in content["timings"]),
+        alone=_timing(content["alone"]) if content["alone"] else None,
         refusals=content["refusals"],
         failed=content["failed"],
         bytes_moved=content["bytes_moved"],
@@ -199,6 +201,10 @@ def _result(content: dict[str, Any]) -> Result:
         memory_bound=content["memory_bound"],
         free=content["free"],
     )
+
+
+def _timing(content: dict[str, Any]) -> Timing:
+    return Timing(**(content | {"samples": tuple(content["samples"])}))
 
 
 # text -----------------------------------------------------------------------------------------
@@ -228,6 +234,11 @@ def fraction_text(result: Result) -> str:
     return "-" if fraction is None else f"{fraction:.0%}{mark}"
 
 
+def scaling_text(result: Result) -> str:
+    gain = result.scaling
+    return "-" if gain is None else f"{gain:.2f} of {result.limit.scaling:.2f}"
+
+
 def time_text(result: Result, peer: str) -> str:
     timing = next((each for each in result.timings if each.peer == peer), None)
     return seconds_text(timing.seconds) if timing else "-"
@@ -241,6 +252,41 @@ def ratios_by_peer(run: Record) -> dict[str, list[float]]:
             if result.own and timing.peer != OWN.name:
                 ratios.setdefault(timing.peer, []).append(timing.seconds / result.own.seconds)
     return ratios
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """What threads bring: as many times as `wanted` are enough.
+
+    Of each case of which it is `known` there is a pair: our gain and that of the limit. Those whose
+    limit gains what is wanted `could`, and those of them that do not `miss` it; those that are
+    slower by more than a tenth `lose`.
+    """
+
+    wanted: float
+    known: dict[str, tuple[float, float]]
+
+    @property
+    def could(self) -> dict[str, tuple[float, float]]:
+        return {name: pair for name, pair in self.known.items() if pair[1] >= self.wanted}
+
+    @property
+    def miss(self) -> dict[str, tuple[float, float]]:
+        return {name: pair for name, pair in self.could.items() if pair[0] < self.wanted}
+
+    @property
+    def lose(self) -> dict[str, tuple[float, float]]:
+        return {name: pair for name, pair in self.known.items() if pair[0] < LEAST_SCALING}
+
+
+def scaling(run: Record) -> Scaling:
+    """Return what threads brought in one run."""
+    known = {
+        result.case.name: (result.scaling, result.limit.scaling)
+        for result in run.results
+        if result.scaling is not None
+    }
+    return Scaling(wanted=ENOUGH_OF_THREADS * run.setting.threads, known=known)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -270,6 +316,7 @@ def _columns(peers: Sequence[Peer]) -> list[_Column]:
         ("ratio", 6, ratio_text),
         ("fastest peer", -12, best),
         ("of limit", 8, fraction_text),
+        ("scaling", 12, scaling_text),
     ]
 
 
@@ -294,7 +341,7 @@ def summary(run: Record) -> str:
     """Return what the table says, in a few lines."""
     lines = [
         "ratio: time of the fastest peer over ours. of limit: least possible time over ours"
-        " (* all in the cache).",
+        " (* all in the cache). scaling: time on one thread over ours, of what the limit gains.",
         "",
     ]
     compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
@@ -319,10 +366,25 @@ def summary(run: Record) -> str:
     ]
     lines += [
         f"memory-bound and below {ENOUGH_OF_LIMIT:.0%} of the limit: {', '.join(far) or 'none'}",
+        *_scaling_lines(run),
         "",
     ]
     lines += limit_lines(run)
     return "\n".join([*lines, "", where(run.setting)])
+
+
+def _scaling_lines(run: Record) -> list[str]:
+    """Return the cases to which threads bring less than to their limit, or harm."""
+    scaled, threads = scaling(run), run.setting.threads
+    if not scaled.known:
+        return []
+    miss = [f"{name} {own:.2f} of {limit:.2f}" for name, (own, limit) in scaled.miss.items()]
+    lose = [f"{name} {own:.2f}" for name, (own, _) in scaled.lose.items()]
+    return [
+        f"not {scaled.wanted:.3g} times as fast with {threads} threads, of {len(scaled.could)}"
+        f" whose limit is: {', '.join(miss) or 'none'}",
+        f"slower by more than a tenth with {threads} threads: {', '.join(lose) or 'none'}",
+    ]
 
 
 def limit_lines(run: Record) -> list[str]:

@@ -17,8 +17,12 @@ _ndgather = import_module("ndgather")
 
 
 def prepare(case: Case, threads: int) -> Idioms:
-    _ndgather.set_num_threads(threads)
+    set_threads(threads)
     return calls_of(_ndgather, case)
+
+
+def set_threads(threads: int) -> None:
+    _ndgather.set_num_threads(threads)
 
 
 def calls_of(module: ModuleType, case: Case) -> Idioms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ from bench.limits import Limit, Machine
 from bench.measure import Result, Timing, check, measure
 from bench.peer import Call, Idioms, Peer
 from bench.peers import ORACLE
+
+import ndgather
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,18 +133,20 @@ def test_varied_shapes_are_timed_per_call() -> None:
     assert result.bytes_moved == case.bytes_moved // 64
 
 
+def timing(name: str, seconds: float) -> Timing:
+    return Timing(peer=name, idiom="made up", samples=(seconds, seconds, 10 * seconds))
+
+
 def result(own: float, **others: float) -> Result:
     seconds = {"ndgather": own, **others}
     return Result(
         case=CASE,
-        timings=tuple(
-            Timing(peer=name, idiom="made up", samples=(each, each, 10 * each))
-            for name, each in seconds.items()
-        ),
+        timings=tuple(timing(name, each) for name, each in seconds.items()),
+        alone=None,
         refusals={"jax": "not installed"},
         failed=False,
         bytes_moved=1000,
-        limit=Limit(copy_seconds=1.0, read_seconds=1.5),
+        limit=Limit(copy_seconds=1.0, read_seconds=1.5, alone_seconds=3.0),
         memory_bound=True,
         free=1.0,
     )
@@ -171,6 +176,90 @@ def test_a_case_we_cannot_do_has_no_ratio() -> None:
     assert one.limit_fraction is None
 
 
+def scaled(name: str, threads: float, alone: float, limit: float = 3.0) -> Result:
+    one = result(threads, numpy=9.0)
+    return replace(
+        one,
+        case=replace(CASE, name=name),
+        alone=timing("ndgather", alone),
+        limit=replace(one.limit, alone_seconds=limit),
+    )
+
+
+def test_scaling_is_from_one_thread_to_all() -> None:
+    one = scaled("case", 2.0, 3.0)
+    assert one.scaling == 1.5
+    assert one.limit.scaling == 2.0
+    assert result(2.0).scaling is None
+
+
+def test_the_limit_on_one_thread_is_the_slower_of_its_parts() -> None:
+    machine = Machine(threads=2)
+    case = replace(CASE, data_shape=(1 << 20, 4), index_shape=(1 << 20, 1))
+    machine.copy_bytes_per_second = {1 << bits: (1e9, 2e9) for bits in range(30)}
+    copied = machine.limit(replace(case, pattern="sorted"))
+    assert copied.alone_seconds == 2 * copied.seconds == case.bytes_moved / 1e9
+    pytest.importorskip("numba", reason="random reads are measured with it")
+    machine.read_seconds[1 << 24, 16, 1 << 20] = (3e-7, 1e-7)
+    read = machine.limit(case)
+    assert read.alone_seconds == pytest.approx(3 * read.seconds)
+    assert read.scaling == pytest.approx(3)
+
+
+def test_our_own_calls_are_also_timed_on_one_thread() -> None:
+    def slower_alone(arrays: Arrays) -> Any:
+        sleep(4e-3 if ndgather.get_num_threads() == 1 else 1e-3)
+        return right(arrays)
+
+    own = Stand(name="ndgather", module="numpy", threads="as given", make=slower_alone)
+    before = ndgather.get_num_threads()
+    try:
+        ndgather.set_num_threads(3)
+        one = measure(CASE, [own, ORACLE], 2, rounds=2, machine=Machine(threads=2))
+        assert one.scaling is not None
+        assert one.scaling > 2
+        assert one.alone is not None
+        assert one.alone.peer == "ndgather"
+        assert [each.peer for each in one.timings] == ["ndgather", "numpy"]
+        alone = measure(CASE, [own], 1, rounds=1, machine=Machine(threads=1))
+        assert (alone.alone, alone.scaling) == (None, None)
+    finally:
+        ndgather.set_num_threads(before)
+
+
+def test_page_says_where_threads_bring_what_the_limit_gains() -> None:
+    run = record(
+        scaled("twice", 2.0, 4.0),
+        scaled("hardly", 2.0, 2.8),
+        scaled("bound", 2.0, 2.2, limit=2.0),
+        scaled("worse", 2.0, 1.5, limit=2.0),
+        result(1.0),
+    )
+    text = page.text(run, {})
+    assert (
+        "In 2 cases the limit is at least 1.7 times as fast with up to 2 threads as with one"
+        " (geometric mean 2.00); there ndgather is 1.67 times as fast, and in 1 of them at"
+        " least 1.7 times as fast. The others: `hardly` (1.40 of 2.00)." in text
+    )
+    assert "Threads cost more than a tenth in 1 of 4: `worse` (0.75)." in text
+    assert "| 1.40 of 2.00 | made up for this test |" in text
+    summary = report.summary(run)
+    assert "as fast with 2 threads, of 2 whose limit is: hardly 1.40 of 2.00" in summary
+    assert "slower by more than a tenth with 2 threads: worse 0.75" in summary
+
+
+def test_page_says_where_threads_bring_nothing_to_any_limit() -> None:
+    run = record(scaled("bound", 2.0, 2.2, limit=2.0))
+    assert "There is no case in which the limit is at least 1.7 times as fast" in page.text(run, {})
+
+
+def test_page_of_one_thread_says_nothing_of_scaling() -> None:
+    run = record(result(2.0, numpy=3.0))
+    run = replace(run, setting=replace(run.setting, threads=1))
+    assert "as with one" not in page.text(run, {})
+    assert "slower by" not in report.summary(run)
+
+
 def test_summary_names_what_misses_its_target() -> None:
     text = report.summary(record(result(2.0, numpy=1.0), result(4.0, numpy=32.0)))
     assert "2 cases, geometric mean 2.00, least 0.50" in text
@@ -183,7 +272,7 @@ def test_saved_results_read_back(tmp_path: Path) -> None:
     machine.copy_bytes_per_second[1024] = (1e9, 2e9)
     machine.read_seconds[4096, 4, 1024] = (2e-9, 1e-9)
     one = result(2.0, numpy=3.0)
-    run = report.record(report.setting([ORACLE], 2), [one], machine, [one, one])
+    run = report.record(report.setting([ORACLE], 2), [scaled("a", 2.0, 3.0)], machine, [one, one])
     report.save(run, tmp_path / "new" / "run.json")
     assert report.load(tmp_path / "new" / "run.json") == run
 
@@ -287,7 +376,7 @@ def test_page_shows_every_case_and_every_refusal(tmp_path: Path) -> None:
     other = replace(one, case=replace(CASE, name="other"))
     page.write(replace(record(one, other), growth=(growth,)), tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert "| `case` | 1 kB | 3 s | 450% | 1.50 | 75% | made up for this test |" in text
+    assert "| `case` | 1 kB | 3 s | 450% | 1.50 | 75% | - | made up for this test |" in text
     assert "- jax, not installed: `case`, `other`, `growth-points-1e1`\n" in text
     assert "](page.svg)" in text
     assert "](page-growth.svg)" in text
