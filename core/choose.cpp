@@ -341,13 +341,7 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
     sharing.by_place = true;
     sharing.threads = std::min(threads, kMostOwners);
     constexpr Size kNarrow = Size{UINT32_MAX};
-    const Size far_bytes = plan.far_span().bytes() + kLine;
-    // Pages, or less for every owner to get some: a thread that asks for lines ahead is not to ask for
-    // those of another (32 KiB in 64 grains 1.2 times as long as in 8); no less than a line.
-    sharing.grain = 12;
-    while (Size{1} << sharing.grain > kLine && far_bytes >> sharing.grain < 4 * sharing.threads) {
-      --sharing.grain;
-    }
+    const Size far_bytes = plan.far_span().bytes() + 2 * kLine;  // from a line on, and up to one behind
     sharing.wide = far_bytes >= kNarrow || plan.near_span().bytes() >= kNarrow;
     sharing.round = std::min(plan.positions, kScratch / Places::width(sharing.wide));
     return sharing;

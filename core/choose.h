@@ -99,7 +99,6 @@ struct Sharing {
   bool by_place = false;  // or else: every update goes to the owner of its place
   Size round = 0;         // of so many positions, whose places are written down
   bool wide = false;      // in 64 bits
-  int grain = 0;          // 1 << grain bytes have one owner
   Size slice_part = 0;    // or else: cut every slice into parts of these bytes
 };
 
@@ -108,7 +107,6 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
 
 // Sharing by place: every owner looks at all places, which takes 0.13 ns for each: beyond so many owners
 // that is most of what they do.
-inline constexpr std::uint32_t kMix = 0x9E3779B1u;
 inline constexpr int kMostOwners = 16;
 
 // An estimate of the time that a plan takes on one thread.

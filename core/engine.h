@@ -21,8 +21,8 @@ struct Places {
   Size begin, end;
   Size lowest_far, lowest_near;
   bool wide;
-  int grain;  // 1 << grain bytes from the lowest on have one owner
   int owners;
+  Size first[kMostOwners]{};  // of the places of each owner; the last has all that follow
 
   static constexpr Size width(bool wide) noexcept { return wide ? 8 : 4; }
 };
@@ -43,9 +43,10 @@ struct Engine {
   // False: an index value was out of bounds, and the far array is partly written.
   bool (*scatter)(const Plan& plan, Store store, Size begin, Size end) noexcept;
 
-  // The same in two steps: writes down some of `places`, and nothing to the far array; then applies
-  // the updates of one owner to all of them. False: an index value was out of bounds.
+  // The same in three steps: writes down some of `places`, and nothing to the far array; divides them
+  // among the owners; then applies the updates of one owner. False: an index value was out of bounds.
   bool (*note)(const Plan& plan, const Places& places, Size begin, Size end) noexcept;
+  void (*divide)(Places& places) noexcept;
   void (*apply)(const Plan& plan, Store store, const Places& places, int owner) noexcept;
 
   // The same as scatter for the bands [begin, end), with a buffer of bands.buffer bytes.

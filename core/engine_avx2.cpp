@@ -16,6 +16,7 @@ const Engine engine_avx2{
     .gather_bands = avx2::gather_bands,
     .scatter = avx2::scatter,
     .note = avx2::note,
+    .divide = avx2::divide,
     .apply = avx2::apply,
     .scatter_bands = avx2::scatter_bands,
     .check = avx2::check,

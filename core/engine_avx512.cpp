@@ -16,6 +16,7 @@ const Engine engine_avx512{
     .gather_bands = avx512::gather_bands,
     .scatter = avx512::scatter,
     .note = avx512::note,
+    .divide = avx512::divide,
     .apply = avx512::apply,
     .scatter_bands = avx512::scatter_bands,
     .check = avx512::check,

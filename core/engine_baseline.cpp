@@ -16,6 +16,7 @@ const Engine engine_baseline{
     .gather_bands = baseline::gather_bands,
     .scatter = baseline::scatter,
     .note = baseline::note,
+    .divide = baseline::divide,
     .apply = baseline::apply,
     .scatter_bands = baseline::scatter_bands,
     .check = baseline::check,

@@ -28,16 +28,10 @@ struct Lanes {
   friend Lanes operator+(Lanes a, Lanes b) noexcept { return {_mm512_add_epi32(a.value, b.value)}; }
   friend Lanes operator-(Lanes a, Lanes b) noexcept { return {_mm512_sub_epi32(a.value, b.value)}; }
   friend Lanes operator*(Lanes a, Lanes b) noexcept { return {_mm512_mullo_epi32(a.value, b.value)}; }
-  friend Lanes operator>>(Lanes a, int bits) noexcept {
-    return {_mm512_maskz_srl_epi32(0xffff, a.value, _mm_cvtsi32_si128(bits))};
-  }
 
   // A bit for each lane.
   unsigned at_most(Lanes most) const noexcept {
     return _mm512_cmple_epu32_mask(value, most.value);
-  }
-  unsigned differ(Lanes other) const noexcept {
-    return _mm512_cmpneq_epi32_mask(value, other.value);
   }
 
   Lanes kept(unsigned mask) const noexcept {
@@ -90,27 +84,17 @@ struct Lanes {
   friend Lanes operator+(Lanes a, Lanes b) noexcept { return {_mm256_add_epi32(a.value, b.value)}; }
   friend Lanes operator-(Lanes a, Lanes b) noexcept { return {_mm256_sub_epi32(a.value, b.value)}; }
   friend Lanes operator*(Lanes a, Lanes b) noexcept { return {_mm256_mullo_epi32(a.value, b.value)}; }
-  friend Lanes operator>>(Lanes a, int bits) noexcept {
-    return {_mm256_srl_epi32(a.value, _mm_cvtsi32_si128(bits))};
-  }
 
   // A bit for each lane.
   unsigned at_most(Lanes most) const noexcept {
-    return mask(_mm256_cmpeq_epi32(_mm256_min_epu32(value, most.value), value));
-  }
-  unsigned differ(Lanes other) const noexcept {
-    return 0xff ^ mask(_mm256_cmpeq_epi32(value, other.value));
+    return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(
+        _mm256_cmpeq_epi32(_mm256_min_epu32(value, most.value), value))));
   }
 
   Lanes kept(unsigned mask) const noexcept {
     return {_mm256_permutevar8x32_epi32(value, kept_lanes(mask))};
   }
   void store(void* to) const noexcept { _mm256_storeu_si256(static_cast<__m256i*>(to), value); }
-
- private:
-  static unsigned mask(__m256i flags) noexcept {
-    return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(flags)));
-  }
 };
 
 // Moves those of 8 numbers of 64 bits that `mask` keeps to the front of `to`, and writes anything behind.

@@ -1,5 +1,8 @@
 // places.h - scatters shared between threads by place: all places are checked and written down; then
 // each owner looks through them and applies the updates of its own, in order.
+//
+// The places of an owner lie together, so that lines are shared at its borders alone: rows of 128 to 840
+// bytes take 0.7 to 0.8 of the time that they took when owners were told by hashes.
 #pragma once
 
 #include <algorithm>
@@ -34,24 +37,51 @@ inline bool note(const Plan& plan, const Places& places, Size begin, Size end) n
                      : note_as<std::uint32_t>(plan, places, begin, end);
 }
 
-// Who owns a place is found by the hash of its grain: these are the hashes of one owner.
-struct Hashes {
-  std::uint32_t first, beyond_first;
-  int grain;
+// Looks at some of the places, and gives every owner about as many of them; each begins with a line.
+template <class At>
+void divide_as(Places& places) noexcept {
+  constexpr Size kOfOwner = 32, kMost = 512, kEach = 1024;  // to sort 512 takes 15 us
+  constexpr std::uint32_t kSpread = 0x9E3779B1u;  // 2^32 by the golden ratio: in no step with any pattern
+  const At* noted = static_cast<const At*>(places.memory);
+  const Size count = places.end - places.begin;
+  const Size looks = std::clamp(count / kEach, kOfOwner * places.owners, kMost);
+  At lines[kMost];
+  Size n = 0;
+  for (Size i = 0; i < looks; ++i) {
+    const std::uint64_t part = static_cast<std::uint32_t>(i) * kSpread;
+    const At place = noted[part * static_cast<std::uint64_t>(count) >> 32];
+    if (place != kNowhereAs<At>) lines[n++] = place / At{kLine} * At{kLine};
+  }
+  if (n == 0) return;  // any borders will do
+  std::sort(lines, lines + n);
+  for (int owner = 1; owner < places.owners; ++owner) {
+    // Before or after all looks at one line, whichever is nearer to an equal share.
+    const At* const fair = lines + n * owner / places.owners;
+    const auto [from, to] = std::equal_range(lines, lines + n, *fair);
+    places.first[owner] = static_cast<Size>(*fair) + (fair - from > to - fair ? kLine : 0);
+  }
+}
 
-  Hashes(const Places& places, int owner) noexcept
-      : first(begin(owner, places.owners)),
-        beyond_first(begin(owner + 1, places.owners) - 1 - first),
-        grain(places.grain) {}
+inline void divide(Places& places) noexcept {
+  places.wide ? divide_as<Size>(places) : divide_as<std::uint32_t>(places);
+}
 
-  bool have(std::uint64_t place) const noexcept {
-    return static_cast<std::uint32_t>(place >> grain) * kMix - first <= beyond_first;
+// The places of one owner.
+template <class At>
+struct Share {
+  using Number = std::make_unsigned_t<At>;
+  Number first, beyond_first;
+  bool empty;
+
+  Share(const Places& places, int owner) noexcept : first(static_cast<Number>(places.first[owner])) {
+    const bool last = owner + 1 == places.owners;
+    const auto end = last ? static_cast<Number>(kNowhereAs<At>)
+                          : static_cast<Number>(places.first[owner + 1]);
+    empty = end <= first;
+    beyond_first = end - 1 - first;
   }
 
- private:
-  static std::uint32_t begin(int owner, int owners) noexcept {
-    return static_cast<std::uint32_t>((Size{owner} << 32) / owners);
-  }
+  bool has(At place) const noexcept { return static_cast<Number>(place) - first <= beyond_first; }
 };
 
 // So many places are looked at in one go, and so many of them are enough: a count that changes from
@@ -87,24 +117,22 @@ struct Own {
   alignas(kLine) Size at[kRoom];
   alignas(kLine) Size listed[Carried == 0 ? kRoom : 1];
 
-  // Appends what belongs to `hashes` among `count` places, noted as distances from the lowest. Their
+  // Appends what belongs to `share` among `count` places, noted as distances from the lowest. Their
   // updates are `step` bytes apart from `from` on, which is `first` bytes from the lowest.
-  void pick(const Hashes& hashes, const At* places, Size count, const char* from, At first,
+  void pick(const Share<At>& share, const At* places, Size count, const char* from, At first,
             Size step) noexcept {
     Size kept = n;
     Size i = 0;
 #if defined(NDGATHER_LANES)
     if constexpr (sizeof(At) == 4) {
-      const Lanes first_hash = Lanes::every(hashes.first);
-      const Lanes beyond_first = Lanes::every(hashes.beyond_first);
+      const Lanes first_place = Lanes::every(share.first);
+      const Lanes beyond_first = Lanes::every(share.beyond_first);
       const Lanes more = Lanes::every(static_cast<std::uint32_t>(Lanes::kCount * step));
       Lanes where =
           Lanes::every(first) + Lanes::count() * Lanes::every(static_cast<std::uint32_t>(step));
       for (; i + Lanes::kCount <= count; i += Lanes::kCount) {
         const Lanes place = Lanes::load(places + i);
-        const Lanes hash = (place >> hashes.grain) * Lanes::every(kMix);
-        const unsigned mine =
-            place.differ(Lanes::every(kNowhereAs<At>)) & (hash - first_hash).at_most(beyond_first);
+        const unsigned mine = (place - first_place).at_most(beyond_first);
         place.kept(mine).store(far.each + kept);
         if constexpr (Carried == 8) {
           keep(mine, from + i * Carried, near.each + kept);
@@ -125,7 +153,7 @@ struct Own {
       } else {
         near.each[kept] = first + static_cast<At>(i * step);
       }
-      kept += Size{places[i] != kNowhereAs<At> && hashes.have(places[i])};
+      kept += Size{share.has(places[i])};
     }
     n = kept;
   }
@@ -146,7 +174,8 @@ inline Size own_block_size(const Plan& plan) noexcept {
 
 template <class At, int Carried>
 void apply_as(const Plan& plan, Store store, const Places& places, int owner) noexcept {
-  const Hashes hashes(places, owner);
+  const Share<At> share(places, owner);
+  if (share.empty) return;
   const Size most = own_block_size(plan);
   const Size look = std::min(most * places.owners, kLook);
   const Size enough = std::min((most + 1) / 2, kEnough);
@@ -161,7 +190,7 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
     own.n = 0;
     while (own.n < enough && left > 0) {
       const Size n = std::min(run, look);
-      own.pick(hashes, noted, n, near,
+      own.pick(share, noted, n, near,
                static_cast<At>(near - plan.near - places.lowest_near), step);
       noted += n;
       near += n * step;

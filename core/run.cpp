@@ -90,8 +90,8 @@ bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, char* m
   const Size round =
       stop == nullptr ? sharing.round : std::min(sharing.round, choose_stretch(plan) * owners);
   Places places{memory, 0, 0, plan.far_span().lowest, plan.near_span().lowest,
-                sharing.wide, sharing.grain, owners};
-  // Grains begin with a line.
+                sharing.wide, owners};
+  // Owners begin with a line.
   places.lowest_far -= static_cast<Size>(
       reinterpret_cast<std::uintptr_t>(plan.far + places.lowest_far) % kLine);
   // Some pieces for each thread, so that one that wakes late holds up nobody; on lines of their own.
@@ -108,6 +108,7 @@ bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, char* m
       }
     });
     if (!good) return false;
+    engine().divide(places);
     share(owners, owners, owners, nullptr, [&](int, Size owner) {
       engine().apply(plan, store, places, static_cast<int>(owner));
     });

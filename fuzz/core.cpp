@@ -712,25 +712,39 @@ bool gather_by(Plan& plan, Way way, Choices& choices) {
   return good;
 }
 
-// Writes down the places of one round after the other, and has their owners apply the updates.
+// Writes down the places of one round after the other, and has their owners apply the updates: those among
+// whom the engine divides them, or any others.
 bool scatter_by_place(const Plan& plan, Reduction reduction, ElementType type, Choices& choices) {
   const Store store = engine().pick_store(plan, reduction, type);
   const int owners = 1 + static_cast<int>(choices.below(4));
   const bool wide = choices.one_in(2);
-  const int grain = 6 + static_cast<int>(choices.below(7));
   Size lowest = plan.far_span().lowest;
   lowest -= static_cast<Size>(reinterpret_cast<std::uintptr_t>(plan.far + lowest) % kLine);
+  Places places{nullptr, 0, 0, lowest, plan.near_span().lowest, wide, owners};
   for (Size begin = 0; begin < plan.positions;) {
     const Size end = next_cut(begin, plan.positions, choices);
     std::vector<char> memory(static_cast<std::size_t>((end - begin) * Places::width(wide)));
-    const Places places{memory.data(), begin, end, lowest, plan.near_span().lowest,
-                        wide,          grain, owners};
+    places.memory = memory.data();
+    places.begin = begin;
+    places.end = end;
     for (Size at = begin; at < end;) {
       const Size to = next_cut(at, end, choices);
       if (!engine().note(plan, places, at, to)) return false;
       at = to;
     }
-    for (int owner = owners; owner-- > 0;) engine().apply(plan, store, places, owner);
+    engine().divide(places);
+    for (int owner = 1; owner < owners; ++owner) {
+      require(places.first[owner] >= places.first[owner - 1], "owners are out of order");
+      require(places.first[owner] % kLine == 0, "an owner begins within a line");
+    }
+    Places divided = places;
+    if (choices.one_in(2)) {
+      const Size bytes = plan.far_span().bytes() + kLine;
+      for (int owner = 1; owner < owners; ++owner) {
+        divided.first[owner] = next_cut(divided.first[owner - 1], bytes + 1, choices) - 1;
+      }
+    }
+    for (int owner = owners; owner-- > 0;) engine().apply(plan, store, divided, owner);
     begin = end;
   }
   return true;

@@ -65,6 +65,7 @@ TUPLES = {
     "just enough rows to share": ((400, 32), 20_000, 390),
     "rows just enough, unaligned": ((450, 17), 30_000, 440),
     "few wide rows": ((40, 150), 5_000, 39),
+    "wide rows by place": ((80, 300), 5_000, 79),
     "seven rows": ((7, 678), 2_000, 7),
     "one row": ((1, 5_000), 300, 1),
     "fewer and wider rows": ((9, 700), 2_000, 9),
@@ -224,20 +225,58 @@ def test_modes_by_place(mode, number):
     assert element_bytes(data) == element_bytes(expected)
 
 
+# name: where updates go among 300,000 places; what is beyond is dropped
+CROWDS = {
+    "most at the first": lambda rng, n: np.where(
+        rng.random(n) < 0.9, 0, rng.integers(0, 300_000, n)
+    ),
+    "most at the last": lambda rng, n: np.where(
+        rng.random(n) < 0.9, -1, rng.integers(0, 300_000, n)
+    ),
+    "most at one": lambda rng, n: np.where(
+        rng.random(n) < 0.6, 77_777, rng.integers(0, 300_000, n)
+    ),
+    "two places": lambda rng, n: np.where(rng.random(n) < 0.5, 16, 299_999),
+    "neighbours": lambda rng, n: rng.integers(150_000, 150_040, n),
+    "in order": lambda rng, n: np.sort(rng.integers(0, 300_000, n)),
+    "backwards": lambda rng, n: np.sort(rng.integers(0, 300_000, n))[::-1],
+    "in turn": lambda rng, n: np.arange(n) % 8 * 37_000,
+    "all dropped": lambda rng, n: np.full(n, 300_000),
+    "all dropped but one": lambda rng, n: np.where(np.arange(n) == n // 2, 5, 300_000),
+    "every second dropped": lambda rng, n: np.where(np.arange(n) % 2, 300_000, np.arange(n)),
+}
+
+
+@pytest.mark.parametrize("name", CROWDS)
+def test_owners_of_crowded_places(name):
+    rng = np.random.default_rng(13)
+    indices, updates = CROWDS[name](rng, 100_000), floats(rng, 100_000)
+    inside = indices < 300_000
+    data = floats(rng, 300_000)
+    expected = in_order(data, (indices[inside],), updates[inside], "add")
+    for number in (1, 2, 3, 5, 16, 40):
+        with threads(number):
+            result = scatter_elements(data, indices, updates, reduction="add", mode="drop")
+        assert element_bytes(result) == element_bytes(expected), number
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="wants 4 GiB of which 8 MiB are touched")
-@pytest.mark.parametrize("size", [2**30 - 2**18, 2**30 + 2**18])
-def test_places_within_4_gib_and_beyond(size):
-    """Distances between places have 32 bits or 64."""
+@pytest.mark.parametrize("most_at_last", [False, True])
+@pytest.mark.parametrize("size", [2**30 - 2**18, 2**30 - 16, 2**30 + 2**18])
+def test_places_within_4_gib_and_beyond(size, most_at_last):
+    """Distances between places have 32 bits or 64; so does where an owner ends."""
     no_reserve = 0x4000  # mmap.MAP_NORESERVE, from Python 3.13 on
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
-    memory = mmap.mmap(-1, 4 * size, flags=flags)
+    memory = mmap.mmap(-1, 4 * (size + 15), flags=flags)
     rng = np.random.default_rng(12)
     few, count = 1_000, 100_000
     where = np.sort(rng.choice(size, few, replace=False))
     where[[0, -1]] = 0, size - 1
     which, updates = rng.integers(0, few, count), floats(rng, count)
+    if most_at_last:
+        which[rng.random(count) < 0.9] = few - 1
     for step in (1, -1):
-        data = np.frombuffer(memory, np.float32)[::step]
+        data = np.frombuffer(memory, np.float32)[15:][::step]  # to the end of a line, or nearly
         for number in (1, 2, 3):
             data[where] = 0
             with threads(number):
