@@ -46,15 +46,13 @@ constexpr Size kApart = Size{1} << 25;
 constexpr Size kPartFrom = 8 * kLine;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
-// take less where a look at some finds so many different ones (1000 rows of 64 bytes to 1 KiB 0.7 to 0.9,
-// 300 rows 0.75 to 1.05, 120 rows 0.75 to 1.3, 40 rows of 64 to 256 bytes 1.5 to 1.85); or so many bytes
-// of wide ones, each of which is read at one go (80 rows of 512 and 544 bytes and 40 of 1056 0.73 to 1.0;
-// 40 of 512 and 20 of 1024 0.84 to 1.02; 40 of 544, with lines that two owners write to, 0.97 to 1.15; 80 of
-// 256 bytes 1.3).
+// take less where a look at some finds so many different ones, or so many bytes of them (on processors that
+// share a cache, and on two that do not: 300 rows of 256 bytes 0.87 and 1.05, of 1 KiB 0.73 and 0.78; 80 rows
+// of 2 KiB 0.72 and 0.79, of 1 KiB 0.92 and 1.03, of 544 bytes 0.94 and 1.4, of 256 bytes 1.0 and 1.4; 40 rows
+// of 2 KiB 0.93 and 1.03, of 1 KiB 1.0 and 1.1, of 128 bytes 1.3 and 1.9).
 // Of fewer than four for each thread one owner may well get most.
 constexpr Size kRowsFrom = 96;
-constexpr Size kRowBytesFrom = Size{1} << 15;
-constexpr Size kWideRow = 512;
+constexpr Size kRowBytesFrom = Size{1} << 16;
 constexpr Size kRowsEach = 4;
 // Few long rows are cut up. Parts of 8 KiB take 0.55 of the time of one thread on one processor, and 0.8 to
 // 1.0 on another; parts of 2 and 4 KiB 0.7 to 0.9 on the first, and 1.0 to 1.3 on the second, on which such
@@ -76,6 +74,11 @@ constexpr Size kBandBuffer = Size{1} << 21;
 // rows 18 us, packed 27; 2600 27 and 32; 16,000 160 and 94. In Fortran order 1500 looks 33 and 33, 2600 48 and
 // 41, 16,000 looks at 200 floats 1.6 ms and 0.5; 20,000 of 20,000 rows of 40 485 us and 300).
 constexpr double kLooksToPack = 1;
+// What some threads have packed the others have to fetch from their caches, call after call. That pays from
+// so much work on (on processors that share a cache, and on two that do not: where 0.8 MB are packed and looked
+// up two threads take 0.75 to 0.8 and 1.8 to 2.4 of the time of one, with 1.5 MB 0.65 to 0.8 and 1.6 to 1.7,
+// with 3 MB 0.6 and 0.6 to 1.5, with 6 MB 0.5 and 0.6 to 1.1).
+constexpr double kHandedOver = 580'000;  // nanoseconds as estimated, which is some times as long as it takes
 // So many slices are worth splitting: fewer find hardly a line that others have used (16 slices of 2000
 // elements a line or more apart in both arrays 3.5 ns for each element, whole 2.0; 64 0.9 and 1.2; 256 0.8 and
 // 1.5). Parts that fill a line of the other array always pay (0.25 to 24 MB: 0.3 to 1.9 ns, whole 0.5 to 4.3);
@@ -239,6 +242,10 @@ Size choose_packing(const Plan& plan) {
   return often && bytes <= kScratch ? bytes : 0;
 }
 
+int packing_threads(const Plan& packing, const Plan& looks, int threads) {
+  return nanoseconds(packing) + nanoseconds(looks) < kHandedOver ? 1 : threads;
+}
+
 Size choose_slice_part(const Plan& plan) {
   if (plan.slice_rank == 0 || plan.position_rank + plan.slice_rank > kMaxRank ||
       plan.positions < kLooksToSplit) {
@@ -336,7 +343,7 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
   const Size row = plan.width * plan.slice_elements();
   const Size parts = plan.slice_rank == 0 ? std::min<Size>(row / kSlicePartFrom, threads) : 1;
   const Size rows = row < kLine ? kRowsFrom : look(plan).lines;
-  const bool wide = row >= kWideRow && rows * row >= kRowBytesFrom && rows >= kRowsEach * threads;
+  const bool wide = rows * row >= kRowBytesFrom && rows >= kRowsEach * threads;
   if (rows >= kRowsFrom || (wide && parts < threads)) {
     sharing.by_place = true;
     sharing.threads = std::min(threads, kMostOwners);

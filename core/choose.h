@@ -45,6 +45,9 @@ inline constexpr Size kShortRun = 128;
 // How many bytes to pack before a gather, which then looks at these; 0: it looks where they are.
 Size choose_packing(const Plan& plan);
 
+// By how many threads to pack, and to look at what is packed.
+int packing_threads(const Plan& packing, const Plan& looks, int threads);
+
 // Into how many elements to split the slices of a simplified plan; 0: they stay whole.
 Size choose_slice_part(const Plan& plan);
 

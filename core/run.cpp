@@ -69,10 +69,10 @@ char* scratch(Size bytes) noexcept {
 
 // Settles how the places of a plan are reached: in bands, or one after the other; past the caches or
 // through them; and what is asked for ahead.
-Bands choose_walk(Plan& plan) noexcept {
+Bands choose_walk(Plan& plan, int threads) noexcept {
   if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
   if (choose_order(plan)) simplify(plan);
-  Bands bands = choose_bands(plan, threads());
+  Bands bands = choose_bands(plan, threads);
   plan.streams = writes_past_caches(plan);
   plan.patience = choose_patience(plan);
   plan.asks_for_rows = next_row_is_wanted(plan);
@@ -137,9 +137,9 @@ Outside look_at_all(const Plan& check, Stop* stop) noexcept {
 }
 
 // A gather of a simplified plan that has at least one position.
-bool run_simplified(Plan& plan, Stop* stop) noexcept {
+bool run_simplified(Plan& plan, int threads, Stop* stop) noexcept {
   plan.any_order = true;
-  const Bands bands = choose_walk(plan);
+  const Bands bands = choose_walk(plan, threads);
   if (char* const buffer = scratch(bands.buffer * bands.threads)) {
     const bool inside = run_bands(bands, buffer, stop, [&](Size unit, char* part) noexcept {
       return engine().gather_bands(plan, bands, unit, unit + 1, part);
@@ -147,7 +147,7 @@ bool run_simplified(Plan& plan, Stop* stop) noexcept {
     memory::release(buffer);
     return inside;
   }
-  const Cut cut = choose_cut(plan, threads());
+  const Cut cut = choose_cut(plan, threads);
   if (cut.units * cut.slice_parts == 1) return engine().gather(plan, 0, plan.positions);
   std::atomic<bool> good{true}, far_away{false};
   plan.far_away = &far_away;
@@ -180,11 +180,12 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
   char* const packed = scratch(choose_packing(plan));
-  if (packed == nullptr) return run_simplified(plan, stop);
+  if (packed == nullptr) return run_simplified(plan, threads(), stop);
   Plan copy;
   pack(plan, copy, packed);
-  run_simplified(copy, nullptr);
-  const bool inside = run_simplified(plan, stop);
+  const int seats = packing_threads(copy, plan, threads());
+  run_simplified(copy, seats, nullptr);
+  const bool inside = run_simplified(plan, seats, stop);
   memory::release(packed);
   return inside;
 }
@@ -193,7 +194,7 @@ Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
     : plan_(plan), reduction_(reduction), type_(type) {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return;
-  bands_ = choose_walk(plan);
+  bands_ = choose_walk(plan, threads());
   memory_ = scratch(bands_.buffer * bands_.threads);
   if (memory_ != nullptr) return;
   bands_ = {};

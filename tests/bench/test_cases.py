@@ -134,6 +134,11 @@ RULES = {
         lambda case: case.index_shape[0],
         lambda: threshold("kLooksToPack") * 2000,
     ),
+    "packed by one thread": (
+        ("packed-alone", "packed-shared"),
+        lambda case: case.data_bytes / 2 + case.output_bytes / 16,
+        lambda: threshold("kHandedOver"),
+    ),
     "long slices": (
         ("scatter-slices-short", "scatter-slices-long"),
         lambda case: case.data_shape[-1],
@@ -204,13 +209,8 @@ RULES = {
         lambda case: case.output_bytes,
         lambda: threshold("kStreamedFrom"),
     ),
-    "scatter of few wide rows by place": (
-        ("scatter-rows-480B", "scatter-rows-544B"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kWideRow"),
-    ),
     "scatter of so many bytes of rows by place": (
-        ("scatter-rows-32000B", "scatter-rows-37KB"),
+        ("scatter-rows-64000B", "scatter-rows-96KB"),
         lambda case: case.data_bytes,
         lambda: threshold("kRowBytesFrom"),
     ),
