@@ -11,6 +11,7 @@ from .report import (
     ENOUGH_OF_LIMIT,
     bytes_text,
     fraction_text,
+    gains_text,
     geometric_mean,
     limit_lines,
     ratio_text,
@@ -197,9 +198,7 @@ def _scaling(run: Record) -> list[str]:
     lines = [f"- There is no case in which {could}."]
     if scaled.could:
         own, limit = (geometric_mean(gains) for gains in zip(*scaled.could.values(), strict=True))
-        miss = [
-            f"`{name}` ({gain:.2f} of {most:.2f})" for name, (gain, most) in scaled.miss.items()
-        ]
+        miss = [f"`{name}` ({gains_text(*gains)})" for name, gains in scaled.miss.items()]
         lines = [
             f"- In {len(scaled.could)} cases {could} (geometric mean {limit:.2f}); there {OWN.name}"
             f" is {own:.2f} times as fast, and in {len(scaled.could) - len(miss)} of them {least}."

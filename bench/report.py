@@ -236,7 +236,11 @@ def fraction_text(result: Result) -> str:
 
 def scaling_text(result: Result) -> str:
     gain = result.scaling
-    return "-" if gain is None else f"{gain:.2f} of {result.limit.scaling:.2f}"
+    return "-" if gain is None else gains_text(gain, result.limit.scaling)
+
+
+def gains_text(own: float, limit: float) -> str:
+    return f"{own:.2f} of {limit:.2f}"
 
 
 def time_text(result: Result, peer: str) -> str:
@@ -378,7 +382,7 @@ def _scaling_lines(run: Record) -> list[str]:
     scaled, threads = scaling(run), run.setting.threads
     if not scaled.known:
         return []
-    miss = [f"{name} {own:.2f} of {limit:.2f}" for name, (own, limit) in scaled.miss.items()]
+    miss = [f"{name} {gains_text(*gains)}" for name, gains in scaled.miss.items()]
     lose = [f"{name} {own:.2f}" for name, (own, _) in scaled.lose.items()]
     return [
         f"not {scaled.wanted:.3g} times as fast with {threads} threads, of {len(scaled.could)}"

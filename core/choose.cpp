@@ -46,10 +46,10 @@ constexpr Size kApart = Size{1} << 25;
 constexpr Size kPartFrom = 8 * kLine;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
-// take less where a look at some finds so many different ones, or so many bytes of them (on processors that
-// share a cache, and on two that do not: 300 rows of 256 bytes 0.87 and 1.05, of 1 KiB 0.73 and 0.78; 80 rows
-// of 2 KiB 0.72 and 0.79, of 1 KiB 0.92 and 1.03, of 544 bytes 0.94 and 1.4, of 256 bytes 1.0 and 1.4; 40 rows
-// of 2 KiB 0.93 and 1.03, of 1 KiB 1.0 and 1.1, of 128 bytes 1.3 and 1.9).
+// take less where a look at some finds so many different ones (100 of 300 rows, 64 of 80), or so many bytes of
+// them (on processors that share a cache, and on two that do not: 300 rows of 256 bytes 0.87 and 1.05, of 1 KiB
+// 0.73 and 0.78; 80 rows of 2 KiB 0.72 and 0.79, of 1 KiB 0.92 and 1.03, of 544 bytes 0.94 and 1.4, of 256 bytes
+// 1.0 and 1.4; 40 rows of 2 KiB 0.93 and 1.03, of 1 KiB 1.0 and 1.1, of 128 bytes 1.3 and 1.9).
 // Of fewer than four for each thread one owner may well get most.
 constexpr Size kRowsFrom = 96;
 constexpr Size kRowBytesFrom = Size{1} << 16;
