@@ -217,7 +217,7 @@ def calls():
     random = np.random.default_rng(0)
     small, rows = np.arange(12.0).reshape(3, 4), np.array([[2], [-1], [0]])
     square = random.integers(-3, 3, (3, 4))
-    wide, places = random.random((300, 500)), random.integers(-300, 300, (320, 500))
+    wide, places = random.random((300, 512)), random.integers(-300, 300, (320, 512))
     long, many = random.random(140_000), random.integers(-140_000, 140_000, 150_000)
     tuples = many[:, np.newaxis]
     bad, bad_places = many.copy(), places.copy()
@@ -226,7 +226,7 @@ def calls():
     nd, elements, axis = ndgather.gather_nd, ndgather.gather_elements, ndgather.gather
     scatter_nd, scatter_elements = ndgather.scatter_nd, ndgather.scatter_elements
     outside = IndexOutOfBoundsError
-    updates, sums = np.ones(150_000), np.ones((320, 500))
+    updates, sums = np.ones(150_000), np.ones((320, 512))
     in_place, banded = long.copy(), wide.copy()
     return {
         "gather_nd": Call(nd, (small, rows)),
@@ -261,7 +261,7 @@ def calls():
         ),
         "bands": Call(elements, (wide, places)),
         "bands, bad": Call(elements, (wide, bad_places), error=outside, core_only=True),
-        "bands, out": Call(elements, (wide, places), out=np.ones((320, 500))),
+        "bands, out": Call(elements, (wide, places), out=np.ones((320, 512))),
         "large scatter": Call(scatter_nd, (long, tuples, updates), {"reduction": "add"}),
         "large scatter in place": Call(scatter_elements, (in_place, many, updates), out=in_place),
         "large scatter, bad": Call(

@@ -53,8 +53,8 @@ LINE, LINE_OUTSIDE = np.array([3, 0]), np.array([3, 7])
 FLOATS = np.zeros((2, 1))
 LONG = np.arange(1 << 14)
 LONG_OUTSIDE = np.append(LONG, 1 << 14)
-SQUARE = np.zeros((260, 260), complex)
-ACROSS = np.zeros((260, 260), int)
+SQUARE = np.zeros((260, 256), complex)
+ACROSS = np.zeros((260, 256), int)
 ROW_OF_A_MIB = np.zeros((1, 1 << 20), np.uint8)
 
 INDICES = {

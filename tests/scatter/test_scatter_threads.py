@@ -105,10 +105,11 @@ def test_tuples(name, reduction):
 
 # name: shape of data, shape of indices, axis
 ELEMENTS = {
-    "bands": ((400, 700), (900, 700), 0),
-    "bands, not all columns": ((700, 700), (700, 433), 0),
-    "bands of planes": ((3, 600, 450), (3, 400, 450), 1),
-    "bands of a transposed array": ((700, 400), (700, 900), 1),
+    "bands": ((300, 1024), (700, 1024), 0),
+    "bands, not all columns": ((700, 1024), (700, 433), 0),
+    "bands of planes": ((3, 300, 1024), (3, 200, 1024), 1),
+    "bands of a transposed array": ((1024, 300), (1024, 700), 1),
+    "bands of few rows": ((900, 950), (800, 950), 0),
     "short runs": ((30_000, 9), (30_000, 9), 0),
     "short runs, not all columns": ((20_000, 31), (9_000, 17), 0),
     "short runs, backwards": ((30_000, 9), (30_000, 9), 0),

@@ -170,10 +170,10 @@ def large_cases():
     yield correct("gather_nd", wide, rows)
     yield correct("scatter_nd", wide, rows, random.random((400, 512)), reduction="mul")
     yield correct("gather", wide.reshape(20, 15, 512), random.integers(0, 15, 30), 1)
-    # Along the first axis, with at least 2**20 bytes in at least 128 bytes a row: by bands.
-    square = floats(random, 260, 260).astype(np.complex128)
-    along = random.integers(-260, 260, (270, 260)).astype(np.int32)
-    updates = floats(random, 270, 260).astype(np.complex128)
+    # Along the first axis, with at least 2**20 bytes in rows of 4096: by bands.
+    square = floats(random, 260, 256).astype(np.complex128)
+    along = random.integers(-260, 260, (270, 256)).astype(np.int32)
+    updates = floats(random, 270, 256).astype(np.complex128)
     yield correct("gather_elements", square, along)
     yield correct("scatter_elements", square, along, updates)
     yield correct("scatter_elements", square, along, updates, reduction="add")
