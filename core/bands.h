@@ -23,9 +23,10 @@ struct Band {
 
 inline Band band_of(const Plan& plan, const Bands& bands, Size unit) noexcept {
   const Position& across = plan.position[plan.position_rank - (bands.across ? 1 : 2)];
-  const Size first = unit % bands.per_plane * bands.columns;
+  const Size border = unit % bands.per_plane * bands.columns - bands.lead;
+  const Size first = std::max<Size>(border, 0);
   Size plane = unit / bands.per_plane;
-  Band band{std::min(bands.columns, across.size - first), plan.indices + first * across.index,
+  Band band{std::min(border + bands.columns, across.size) - first, plan.indices + first * across.index,
             plan.far + first * plan.width, plan.near + first * across.near};
   for (int d = plan.position_rank - 3; d >= 0; --d) {
     const Position& dim = plan.position[d];
@@ -139,6 +140,7 @@ template <int Width>
 bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end, char* buffer,
                      auto offsets) noexcept {
   const Column& column = plan.column[0];
+  const Streaming streaming{bands.streams};
   for (Size unit = begin; unit < end; ++unit) {
     const Band band = band_of(plan, bands, unit);
     pack(band.far, column, band.columns * Width, bands.shift, buffer);
@@ -147,7 +149,11 @@ bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end,
         [&](const char* packed, const char* index, char* near, Size n, Size step) {
           Size at[kBandBytes / Width];
           if (BandOffsets{offsets}(column, index, n, bands.shift, step, at)) {
-            for (Size i = 0; i < n; ++i) std::memcpy(near + i * Width, packed + at[i], Width);
+            if (bands.streams && bytes_after(near, kLine) == 0 && n * Width % kLine == 0) {
+              stream_elements<Width>(near, packed, at, n);
+            } else {
+              for (Size i = 0; i < n; ++i) std::memcpy(near + i * Width, packed + at[i], Width);
+            }
             return true;
           }
           if (plan.mode != Mode::fill) return false;

@@ -60,11 +60,16 @@ constexpr Size kRowsEach = 4;
 constexpr Size kSlicePartFrom = Size{1} << 13;
 // What a call may take for its places, beside its arrays: two million of 32 bits.
 constexpr Size kScratch = Size{1} << 23;
-// What is written past the caches need not be read first. Rows of 32 KiB and more, 64 MiB of them,
-// take 0.7 to 0.95 of the time; rows of 4 KiB 1.0 to 1.6, and 16 MiB of any rows 1.0 to 1.3: those
-// would have stayed in the last-level cache.
-constexpr Size kStreamedRow = Size{1} << 15;
+// What is written past the caches need not be read first, and results of this size leave them anyway. Two
+// threads, 64 MiB of results out of 256 MB and of 8 MB: rows of 16 KiB take 0.79 and 0.66 of the time, of 4 KiB
+// 0.87 and 0.65, of 2 KiB 0.94 to 1.15 and 0.61, of 1 KiB 1.0 to 1.25 and 0.57, of 512 bytes 1.15 and 0.63, of
+// 256 bytes 1.26 and 0.6 to 1.2, shorter ones 0.9 to 1.2. Updates of 1 KiB and more 0.7 to 0.9, of 512 bytes 1.2.
+// Elements of up to 8 bytes 0.85 to 1.0; of any size along the last axis, row after row, 0.7 to 0.9.
 constexpr Size kStreamedFrom = Size{1} << 25;
+constexpr Size kStreamedRow = Size{1} << 12;
+constexpr Size kStreamedNearRow = Size{1} << 9;  // of data of up to half of kStreamedFrom
+constexpr Size kStreamedUpdate = Size{1} << 10;
+constexpr Size kStreamedElement = 8;
 // A band's packed copy may exceed the second-level cache, as memory brings wide rows faster than narrow
 // ones (256 bytes and 128 of each of 4096 rows, 16M adds: 23 to 27 ms and 31 to 33), but not by much
 // (8640 rows looked up in place 1.9 ns each, with 2.2 MB packed 1.7; adds 2.4 and 2.9).
@@ -201,15 +206,27 @@ Bands choose_bands(const Plan& plan, int threads) {
   const bool early = plan.column[0].stride % kSameSets == 0 || extent <= kFewRows;
   if (extent * across.size * width < (early ? kNear : kBandsFrom)) return {};
   const bool shared = worth_sharing(nanoseconds(plan), threads);
-  bands.per_plane = (across.size * width + kBandBytes - 1) / kBandBytes;
+  Size planes = 1;
+  for (int d = 0; d + 2 < plan.position_rank; ++d) planes *= plan.position[d].size;
+  const Size written = (plan.scatters ? extent : along.size) * across.size * planes * width;
+  bands.streams = written >= kStreamedFrom;
+  // What goes past the caches begins with a line, and ends with one (4096 x 4096 floats: 0.77 of the time; adds
+  // 0.85).
+  Size grain = 1;
+  if (bands.streams) {
+    const auto to = reinterpret_cast<std::uintptr_t>(plan.scatters ? plan.far : plan.near);
+    bands.lead = static_cast<Size>(to) % kLine / width;
+    grain = kLine / width;
+  }
+  const Size columns = across.size + bands.lead;
+  bands.per_plane = (columns * width + kBandBytes - 1) / kBandBytes;
   // A few bands are made equal, and as many for every thread.
   if (shared && bands.per_plane < 4 * threads) {
     bands.per_plane = (bands.per_plane + threads - 1) / threads * threads;
   }
-  bands.columns = (across.size + bands.per_plane - 1) / bands.per_plane;
-  bands.per_plane = (across.size + bands.columns - 1) / bands.columns;
-  bands.count = bands.per_plane;
-  for (int d = 0; d + 2 < plan.position_rank; ++d) bands.count *= plan.position[d].size;
+  bands.columns = ((columns + bands.per_plane - 1) / bands.per_plane + grain - 1) / grain * grain;
+  bands.per_plane = (columns + bands.columns - 1) / bands.columns;
+  bands.count = bands.per_plane * planes;
   while (Size{1} << bands.shift < bands.columns * width) ++bands.shift;
   bands.buffer = extent << bands.shift;
   if (shared) bands.threads = static_cast<int>(std::min<Size>(threads, bands.count));
@@ -283,8 +300,17 @@ double choose_patience(const Plan& plan) {
 }
 
 bool writes_past_caches(const Plan& plan) {
-  return plan.slice_rank == 0 && plan.width >= kStreamedRow &&
-         plan.positions >= kStreamedFrom / plan.width;
+  if (plan.slice_rank > 0 || plan.positions < kStreamedFrom / plan.width) return false;
+  if (plan.scatters) return plan.width >= kStreamedUpdate;
+  if (plan.width > kPiece) {
+    const bool near = plan.far_span().bytes() <= kStreamedFrom / 2;
+    return plan.width >= (near ? kStreamedNearRow : kStreamedRow);
+  }
+  if (plan.width > kStreamedElement && !plan.asks_for_rows) return false;
+  // Blocks fill whole pieces, also where each of them ends with its run.
+  const Position& inner = plan.position[plan.position_rank - 1];
+  return plan.near_linear && inner.near == plan.width &&
+         (!plan.asks_for_rows || inner.size * plan.width % kPiece == 0);
 }
 
 double nanoseconds(const Plan& plan) {
@@ -315,6 +341,8 @@ Cut choose_cut(const Plan& plan, int threads) {
   }
   cut.units = std::min(wanted, plan.positions);
   cut.per_unit = (plan.positions + cut.units - 1) / cut.units;
+  // Pieces of the result begin where they can be written past the caches.
+  if (plan.streams) cut.per_unit = (cut.per_unit + kPiece - 1) / kPiece * kPiece;
   cut.units = (plan.positions + cut.per_unit - 1) / cut.per_unit;
   if (shared) cut.threads = static_cast<int>(std::min<Size>(threads, cut.units * cut.slice_parts));
   cut.stretches = choose_stretches(plan, cut.threads);

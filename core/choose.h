@@ -21,10 +21,12 @@ inline constexpr Size kBandBytes = 256;
 struct Bands {
   Size count = 0;       // in all; 0 if the plan does not suit
   Size per_plane = 0;   // within one step of the dims outside
-  Size columns = 0;     // in each but the last of a plane
+  Size columns = 0;     // in each but the first and the last of a plane
+  Size lead = 0;        // so many fewer in the first
   int shift = 0;        // a packed row takes 1 << shift bytes
   Size buffer = 0;      // bytes that one thread needs
   bool across = false;  // whether the innermost dim goes from column to column, or along them
+  bool streams = false;  // what is written goes past the caches
   int threads = 1;
   int stretches = 1;    // see share() in threads.h
 };
@@ -62,7 +64,10 @@ inline bool has_long_slices(const Plan& plan) {
                                  plan.slice_elements() >= 2 * kLongSlice);
 }
 
-// Whether a plan writes so much, in rows so long, that it had better go past the caches.
+// What is written past the caches at once: bytes, which begin at a multiple of them.
+inline constexpr Size kPiece = 16;
+
+// Whether a plan writes so much, and in such order, that it had better go past the caches.
 bool writes_past_caches(const Plan& plan);
 
 // How long a place of a simplified plan may take; see Plan::patience.

@@ -4,17 +4,13 @@
 // that the loop above it calls one through a pointer.
 #pragma once
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include "choose.h"
 #include "offsets.h"
 #include "slice.h"
+#include "stream.h"
 
 namespace ndgather::NDGATHER_ISA {
 
@@ -28,6 +24,16 @@ void copy_fixed(const Plan& plan, const Size* at, Size n, char* near, Size step)
     for (Size i = 0; i < n; ++i) std::memcpy(near + i * Width, far + at[i], Width);
   } else {
     for (Size i = 0; i < n; ++i) std::memcpy(near + i * step, far + at[i], Width);
+  }
+}
+
+// The same past the caches, where whole pieces are written.
+template <int Width>
+void copy_streamed(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept {
+  if (step == Width && bytes_after(near, kPiece) == 0 && n * Width % kPiece == 0) {
+    stream_elements<Width>(near, plan.far, at, n);
+  } else {
+    copy_fixed<Width>(plan, at, n, near, step);
   }
 }
 
@@ -57,24 +63,6 @@ inline void copy_row(char* to, const char* from, Size width) noexcept {
   const Size last = width - kLine;
   for (Size b = 0; b < last; b += kLine) std::memcpy(to + b, from + b, kLine);
   std::memcpy(to + last, from + last, kLine);
-}
-
-// The same past the caches. Other threads see it when it returns.
-inline void stream_row(char* to, const char* from, Size width) noexcept {
-#if defined(__SSE2__)
-  std::memcpy(to, from, kLine);
-  Size b = kLine - static_cast<Size>(reinterpret_cast<std::uintptr_t>(to) % kLine);
-  for (; b <= width - kLine; b += kLine) {
-    for (Size part = b; part < b + kLine; part += 16) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + part),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + part)));
-    }
-  }
-  std::memcpy(to + width - kLine, from + width - kLine, kLine);
-  _mm_sfence();
-#else
-  copy_row(to, from, width);
-#endif
 }
 
 template <void copy(char*, const char*, Size) noexcept>
@@ -206,12 +194,12 @@ inline Copy pick_copy(const Plan& plan) noexcept {
     }
   }
   switch (plan.width) {
-    case 1: return copy_fixed<1>;
-    case 2: return copy_fixed<2>;
-    case 4: return copy_fixed<4>;
-    case 8: return copy_fixed<8>;
+    case 1: return plan.streams ? copy_streamed<1> : copy_fixed<1>;
+    case 2: return plan.streams ? copy_streamed<2> : copy_fixed<2>;
+    case 4: return plan.streams ? copy_streamed<4> : copy_fixed<4>;
+    case 8: return plan.streams ? copy_streamed<8> : copy_fixed<8>;
     case 12: return copy_fixed<12>;
-    case 16: return copy_fixed<16>;
+    case 16: return plan.streams ? copy_streamed<16> : copy_fixed<16>;
     case 32: return copy_fixed<32>;
     case 64: return copy_fixed<64>;
     default: break;
@@ -222,7 +210,10 @@ inline Copy pick_copy(const Plan& plan) noexcept {
   if (plan.width <= 32) return copy_halves<16>;
   if (plan.width <= 64) return copy_halves<32>;
   if (plan.width <= 128) return copy_halves<64>;
-  return plan.streams ? copy_rows<stream_row> : copy_rows<copy_row>;
+  if (!plan.streams) return copy_rows<copy_row>;
+  const bool pieces = plan.position[plan.position_rank - 1].near == plan.width &&
+                      plan.width % kPiece == 0 && bytes_after(plan.near, kPiece) == 0;
+  return pieces ? copy_rows<stream_pieces> : copy_rows<stream_row>;
 }
 
 }  // namespace ndgather::NDGATHER_ISA

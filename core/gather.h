@@ -266,6 +266,7 @@ bool walk_rows(const Plan& plan, Size begin, Size end, Use use) noexcept {
 inline bool gather(const Plan& plan, Size begin, Size end) noexcept {
   const Copy copy = pick_copy(plan);
   const Size step = plan.position[plan.position_rank - 1].near;
+  const Streaming streaming{plan.streams};
   if (plan.asks_for_rows) {
     return walk_rows(plan, begin, end, [&](const Size* at, Size n, char* near, bool good) {
       (good ? copy : copy_or_fill)(plan, at, n, near, step);

@@ -176,6 +176,7 @@ template <class At, int Carried>
 void apply_as(const Plan& plan, Store store, const Places& places, int owner) noexcept {
   const Share<At> share(places, owner);
   if (share.empty) return;
+  const Streaming streaming{plan.streams};
   const Size most = own_block_size(plan);
   const Size look = std::min(most * places.owners, kLook);
   const Size enough = std::min((most + 1) / 2, kEnough);
@@ -228,7 +229,7 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
   while (left > 0) {
     Own<At, Carried>& own = blocks.next();
     pick(own);
-    if (blocks.asks() && plan.patience < kEndless) {
+    if (blocks.asks() && plan.patience < kEndless && !plan.streams) {
       prefetch_places<true>(plan.far, plan.width, own.at, own.n);
     }
     if (rows) prefetch_places(plan.near, plan.width, own.listed, own.n);

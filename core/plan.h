@@ -71,8 +71,9 @@ struct Plan {
   int slice_rank = 0;
   bool tuples = false;       // the last axis of indices holds the columns
   bool any_order = false;    // of the position dims: no place is written to in a wrong one
+  bool scatters = false;     // what is written to is the far array, and not the near one
   bool near_linear = false;  // after simplify: position p of the near array is at p times one step
-  bool streams = false;      // long rows are written past the caches
+  bool streams = false;      // rows and elements are written past the caches, where their widths allow it
   bool asks_for_rows = false;  // while each run looks into a row of its own, the next row is asked for
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;

@@ -73,9 +73,9 @@ Bands choose_walk(Plan& plan, int threads) noexcept {
   if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
   if (choose_order(plan)) simplify(plan);
   Bands bands = choose_bands(plan, threads);
-  plan.streams = writes_past_caches(plan);
   plan.patience = choose_patience(plan);
   plan.asks_for_rows = next_row_is_wanted(plan);
+  plan.streams = writes_past_caches(plan);
   if (bands.count > 0 && engine().sample(plan).follows()) bands = {};
   if (bands.count == 0 && runs_are_short(plan)) join_runs(plan);
   return bands;
@@ -194,7 +194,10 @@ Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
     : plan_(plan), reduction_(reduction), type_(type) {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return;
+  plan.scatters = true;
   bands_ = choose_walk(plan, threads());
+  // To add to a row it has to be read.
+  plan.streams = plan.streams && reduction == Reduction::none;
   memory_ = scratch(bands_.buffer * bands_.threads);
   if (memory_ != nullptr) return;
   bands_ = {};

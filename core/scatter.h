@@ -27,6 +27,7 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
     Size listed[kBlock];
   };
   const Size step = plan.position[plan.position_rank - 1].near;
+  const Streaming streaming{plan.streams};
   if (plan.asks_for_rows) {
     return walk_rows<true>(plan, begin, end, [&](Size* at, Size n, const char* near, bool good) {
       Size listed[kShortBlock];
@@ -51,11 +52,27 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
       block.n = keep_places(block.at, block.n, block.listed, step);
     }
     prefetch_ahead(block.near, step, block.n);
-    if (blocks.asks()) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
+    if (blocks.asks() && !plan.streams) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
     blocks.take(use, left > 0);
   }
   blocks.finish(use);
   return true;
+}
+
+// Writes the packed rows back.
+inline void unpack(const char* buffer, const Bands& bands, const Column& column, Size bytes, char* far)
+    noexcept {
+  const bool lines = bands.streams && column.stride % kLine == 0 && bytes_after(far, kLine) == 0 &&
+                     bytes % kLine == 0;
+  for (Size e = 0; e < column.extent; ++e) {
+    char* const to = far + e * column.stride;
+    const char* const from = buffer + (e << bands.shift);
+    if (lines) {
+      stream_pieces(to, from, bytes);
+    } else {
+      std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    }
+  }
 }
 
 // The bands [begin, end) of a plan: packed, updated, and written back.
@@ -63,6 +80,7 @@ template <int Width>
 bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
                       char* buffer, auto offsets) noexcept {
   const Column& column = plan.column[0];
+  const Streaming streaming{bands.streams};
   for (Size unit = begin; unit < end; ++unit) {
     const Band band = band_of(plan, bands, unit);
     pack(band.far, column, band.columns * Width, bands.shift, buffer);
@@ -84,10 +102,7 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
           return true;
         });
     if (!good) return false;
-    for (Size e = 0; e < column.extent; ++e) {
-      std::memcpy(band.far + e * column.stride, buffer + (e << bands.shift),
-                  static_cast<std::size_t>(band.columns * Width));
-    }
+    unpack(buffer, bands, column, band.columns * Width, band.far);
   }
   return true;
 }

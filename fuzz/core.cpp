@@ -663,7 +663,9 @@ Bands bands_of(const Plan& plan, Choices& choices) {
     return bands;
   }
   bands.columns = 1 + choices.below(static_cast<std::uint64_t>(kBandBytes / plan.width));
-  bands.per_plane = (across.size + bands.columns - 1) / bands.columns;
+  bands.lead = choices.below(static_cast<std::uint64_t>(bands.columns));
+  bands.streams = choices.one_in(2);
+  bands.per_plane = (across.size + bands.lead + bands.columns - 1) / bands.columns;
   bands.count = bands.per_plane;
   for (int d = 0; d + 2 < plan.position_rank; ++d) bands.count *= plan.position[d].size;
   while (Size{1} << bands.shift < bands.columns * plan.width) ++bands.shift;

@@ -199,10 +199,30 @@ RULES = {
         lambda case: case.data_shape[0],
         lambda: threshold("kRowsFrom"),
     ),
-    "long rows past the caches": (
-        ("rows-30KB", "rows-36KB"),
+    "rows past the caches": (
+        ("rows-4000B", "rows-4KB"),
         lambda case: case.slice_bytes,
         lambda: threshold("kStreamedRow"),
+    ),
+    "rows out of a cache past the caches": (
+        ("rows-480B-cached", "rows-512B-cached"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kStreamedNearRow"),
+    ),
+    "data that a cache holds": (
+        ("rows-512B-cached", "rows-512B-spill"),
+        lambda case: case.data_bytes,
+        lambda: threshold("kStreamedFrom") / 2 + 1,
+    ),
+    "updates past the caches": (
+        ("scatter-rows-960B", "scatter-rows-1KB"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kStreamedUpdate"),
+    ),
+    "elements past the caches": (
+        ("elements-8B", "elements-16B"),
+        lambda case: case.item_bytes,
+        lambda: threshold("kStreamedElement") + 1,
     ),
     "large results past the caches": (
         ("records-fit", "records-spill"),
