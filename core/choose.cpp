@@ -34,9 +34,12 @@ bool worth_sharing(double work, int threads) {
 // place, 0.73 in bands; 3000 x 1200 0.75 and 0.72; 8000 x 256 0.48 and 0.67).
 constexpr Size kBandsFrom = Size{1} << 24;
 // In all data that do not stay near they pay where rows fight for the same cache sets (300 x 1024: 0.48 and
-// 0.35, adds 1.2 and 0.59), and where a band of so few rows stays very near (1000 x 1000: 0.42 and 0.37).
+// 0.35, adds 1.2 and 0.59); and in rather more where a band of so few rows stays very near (in place and in
+// bands, ms: 1000 x 600 0.68 and 0.85, adds 1.2 and 1.3; 1000 x 800 0.77 and 0.94, 1.9 and 1.8; 300 x 3000 0.9
+// and 0.84, 2.4 and 1.6; 1000 x 1000 1.2 and 1.3, 3.0 and 2.1; 1000 x 2000 3.0 and 2.6, 7.8 and 4.4).
 constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multiple
 constexpr Size kFewRows = 1024;
+constexpr Size kFewRowsFrom = Size{13} << 18;
 // Up to this, threads work on pieces that lie apart: bands of that much data (1024 x 1024 floats: 0.99 ms
 // side by side, 0.53 apart), and results of that size (1000 x 256 looks 113 and 99 microseconds, 8000 rows
 // of 1 KiB 18 and 17 ns each; a check has none). In more, neighbours share what memory brings (4096 x 2048:
@@ -203,8 +206,9 @@ Bands choose_bands(const Plan& plan, int threads) {
   const Size extent = plan.column[0].extent;
   // Packing reads every row once: it pays when the rows are looked up about as often.
   if (extent * kBandBytes > kBandBuffer || along.size < extent / 2) return {};
-  const bool early = plan.column[0].stride % kSameSets == 0 || extent <= kFewRows;
-  if (extent * across.size * width < (early ? kNear : kBandsFrom)) return {};
+  const bool same_sets = plan.column[0].stride % kSameSets == 0;
+  const Size least = same_sets ? kNear : extent <= kFewRows ? kFewRowsFrom : kBandsFrom;
+  if (extent * across.size * width < least) return {};
   const bool shared = worth_sharing(nanoseconds(plan), threads);
   Size planes = 1;
   for (int d = 0; d + 2 < plan.position_rank; ++d) planes *= plan.position[d].size;

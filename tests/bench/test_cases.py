@@ -184,6 +184,11 @@ RULES = {
         lambda case: case.data_shape[0],
         lambda: threshold("kFewRows") + 1,
     ),
+    "size for bands of few rows": (
+        ("bands-few-narrow-rows", "bands-few-rows"),
+        lambda case: case.data_bytes,
+        lambda: threshold("kFewRowsFrom"),
+    ),
     "size for bands": (
         ("bands-small", "bands-large-enough"),
         lambda case: case.data_bytes,
