@@ -1157,6 +1157,22 @@ _RULES = (
         index_shape=(1000, 800),
     ),
     Case(
+        name="bands-through-caches",
+        why="columns of a tile of 1000 rows of 2032 put in order: written through the caches",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(1000, 2032),
+        index_shape=(1000, 2032),
+    ),
+    Case(
+        name="bands-past-caches",
+        why="columns of a tile of 1000 rows of 2112 put in order: written past the caches",
+        group="rules",
+        operator="gather_elements",
+        data_shape=(1000, 2112),
+        index_shape=(1000, 2112),
+    ),
+    Case(
         name="bands-small",
         why="every column of a 3000 x 1360 table sorted: the table sits in the cache",
         group="rules",

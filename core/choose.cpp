@@ -73,6 +73,9 @@ constexpr Size kStreamedRow = Size{1} << 12;
 constexpr Size kStreamedNearRow = Size{1} << 9;  // of data of up to half of kStreamedFrom
 constexpr Size kStreamedUpdate = Size{1} << 10;
 constexpr Size kStreamedElement = 8;
+// Bands leave less room in the caches: gathers of 8 MB (3000 x 1440, 2000 x 2048) to 32 MB take 0.6 to 0.85 of the
+// time, of 4 MB 0.97; scatters of 4 to 32 MB 0.9 to 1.05, of 64 MB 0.85.
+constexpr Size kStreamedBands = Size{1} << 23;
 // A band's packed copy may exceed the second-level cache, as memory brings wide rows faster than narrow
 // ones (256 bytes and 128 of each of 4096 rows, 16M adds: 23 to 27 ms and 31 to 33), but not by much
 // (8640 rows looked up in place 1.9 ns each, with 2.2 MB packed 1.7; adds 2.4 and 2.9).
@@ -213,9 +216,8 @@ Bands choose_bands(const Plan& plan, int threads) {
   Size planes = 1;
   for (int d = 0; d + 2 < plan.position_rank; ++d) planes *= plan.position[d].size;
   const Size written = (plan.scatters ? extent : along.size) * across.size * planes * width;
-  bands.streams = written >= kStreamedFrom;
-  // What goes past the caches begins with a line, and ends with one (4096 x 4096 floats: 0.77 of the time; adds
-  // 0.85).
+  bands.streams = written >= (plan.scatters ? kStreamedFrom : kStreamedBands);
+  // What goes past the caches begins with a line, and ends with one.
   Size grain = 1;
   if (bands.streams) {
     const auto to = reinterpret_cast<std::uintptr_t>(plan.scatters ? plan.far : plan.near);

@@ -189,6 +189,11 @@ RULES = {
         lambda case: case.data_bytes,
         lambda: threshold("kFewRowsFrom"),
     ),
+    "bands past the caches": (
+        ("bands-through-caches", "bands-past-caches"),
+        lambda case: case.output_bytes,
+        lambda: threshold("kStreamedBands"),
+    ),
     "size for bands": (
         ("bands-small", "bands-large-enough"),
         lambda case: case.data_bytes,
