@@ -34,7 +34,7 @@ bool worth_sharing(double work, int threads) {
 // place, 0.73 in bands; 3000 x 1200 0.75 and 0.72; 8000 x 256 0.48 and 0.67).
 constexpr Size kBandsFrom = Size{1} << 24;
 // In all data that do not stay near they pay where rows fight for the same cache sets (300 x 1024: 0.48 and
-// 0.35, adds 1.2 and 0.59); and in rather more where a band of so few rows stays very near (in place and in
+// 0.35, adds 1.2 and 0.59); and from 3.25 MiB on where a band of so few rows stays very near (in place and in
 // bands, ms: 1000 x 600 0.68 and 0.85, adds 1.2 and 1.3; 1000 x 800 0.77 and 0.94, 1.9 and 1.8; 300 x 3000 0.9
 // and 0.84, 2.4 and 1.6; 1000 x 1000 1.2 and 1.3, 3.0 and 2.1; 1000 x 2000 3.0 and 2.6, 7.8 and 4.4).
 constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multiple
@@ -73,8 +73,8 @@ constexpr Size kStreamedRow = Size{1} << 12;
 constexpr Size kStreamedNearRow = Size{1} << 9;  // of data of up to half of kStreamedFrom
 constexpr Size kStreamedUpdate = Size{1} << 10;
 constexpr Size kStreamedElement = 8;
-// Bands leave less room in the caches: gathers of 8 MB (3000 x 1440, 2000 x 2048) to 32 MB take 0.6 to 0.85 of the
-// time, of 4 MB 0.97; scatters of 4 to 32 MB 0.9 to 1.05, of 64 MB 0.85.
+// Bands leave less room in the caches: gathers of 8 MB (2000 x 1024 floats) to 32 MB take 0.6 to 0.85 of the time,
+// of 4 MB 0.97; scatters of 4 to 32 MB 0.9 to 1.05, of 64 MB 0.85.
 constexpr Size kStreamedBands = Size{1} << 23;
 // A band's packed copy may exceed the second-level cache, as memory brings wide rows faster than narrow
 // ones (256 bytes and 128 of each of 4096 rows, 16M adds: 23 to 27 ms and 31 to 33), but not by much
@@ -216,17 +216,17 @@ Bands choose_bands(const Plan& plan, int threads) {
   Size planes = 1;
   for (int d = 0; d + 2 < plan.position_rank; ++d) planes *= plan.position[d].size;
   const Size written = (plan.scatters ? extent : along.size) * across.size * planes * width;
-  bands.streams = written >= (plan.scatters ? kStreamedFrom : kStreamedBands);
-  // What goes past the caches begins with a line, and ends with one.
+  bands.streams = kCanStream && written >= (plan.scatters ? kStreamedFrom : kStreamedBands);
+  // Bands of what goes past the caches begin and end with lines.
   Size grain = 1;
-  if (bands.streams) {
+  if (bands.streams && (plan.scatters || bands.across)) {
     const auto to = reinterpret_cast<std::uintptr_t>(plan.scatters ? plan.far : plan.near);
     bands.lead = static_cast<Size>(to) % kLine / width;
     grain = kLine / width;
   }
   const Size columns = across.size + bands.lead;
   bands.per_plane = (columns * width + kBandBytes - 1) / kBandBytes;
-  // A few bands are made equal, and as many for every thread.
+  // A few bands are made equal, as far as lines allow, and as many for every thread.
   if (shared && bands.per_plane < 4 * threads) {
     bands.per_plane = (bands.per_plane + threads - 1) / threads * threads;
   }
@@ -306,7 +306,7 @@ double choose_patience(const Plan& plan) {
 }
 
 bool writes_past_caches(const Plan& plan) {
-  if (plan.slice_rank > 0 || plan.positions < kStreamedFrom / plan.width) return false;
+  if (!kCanStream || plan.slice_rank > 0 || plan.positions < kStreamedFrom / plan.width) return false;
   if (plan.scatters) return plan.width >= kStreamedUpdate;
   if (plan.width > kPiece) {
     const bool near = plan.far_span().bytes() <= kStreamedFrom / 2;
@@ -347,8 +347,8 @@ Cut choose_cut(const Plan& plan, int threads) {
   }
   cut.units = std::min(wanted, plan.positions);
   cut.per_unit = (plan.positions + cut.units - 1) / cut.units;
-  // Pieces of the result begin where they can be written past the caches.
-  if (plan.streams) cut.per_unit = (cut.per_unit + kPiece - 1) / kPiece * kPiece;
+  // Elements are written past the caches some at a time, which begin where so many bytes do.
+  if (plan.streams && plan.width <= kPiece) cut.per_unit = (cut.per_unit + kPiece - 1) / kPiece * kPiece;
   cut.units = (plan.positions + cut.per_unit - 1) / cut.per_unit;
   if (shared) cut.threads = static_cast<int>(std::min<Size>(threads, cut.units * cut.slice_parts));
   cut.stretches = choose_stretches(plan, cut.threads);

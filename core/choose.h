@@ -66,6 +66,11 @@ inline bool has_long_slices(const Plan& plan) {
 
 // What is written past the caches at once: bytes, which begin at a multiple of them.
 inline constexpr Size kPiece = 16;
+#if defined(__SSE2__)
+inline constexpr bool kCanStream = true;
+#else
+inline constexpr bool kCanStream = false;
+#endif
 
 // Whether a plan writes so much, and in such order, that it had better go past the caches.
 bool writes_past_caches(const Plan& plan);

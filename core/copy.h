@@ -211,7 +211,7 @@ inline Copy pick_copy(const Plan& plan) noexcept {
   if (plan.width <= 64) return copy_halves<32>;
   if (plan.width <= 128) return copy_halves<64>;
   if (!plan.streams) return copy_rows<copy_row>;
-  const bool pieces = plan.position[plan.position_rank - 1].near == plan.width &&
+  const bool pieces = plan.near_linear && plan.position[plan.position_rank - 1].near == plan.width &&
                       plan.width % kPiece == 0 && bytes_after(plan.near, kPiece) == 0;
   return pieces ? copy_rows<stream_pieces> : copy_rows<stream_row>;
 }

@@ -1,8 +1,8 @@
 // stream.h - writing past the caches: lines that are written whole need not be read first, and push nothing
 // out of the caches.
 //
-// A line that is written past them in part, or both ways, has to be read again after all: that takes longer
-// than a row of 1 KiB.
+// A line of which one part is written past the caches and another through them has to be read after all, which
+// takes longer than to write a row of 1 KiB. So it had better be only the lines at the ends of what a thread writes.
 #pragma once
 
 #if defined(__SSE2__)

@@ -41,7 +41,7 @@ def results(shape, dtype):
 @pytest.mark.parametrize(
     ("width", "rows"),
     # Up to 16 MiB of short rows; longer ones from anywhere.
-    [(128, 30_000), (125, 30_000), (131, 1_000), (1_024, 12_000), (1_003, 12_000), (5_001, 40)],
+    [(128, 30_000), (129, 30_000), (131, 1_000), (1_024, 12_000), (1_027, 12_000), (5_001, 40)],
 )
 def test_rows(threads, width, rows):
     data = numbers((rows, width), np.float32)
@@ -75,24 +75,37 @@ def test_elements_of_rows(threads, dtype, columns):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("width", [128, 1_024])
+@pytest.mark.parametrize("gap", [1, 4, 16])
+def test_rows_of_planes_apart(threads, width, gap):
+    data = numbers((1_000, width), np.float32)
+    places = random_places(len(data), (2, BYTES // data[0].nbytes // 2 + 1))
+    memory = np.zeros((2, places.shape[1] * width + gap), np.float32)
+    out = memory[:, :-gap].reshape(*places.shape, width)
+    ndgather.gather(data, places, out=out)
+    np.testing.assert_array_equal(memory[:, :-gap].reshape(out.shape), data[places])
+    np.testing.assert_array_equal(memory[:, -gap:], 0)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
-@pytest.mark.parametrize("columns", [5_120, 5_122])
-def test_bands(threads, dtype, columns):
-    rows = BYTES // np.dtype(dtype).itemsize // columns + 1
-    places = random_places(rows, (rows, columns))
+@pytest.mark.parametrize(("planes", "columns"), [(1, 5_120), (1, 5_122), (2, 5_120)])
+def test_bands(threads, dtype, planes, columns):
+    rows = BYTES // np.dtype(dtype).itemsize // planes // columns + 1
+    places = random_places(rows, (planes, rows, columns))
     data = numbers(places.shape, dtype)
-    expected = np.take_along_axis(data, places, 0)
+    expected = np.take_along_axis(data, places, 1)
     for out in results(data.shape, dtype):
-        found = ndgather.gather_elements(data, places, 0, out=out)
+        found = ndgather.gather_elements(data, places, 1, out=out)
         np.testing.assert_array_equal(found, expected)
     order = np.random.default_rng(rows).permutation(rows)[:, None]
     every = (order + np.arange(columns)) % rows  # each row of a column once
+    every = np.broadcast_to(every, data.shape)
     for out in results(data.shape, dtype):
         if out is not None:
             out[...] = data
         start = data if out is None else out
-        found = ndgather.scatter_elements(start, every, data, 0, reduction="add", out=out)
-        np.testing.assert_array_equal(np.take_along_axis(found - data, every, 0), data)
+        found = ndgather.scatter_elements(start, every, data, 1, reduction="add", out=out)
+        np.testing.assert_array_equal(np.take_along_axis(found - data, every, 1), data)
 
 
 @pytest.mark.parametrize("reduction", ["none", "add"])
