@@ -177,7 +177,7 @@ def large_cases():
     yield correct("gather_elements", square, along)
     yield correct("scatter_elements", square, along, updates)
     yield correct("scatter_elements", square, along, updates, reduction="add")
-    yield correct("gather_elements", square, along[:200].T.copy(), 1)
+    yield correct("gather_elements", square, along[:200].T % 256, 1)
     yield correct("gather_elements", square.T, along.T.copy(), 1)
     bad = {"tuples": tuples.copy(), "rows": rows.copy(), "along": along.copy()}
     for indices in bad.values():
