@@ -110,9 +110,11 @@ constexpr Size kNearColumn = Size{1} << 17;
 // Asking for a place ahead costs 0.3 ns where a cache answers, and saves up to 2 ns where memory does.
 // Which it is cannot be told by sizes, but by time: elements of data of 2 MB, 8 MB and 64 MB take 0.6, 0.8
 // and 5 ns, of 8 MB that have left the caches 3.5, the same 31,000 of 64 MB again and again 2.2; rows of
-// 1 KiB 24 ns out of a cache, 50 to 80 out of memory. So it was with AVX-512. The processor with AVX2 alone
-// that was tried gains nothing by asking for elements (of 64 MB in any order 6.4 ms and 5.5 unasked, in
-// order 3.2 and 2.7, 16 floats at a time 5.8 and 3.7; rows of 80 bytes 7.5 and 8.5): Engine::asks_from.
+// 1 KiB 24 ns out of a cache, 50 to 80 out of memory. So it was on AMD's family 1Ah, with AVX-512. Family 19h
+// gains nothing by asking for elements (with AVX2 alone: of 64 MB in any order 6.4 ms and 5.5 unasked, in order
+// 3.2 and 2.7, 16 floats at a time 5.8 and 3.7, rows of 80 bytes 7.5 and 8.5; with AVX-512: in any order 5.1 and
+// 4.5, in order 3.7 and 3.2, 4 floats at a time 6.2 and 5.1, 16 5.6 and 5.7, adds 7.3 and 6.1):
+// Engine::asks_from, in which every processor with AVX2 alone is taken for one of these.
 constexpr double kPatience = 2.6;  // nanoseconds
 constexpr double kPatientSpeed = 36;  // and bytes per nanosecond
 

@@ -31,7 +31,14 @@ namespace {
 const Engine& pick_engine() noexcept {
 #ifdef NDGATHER_X86_64
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4") && wanted("avx512")) return engine_avx512;
+  if (__builtin_cpu_supports("x86-64-v4") && wanted("avx512")) {
+    static const Engine unasked = [] {
+      Engine engine = engine_avx512;
+      engine.asks_from = engine_avx2.asks_from;
+      return engine;
+    }();
+    return __builtin_cpu_is("amdfam19h") ? unasked : engine_avx512;
+  }
   if (__builtin_cpu_supports("x86-64-v3") && wanted("avx2")) return engine_avx2;
 #endif
   return engine_baseline;
