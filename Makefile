@@ -110,7 +110,7 @@ comma := ,
 
 # `make build/address/built` installs an instrumented core in an environment of its own;
 # `make build/address/installed` adds what the tests need.
-build/%/built: $(BUILD_FILES) $(wildcard tests/sanitizers/*.cpp)
+build/%/built: $(BUILD_FILES) $(wildcard tests/sanitizers/*.cpp fuzz/*.cpp)
 	$(PYTHON) -m venv build/$*/venv
 	build/$*/venv/bin/python -m pip install --quiet --editable . \
 	  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \
