@@ -27,7 +27,7 @@ inline Band band_of(const Plan& plan, const Bands& bands, Size unit) noexcept {
   const Size first = std::max<Size>(border, 0);
   Size plane = unit / bands.per_plane;
   Band band{std::min(border + bands.columns, across.size) - first, plan.indices + first * across.index,
-            plan.far + first * plan.width, plan.near + first * across.near};
+            plan.far + first * across.far, plan.near + first * across.near};
   for (int d = plan.position_rank - 3; d >= 0; --d) {
     const Position& dim = plan.position[d];
     const Size at = plane % dim.size;

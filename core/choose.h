@@ -1,6 +1,8 @@
 // choose.h - which loop a plan gets, and by how many threads. The rules stand here and nowhere else.
 #pragma once
 
+#include <algorithm>
+
 #include "plan.h"
 
 namespace ndgather {
@@ -29,9 +31,19 @@ struct Bands {
   bool streams = false;  // what is written goes past the caches
   int threads = 1;
   int stretches = 1;    // see share() in threads.h
+  Size together = 1;    // of tiles: bands in one piece of work
 };
 
 Bands choose_bands(const Plan& plan, int threads);
+
+// A tile is as wide as a line of the result, and at least so many columns (doubles: 0.93 of the time that
+// they take in tiles of 8; floats in tiles of 32: 1.1).
+inline constexpr Size kTileColumns = 16;
+constexpr Size tile_columns(Size width) { return std::max(kLine / width, kTileColumns); }
+
+// The bands of a gather that is made in tiles, which then has the dim along which indices follow each other
+// innermost; count 0: it does not suit. See tiles.h.
+Bands choose_tiles(Plan& plan, int threads);
 
 // Whether every run of a simplified plan looks into a row of its own, which is worth asking for while the
 // row before it is looked into.

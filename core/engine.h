@@ -39,6 +39,9 @@ struct Engine {
   bool (*gather_bands)(const Plan& plan, const Bands& bands, Size begin, Size end,
                        char* buffer) noexcept;
 
+  // The same for bands that are looked up in tiles.
+  bool (*gather_tiles)(const Plan& plan, const Bands& bands, Size begin, Size end) noexcept;
+
   // Applies the updates at the positions [begin, end) of a simplified plan, in C order of indices.
   // False: an index value was out of bounds, and the far array is partly written.
   bool (*scatter)(const Plan& plan, Store store, Size begin, Size end) noexcept;
@@ -65,5 +68,8 @@ struct Engine {
 
 // The engine for this processor.
 const Engine& engine() noexcept;
+
+// What the engine has, or what is known of this processor.
+Size asks_from() noexcept;
 
 }  // namespace ndgather

@@ -6,6 +6,7 @@
 #include "places.h"
 #include "sample.h"
 #include "scatter.h"
+#include "tiles.h"
 
 namespace ndgather {
 
@@ -14,6 +15,7 @@ const Engine engine_avx2{
     .asks_from = kLine + 1,
     .gather = avx2::gather,
     .gather_bands = avx2::gather_bands,
+    .gather_tiles = avx2::gather_tiles,
     .scatter = avx2::scatter,
     .note = avx2::note,
     .divide = avx2::divide,

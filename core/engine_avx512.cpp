@@ -6,6 +6,7 @@
 #include "places.h"
 #include "sample.h"
 #include "scatter.h"
+#include "tiles.h"
 
 namespace ndgather {
 
@@ -14,6 +15,7 @@ const Engine engine_avx512{
     .asks_from = 1,
     .gather = avx512::gather,
     .gather_bands = avx512::gather_bands,
+    .gather_tiles = avx512::gather_tiles,
     .scatter = avx512::scatter,
     .note = avx512::note,
     .divide = avx512::divide,

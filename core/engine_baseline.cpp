@@ -6,6 +6,7 @@
 #include "places.h"
 #include "sample.h"
 #include "scatter.h"
+#include "tiles.h"
 
 namespace ndgather {
 
@@ -14,6 +15,7 @@ const Engine engine_baseline{
     .asks_from = 1,
     .gather = baseline::gather,
     .gather_bands = baseline::gather_bands,
+    .gather_tiles = baseline::gather_tiles,
     .scatter = baseline::scatter,
     .note = baseline::note,
     .divide = baseline::divide,

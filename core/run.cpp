@@ -31,14 +31,7 @@ namespace {
 const Engine& pick_engine() noexcept {
 #ifdef NDGATHER_X86_64
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4") && wanted("avx512")) {
-    static const Engine unasked = [] {
-      Engine engine = engine_avx512;
-      engine.asks_from = engine_avx2.asks_from;
-      return engine;
-    }();
-    return __builtin_cpu_is("amdfam19h") ? unasked : engine_avx512;
-  }
+  if (__builtin_cpu_supports("x86-64-v4") && wanted("avx512")) return engine_avx512;
   if (__builtin_cpu_supports("x86-64-v3") && wanted("avx2")) return engine_avx2;
 #endif
   return engine_baseline;
@@ -154,6 +147,17 @@ bool run_simplified(Plan& plan, int threads, Stop* stop) noexcept {
     memory::release(buffer);
     return inside;
   }
+  if (const Bands tiles = choose_tiles(plan, threads); tiles.count > 0) {
+    std::atomic<bool> inside{true};
+    const Size turns = (tiles.count + tiles.together - 1) / tiles.together;
+    share(tiles.threads, tiles.stretches, turns, stop, [&](int, Size turn) {
+      const Size begin = turn * tiles.together;
+      if (!engine().gather_tiles(plan, tiles, begin, std::min(begin + tiles.together, tiles.count))) {
+        inside.store(false, std::memory_order_relaxed);
+      }
+    });
+    return inside;
+  }
   const Cut cut = choose_cut(plan, threads);
   if (cut.units * cut.slice_parts == 1) return engine().gather(plan, 0, plan.positions);
   std::atomic<bool> good{true}, far_away{false};
@@ -181,6 +185,13 @@ bool run_simplified(Plan& plan, int threads, Stop* stop) noexcept {
 const Engine& engine() noexcept {
   static const Engine& picked = pick_engine();
   return picked;
+}
+
+Size asks_from() noexcept {
+#ifdef NDGATHER_X86_64
+  if (&engine() == &engine_avx512 && __builtin_cpu_is("amdfam19h")) return engine_avx2.asks_from;
+#endif
+  return engine().asks_from;
 }
 
 bool run_gather(Plan& plan, Stop* stop) noexcept {

@@ -643,7 +643,8 @@ std::optional<Tensor> some_indices(const Call& call, const Sizes& data, const Si
 // ---------------------------------------------------------------------------------------------
 // Carrying out
 
-// Splits the work in the ways that run.cpp does, whatever the plan is worth.
+// Splits the work in the ways that run.cpp does, whatever the plan is worth; what suits no bands is gathered in
+// tiles.
 enum class Way { whole, pieces, parts_of_slices, bands, owners };
 
 // What choose_bands asks of a plan, without what it asks of its size.
@@ -673,6 +674,21 @@ Bands bands_of(const Plan& plan, Choices& choices) {
   return bands;
 }
 
+// What choose_tiles asks of a plan, without what it asks of its sizes and strides.
+Bands tiles_of(Plan& plan, Choices& choices) {
+  Bands tiles;
+  const int rank = plan.position_rank;
+  if (plan.slice_rank != 0 || rank < 2) return tiles;
+  if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return tiles;
+  Position &inner = plan.position[rank - 1], &outer = plan.position[rank - 2];
+  if (outer.near != plan.width && inner.near != plan.width) return tiles;
+  if (outer.near != plan.width) std::swap(inner, outer);
+  tiles.columns = 1 + choices.below(static_cast<std::uint64_t>(tile_columns(plan.width)));
+  tiles.per_plane = (outer.size + tiles.columns - 1) / tiles.columns;
+  tiles.count = plan.positions / (inner.size * outer.size) * tiles.per_plane;
+  return tiles;
+}
+
 // One step further than `at`, by what the input says.
 Size next_cut(Size at, Size end, Choices& choices) {
   const Size step = std::max<Size>(1, (end - at) * (1 + choices.below(8)) / 8);
@@ -693,6 +709,14 @@ bool gather_by(Plan& plan, Way way, Choices& choices) {
     for (Size at = 0; at < bands.count;) {
       const Size end = next_cut(at, bands.count, choices);
       good &= engine().gather_bands(plan, bands, at, end, buffer.data());
+      at = end;
+    }
+    return good;
+  }
+  if (const Bands tiles = way == Way::bands ? tiles_of(plan, choices) : Bands{}; tiles.count > 0) {
+    for (Size at = 0; at < tiles.count;) {
+      const Size end = next_cut(at, tiles.count, choices);
+      good &= engine().gather_tiles(plan, tiles, at, end);
       at = end;
     }
     return good;

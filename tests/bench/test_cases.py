@@ -129,6 +129,16 @@ RULES = {
         lambda case: case.data_shape[0] * LINE_BYTES,
         lambda: threshold("kNearColumn") + 1,
     ),
+    "size for tiles": (
+        ("tiles-small", "tiles-large-enough"),
+        lambda case: case.lookups,
+        lambda: threshold("kTilesFrom"),
+    ),
+    "height of tiles": (
+        ("tiles-of-seven", "tiles-of-eight"),
+        lambda case: case.index_shape[0],
+        lambda: threshold("kTileFrom"),
+    ),
     "slices packed": (
         ("slices-seldom", "slices-often"),
         lambda case: case.index_shape[0],

@@ -1,0 +1,74 @@
+// tiles.h - gathering where the result lies in another order than the indices: index values that follow each
+// other belong to places a row apart.
+//
+// One position after the other would touch a line of the result, or of the indices, for every element. Instead
+// the offsets of a tile are computed along the indices, and what they name is copied along the result.
+#pragma once
+
+#include <algorithm>
+
+#include "bands.h"
+
+namespace ndgather::NDGATHER_ISA {
+
+// A tile is so many positions tall: two lines of 64-bit indices.
+inline constexpr Size kTileRows = 16;
+// How far ahead of their use indices are asked for, in tiles: the hardware does not follow so many columns.
+inline constexpr Size kTilesAhead = 2;
+
+// The bands [begin, end) of a plan, each as wide as a tile.
+template <int Width>
+bool gather_tiles_of(const Plan& plan, const Bands& bands, Size begin, Size end) noexcept {
+  constexpr Size kColumns = tile_columns(Width);
+  const Position& along = plan.position[plan.position_rank - 1];
+  const Position& across = plan.position[plan.position_rank - 2];
+  const Offsets<Size> offsets = pick_offsets(plan);
+  const Bases bases(plan);
+  Size at[kColumns][kTileRows];
+  for (Size unit = begin; unit < end; ++unit) {
+    const Band band = band_of(plan, bands, unit);
+    const Size far = band.far - plan.far;
+    for (Size row = 0; row < along.size; row += kTileRows) {
+      const Size n = std::min(kTileRows, along.size - row);
+      bool good = true;
+      for (Size c = 0; c < band.columns; ++c) {
+        const char* const index = band.index + c * across.index + row * along.index;
+        for (Size b = 0; b < kTileRows * along.index; b += kLine) {
+          prefetch(index + kTilesAhead * kTileRows * along.index + b);
+        }
+        good &= offsets(plan, index, far + c * across.far + row * along.far, bases.far, n, at[c]);
+      }
+      if (!good && plan.mode != Mode::fill) return false;
+      for (Size r = 0; r < n; ++r) {
+        char* const to = band.near + (row + r) * along.near;
+        if (!good) {
+          for (Size c = 0; c < band.columns; ++c) {
+            if (at[c][r] == kNowhere) {
+              fill(plan, to + c * Width, Width);
+            } else {
+              std::memcpy(to + c * Width, plan.far + at[c][r], Width);
+            }
+          }
+        } else if (band.columns == kColumns) {
+#pragma GCC unroll 16
+          for (Size c = 0; c < kColumns; ++c) std::memcpy(to + c * Width, plan.far + at[c][r], Width);
+        } else {
+          for (Size c = 0; c < band.columns; ++c) std::memcpy(to + c * Width, plan.far + at[c][r], Width);
+        }
+      }
+    }
+  }
+  return true;
+}
+
+inline bool gather_tiles(const Plan& plan, const Bands& bands, Size begin, Size end) noexcept {
+  switch (plan.width) {
+    case 1: return gather_tiles_of<1>(plan, bands, begin, end);
+    case 2: return gather_tiles_of<2>(plan, bands, begin, end);
+    case 4: return gather_tiles_of<4>(plan, bands, begin, end);
+    case 8: return gather_tiles_of<8>(plan, bands, begin, end);
+    default: return gather_tiles_of<16>(plan, bands, begin, end);
+  }
+}
+
+}  // namespace ndgather::NDGATHER_ISA
