@@ -30,6 +30,11 @@ bool worth_sharing(double work, int threads) {
   return work >= kThreadsFrom || threads_at_hand();
 }
 
+Size pieces_wanted(double work, bool shared, int threads) {
+  const Size pieces = shared ? std::min(static_cast<Size>(work / kUnitFrom), threads * kPiecesEach) : 1;
+  return std::max(pieces, static_cast<Size>(std::min(work / kUnitMost, static_cast<double>(kUnits))));
+}
+
 // Bands pay where memory has to be waited for (two threads, 4000 x 1500 floats: 0.9 ns each looked up in
 // place, 0.73 in bands; 3000 x 1200 0.75 and 0.72; 8000 x 256 0.48 and 0.67).
 constexpr Size kBandsFrom = Size{1} << 24;
@@ -81,12 +86,11 @@ constexpr Size kStreamedBands = Size{1} << 23;
 // (8640 rows looked up in place 1.9 ns each, with 2.2 MB packed 1.7; adds 2.4 and 2.9).
 constexpr Size kBandBuffer = Size{1} << 21;
 
-// Tiles pay from so many elements on, so many along the indices (indices in Fortran order, floats in C and in
-// Fortran order, of the time without tiles: 200 x 200 0.97 and 0.91, 256 x 256 0.57 and 0.66, 1000 x 1000 0.9 and
-// 0.85, 3000 x 3000 0.4 and 0.78, 4096 x 4096 0.45 and 0.24; 4 by 100,000 1.0 and 1.05, 8 0.87 and 0.79, 15 0.78
-// and 0.45, 24 0.49 and 0.17; 100,000 by 20 1.0 and 0.59, 64 1.1 and 0.43).
+// Tiles pay from so many elements on (indices in Fortran order, floats in C and in Fortran order, of the time
+// without tiles: 200 x 200 0.97 and 0.91, 256 x 256 0.57 and 0.66, 1000 x 1000 0.9 and 0.85, 3000 x 3000 0.4 and
+// 0.78, 4096 x 4096 0.45 and 0.24), and where a column of indices is at least a line (4 by 100,000 1.0 and 1.05,
+// 8 0.87 and 0.79, 15 0.78 and 0.45, 24 0.49 and 0.17).
 constexpr Size kTilesFrom = Size{1} << 16;
-constexpr Size kTileFrom = 8;
 
 // Slices with gaps that are looked at so often are packed first (1500 looks at every second of 48 floats of 2000
 // rows 18 us, packed 27; 2600 27 and 32; 16,000 160 and 94. In Fortran order 1500 looks 33 and 33, 2600 48 and
@@ -118,9 +122,9 @@ constexpr Size kNearColumn = Size{1} << 17;
 // Which it is cannot be told by sizes, but by time: elements of data of 2 MB, 8 MB and 64 MB take 0.6, 0.8
 // and 5 ns, of 8 MB that have left the caches 3.5, the same 31,000 of 64 MB again and again 2.2; rows of
 // 1 KiB 24 ns out of a cache, 50 to 80 out of memory. So it was on AMD's family 1Ah, with AVX-512. Family 19h
-// gains nothing by asking for elements (with AVX2 alone: of 64 MB in any order 6.4 ms and 5.5 unasked, in order
-// 3.2 and 2.7, 16 floats at a time 5.8 and 3.7, rows of 80 bytes 7.5 and 8.5; with AVX-512: in any order 5.1 and
-// 4.5, in order 3.7 and 3.2, 4 floats at a time 6.2 and 5.1, 16 5.6 and 5.7, adds 7.3 and 6.1):
+// gains nothing by asking for less than a line (with AVX2 alone: of 64 MB in any order 6.4 ms and 5.5 unasked, in
+// order 3.2 and 2.7, 16 floats at a time 5.8 and 3.7, but rows of 80 bytes 7.5 and 8.5; with AVX-512: in any order
+// 5.1 and 4.5, in order 3.7 and 3.2, 4 floats at a time 6.2 and 5.1, 16 5.6 and 5.7, adds 7.3 and 6.1):
 // asks_from(), for which every processor with AVX2 alone is one of these.
 constexpr double kPatience = 2.6;  // nanoseconds
 constexpr double kPatientSpeed = 36;  // and bytes per nanosecond
@@ -250,33 +254,36 @@ Bands choose_bands(const Plan& plan, int threads) {
 }
 
 Bands choose_tiles(Plan& plan, int threads) {
-  const int rank = plan.position_rank;
-  if (plan.slice_rank != 0 || rank < 2 || plan.run > 0 || plan.positions < kTilesFrom) return {};
   const Size width = plan.width;
+  if (plan.slice_rank != 0 || plan.run > 0 || plan.positions < kTilesFrom) return {};
   if (width > 16 || (width & (width - 1)) != 0) return {};
-  Position *along = &plan.position[rank - 1], *across = &plan.position[rank - 2];
-  if (std::abs(along->index) >= kLine) std::swap(along, across);
-  const bool apart = std::abs(across->index) >= kLine && std::abs(along->near) >= kLine;
-  // Where all columns look into the same row of data they had better do so one after the other.
-  if (std::abs(along->index) >= kLine || !apart || across->near != width || across->far == 0) return {};
-  if (along->size < kTileFrom) return {};
-  const bool shared = worth_sharing(nanoseconds(plan), threads);
-  Bands tiles;
-  tiles.per_plane = (across->size + tile_columns(width) - 1) / tile_columns(width);
-  if (shared && tiles.per_plane < 4 * threads) {
-    tiles.per_plane = (tiles.per_plane + threads - 1) / threads * threads;
+  int a = -1, c = -1;  // the dims along the indices and across them
+  for (int d = 0; d < plan.position_rank; ++d) {
+    const Position& dim = plan.position[d];
+    if (dim.index != 0 && std::abs(dim.index) < kLine && std::abs(dim.near) >= kLine) a = d;
+    // Where all columns look into the same row of data they had better do so one after the other.
+    if (dim.near == width && std::abs(dim.index) >= kLine && dim.far != 0) c = d;
   }
-  tiles.columns = (across->size + tiles.per_plane - 1) / tiles.per_plane;
-  tiles.per_plane = (across->size + tiles.columns - 1) / tiles.columns;
-  tiles.count = plan.positions / (along->size * across->size) * tiles.per_plane;
-  if (shared && tiles.count < threads) return {};
-  const double work = nanoseconds(plan) / static_cast<double>(tiles.count);
-  if (work > kUnitMost) return {};
+  if (a < 0 || c < 0) return {};
+  const Position along = plan.position[a], across = plan.position[c];
+  Bands tiles;
+  tiles.columns = tile_columns(width);
+  tiles.per_plane = (across.size + tiles.columns - 1) / tiles.columns;
+  const Size bands = plan.positions / (along.size * across.size) * tiles.per_plane;
+  const double work = nanoseconds(plan);
+  const bool shared = worth_sharing(work, threads);
+  const Size wanted = pieces_wanted(work, shared, threads);
+  const Size parts = (wanted + bands - 1) / bands;
+  tiles.rows = ((along.size + parts - 1) / parts + kTileRows - 1) / kTileRows * kTileRows;
+  tiles.count = bands * ((along.size + tiles.rows - 1) / tiles.rows);
+  tiles.together = std::max<Size>(tiles.count / wanted, 1);
   if (shared) tiles.threads = threads;
-  tiles.together = std::clamp<Size>(tiles.count / (threads * kPiecesEach), 1,
-                                    static_cast<Size>(kUnitMost / work));
   tiles.stretches = choose_stretches(plan, tiles.threads);
-  if (along != &plan.position[rank - 1]) std::swap(*along, *across);
+  Position* const end = plan.position + plan.position_rank;
+  std::rotate(plan.position + a, plan.position + a + 1, end);
+  c -= c > a;
+  std::rotate(plan.position + c, plan.position + c + 1, end - 1);
+  plan.near_linear = false;
   return tiles;
 }
 
@@ -372,9 +379,7 @@ Cut choose_cut(const Plan& plan, int threads) {
   cut.slice_part = plan.width;
   const double work = nanoseconds(plan);
   const bool shared = worth_sharing(work, threads);
-  const Size wanted =
-      std::max(shared ? std::min(static_cast<Size>(work / kUnitFrom), threads * kPiecesEach) : 1,
-               static_cast<Size>(std::min(work / kUnitMost, static_cast<double>(kUnits))));
+  const Size wanted = pieces_wanted(work, shared, threads);
   if (wanted <= 1) return cut;
   if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
     // Pieces of a slice hold whole elements and whole cache lines.

@@ -31,18 +31,21 @@ struct Bands {
   bool streams = false;  // what is written goes past the caches
   int threads = 1;
   int stretches = 1;    // see share() in threads.h
-  Size together = 1;    // of tiles: bands in one piece of work
+  // Of tiles: so many rows make a part of a band, of which `count` are in all, and so many of these a turn.
+  Size rows = 0;
+  Size together = 1;
 };
 
 Bands choose_bands(const Plan& plan, int threads);
 
 // A tile is as wide as a line of the result, and at least so many columns (doubles: 0.93 of the time that
-// they take in tiles of 8; floats in tiles of 32: 1.1).
+// they take in tiles of 8; floats in tiles of 32: 1.1). It is so many rows tall: two lines of 64-bit indices.
 inline constexpr Size kTileColumns = 16;
+inline constexpr Size kTileRows = 16;
 constexpr Size tile_columns(Size width) { return std::max(kLine / width, kTileColumns); }
 
 // The bands of a gather that is made in tiles, which then has the dim along which indices follow each other
-// innermost; count 0: it does not suit. See tiles.h.
+// innermost, and next the one along which the result does; count 0: it does not suit. See tiles.h.
 Bands choose_tiles(Plan& plan, int threads);
 
 // Whether every run of a simplified plan looks into a row of its own, which is worth asking for while the

@@ -6,17 +6,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "bands.h"
 
 namespace ndgather::NDGATHER_ISA {
 
-// A tile is so many positions tall: two lines of 64-bit indices.
-inline constexpr Size kTileRows = 16;
-// How far ahead of their use indices are asked for, in tiles: the hardware does not follow so many columns.
-inline constexpr Size kTilesAhead = 2;
+// How far ahead of their use indices are asked for, in rows: the hardware does not follow so many columns.
+inline constexpr Size kRowsAhead = 2 * kTileRows;
 
-// The bands [begin, end) of a plan, each as wide as a tile.
+// The parts [begin, end) of the bands of a plan.
 template <int Width>
 bool gather_tiles_of(const Plan& plan, const Bands& bands, Size begin, Size end) noexcept {
   constexpr Size kColumns = tile_columns(Width);
@@ -24,18 +23,19 @@ bool gather_tiles_of(const Plan& plan, const Bands& bands, Size begin, Size end)
   const Position& across = plan.position[plan.position_rank - 2];
   const Offsets<Size> offsets = pick_offsets(plan);
   const Bases bases(plan);
+  const Size parts = (along.size + bands.rows - 1) / bands.rows;
+  const Size of_line = std::max<Size>(kLine / std::max<Size>(std::abs(along.index), 1), 1);
   Size at[kColumns][kTileRows];
   for (Size unit = begin; unit < end; ++unit) {
-    const Band band = band_of(plan, bands, unit);
+    const Band band = band_of(plan, bands, unit / parts);
     const Size far = band.far - plan.far;
-    for (Size row = 0; row < along.size; row += kTileRows) {
-      const Size n = std::min(kTileRows, along.size - row);
+    const Size first = unit % parts * bands.rows, last = std::min(first + bands.rows, along.size);
+    for (Size row = first; row < last; row += kTileRows) {
+      const Size n = std::min(kTileRows, last - row);
       bool good = true;
       for (Size c = 0; c < band.columns; ++c) {
         const char* const index = band.index + c * across.index + row * along.index;
-        for (Size b = 0; b < kTileRows * along.index; b += kLine) {
-          prefetch(index + kTilesAhead * kTileRows * along.index + b);
-        }
+        for (Size i = 0; i < kTileRows; i += of_line) prefetch(index + (kRowsAhead + i) * along.index);
         good &= offsets(plan, index, far + c * across.far + row * along.far, bases.far, n, at[c]);
       }
       if (!good && plan.mode != Mode::fill) return false;

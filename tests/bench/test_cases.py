@@ -134,10 +134,10 @@ RULES = {
         lambda case: case.lookups,
         lambda: threshold("kTilesFrom"),
     ),
-    "height of tiles": (
+    "columns of indices for tiles": (
         ("tiles-of-seven", "tiles-of-eight"),
-        lambda case: case.index_shape[0],
-        lambda: threshold("kTileFrom"),
+        lambda case: case.index_shape[0] * 8,
+        lambda: LINE_BYTES,
     ),
     "slices packed": (
         ("slices-seldom", "slices-often"),

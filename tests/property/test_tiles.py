@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 
-TILES_FROM = 1 << 16  # elements, and
-TILE_FROM = 8  # along the indices, as in core/choose.cpp
+TILES_FROM = 1 << 16  # elements, as in core/choose.cpp, and
+TILE_FROM = 8  # indices of a column, which make a line
 BAD = -(10**6)
 
 shapes = pytest.mark.parametrize(
@@ -25,7 +25,7 @@ shapes = pytest.mark.parametrize(
         (4099, 20),
         (3, 200, 120),
         (200, 3, 120),
-        (40, 41, 42),
+        (60, 50, 70),
     ],
 )
 
@@ -138,13 +138,42 @@ def test_parts_of_larger_arrays(rows, more, axis, order, reverse):
     np.testing.assert_array_equal(result, expected, strict=True)
 
 
-@pytest.mark.parametrize("shape", [(300, 260), (9, 9000)])
-def test_tuples_in_fortran_order(shape, threads):
-    random = np.random.default_rng(0)
-    data = random.standard_normal((50, 60)).astype("f4")
-    columns = [random.integers(-size, size, shape) for size in data.shape]
-    indices = np.stack([np.asfortranarray(column) for column in columns], axis=-1)
-    for each in (indices, np.asfortranarray(indices)):
-        np.testing.assert_array_equal(
-            ndgather.gather_nd(data, each), data[tuple(columns)], strict=True
-        )
+def test_more_threads_than_bands():
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(8)
+    try:
+        for shape in ((4001, 20), (20, 4001), (300, 300), (70, 60, 50)):
+            data, indices = drawn(shape, "f8", "i8", 0)
+            result = ndgather.gather_elements(data, np.asfortranarray(indices), 0)
+            np.testing.assert_array_equal(result, looked_up(data, indices, 0), strict=True)
+    finally:
+        ndgather.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("batches", "count"), [(300, 260), (9, 9000), (9000, 9)])
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["raise", "fill"])
+def test_batches_side_by_side(batches, count, width, mode, threads):
+    """Each batch looks into its own data, and the result has the batches next to each other."""
+    random = np.random.default_rng(width)
+    data = random.standard_normal((batches, 50, width)).astype("f4")
+    indices = random.integers(-50, 50, (batches, count, 1))
+    expected = data[np.arange(batches)[:, None], indices[..., 0]]
+    options = {"mode": mode}
+    if mode == "fill":
+        indices[::3, ::5] = BAD
+        expected[::3, ::5] = 4
+        options["fill_value"] = 4
+    out = np.empty((count, batches, width), "f4").transpose(1, 0, 2)
+    ndgather.gather_nd(data, indices, 1, **options, out=out)
+    np.testing.assert_array_equal(out, expected, strict=True)
+    out[...] = 0
+    ndgather.gather(data, indices[..., 0], 1, batch_dims=1, **options, out=out)
+    np.testing.assert_array_equal(out, expected, strict=True)
+
+
+def test_indices_that_repeat():
+    indices = np.broadcast_to(np.arange(800)[::8], (5000, 100))
+    data = np.random.default_rng(0).standard_normal((5000, 100)).astype("f4")
+    result = ndgather.gather_elements(data, indices, 0)
+    np.testing.assert_array_equal(result, looked_up(data, indices, 0), strict=True)
