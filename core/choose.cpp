@@ -207,7 +207,7 @@ bool choose_order(Plan& plan) {
 Bands choose_bands(const Plan& plan, int threads) {
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.position_rank < 2) return {};
   const Size width = plan.width;
-  if (width > 16 || (width & (width - 1)) != 0) return {};
+  if (!is_of_machine_width(width)) return {};
   const Position& inner = plan.position[plan.position_rank - 1];
   const Position& outer = plan.position[plan.position_rank - 2];
   constexpr Size kIndexBytes[] = {1, 2, 4, 8, 1, 2, 4, 8};
@@ -233,8 +233,7 @@ Bands choose_bands(const Plan& plan, int threads) {
   // Bands of what goes past the caches begin and end with lines.
   Size grain = 1;
   if (bands.streams && (plan.scatters || bands.across)) {
-    const auto to = reinterpret_cast<std::uintptr_t>(plan.scatters ? plan.far : plan.near);
-    bands.lead = static_cast<Size>(to) % kLine / width;
+    bands.lead = bytes_after(plan.scatters ? plan.far : plan.near, kLine) / width;
     grain = kLine / width;
   }
   const Size columns = across.size + bands.lead;
@@ -256,7 +255,7 @@ Bands choose_bands(const Plan& plan, int threads) {
 Bands choose_tiles(Plan& plan, int threads) {
   const Size width = plan.width;
   if (plan.slice_rank != 0 || plan.run > 0 || plan.positions < kTilesFrom) return {};
-  if (width > 16 || (width & (width - 1)) != 0) return {};
+  if (!is_of_machine_width(width)) return {};
   int a = -1, c = -1;  // the dims along the indices and across them
   for (int d = 0; d < plan.position_rank; ++d) {
     const Position& dim = plan.position[d];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "plan.h"
 
@@ -12,12 +13,20 @@ inline constexpr Size kNear = Size{1} << 20;
 
 inline constexpr Size kLine = 64;  // bytes of a cache line
 
+// How far an address is behind a multiple of `grain`, which is a power of two.
+inline Size bytes_after(const void* at, Size grain) {
+  return static_cast<Size>(reinterpret_cast<std::uintptr_t>(at)) & (grain - 1);
+}
+
 // Brings the position dims of a plan that allows it into the order in which its arrays lie in memory.
 // True: they were in another one.
 bool choose_order(Plan& plan);
 
 // Columns of data that are packed together: at most four cache lines of each row.
 inline constexpr Size kBandBytes = 256;
+
+// Elements of 1, 2, 4, 8 or 16 bytes, for which bands and tiles have loops.
+constexpr bool is_of_machine_width(Size width) { return width <= 16 && (width & (width - 1)) == 0; }
 
 // How a plan falls into bands of columns; see bands.h.
 struct Bands {

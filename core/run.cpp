@@ -92,8 +92,7 @@ bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, char* m
   Places places{memory, 0, 0, plan.far_span().lowest, plan.near_span().lowest,
                 sharing.wide, owners};
   // Owners begin with a line.
-  places.lowest_far -= static_cast<Size>(
-      reinterpret_cast<std::uintptr_t>(plan.far + places.lowest_far) % kLine);
+  places.lowest_far -= bytes_after(plan.far + places.lowest_far, kLine);
   // Some pieces for each thread, so that one that wakes late holds up nobody; on lines of their own.
   const Size piece = (round / (4 * owners) + kLine) / kLine * kLine;
   std::atomic<bool> good{true};

@@ -9,7 +9,6 @@
 #include <emmintrin.h>
 #endif
 
-#include <cstdint>
 #include <cstring>
 
 #include "choose.h"
@@ -34,10 +33,6 @@ struct Streaming {
 #endif
   }
 };
-
-inline Size bytes_after(const char* at, Size grain) noexcept {
-  return static_cast<Size>(reinterpret_cast<std::uintptr_t>(at)) & (grain - 1);
-}
 
 // A row of whole pieces, with its neighbours before and behind it.
 inline void stream_pieces(char* to, const char* from, Size width) noexcept {

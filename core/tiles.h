@@ -38,18 +38,16 @@ bool gather_tiles_of(const Plan& plan, const Bands& bands, Size begin, Size end)
         for (Size i = 0; i < kTileRows; i += of_line) prefetch(index + (kRowsAhead + i) * along.index);
         good &= offsets(plan, index, far + c * across.far + row * along.far, bases.far, n, at[c]);
       }
-      if (!good && plan.mode != Mode::fill) return false;
+      if (!good) {
+        if (plan.mode != Mode::fill) return false;
+        for (Size c = 0; c < band.columns; ++c) {
+          copy_or_fill(plan, at[c], n, band.near + row * along.near + c * Width, along.near);
+        }
+        continue;
+      }
       for (Size r = 0; r < n; ++r) {
         char* const to = band.near + (row + r) * along.near;
-        if (!good) {
-          for (Size c = 0; c < band.columns; ++c) {
-            if (at[c][r] == kNowhere) {
-              fill(plan, to + c * Width, Width);
-            } else {
-              std::memcpy(to + c * Width, plan.far + at[c][r], Width);
-            }
-          }
-        } else if (band.columns == kColumns) {
+        if (band.columns == kColumns) {
 #pragma GCC unroll 16
           for (Size c = 0; c < kColumns; ++c) std::memcpy(to + c * Width, plan.far + at[c][r], Width);
         } else {

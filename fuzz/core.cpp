@@ -651,7 +651,7 @@ enum class Way { whole, pieces, parts_of_slices, bands, owners };
 Bands bands_of(const Plan& plan, Choices& choices) {
   Bands bands;
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.position_rank < 2) return bands;
-  if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return bands;
+  if (!is_of_machine_width(plan.width)) return bands;
   const Position& inner = plan.position[plan.position_rank - 1];
   const Position& outer = plan.position[plan.position_rank - 2];
   bands.across = inner.far != 0;
@@ -679,7 +679,7 @@ Bands tiles_of(Plan& plan, Choices& choices) {
   Bands tiles;
   const int rank = plan.position_rank;
   if (plan.slice_rank != 0 || rank < 2) return tiles;
-  if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return tiles;
+  if (!is_of_machine_width(plan.width)) return tiles;
   Position &inner = plan.position[rank - 1], &outer = plan.position[rank - 2];
   if (outer.near != plan.width && inner.near != plan.width) return tiles;
   if (outer.near != plan.width) std::swap(inner, outer);
@@ -747,7 +747,7 @@ bool scatter_by_place(const Plan& plan, Reduction reduction, ElementType type, C
   const int owners = 1 + static_cast<int>(choices.below(4));
   const bool wide = choices.one_in(2);
   Size lowest = plan.far_span().lowest;
-  lowest -= static_cast<Size>(reinterpret_cast<std::uintptr_t>(plan.far + lowest) % kLine);
+  lowest -= bytes_after(plan.far + lowest, kLine);
   Places places{nullptr, 0, 0, lowest, plan.near_span().lowest, wide, owners};
   for (Size begin = 0; begin < plan.positions;) {
     const Size end = next_cut(begin, plan.positions, choices);
