@@ -15,6 +15,7 @@ namespace ndgather::NDGATHER_ISA {
 
 struct Lanes {
   static constexpr Size kCount = 16;
+  using Mask = __mmask16;  // a bit for each lane
   __m512i value;
 
   static Lanes load(const void* from) noexcept { return {_mm512_loadu_si512(from)}; }
@@ -29,23 +30,27 @@ struct Lanes {
   friend Lanes operator-(Lanes a, Lanes b) noexcept { return {_mm512_sub_epi32(a.value, b.value)}; }
   friend Lanes operator*(Lanes a, Lanes b) noexcept { return {_mm512_mullo_epi32(a.value, b.value)}; }
 
-  // A bit for each lane.
-  unsigned at_most(Lanes most) const noexcept {
-    return _mm512_cmple_epu32_mask(value, most.value);
+  Mask at_most(Lanes most) const noexcept { return _mm512_cmple_epu32_mask(value, most.value); }
+
+  // Never by widening a mask: where GCC 12 has no register left for it, it puts 16 bits on the stack and reads
+  // 32 back (-O1 -fsanitize=thread).
+  static unsigned bits(Mask mask) noexcept {
+    unsigned all;
+    __asm__("kmovw %1, %0" : "=r"(all) : "k"(mask));
+    return all;
   }
 
-  Lanes kept(unsigned mask) const noexcept {
-    return {_mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), value)};
-  }
+  Lanes kept(Mask mask) const noexcept { return {_mm512_maskz_compress_epi32(mask, value)}; }
   void store(void* to) const noexcept { _mm512_storeu_si512(to, value); }
 };
 
 // Moves those of 16 numbers of 64 bits that `mask` keeps to the front of `to`, and writes anything behind.
-inline void keep(unsigned mask, const char* from, std::uint64_t* to) noexcept {
-  const auto low = static_cast<__mmask8>(mask), high = static_cast<__mmask8>(mask >> 8);
+inline void keep(Lanes::Mask mask, const char* from, std::uint64_t* to) noexcept {
+  const unsigned bits = Lanes::bits(mask);
+  const auto low = static_cast<__mmask8>(bits), high = static_cast<__mmask8>(bits >> 8);
   const __m512i first = _mm512_loadu_si512(from), second = _mm512_loadu_si512(from + 64);
   _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(low, first));
-  _mm512_storeu_si512(to + __builtin_popcount(low), _mm512_maskz_compress_epi64(high, second));
+  _mm512_storeu_si512(to + __builtin_popcount(bits & 0xFF), _mm512_maskz_compress_epi64(high, second));
 }
 
 #elif defined(NDGATHER_LANES)
@@ -71,6 +76,7 @@ inline __m256i kept_lanes(unsigned mask) noexcept {
 
 struct Lanes {
   static constexpr Size kCount = 8;
+  using Mask = unsigned;  // a bit for each lane
   __m256i value;
 
   static Lanes load(const void* from) noexcept {
@@ -85,20 +91,21 @@ struct Lanes {
   friend Lanes operator-(Lanes a, Lanes b) noexcept { return {_mm256_sub_epi32(a.value, b.value)}; }
   friend Lanes operator*(Lanes a, Lanes b) noexcept { return {_mm256_mullo_epi32(a.value, b.value)}; }
 
-  // A bit for each lane.
-  unsigned at_most(Lanes most) const noexcept {
+  Mask at_most(Lanes most) const noexcept {
     return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(
         _mm256_cmpeq_epi32(_mm256_min_epu32(value, most.value), value))));
   }
 
-  Lanes kept(unsigned mask) const noexcept {
+  static unsigned bits(Mask mask) noexcept { return mask; }
+
+  Lanes kept(Mask mask) const noexcept {
     return {_mm256_permutevar8x32_epi32(value, kept_lanes(mask))};
   }
   void store(void* to) const noexcept { _mm256_storeu_si256(static_cast<__m256i*>(to), value); }
 };
 
 // Moves those of 8 numbers of 64 bits that `mask` keeps to the front of `to`, and writes anything behind.
-inline void keep(unsigned mask, const char* from, std::uint64_t* to) noexcept {
+inline void keep(Lanes::Mask mask, const char* from, std::uint64_t* to) noexcept {
   const auto half = [](const char* at, unsigned four, std::uint64_t* front) {
     // The two halves of lane i are lanes 2 * i and 2 * i + 1 of 32 bits.
     const __m128i lanes = _mm256_castsi256_si128(kept_lanes(four));

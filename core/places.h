@@ -132,7 +132,7 @@ struct Own {
           Lanes::every(first) + Lanes::count() * Lanes::every(static_cast<std::uint32_t>(step));
       for (; i + Lanes::kCount <= count; i += Lanes::kCount) {
         const Lanes place = Lanes::load(places + i);
-        const unsigned mine = (place - first_place).at_most(beyond_first);
+        const Lanes::Mask mine = (place - first_place).at_most(beyond_first);
         place.kept(mine).store(far.each + kept);
         if constexpr (Carried == 8) {
           keep(mine, from + i * Carried, near.each + kept);
@@ -142,7 +142,7 @@ struct Own {
           where.kept(mine).store(near.each + kept);
           where = where + more;
         }
-        kept += __builtin_popcount(mine);
+        kept += __builtin_popcount(Lanes::bits(mine));
       }
     }
 #endif
