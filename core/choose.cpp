@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "engine.h"
 #include "threads.h"
@@ -121,13 +122,28 @@ constexpr Size kNearColumn = Size{1} << 17;
 // Asking for a place ahead costs 0.3 ns where a cache answers, and saves up to 2 ns where memory does.
 // Which it is cannot be told by sizes, but by time: elements of data of 2 MB, 8 MB and 64 MB take 0.6, 0.8
 // and 5 ns, of 8 MB that have left the caches 3.5, the same 31,000 of 64 MB again and again 2.2; rows of
-// 1 KiB 24 ns out of a cache, 50 to 80 out of memory. So it was on AMD's family 1Ah, with AVX-512. Family 19h
-// gains nothing by asking for less than a line (with AVX2 alone: of 64 MB in any order 6.4 ms and 5.5 unasked, in
-// order 3.2 and 2.7, 16 floats at a time 5.8 and 3.7, but rows of 80 bytes 7.5 and 8.5; with AVX-512: in any order
-// 5.1 and 4.5, in order 3.7 and 3.2, 4 floats at a time 6.2 and 5.1, 16 5.6 and 5.7, adds 7.3 and 6.1):
-// asks_from(), for which every processor with AVX2 alone is one of these.
+// 1 KiB 24 ns out of a cache, 50 to 80 out of memory.
 constexpr double kPatience = 2.6;  // nanoseconds
 constexpr double kPatientSpeed = 36;  // and bytes per nanosecond
+
+// Places of fewer bytes are not asked for: the processor looks as far ahead by itself.
+struct AsksFrom {
+  Size looks;   // of a gather that looks anywhere in more than kNear, and writes through the caches
+  Size others;
+};
+
+// Of the time with asking, on two threads. AMD's family 19h, with AVX-512 and without: elements in any order 0.87,
+// in order 0.85, slices of 16 floats 0.64 to 1.0, adds 0.84; but rows of 80 bytes 1.13. Intel's model 106: elements
+// 0.8 to 0.93, slices of 32 bytes to 2 KiB 0.75 to 0.95; but along an axis 1.07 to 1.11, past the caches 1.05 to
+// 1.3, adds 1.1, of 8 bytes 1.6, sets of 128 bytes to 2 KiB 1.15 to 1.4 (of 32 and 64 bytes 0.8 to 0.93). AMD's
+// family 1Ah gains by all of it. What has AVX2 alone, and is not Intel's, is taken for family 19h.
+AsksFrom asks_from() {
+#ifdef NDGATHER_X86_64
+  if (__builtin_cpu_is("intel")) return {std::numeric_limits<Size>::max(), 1};
+  if (__builtin_cpu_is("amdfam19h") || !__builtin_cpu_supports("x86-64-v4")) return {kLine + 1, kLine + 1};
+#endif
+  return {1, 1};
+}
 
 // How many slices there are to be looked at.
 Size different_slices(const Plan& plan) {
@@ -347,7 +363,9 @@ Size choose_slice_part(const Plan& plan) {
 }
 
 double choose_patience(const Plan& plan) {
-  if (plan.width < asks_from() || !places_are_far(plan)) return kEndless;
+  const bool looks = !plan.scatters && !plan.streams && plan.reach() > kNear;
+  const AsksFrom from = asks_from();
+  if (plan.width < (looks ? from.looks : from.others) || !places_are_far(plan)) return kEndless;
   return kPatience + static_cast<double>(plan.width) / kPatientSpeed;
 }
 

@@ -28,9 +28,6 @@ struct Places {
 };
 
 struct Engine {
-  // Places of fewer bytes are not asked for ahead: the processor looks as far ahead by itself.
-  Size asks_from;
-
   // Gathers the positions [begin, end) of a simplified plan. False: an index value was out of
   // bounds; nothing outside of the far array was read, and the near array is partly written.
   bool (*gather)(const Plan& plan, Size begin, Size end) noexcept;
@@ -68,8 +65,5 @@ struct Engine {
 
 // The engine for this processor.
 const Engine& engine() noexcept;
-
-// What the engine has, or what is known of this processor.
-Size asks_from() noexcept;
 
 }  // namespace ndgather

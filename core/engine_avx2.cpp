@@ -12,7 +12,6 @@ namespace ndgather {
 
 extern const Engine engine_avx2;
 const Engine engine_avx2{
-    .asks_from = kLine + 1,
     .gather = avx2::gather,
     .gather_bands = avx2::gather_bands,
     .gather_tiles = avx2::gather_tiles,

@@ -12,7 +12,6 @@ namespace ndgather {
 
 extern const Engine engine_avx512;
 const Engine engine_avx512{
-    .asks_from = 1,
     .gather = avx512::gather,
     .gather_bands = avx512::gather_bands,
     .gather_tiles = avx512::gather_tiles,

@@ -12,7 +12,6 @@ namespace ndgather {
 
 extern const Engine engine_baseline;
 const Engine engine_baseline{
-    .asks_from = 1,
     .gather = baseline::gather,
     .gather_bands = baseline::gather_bands,
     .gather_tiles = baseline::gather_tiles,

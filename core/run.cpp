@@ -73,9 +73,9 @@ Bands choose_walk(Plan& plan, int threads) noexcept {
   if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
   if (choose_order(plan)) simplify(plan);
   Bands bands = choose_bands(plan, threads);
-  plan.patience = choose_patience(plan);
   plan.asks_for_rows = next_row_is_wanted(plan);
   plan.streams = writes_past_caches(plan);
+  plan.patience = choose_patience(plan);
   if (bands.count > 0 && engine().sample(plan).follows()) bands = {};
   if (bands.count == 0 && runs_are_short(plan)) join_runs(plan);
   return bands;
@@ -184,13 +184,6 @@ bool run_simplified(Plan& plan, int threads, Stop* stop) noexcept {
 const Engine& engine() noexcept {
   static const Engine& picked = pick_engine();
   return picked;
-}
-
-Size asks_from() noexcept {
-#ifdef NDGATHER_X86_64
-  if (&engine() == &engine_avx512 && __builtin_cpu_is("amdfam19h")) return engine_avx2.asks_from;
-#endif
-  return engine().asks_from;
 }
 
 bool run_gather(Plan& plan, Stop* stop) noexcept {
