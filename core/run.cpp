@@ -28,9 +28,25 @@ namespace {
 #endif
 }
 
+#ifdef NDGATHER_X86_64
+// Intel's processors gather in less time by vectors of 256 bits (model 106, of the time by 512: out of caches
+// 0.8 to 0.95, out of memory 0.95 to 1.0), and scatter in less by AVX-512 (by AVX2 1.0 to 1.07).
+Engine engine_of_both() noexcept {
+  Engine both = engine_avx512;
+  both.gather = engine_avx2.gather;
+  both.gather_bands = engine_avx2.gather_bands;
+  both.gather_tiles = engine_avx2.gather_tiles;
+  return both;
+}
+#endif
+
 const Engine& pick_engine() noexcept {
 #ifdef NDGATHER_X86_64
   __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v4") && wanted("both") && __builtin_cpu_is("intel")) {
+    static const Engine both = engine_of_both();
+    return both;
+  }
   if (__builtin_cpu_supports("x86-64-v4") && wanted("avx512")) return engine_avx512;
   if (__builtin_cpu_supports("x86-64-v3") && wanted("avx2")) return engine_avx2;
 #endif
