@@ -99,7 +99,7 @@ inline constexpr bool kCanStream = false;
 // Whether a plan writes so much, and in such order, that it had better go past the caches.
 bool writes_past_caches(const Plan& plan);
 
-// How long a place of a simplified plan may take; see Plan::patience.
+// How long a place of a simplified plan may take, of which is settled whether it streams; see Plan::patience.
 double choose_patience(const Plan& plan);
 
 // What some of the places of a plan have in common.
