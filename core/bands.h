@@ -39,6 +39,14 @@ inline Band band_of(const Plan& plan, const Bands& bands, Size unit) noexcept {
   return band;
 }
 
+// Asks for all lines of some bytes, which are one more where they begin within a line: NumPy's large arrays lie 16
+// bytes behind one. Without that one 4096 x 4096 floats take 1.05 to 1.1 of the time, sets and adds 1.3 to 1.5.
+[[gnu::always_inline]] inline void prefetch_bytes(const char* at, Size bytes) noexcept {
+#pragma GCC unroll 8
+  for (Size b = 0; b < bytes; b += kLine) prefetch(at + b);
+  prefetch(at + bytes - 1);
+}
+
 // Packs `bytes` of every row into a row of 1 << shift bytes.
 inline void pack(const char* far, const Column& column, Size bytes, int shift, char* buffer)
     noexcept {
@@ -46,17 +54,10 @@ inline void pack(const char* far, const Column& column, Size bytes, int shift, c
   for (Size e = 0; e < column.extent; ++e) {
     const char* const from = far + e * column.stride;
     char* const to = buffer + (e << shift);
-    for (Size b = 0; b < lines; b += kLine) {
-      prefetch(from + 8 * column.stride + b);
-      std::memcpy(to + b, from + b, kLine);
-    }
+    prefetch_bytes(from + 8 * column.stride, bytes);
+    for (Size b = 0; b < lines; b += kLine) std::memcpy(to + b, from + b, kLine);
     if (lines < bytes) std::memcpy(to + lines, from + lines, static_cast<std::size_t>(bytes - lines));
   }
-}
-
-[[gnu::always_inline]] inline void prefetch_band(const char* row, Size bytes) noexcept {
-#pragma GCC unroll 8
-  for (Size b = 0; b < bytes; b += kLine) prefetch(row + b);
 }
 
 // Calls visit(packed, index, near, n, step) for runs of at most kBandBytes / Width positions in C
@@ -76,7 +77,7 @@ bool each_band_run(const Plan& plan, const Bands& bands, const Band& band, char*
       const char* const first = index + done * inner.index;
       char* const to = near + done * Width;
       if (bands.across) {
-        prefetch_band(first + 4 * outer.index, n * inner.index);
+        prefetch_bytes(first + 4 * outer.index, n * inner.index);
         if (!visit(buffer, first, to, n, Size{Width})) return false;
       } else {
         if (!visit(buffer + row * Width, first, to, n, Size{0})) return false;

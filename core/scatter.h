@@ -88,7 +88,7 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
         plan, bands, band, buffer,
         [&](char* packed, const char* index, const char* near, Size n, Size step) {
           if (bands.across) {
-            prefetch_band(near + 4 * plan.position[plan.position_rank - 2].near, n * Width);
+            prefetch_bytes(near + 4 * plan.position[plan.position_rank - 2].near, n * Width);
           }
           Size at[kBandBytes / Width];
           if (BandOffsets{offsets}(column, index, n, bands.shift, step, at)) {
