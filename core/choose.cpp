@@ -101,7 +101,11 @@ constexpr double kLooksToPack = 1;
 // so much work on (on processors that share a cache, and on two that do not: where 0.8 MB are packed and looked
 // up two threads take 0.75 to 0.8 and 1.8 to 2.4 of the time of one, with 1.5 MB 0.65 to 0.8 and 1.6 to 1.7,
 // with 3 MB 0.6 and 0.6 to 1.5, with 6 MB 0.5 and 0.6 to 1.1).
-constexpr double kHandedOver = 580'000;  // nanoseconds as estimated, which is some times as long as it takes
+constexpr double kHandedOver = 620'000;  // nanoseconds as estimated, which is some times as long as it takes
+// With less work one thread packs and looks, where all could look at the slices as they are (two threads, of the
+// time of one that packs: as many looks as slices 0.5 at every second of 48 or 62 floats, 0.8 to 1.0 in Fortran
+// order; half as many again 0.7 and 1.1, 2 times as many 0.8 and 1.4, 4 times 1.1 and 1.7).
+constexpr double kLooksToPackAlone = 2;
 // So many slices are worth splitting: fewer find hardly a line that others have used (16 slices of 2000
 // elements a line or more apart in both arrays 3.5 ns for each element, whole 2.0; 64 0.9 and 1.2; 256 0.8 and
 // 1.5). Parts that fill a line of the other array always pay (0.25 to 24 MB: 0.3 to 1.9 ns, whole 0.5 to 4.3);
@@ -181,6 +185,15 @@ bool places_are_far(const Plan& plan) {
   if (plan.run > 0) outwards(plan.run, plan.run_far);
   for (int d = plan.position_rank - 1; d >= 0; --d) outwards(plan.steps(d).size, plan.steps(d).far);
   return reach > 0 && span > kNear && looks < reach / kLine;
+}
+
+// An estimate of the time of one slice, by the bytes that are copied in a nanosecond.
+constexpr double kSpeed = 16, kSpeedWithGaps = 2;
+
+double nanoseconds_each(const Plan& plan, double speed) {
+  const double bytes = static_cast<double>(plan.width) * static_cast<double>(plan.slice_elements());
+  const double miss = places_are_far(plan) ? 4 : 0;
+  return 1 + 0.5 * plan.column_count + miss + bytes / speed;
 }
 
 }  // namespace
@@ -319,16 +332,17 @@ bool runs_are_short(const Plan& plan) {
          plan.position[plan.position_rank - 1].size <= kShortRun;
 }
 
-Size choose_packing(const Plan& plan) {
-  if (plan.slice_rank == 0) return 0;
+Packing choose_packing(const Plan& plan, int threads) {
+  if (plan.slice_rank == 0) return {};
   const Size slices = different_slices(plan);
   const Size bytes = slices * plan.slice_elements() * plan.width;
-  const bool often = static_cast<double>(plan.positions) >= kLooksToPack * static_cast<double>(slices);
-  return often && bytes <= kScratch ? bytes : 0;
-}
-
-int packing_threads(const Plan& packing, const Plan& looks, int threads) {
-  return nanoseconds(packing) + nanoseconds(looks) < kHandedOver ? 1 : threads;
+  const double packing = static_cast<double>(slices) * nanoseconds_each(plan, kSpeedWithGaps);
+  const double looks = static_cast<double>(plan.positions) * nanoseconds_each(plan, kSpeed);
+  const bool alone = packing + looks < kHandedOver;
+  const bool shared = alone && worth_sharing(nanoseconds(plan), threads);
+  const double often = shared ? kLooksToPackAlone : kLooksToPack;
+  if (bytes > kScratch || static_cast<double>(plan.positions) < often * static_cast<double>(slices)) return {};
+  return {bytes, alone ? 1 : threads};
 }
 
 Size choose_slice_part(const Plan& plan) {
@@ -384,10 +398,8 @@ bool writes_past_caches(const Plan& plan) {
 }
 
 double nanoseconds(const Plan& plan) {
-  const double bytes = static_cast<double>(plan.width) * static_cast<double>(plan.slice_elements());
-  const double miss = places_are_far(plan) ? 4 : 0;
   return static_cast<double>(plan.positions) *
-         (1 + 0.5 * plan.column_count + miss + bytes / (plan.slice_rank > 0 ? 2 : 16));
+         nanoseconds_each(plan, plan.slice_rank > 0 ? kSpeedWithGaps : kSpeed);
 }
 
 Cut choose_cut(const Plan& plan, int threads) {

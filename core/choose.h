@@ -68,11 +68,14 @@ bool runs_are_short(const Plan& plan);
 // 0.7, of 100 0.8 to 0.9 and of 200 0.95 to 1.0.
 inline constexpr Size kShortRun = 128;
 
-// How many bytes to pack before a gather, which then looks at these; 0: it looks where they are.
-Size choose_packing(const Plan& plan);
+// How many bytes to pack before a gather, which then looks at these, and by how many threads both; 0: it looks
+// where they are.
+struct Packing {
+  Size bytes = 0;
+  int threads = 1;
+};
 
-// By how many threads to pack, and to look at what is packed.
-int packing_threads(const Plan& packing, const Plan& looks, int threads);
+Packing choose_packing(const Plan& plan, int threads);
 
 // Into how many elements to split the slices of a simplified plan; 0: they stay whole.
 Size choose_slice_part(const Plan& plan);

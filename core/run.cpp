@@ -205,13 +205,13 @@ const Engine& engine() noexcept {
 bool run_gather(Plan& plan, Stop* stop) noexcept {
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;
-  char* const packed = scratch(choose_packing(plan));
+  const Packing packing = choose_packing(plan, threads());
+  char* const packed = scratch(packing.bytes);
   if (packed == nullptr) return run_simplified(plan, threads(), stop);
   Plan copy;
   pack(plan, copy, packed);
-  const int seats = packing_threads(copy, plan, threads());
-  run_simplified(copy, seats, nullptr);
-  const bool inside = run_simplified(plan, seats, stop);
+  run_simplified(copy, packing.threads, nullptr);
+  const bool inside = run_simplified(plan, packing.threads, stop);
   memory::release(packed);
   return inside;
 }

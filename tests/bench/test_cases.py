@@ -142,11 +142,15 @@ RULES = {
     "slices packed": (
         ("slices-seldom", "slices-often"),
         lambda case: case.index_shape[0],
-        lambda: threshold("kLooksToPack") * 2000,
+        lambda: threshold("kLooksToPackAlone") * 2000,
     ),
     "packed by one thread": (
         ("packed-alone", "packed-shared"),
-        lambda case: case.data_bytes / 2 + case.output_bytes / 16,
+        lambda case: (
+            case.data_bytes / 2
+            + case.output_bytes / 16
+            + 5.5 * (case.data_shape[0] + case.index_shape[0])
+        ),
         lambda: threshold("kHandedOver"),
     ),
     "long slices": (
