@@ -39,6 +39,10 @@ Size pieces_wanted(double work, bool shared, int threads) {
 // Bands pay where memory has to be waited for (two threads, 4000 x 1500 floats: 0.9 ns each looked up in
 // place, 0.73 in bands; 3000 x 1200 0.75 and 0.72; 8000 x 256 0.48 and 0.67).
 constexpr Size kBandsFrom = Size{1} << 24;
+// Scatters wait more, as they bring lines and write them back (of the time in place, sets and adds: 1500 x 1000
+// 0.65 and 0.67, 2000 x 1000 0.55, 3000 x 1000 0.54, 6000 x 500 0.55; but 6000 x 150 1.0 and 1.1, 6000 x 300 1.1
+// and 1.2).
+constexpr Size kScatterBandsFrom = Size{15} << 19;
 // In all data that do not stay near they pay where rows fight for the same cache sets (300 x 1024: 0.48 and
 // 0.35, adds 1.2 and 0.59); and from 3.25 MiB on where a band of so few rows stays very near (in place and in
 // bands, ms: 1000 x 600 0.68 and 0.85, adds 1.2 and 1.3; 1000 x 800 0.77 and 0.94, 1.9 and 1.8; 300 x 3000 0.9
@@ -252,7 +256,8 @@ Bands choose_bands(const Plan& plan, int threads) {
   // Packing reads every row once: it pays when the rows are looked up about as often.
   if (extent * kBandBytes > kBandBuffer || along.size < extent / 2) return {};
   const bool same_sets = plan.column[0].stride % kSameSets == 0;
-  const Size least = same_sets ? kNear : extent <= kFewRows ? kFewRowsFrom : kBandsFrom;
+  const Size many_rows_from = plan.scatters ? kScatterBandsFrom : kBandsFrom;
+  const Size least = same_sets ? kNear : extent <= kFewRows ? kFewRowsFrom : many_rows_from;
   if (extent * across.size * width < least) return {};
   const bool shared = worth_sharing(nanoseconds(plan), threads);
   Size planes = 1;

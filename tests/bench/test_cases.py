@@ -213,6 +213,11 @@ RULES = {
         lambda case: case.data_bytes,
         lambda: threshold("kBandsFrom"),
     ),
+    "size for bands of scatters": (
+        ("scatter-bands-small", "scatter-bands-large-enough"),
+        lambda case: case.data_bytes,
+        lambda: threshold("kScatterBandsFrom"),
+    ),
     "bands apart": (
         ("bands-apart", "bands-side-by-side"),
         lambda case: case.data_bytes,
