@@ -262,8 +262,8 @@ Bands choose_bands(const Plan& plan, int threads) {
   const bool shared = worth_sharing(nanoseconds(plan), threads);
   Size planes = 1;
   for (int d = 0; d + 2 < plan.position_rank; ++d) planes *= plan.position[d].size;
-  const Size written = (plan.scatters ? extent : along.size) * across.size * planes * width;
-  bands.streams = kCanStream && written >= (plan.scatters ? kStreamedFrom : kStreamedBands);
+  bands.written = (plan.scatters ? extent : along.size) * across.size * planes * width;
+  bands.streams = kCanStream && bands.written >= (plan.scatters ? kStreamedFrom : kStreamedBands);
   // Bands of what goes past the caches begin and end with lines.
   Size grain = 1;
   if (bands.streams && (plan.scatters || bands.across)) {

@@ -36,6 +36,7 @@ struct Bands {
   Size lead = 0;        // so many fewer in the first
   int shift = 0;        // a packed row takes 1 << shift bytes
   Size buffer = 0;      // bytes that one thread needs
+  Size written = 0;     // bytes, by all of them
   bool across = false;  // whether the innermost dim goes from column to column, or along them
   bool streams = false;  // what is written goes past the caches
   int threads = 1;

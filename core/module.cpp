@@ -574,7 +574,8 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   if (good && !in_place) {
     Plan copy;
     plan_copy(copy, source, far, plan.element);
-    good = !stopped(copy, !callers_out, [&](Stop* stop) { run_gather(copy, stop); });
+    good = scatter.replaces(copy) ||
+           !stopped(copy, !callers_out, [&](Stop* stop) { run_gather(copy, stop); });
   }
   if (good && !empty) {
     bool inside = true;

@@ -56,6 +56,7 @@ struct Plan {
   char* far = nullptr;
   char* near = nullptr;
   const char* fill = nullptr;   // one element for places without data; null: zeros
+  const char* origin = nullptr;  // what the far array of a scatter is to begin as; null: as it is
   const char* table = nullptr;  // of the results for all pairs of one-byte elements; see store.h
   Size positions = 0;           // product of the position sizes
   Size width = 0;    // bytes that are copied as one; after simplify a whole run of elements

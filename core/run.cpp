@@ -233,6 +233,13 @@ Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
   if (memory_ == nullptr) sharing_ = {};  // one thread does the work
 }
 
+bool Scatter::replaces(const Plan& copy) noexcept {
+  const bool packed = copy.positions == 1 && copy.slice_rank == 0;
+  if (bands_.count == 0 || !packed || copy.width != bands_.written) return false;
+  plan_.origin = copy.far + (plan_.far - copy.near);
+  return true;
+}
+
 bool Scatter::run(Stop* stop) noexcept {
   const Plan& plan = plan_;
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return true;

@@ -81,9 +81,10 @@ bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size be
                       char* buffer, auto offsets) noexcept {
   const Column& column = plan.column[0];
   const Streaming streaming{bands.streams};
+  const char* const origin = plan.origin != nullptr ? plan.origin : plan.far;
   for (Size unit = begin; unit < end; ++unit) {
     const Band band = band_of(plan, bands, unit);
-    pack(band.far, column, band.columns * Width, bands.shift, buffer);
+    pack(origin + (band.far - plan.far), column, band.columns * Width, bands.shift, buffer);
     const bool good = each_band_run<Width>(
         plan, bands, band, buffer,
         [&](char* packed, const char* index, const char* near, Size n, Size step) {

@@ -170,6 +170,8 @@ FAULTS = (
     Fault("a gap between the pieces of threads", "run.cpp",
           "const Size begin = unit / cut.slice_parts * cut.per_unit;",
           "const Size begin = unit / cut.slice_parts * cut.per_unit + (unit > 0);"),
+    Fault("bands bring along a copy of which they write a part", "run.cpp",
+          " || copy.width != bands_.written", ""),
     Fault("bands are left out, and others done again", "run.cpp",
           "within % bands.threads * kByItself", "within % bands.threads"),
     Fault("the first bad entry is the first in memory", "run.cpp",
