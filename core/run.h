@@ -18,7 +18,8 @@ class Scatter {
  public:
   Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept;
 
-  // Whether run() reads what `copy` would bring to the far array, and writes all of that: then it need not be run.
+  // Whether run() reads what `copy` would bring to the far array, and writes all of that: then `copy` need
+  // not be run.
   bool replaces(const Plan& copy) noexcept;
 
   // Whether run() looks at all index values before it writes anything.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from importlib import import_module
-from math import prod
+from math import expm1, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -247,6 +247,28 @@ RULES = {
         ("scatter-rows-960B", "scatter-rows-1KB"),
         lambda case: case.slice_bytes,
         lambda: threshold("kStreamedUpdate"),
+    ),
+    "rows past the caches, line by line": (
+        ("rows-480B-spill", "rows-512B-spill"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kLinedRow"),
+    ),
+    "rows out of a cache past the caches, line by line": (
+        ("rows-156B-cached", "rows-160B-cached"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kLinedNearRow"),
+    ),
+    "updates past the caches, line by line": (
+        ("scatter-rows-480B", "scatter-rows-512B"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kLinedUpdate"),
+    ),
+    "results past the caches, line by line": (
+        ("clips-fit", "clips-spill"),
+        lambda case: (
+            case.output_bytes + case.data_bytes * -expm1(-case.output_bytes / case.data_bytes)
+        ),
+        lambda: threshold("kLinedFrom"),
     ),
     "elements past the caches": (
         ("elements-8B", "elements-16B"),

@@ -41,7 +41,16 @@ def results(shape, dtype):
 @pytest.mark.parametrize(
     ("width", "rows"),
     # Up to 16 MiB of short rows; longer ones from anywhere.
-    [(128, 30_000), (129, 30_000), (131, 1_000), (1_024, 12_000), (1_027, 12_000), (5_001, 40)],
+    [
+        (40, 60_000),
+        (43, 60_000),
+        (128, 30_000),
+        (129, 30_000),
+        (131, 1_000),
+        (1_024, 12_000),
+        (1_027, 12_000),
+        (5_001, 40),
+    ],
 )
 def test_rows(threads, width, rows):
     data = numbers((rows, width), np.float32)
@@ -109,7 +118,7 @@ def test_bands(threads, dtype, planes, columns):
 
 
 @pytest.mark.parametrize("reduction", ["none", "add"])
-@pytest.mark.parametrize("width", [256, 259, 2_000, 8_192])
+@pytest.mark.parametrize("width", [128, 131, 256, 259, 2_000, 8_192])
 def test_updates(threads, width, reduction):
     count = BYTES // (4 * width) + 1
     data = numbers((count + 100, width), np.float32)
