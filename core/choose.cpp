@@ -41,8 +41,7 @@ Size pieces_wanted(double work, bool shared, int threads) {
 // place, 0.73 in bands; 3000 x 1200 0.75 and 0.72; 8000 x 256 0.48 and 0.67).
 constexpr Size kBandsFrom = Size{1} << 24;
 // Scatters wait more, as they bring lines and write them back (of the time in place, sets and adds: 1500 x 1000
-// 0.65 and 0.67, 2000 x 1000 0.55, 3000 x 1000 0.54, 6000 x 500 0.55; but 6000 x 150 1.0 and 1.1, 6000 x 300 1.1
-// and 1.2).
+// 0.86 and 0.87, 2000 x 1000 0.75 and 0.85, 3000 x 1200 0.74 and 0.82, 6000 x 500 0.9; but 6000 x 300 1.1 and 1.2).
 constexpr Size kScatterBandsFrom = Size{15} << 19;
 // In all data that do not stay near they pay where rows fight for the same cache sets (300 x 1024: 0.48 and
 // 0.35, adds 1.2 and 0.59); and from 3.25 MiB on where a band of so few rows stays very near (in place and in
@@ -58,6 +57,9 @@ constexpr Size kFewRowsFrom = Size{13} << 18;
 constexpr Size kApart = Size{1} << 25;
 // Shorter parts of the array that a scatter writes to would have threads write to the same lines.
 constexpr Size kPartFrom = 8 * kLine;
+// Parts of an inner dim are strips, which had better be wide (floats along the first axis, of the time in strips of
+// 512 bytes: indices in order 0.5 to 0.75, in any order 0.57 to 1.0; in strips of 8 KiB 0.5 to 0.85 and 0.65 to 1.0).
+constexpr Size kStripFrom = Size{1} << 15;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
 // take less where a look at some finds so many different ones (100 of 300 rows, 64 of 80), or so many bytes of
@@ -489,8 +491,10 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
     const Size most = std::min(dim.size, std::abs(dim.far) * dim.size / kPartFrom);
     if (most < threads) continue;
     sharing.position = d;
+    const Size each = std::max<Size>(std::abs(dim.far) * dim.size / kStripFrom / threads, 1);
+    const Size strips = d == 0 ? most : each * threads;
     sharing.parts = std::clamp<Size>(static_cast<Size>(nanoseconds(plan) / kUnitFrom), threads,
-                                     std::min(most, threads * kPiecesEach));
+                                     std::min({most, strips, threads * kPiecesEach}));
     sharing.stretches = choose_stretches(plan, threads);
     return sharing;
   }

@@ -213,6 +213,11 @@ RULES = {
         lambda case: case.data_bytes,
         lambda: threshold("kBandsFrom"),
     ),
+    "strips of scatters": (
+        ("scatter-strips-two", "scatter-strips-four"),
+        lambda case: case.data_bytes / case.data_shape[0],
+        lambda: threshold("kStripFrom") * 2 * 2,
+    ),
     "size for bands of scatters": (
         ("scatter-bands-small", "scatter-bands-large-enough"),
         lambda case: case.data_bytes,
