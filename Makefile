@@ -52,7 +52,7 @@ mutants: $(VENV)/installed-mutants
 	CI=true $(BIN)/python -m mutants
 
 # AddressSanitizer keeps freed memory, and so the process grows.
-ENGINES := baseline avx2 avx512
+ENGINES := baseline avx2 avx512 both
 SANITIZED := -q -p no:cacheprovider $(PYTEST_FLAGS) \
   --deselect tests/memory/test_reused_memory.py::test_memory_of_the_process_stays_flat
 UNDER_ASAN := tests/sanitizers/run.sh address build/address

@@ -43,7 +43,8 @@ Engine engine_of_both() noexcept {
 const Engine& pick_engine() noexcept {
 #ifdef NDGATHER_X86_64
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4") && wanted("both") && __builtin_cpu_is("intel")) {
+  if (__builtin_cpu_supports("x86-64-v4") && wanted("both") &&
+      (__builtin_cpu_is("intel") || !wanted("avx512"))) {  // or by name
     static const Engine both = engine_of_both();
     return both;
   }

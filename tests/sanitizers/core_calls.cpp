@@ -374,6 +374,7 @@ const char* engine_name() {
 #ifdef NDGATHER_X86_64
   if (&engine() == &engine_avx512) return "avx512";
   if (&engine() == &engine_avx2) return "avx2";
+  if (engine().gather == engine_avx2.gather && engine().scatter == engine_avx512.scatter) return "both";
 #endif
   return &engine() == &engine_baseline ? "baseline" : "unknown";
 }
