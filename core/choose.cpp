@@ -94,7 +94,8 @@ constexpr Size kLinedNearRow = 160;
 constexpr Size kLinedUpdate = Size{1} << 9;
 // It does so where what is written and what is read are this much together (results of 17 to 31 MB out of
 // 12 MB and more: rows 0.42 to 0.9, rows of 256 bytes 1.0, elements 0.7 to 1.0, updates of 2 KiB 0.6 to 0.75;
-// 48 of 64 frames of 389 KB, which are 32 MB, 1.3; results of 16 to 24 MB out of 4 MB 0.8 to 2.1).
+// 48 of 64 frames of 389 KB, which are 32 MB, 1.3; results of 16 to 24 MB out of 4 MB 0.8 to 2.1; but copies of
+// 22 to 30 MB to which a million updates are added 1.1 to 1.17).
 constexpr Size kLinedFrom = Size{31} << 20;
 // Bands leave less room in the caches: gathers of 8 MB (2000 x 1024 floats) to 32 MB take 0.6 to 0.85 of the time,
 // of 4 MB 0.97; scatters of 4 to 32 MB 0.9 to 1.05, of 64 MB 0.85.
@@ -428,7 +429,8 @@ bool writes_past_caches(const Plan& plan) {
   if (written < kStreamedFrom / 2) return false;
   const bool rows = !plan.scatters && plan.width > kPiece;
   const auto data = static_cast<double>(plan.far_span().bytes() + plan.width);
-  if (is_family_1ah()) {
+  const bool copies = plan.column_count == 0;  // as a scatter wants, which then works on what the caches have of it
+  if (is_family_1ah() && !copies) {
     // Rows are drawn again and again: so much of the data is read if any is as likely as the others.
     const double read = rows ? data * -std::expm1(-written / data) : written;
     if (written + read < kLinedFrom) return false;
