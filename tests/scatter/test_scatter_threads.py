@@ -118,6 +118,7 @@ ELEMENTS = {
     "runs that are just short": ((1_000, 130), (1_500, 128), 0),
     "runs that are just not short": ((1_000, 130), (1_500, 129), 0),
     "few rows": ((2_000, 100), (300, 100), 0),
+    "some strips for each thread": ((6, 70_000), (5, 70_000), 0),
     "last axis": ((200, 1_000), (200, 1_500), 1),
     "one long axis": ((50_000,), (300_000,), 0),
     "one row": ((1, 50_000), (1, 300_000), 1),
