@@ -22,10 +22,35 @@ inline Size keep_places(Size* offsets, Size n, Size* listed, Size step) noexcept
   return kept;
 }
 
-inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcept {
-  struct Placed : Block {
-    Size listed[kBlock];
+// A block of updates, some of which may name no place.
+struct Placed : Block {
+  Size listed[kBlock];
+};
+
+// Applies the updates at `left` positions, block by block; fill(block, n) fills one with up to n of them, and
+// returns whether it may be used.
+template <class Fill>
+bool scatter_blocks(const Plan& plan, Store store, Size left, Fill fill) noexcept {
+  const Size step = plan.position[plan.position_rank - 1].near;
+  const Size most = block_size(plan);
+  const auto use = [&](const Placed& block) {
+    store(plan, plan.far, block.at, {block.near, step, block.good ? nullptr : block.listed}, block.n);
   };
+  Blocks<Placed> blocks(plan.patience);
+  while (left > 0) {
+    Placed& block = blocks.next();
+    if (!fill(block, std::min(left, most))) return false;
+    left -= block.n;
+    if (!block.good) block.n = keep_places(block.at, block.n, block.listed, step);
+    prefetch_ahead(block.near, step, block.n);
+    if (blocks.asks() && !plan.streams) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
+    blocks.take(use, left > 0);
+  }
+  blocks.finish(use);
+  return true;
+}
+
+inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcept {
   const Size step = plan.position[plan.position_rank - 1].near;
   const Streaming streaming{plan.streams};
   if (plan.asks_for_rows) {
@@ -36,27 +61,11 @@ inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcep
     });
   }
   const Walk walk(plan, !plan.near_linear);
-  const Size most = block_size(plan);
-  const auto use = [&](const Placed& block) {
-    store(plan, plan.far, block.at, {block.near, step, block.good ? nullptr : block.listed}, block.n);
-  };
-
   Cursor cursor(plan, begin);
-  Blocks<Placed> blocks(plan.patience);
-  for (Size left = end - begin; left > 0;) {
-    Placed& block = blocks.next();
-    fill_block(block, cursor, walk, std::min(left, most));
-    left -= block.n;
-    if (!block.good) {
-      if (plan.mode != Mode::fill) return false;
-      block.n = keep_places(block.at, block.n, block.listed, step);
-    }
-    prefetch_ahead(block.near, step, block.n);
-    if (blocks.asks() && !plan.streams) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
-    blocks.take(use, left > 0);
-  }
-  blocks.finish(use);
-  return true;
+  return scatter_blocks(plan, store, end - begin, [&](Placed& block, Size want) {
+    fill_block(block, cursor, walk, want);
+    return block.good || plan.mode == Mode::fill;
+  });
 }
 
 // Writes the packed rows back.
