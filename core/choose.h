@@ -140,7 +140,12 @@ struct Sharing {
   bool by_place = false;  // or else: every update goes to the owner of its place
   Size round = 0;         // of so many positions, whose places are written down
   bool wide = false;      // in 64 bits
+  Size marks = 0;         // bytes of a map of all places, which finds those that are repeated; 0: none is made
+  int shift = 0;          // no two places begin in the same 1 << shift bytes
   Size slice_part = 0;    // or else: cut every slice into parts of these bytes
+
+  // Bytes of the notes of a round, up to a line.
+  Size notes() const { return (round * (wide ? 8 : 4) + kLine - 1) / kLine * kLine; }
 };
 
 // `look` takes the sample, where it matters.

@@ -27,6 +27,16 @@ struct Places {
   static constexpr Size width(bool wide) noexcept { return wide ? 8 : 4; }
 };
 
+// For each stretch of positions a map of all places, with a bit for every one that is noted there.
+struct Marks {
+  std::uint64_t* words;  // all zeros at first
+  Size each;             // of one map
+  int shift;             // no two places begin in the same 1 << shift bytes
+  int stretches;
+
+  std::uint64_t* map(Size stretch) const noexcept { return words + stretch * each; }
+};
+
 struct Engine {
   // Gathers the positions [begin, end) of a simplified plan. False: an index value was out of
   // bounds; nothing outside of the far array was read, and the near array is partly written.
@@ -48,6 +58,20 @@ struct Engine {
   bool (*note)(const Plan& plan, const Places& places, Size begin, Size end) noexcept;
   void (*divide)(Places& places) noexcept;
   void (*apply)(const Plan& plan, Store store, const Places& places, int owner) noexcept;
+
+  // Where no place is noted twice, any thread may apply any positions. mark() marks those of a stretch, the
+  // last first, and drops the notes of places that are marked already; or stops there, unless it may
+  // `drop` them. True: there were none.
+  bool (*mark)(const Places& places, const Marks& marks, Size begin, Size end, Size stretch, bool drop)
+      noexcept;
+  // When all stretches are marked: makes the words [begin, end) of each map those of all maps after it.
+  // True: no place is in two of them.
+  bool (*join_later)(const Marks& marks, Size begin, Size end) noexcept;
+  // When all words are joined: drops the notes of places that are marked after a stretch.
+  void (*drop_marked)(const Places& places, const Marks& marks, Size begin, Size end, Size stretch)
+      noexcept;
+  // Applies the updates at the positions [begin, end) where they are noted.
+  void (*apply_noted)(const Plan& plan, Store store, const Places& places, Size begin, Size end) noexcept;
 
   // The same as scatter for the bands [begin, end), with a buffer of bands.buffer bytes.
   bool (*scatter_bands)(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,

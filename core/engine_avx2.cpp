@@ -4,6 +4,7 @@
 #include "check.h"
 #include "engine.h"
 #include "places.h"
+#include "repeats.h"
 #include "sample.h"
 #include "scatter.h"
 #include "tiles.h"
@@ -19,6 +20,10 @@ const Engine engine_avx2{
     .note = avx2::note,
     .divide = avx2::divide,
     .apply = avx2::apply,
+    .mark = avx2::mark,
+    .join_later = avx2::join_later,
+    .drop_marked = avx2::drop_marked,
+    .apply_noted = avx2::apply_noted,
     .scatter_bands = avx2::scatter_bands,
     .check = avx2::check,
     .sample = avx2::sample,

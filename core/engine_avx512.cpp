@@ -4,6 +4,7 @@
 #include "check.h"
 #include "engine.h"
 #include "places.h"
+#include "repeats.h"
 #include "sample.h"
 #include "scatter.h"
 #include "tiles.h"
@@ -19,6 +20,10 @@ const Engine engine_avx512{
     .note = avx512::note,
     .divide = avx512::divide,
     .apply = avx512::apply,
+    .mark = avx512::mark,
+    .join_later = avx512::join_later,
+    .drop_marked = avx512::drop_marked,
+    .apply_noted = avx512::apply_noted,
     .scatter_bands = avx512::scatter_bands,
     .check = avx512::check,
     .sample = avx512::sample,

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "engine.h"
 #include "places.h"
+#include "repeats.h"
 #include "sample.h"
 #include "scatter.h"
 #include "tiles.h"
@@ -19,6 +20,10 @@ const Engine engine_baseline{
     .note = baseline::note,
     .divide = baseline::divide,
     .apply = baseline::apply,
+    .mark = baseline::mark,
+    .join_later = baseline::join_later,
+    .drop_marked = baseline::drop_marked,
+    .apply_noted = baseline::apply_noted,
     .scatter_bands = baseline::scatter_bands,
     .check = baseline::check,
     .sample = baseline::sample,

@@ -7,11 +7,17 @@
 
 #include <algorithm>
 
-#include "gather.h"
 #include "lanes.h"
+#include "scatter.h"
 #include "store.h"
 
 namespace ndgather::NDGATHER_ISA {
+
+// How far a noted place is from the begin of the far array.
+template <class At>
+Size noted_at(const Places& places, At noted) noexcept {
+  return static_cast<Size>(static_cast<std::uint64_t>(places.lowest_far) + static_cast<std::uint64_t>(noted));
+}
 
 template <class At>
 bool note_as(const Plan& plan, const Places& places, Size begin, Size end) noexcept {
@@ -203,10 +209,7 @@ void apply_as(const Plan& plan, Store store, const Places& places, int owner) no
         run = std::min(left, cursor.left);
       }
     }
-    for (Size i = 0; i < own.n; ++i) {
-      own.at[i] = static_cast<Size>(static_cast<std::uint64_t>(places.lowest_far) +
-                                    static_cast<std::uint64_t>(own.far.each[i]));
-    }
+    for (Size i = 0; i < own.n; ++i) own.at[i] = noted_at(places, own.far.each[i]);
     if constexpr (Carried == 0) {
       for (Size i = 0; i < own.n; ++i) {
         own.listed[i] = places.lowest_near + static_cast<Size>(own.near.each[i]);
@@ -248,6 +251,34 @@ inline void apply(const Plan& plan, Store store, const Places& places, int owner
     case 8: return apply_as<std::uint32_t, 8>(plan, store, places, owner);
     default: return apply_as<std::uint32_t, 0>(plan, store, places, owner);
   }
+}
+
+// The positions [begin, end), in order, whoever owns their places.
+template <class At>
+void apply_noted_as(const Plan& plan, Store store, const Places& places, Size begin, Size end) noexcept {
+  const Streaming streaming{plan.streams};
+  const Size step = plan.position[plan.position_rank - 1].near;
+  const At* noted = static_cast<const At*>(places.memory) + (begin - places.begin);
+  Cursor cursor(plan, begin);
+  scatter_blocks(plan, store, end - begin, [&](Placed& block, Size want) {
+    block.n = plan.near_linear ? want : std::min(want, cursor.left);
+    block.near = plan.near_linear ? plan.near + begin * step : cursor.near;
+    block.good = true;
+    for (Size i = 0; i < block.n; ++i) {
+      const bool somewhere = noted[i] != kNowhereAs<At>;
+      block.at[i] = somewhere ? noted_at(places, noted[i]) : kNowhere;
+      block.good &= somewhere;
+    }
+    if (!plan.near_linear) cursor.advance(block.n);
+    noted += block.n;
+    begin += block.n;
+    return true;
+  });
+}
+
+inline void apply_noted(const Plan& plan, Store store, const Places& places, Size begin, Size end) noexcept {
+  return places.wide ? apply_noted_as<Size>(plan, store, places, begin, end)
+                     : apply_noted_as<std::uint32_t>(plan, store, places, begin, end);
 }
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -98,11 +98,40 @@ Bands choose_walk(Plan& plan, int threads) noexcept {
   return bands;
 }
 
+// Whether no place is noted twice: where the last note is all that counts, the others are dropped.
+bool note_once(const Places& places, const Sharing& sharing, char* memory, bool last_counts) noexcept {
+  const int owners = sharing.threads;
+  constexpr Size kWord = sizeof(std::uint64_t);
+  const Marks marks{reinterpret_cast<std::uint64_t*>(memory), sharing.marks / kWord, sharing.shift, owners};
+  const auto bound = [&](Size stretch) {
+    return places.begin + (places.end - places.begin) * stretch / owners;
+  };
+  std::atomic<bool> once{true};
+  share(owners, owners, owners, nullptr, [&](int, Size stretch) {
+    std::memset(marks.map(stretch), 0, static_cast<std::size_t>(sharing.marks));
+    if (!engine().mark(places, marks, bound(stretch), bound(stretch + 1), stretch, last_counts)) {
+      once.store(false, std::memory_order_relaxed);
+    }
+  });
+  if (!once && !last_counts) return false;
+  once.store(true, std::memory_order_relaxed);
+  share(owners, owners, owners, nullptr, [&](int, Size part) {
+    if (!engine().join_later(marks, marks.each * part / owners, marks.each * (part + 1) / owners)) {
+      once.store(false, std::memory_order_relaxed);
+    }
+  });
+  if (once || !last_counts) return once;
+  share(owners, owners, owners - 1, nullptr, [&](int, Size stretch) {
+    engine().drop_marked(places, marks, bound(stretch), bound(stretch + 1), stretch);
+  });
+  return true;
+}
+
 // Shares a scatter by place, round by round: all threads write down the checked places of the
-// positions; then each applies what it owns of all of them, in order. False: an index value was out
-// of bounds.
-bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, char* memory, Stop* stop)
-    noexcept {
+// positions; then each applies what it owns of all of them, in order, or some positions where no place is
+// noted twice. False: an index value was out of bounds.
+bool run_by_place(const Plan& plan, Store store, bool last_counts, const Sharing& sharing, char* memory,
+                  Stop* stop) noexcept {
   const int owners = sharing.threads;
   const Size round =
       stop == nullptr ? sharing.round : std::min(sharing.round, choose_stretch(plan) * owners);
@@ -124,6 +153,14 @@ bool run_by_place(const Plan& plan, Store store, const Sharing& sharing, char* m
       }
     });
     if (!good) return false;
+    if (sharing.marks > 0 && note_once(places, sharing, memory + sharing.notes(), last_counts)) {
+      const Size part = (places.end - places.begin + sharing.parts - 1) / sharing.parts;
+      share(owners, sharing.stretches, sharing.parts, nullptr, [&](int, Size unit) {
+        const Size from = std::min(begin + unit * part, places.end);
+        engine().apply_noted(plan, store, places, from, std::min(from + part, places.end));
+      });
+      continue;
+    }
     engine().divide(places);
     share(owners, owners, owners, nullptr, [&](int, Size owner) {
       engine().apply(plan, store, places, static_cast<int>(owner));
@@ -230,7 +267,7 @@ Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
   bands_ = {};
   sharing_ = choose_sharing(plan, threads(), engine().sample);
   if (!sharing_.by_place) return;
-  memory_ = scratch(sharing_.round * Places::width(sharing_.wide));
+  memory_ = scratch(sharing_.notes() + sharing_.threads * sharing_.marks);
   if (memory_ == nullptr) sharing_ = {};  // one thread does the work
 }
 
@@ -252,7 +289,7 @@ bool Scatter::run(Stop* stop) noexcept {
   }
   if (sharing_.by_place) {
     const Store store = engine().pick_store(plan, reduction_, type_);
-    return run_by_place(plan, store, sharing_, memory_, stop);
+    return run_by_place(plan, store, reduction_ == Reduction::none, sharing_, memory_, stop);
   }
   std::atomic<bool> good{true};
   // In order: each stretch of positions after the one before it.

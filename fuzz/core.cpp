@@ -5,6 +5,7 @@
 // byte outside of it; the bytes in the gaps between elements are compared too.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -740,8 +741,38 @@ bool gather_by(Plan& plan, Way way, Choices& choices) {
   return good;
 }
 
+// Whether no place is noted twice, or none is any more, as stretches of any length find it.
+bool note_once(const Plan& plan, const Places& places, Reduction reduction, Choices& choices) {
+  const bool last_counts = reduction == Reduction::none;
+  const int shift = static_cast<int>(std::bit_width(static_cast<std::size_t>(plan.width))) - 1;
+  std::vector<Size> bounds{places.begin};
+  while (bounds.back() < places.end) bounds.push_back(next_cut(bounds.back(), places.end, choices));
+  const auto stretches = static_cast<int>(bounds.size()) - 1;
+  const Size each = ((plan.far_span().bytes() + 2 * kLine) >> shift) / 64 + 1;
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(each * stretches));
+  const Marks marks{words.data(), each, shift, stretches};
+  bool once = true;
+  for (int s = stretches; s-- > 0;) {
+    const auto at = bounds.begin() + s;
+    once &= engine().mark(places, marks, at[0], at[1], s, last_counts);
+  }
+  if (!once && !last_counts) return false;
+  once = true;
+  for (Size word = 0; word < each;) {
+    const Size end = next_cut(word, each, choices);
+    once &= engine().join_later(marks, word, end);
+    word = end;
+  }
+  if (once || !last_counts) return once;
+  for (int s = 0; s + 1 < stretches; ++s) {
+    const auto at = bounds.begin() + s;
+    engine().drop_marked(places, marks, at[0], at[1], s);
+  }
+  return true;
+}
+
 // Writes down the places of one round after the other, and has their owners apply the updates: those among
-// whom the engine divides them, or any others.
+// whom the engine divides them, or any others; or positions in any order, where no place is noted twice.
 bool scatter_by_place(const Plan& plan, Reduction reduction, ElementType type, Choices& choices) {
   const Store store = engine().pick_store(plan, reduction, type);
   const int owners = 1 + static_cast<int>(choices.below(4));
@@ -759,6 +790,16 @@ bool scatter_by_place(const Plan& plan, Reduction reduction, ElementType type, C
       const Size to = next_cut(at, end, choices);
       if (!engine().note(plan, places, at, to)) return false;
       at = to;
+    }
+    const bool marks = plan.slice_rank == 0 && plan.width > 0 && choices.one_in(2);
+    if (marks && note_once(plan, places, reduction, choices)) {
+      std::vector<Size> bounds{begin};
+      while (bounds.back() < end) bounds.push_back(next_cut(bounds.back(), end, choices));
+      for (std::size_t part = bounds.size() - 1; part-- > 0;) {
+        engine().apply_noted(plan, store, places, bounds[part], bounds[part + 1]);
+      }
+      begin = end;
+      continue;
     }
     engine().divide(places);
     for (int owner = 1; owner < owners; ++owner) {

@@ -233,6 +233,26 @@ RULES = {
         lambda case: case.data_shape[0],
         lambda: threshold("kRowsFrom"),
     ),
+    "updates shared where no place is repeated": (
+        ("scatter-rows-240B", "scatter-rows-256B"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kMarkedRow"),
+    ),
+    "size for updates shared where no place is repeated": (
+        ("scatter-slots-few", "scatter-slots-more"),
+        lambda case: case.data_bytes,
+        lambda: threshold("kMarkedFrom"),
+    ),
+    "short updates shared where no place is repeated": (
+        ("scatter-rows-60B", "scatter-rows-64B"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kLine"),
+    ),
+    "size for short updates shared where no place is repeated": (
+        ("scatter-nodes-fit", "scatter-nodes-spill"),
+        lambda case: case.lookups * case.slice_bytes,
+        lambda: threshold("kApart"),
+    ),
     "rows past the caches": (
         ("rows-4000B", "rows-4KB"),
         lambda case: case.slice_bytes,

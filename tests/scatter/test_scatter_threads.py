@@ -288,6 +288,62 @@ def test_places_within_4_gib_and_beyond(size, most_at_last):
         data[where] = 0
 
 
+# name: shape of data, how many updates: enough for a map of the places that are written to
+MARKED = {
+    "rows of 256 bytes": ((20_000, 64), 15_000),
+    "rows of 260 bytes": ((30_000, 65), 9_000),
+    "long rows past the caches": ((7_000, 300), 5_000),
+    "many short rows": ((550_000, 16), 530_000),
+    "two columns": ((150, 140, 70), 20_000),
+}
+# name: which of n places the updates go to
+REPEATS = {
+    "none": lambda rng, n, places: rng.permutation(places)[:n],
+    "next to each other": lambda rng, n, places: rng.permutation(places)[:n] // 2 * 2,
+    "the first and the last": lambda rng, n, places: np.where(
+        np.arange(n) == n - 1, (first := rng.permutation(places)[:n])[0], first
+    ),
+    "any": lambda rng, n, places: rng.integers(0, places, n),
+    "a hundred": lambda rng, n, places: rng.integers(0, places, 100)[rng.integers(0, 100, n)],
+    "all": lambda rng, n, places: np.full(n, places - 1),
+    "in order": lambda rng, n, places: np.sort(rng.integers(0, places, n)),
+}
+
+
+@pytest.mark.parametrize("reduction", ["none", "sub"])
+@pytest.mark.parametrize("repeats", REPEATS)
+@pytest.mark.parametrize("name", MARKED)
+def test_updates_at_repeated_places(name, repeats, reduction):
+    """Threads share the updates where no place is repeated, or all but the last are dropped."""
+    shape, count = MARKED[name]
+    depth = 2 if "columns" in name else 1
+    rng = np.random.default_rng(14)
+    flat = REPEATS[repeats](rng, count, int(np.prod(shape[:depth])))
+    places = np.unravel_index(flat, shape[:depth])
+    data, updates = floats(rng, shape), floats(rng, (count, *shape[depth:]))
+    expected = in_order(data, places, updates, reduction)
+    for number in (2, 3, 16):
+        with threads(number):
+            result = scatter_nd(data, np.stack(places, -1), updates, reduction=reduction)
+        assert element_bytes(result) == element_bytes(expected), number
+
+
+@pytest.mark.parametrize("spread", [1_000, 30_000])
+def test_repeated_places_of_rows_backwards(spread):
+    """In place, with gaps between the updates and some that are dropped for their index."""
+    rng = np.random.default_rng(15)
+    updates = floats(rng, (5, 2_100, 100))[::-1, :2_000, 9:81]
+    indices = rng.integers(-spread, spread * 3 // 2, (5, 2_000))
+    inside = (indices >= -30_000) & (indices < 30_000)
+    before = floats(rng, (30_000, 72))
+    expected = in_order(before, (indices[inside],), updates[inside], "none")
+    for number in (1, 2, 3, 16):
+        data = np.ascontiguousarray(before[::-1])[::-1]
+        with threads(number):
+            scatter_nd(data, indices[..., np.newaxis], updates, mode="drop", out=data)
+        assert element_bytes(data) == element_bytes(expected), number
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("bad", [0, 150_000, 299_999])
