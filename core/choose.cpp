@@ -117,11 +117,13 @@ constexpr Size kStreamedBands = Size{1} << 23;
 // (8640 rows looked up in place 1.9 ns each, with 2.2 MB packed 1.7; adds 2.4 and 2.9).
 constexpr Size kBandBuffer = Size{1} << 21;
 
-// Tiles pay from so many elements on (indices in Fortran order, floats in C and in Fortran order, of the time
-// without tiles: 200 x 200 0.97 and 0.91, 256 x 256 0.57 and 0.66, 1000 x 1000 0.9 and 0.85, 3000 x 3000 0.4 and
-// 0.78, 4096 x 4096 0.45 and 0.24), and where a column of indices is at least a line (4 by 100,000 1.0 and 1.05,
-// 8 0.87 and 0.79, 15 0.78 and 0.45, 24 0.49 and 0.17).
-constexpr Size kTilesFrom = Size{1} << 16;
+// Tiles pay from so many elements on (indices in Fortran order, floats in Fortran and in C order, of the time
+// without tiles: 8 by 8 1.03 and 1.06, 8 by 40 0.83, 8 by 1000 0.98 and 0.66, 32 x 32 0.77 and 0.6, 200 x 200 0.9,
+// 1000 x 1000 0.9 and 0.85, 4096 x 4096 0.45 and 0.24), and where the columns of indices that follow each other are
+// of so many rows (100,000 of 2 1.43 and 1.3, of 3 0.96 and 1.02, of 4 0.9, of 5 0.73, of 7 0.55, of 8 0.5), others
+// at least a line.
+constexpr Size kTilesFrom = Size{1} << 8;
+constexpr Size kTileRowsFrom = 4;
 
 // Slices with gaps that are looked at so often are packed first (1500 looks at every second of 48 floats of 2000
 // rows 18 us, packed 27; 2600 27 and 32; 16,000 160 and 94. In Fortran order 1500 looks 33 and 33, 2600 48 and
@@ -342,10 +344,12 @@ Bands choose_tiles(Plan& plan, int threads) {
     const Position& dim = plan.position[d];
     if (dim.index != 0 && std::abs(dim.index) < kLine && std::abs(dim.near) >= kLine) a = d;
     // Where all columns look into the same row of data they had better do so one after the other.
-    if (dim.near == width && std::abs(dim.index) >= kLine && dim.far != 0) c = d;
+    if (dim.near == width && dim.far != 0) c = d;
   }
   if (a < 0 || c < 0) return {};
   const Position along = plan.position[a], across = plan.position[c];
+  const bool joined = columns_join(along, across, width);
+  if (joined ? along.size < kTileRowsFrom : std::abs(across.index) < kLine) return {};
   Bands tiles;
   tiles.columns = tile_columns(width);
   tiles.per_plane = (across.size + tiles.columns - 1) / tiles.columns;
@@ -355,6 +359,7 @@ Bands choose_tiles(Plan& plan, int threads) {
   const Size wanted = pieces_wanted(work, shared, threads);
   const Size parts = (wanted + bands - 1) / bands;
   tiles.rows = ((along.size + parts - 1) / parts + kTileRows - 1) / kTileRows * kTileRows;
+  if (joined) tiles.rows = along.size;
   tiles.count = bands * ((along.size + tiles.rows - 1) / tiles.rows);
   tiles.together = std::max<Size>(tiles.count / wanted, 1);
   if (shared) tiles.threads = threads;

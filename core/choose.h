@@ -54,6 +54,13 @@ inline constexpr Size kTileColumns = 16;
 inline constexpr Size kTileRows = 16;
 constexpr Size tile_columns(Size width) { return std::max(kLine / width, kTileColumns); }
 
+// Columns of indices that follow each other are looked at together, and a tile is as tall as they are, where it has
+// up to so many places: columns of 5 to 128 rows take 0.45 to 0.95 of the time that they take one by one.
+inline constexpr Size kJoinedPlaces = 2048;
+inline bool columns_join(const Position& along, const Position& across, Size width) {
+  return tile_columns(width) * along.size <= kJoinedPlaces && across.index == along.size * along.index;
+}
+
 // The bands of a gather that is made in tiles, which then has the dim along which indices follow each other
 // innermost, and next the one along which the result does; count 0: it does not suit. See tiles.h.
 Bands choose_tiles(Plan& plan, int threads);

@@ -686,7 +686,7 @@ Bands tiles_of(Plan& plan, Choices& choices) {
   if (outer.near != plan.width) std::swap(inner, outer);
   tiles.columns = 1 + choices.below(static_cast<std::uint64_t>(tile_columns(plan.width)));
   tiles.per_plane = (outer.size + tiles.columns - 1) / tiles.columns;
-  tiles.rows = 1 + choices.below(40);
+  tiles.rows = choices.one_in(2) ? inner.size : 1 + choices.below(40);
   tiles.count = plan.positions / (inner.size * outer.size) * tiles.per_plane *
                 ((inner.size + tiles.rows - 1) / tiles.rows);
   return tiles;

@@ -135,9 +135,14 @@ RULES = {
         lambda: threshold("kTilesFrom"),
     ),
     "columns of indices for tiles": (
-        ("tiles-of-seven", "tiles-of-eight"),
-        lambda case: case.index_shape[0] * 8,
-        lambda: LINE_BYTES,
+        ("tiles-of-three", "tiles-of-seven"),
+        lambda case: case.index_shape[0],
+        lambda: threshold("kTileRowsFrom"),
+    ),
+    "columns of indices that are looked at together": (
+        ("tiles-joined", "tiles-apart"),
+        lambda case: case.index_shape[0] * 16,
+        lambda: threshold("kJoinedPlaces") + 1,
     ),
     "slices packed": (
         ("slices-seldom", "slices-often"),

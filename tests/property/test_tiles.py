@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 
-TILES_FROM = 1 << 16  # elements, as in core/choose.cpp, and
-TILE_FROM = 8  # indices of a column, which make a line
+TILES_FROM = 1 << 8  # elements, as in core/choose.cpp, and
+TILE_FROM = 4  # indices of a column
+JOINED = 2048 // 16  # indices of columns of four bytes that are looked at together
 BAD = -(10**6)
 
 shapes = pytest.mark.parametrize(
@@ -19,8 +20,12 @@ shapes = pytest.mark.parametrize(
     [
         (251, 263),  # no multiples of the sides of a tile
         (256, 256),
+        (16, 16),
         (TILE_FROM, TILES_FROM // TILE_FROM),
-        (TILE_FROM + 9, 4001),
+        (TILE_FROM - 1, 100_003),
+        (TILE_FROM + 13, 4001),
+        (JOINED, 999),
+        (JOINED + 1, 999),
         (4001, 17),
         (4099, 20),
         (3, 200, 120),
@@ -81,10 +86,11 @@ def test_every_type_of_indices(index_dtype, threads):
 
 
 @pytest.mark.parametrize("mode", ["clip", "wrap", "fill"])
-def test_modes(mode, threads):
-    data, indices = drawn((270, 261), "f4", "i8", 0)
+@pytest.mark.parametrize("rows", [5, 100, 270])
+def test_modes(rows, mode, threads):
+    data, indices = drawn((rows, 261), "f4", "i8", 0)
     indices[::5, ::7] = BAD
-    places = np.clip(indices, 0, 269) if mode == "clip" else indices % 270
+    places = np.clip(indices, 0, rows - 1) if mode == "clip" else indices % rows
     expected = looked_up(data, places, 0)
     options = {"mode": mode}
     if mode == "fill":
@@ -95,14 +101,16 @@ def test_modes(mode, threads):
 
 
 @pytest.mark.parametrize("place", [(0, 0), (17, 5), (269, 260), (256, 259)])
-def test_a_bad_entry_is_named_and_nothing_is_written(place, threads):
-    data, indices = drawn((270, 261), "f4", "i8", 0)
-    indices[place] = 270
-    out = np.full((270, 261), 7, "f4")
+@pytest.mark.parametrize("rows", [18, 270])
+def test_a_bad_entry_is_named_and_nothing_is_written(rows, place, threads):
+    data, indices = drawn((rows, 261), "f4", "i8", 0)
+    place = place[0] % rows, place[1]
+    indices[place] = rows
+    out = np.full((rows, 261), 7, "f4")
     with pytest.raises(IndexOutOfBoundsError) as caught:
         ndgather.gather_elements(data, np.asfortranarray(indices), 0, out=out)
-    assert f"indices[{place[0]}, {place[1]}] = 270 is outside" in str(caught.value)
-    np.testing.assert_array_equal(out, np.full((270, 261), 7, "f4"), strict=True)
+    assert f"indices[{place[0]}, {place[1]}] = {rows} is outside" in str(caught.value)
+    np.testing.assert_array_equal(out, np.full((rows, 261), 7, "f4"), strict=True)
     with pytest.raises(IndexOutOfBoundsError):
         ndgather.gather_elements(data, np.asfortranarray(indices), 0)
 
@@ -117,7 +125,7 @@ def test_a_bad_entry_is_named_and_nothing_is_written(place, threads):
 )
 def test_parts_of_larger_arrays(rows, more, axis, order, reverse):
     """Data, indices and result are parts of arrays with axes in any order."""
-    shape = (2, rows, TILES_FROM // (2 * rows) + 1 + more)
+    shape = (2, rows, (1 << 16) // (2 * rows) + 1 + more)
 
     def part(values):
         whole = np.zeros([values.shape[d] + 3 for d in order], values.dtype)
