@@ -141,12 +141,14 @@ constexpr double kLooksToPackAlone = 2;
 // So many slices are worth splitting: fewer find hardly a line that others have used (16 slices of 2000
 // elements a line or more apart in both arrays 3.5 ns for each element, whole 2.0; 64 0.9 and 1.2; 256 0.8 and
 // 1.5). Parts that fill a line of the other array always pay (0.25 to 24 MB: 0.3 to 1.9 ns, whole 0.5 to 4.3);
-// shorter ones, down to a quarter of a line, where data do not stay near (250 floats in 5: 3 MB 0.50 to 0.8 ns
-// and whole 0.48 to 0.9, 15 MB 1.1 to 1.9 and 1.5 to 1.8; 1001 in 7: 6 MB 0.4 to 0.5 and 0.5 to 0.7, 24 MB 1.0
-// to 1.5 and 2.1 to 2.3; 57 in 3: 1.0 to 5.4 and 0.6 to 3.8).
+// shorter ones, down to half a line, where data do not stay near (of the time whole, slices of 9 to 15 floats or 5 to 7
+// doubles: 100 to 150 KB 0.8 to 1.4, 260 KB to 4 MB 0.4 to 1.0, 6 to 24 MB 0.5 to 1.0). Where no such part divides
+// them, the rest is gathered by itself (290 to 450 KB 0.6 to 0.9, 0.8 to 25 MB 0.4 to 0.7, of bytes 0.65 to 1.0); or
+// in a scatter they are split down to a quarter of a line.
 constexpr Size kLooksToSplit = 64;
-constexpr Size kSplitFrom = Size{1} << 22;
+constexpr Size kSplitFrom = Size{1} << 18;
 constexpr Size kFewOfLine = 4;
+constexpr Size kManyOfLine = 16;
 // A walk from one slice to its neighbour finds so many lines still there.
 constexpr Size kStaysNear = kNear / 4 / kLine;
 // Looks into one column after the other stay near as long as its lines do, together with those of the other
@@ -402,10 +404,10 @@ Packing choose_packing(const Plan& plan, int threads) {
   return {bytes, alone ? 1 : threads};
 }
 
-Size choose_slice_part(const Plan& plan) {
+SliceParts choose_slice_parts(const Plan& plan) {
   if (plan.slice_rank == 0 || plan.position_rank + plan.slice_rank > kMaxRank ||
       plan.positions < kLooksToSplit) {
-    return 0;
+    return {};
   }
   // Elements a line or more apart: every one of a slice is on a line of its own, which the next slices want
   // as well.
@@ -415,22 +417,26 @@ Size choose_slice_part(const Plan& plan) {
     }
     return true;
   };
-  if (!apart(&Slice::far)) return 0;
-  if (apart(&Slice::near)) return lines_are_shared(plan) ? 1 : 0;
+  if (!apart(&Slice::far)) return {};
+  if (apart(&Slice::near)) return {lines_are_shared(plan) ? 1 : 0, 0};
   const Slice& dim = plan.slice[plan.slice_rank - 1];
-  if (dim.near != plan.width) return 0;
+  if (dim.near != plan.width) return {};
   const Size next = std::abs(plan.position[plan.position_rank - 1].far);
-  if (next > 0 && next < kLine && plan.slice_elements() <= kStaysNear) return 0;
+  if (next > 0 && next < kLine && plan.slice_elements() <= kStaysNear) return {};
   // So few of them that they stay near fill a line of the other array, or most of one.
-  Size part = std::min(kLine / plan.width, dim.size);
-  if (part < 2) return 0;
-  if (dim.size % part != 0) {
+  const Size line = std::min(kLine / plan.width, dim.size);
+  if (line < 2) return {};
+  Size part = line;
+  if (dim.size % line != 0) {
     const Size bytes = different_slices(plan) * plan.slice_elements() * plan.width;
-    if (bytes < (dim.far % kSameSets == 0 ? kNear : kSplitFrom)) return 0;
+    if (bytes < kSplitFrom) return {};
     while (dim.size % part != 0) --part;
-    if (part < kFewOfLine) return 0;
+    const Size most_of_line = std::max(kFewOfLine, std::min(line / 2, kManyOfLine));
+    if (part < most_of_line && !plan.scatters) return {line, dim.size % line};
+    if (part < kFewOfLine) return {};
   }
-  return part < plan.slice_elements() ? part : 0;
+  if (part == plan.slice_elements()) return {};
+  return {part, 0};
 }
 
 double choose_patience(const Plan& plan) {

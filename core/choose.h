@@ -85,8 +85,14 @@ struct Packing {
 
 Packing choose_packing(const Plan& plan, int threads);
 
-// Into how many elements to split the slices of a simplified plan; 0: they stay whole.
-Size choose_slice_part(const Plan& plan);
+// Into how many elements to split the slices of a simplified plan, 0: they stay whole; and how many of the innermost
+// dim are left over, which are to be gathered by themselves.
+struct SliceParts {
+  Size part = 0;
+  Size rest = 0;
+};
+
+SliceParts choose_slice_parts(const Plan& plan);
 
 // Whether one slice with gaps had better follow the other, and not one element of all the other: in runs of
 // so many elements, or twice as many in all (every second element in both arrays, floats, ns for each: runs

@@ -280,6 +280,13 @@ void split_slices(Plan& plan, Size part) {
   plan.slice_rank = part > 1;
 }
 
+void cut_slices(Plan& plan, Size begin, Size size) {
+  Slice& inner = plan.slice[plan.slice_rank - 1];
+  plan.far += begin * inner.far;
+  plan.near += begin * inner.near;
+  inner.size = size;
+}
+
 void pack(Plan& plan, Plan& copy, char* memory) {
   copy.element = plan.element;
   copy.width = plan.width;

@@ -225,6 +225,9 @@ void join_runs(Plan& plan);
 // dims position dims outside of all others; of part 1 no slice is left. Its size is a multiple of `part`.
 void split_slices(Plan& plan, Size part);
 
+// Leaves `size` elements of the innermost dim of slices with gaps, the first of which is `begin`.
+void cut_slices(Plan& plan, Size begin, Size size);
+
 // Makes `copy` bring all that a plan can look at into `memory`, without gaps, and the plan look there;
 // both are simplified.
 void pack(Plan& plan, Plan& copy, char* memory);

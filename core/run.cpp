@@ -87,7 +87,7 @@ char* scratch(Size bytes) noexcept {
 // Settles how the places of a plan are reached: in bands, or one after the other; past the caches or
 // through them; and what is asked for ahead.
 Bands choose_walk(Plan& plan, int threads) noexcept {
-  if (const Size part = choose_slice_part(plan)) split_slices(plan, part);
+  if (const Size part = choose_slice_parts(plan).part) split_slices(plan, part);
   if (choose_order(plan)) simplify(plan);
   Bands bands = choose_bands(plan, threads);
   plan.asks_for_rows = next_row_is_wanted(plan);
@@ -192,6 +192,13 @@ Outside look_at_all(const Plan& check, Stop* stop) noexcept {
 // A gather of a simplified plan that has at least one position.
 bool run_simplified(Plan& plan, int threads, Stop* stop) noexcept {
   plan.any_order = true;
+  if (const Size rest = choose_slice_parts(plan).rest) {
+    const Size parts = plan.slice[plan.slice_rank - 1].size - rest;
+    Plan last = plan;
+    cut_slices(last, parts, rest);
+    cut_slices(plan, 0, parts);
+    if (!run_simplified(last, threads, stop)) return false;
+  }
   const Bands bands = choose_walk(plan, threads);
   if (char* const buffer = scratch(bands.buffer * bands.threads)) {
     const bool inside = run_bands(bands, buffer, stop, [&](Size unit, char* part) noexcept {

@@ -174,7 +174,12 @@ RULES = {
         lambda: threshold("kSplitFrom"),
     ),
     "slices of part of a line": (
-        ("slices-of-threes", "slices-of-fives"),
+        ("slices-of-sevens", "slices-of-nines"),
+        lambda case: max(part for part in range(1, 17) if case.data_shape[-1] % part == 0),
+        lambda: LINE_BYTES / 4 / 2,
+    ),
+    "slices of part of a line written to": (
+        ("scatter-slices-of-threes", "scatter-slices-of-fives"),
         lambda case: max(part for part in range(1, 17) if case.data_shape[-1] % part == 0),
         lambda: threshold("kFewOfLine"),
     ),

@@ -9,7 +9,7 @@ import ndgather
 
 ROWS = 50
 BAD = 10**6
-SPLIT_FROM = 1 << 22  # bytes, as kSplitFrom in core/choose.cpp
+SPLIT_FROM = 1 << 18  # bytes, as kSplitFrom in core/choose.cpp
 
 
 def transposed(width: int, dtype: str, planes: int = 3) -> np.ndarray:
@@ -62,7 +62,12 @@ def test_rows_of_a_transposed_array(dtype: str, width: int, count: int, mode: st
     check_rows(transposed(width, dtype), count, mode)
 
 
-@pytest.mark.parametrize(("dtype", "width"), [("u1", 128), ("f4", 15), ("f4", 16), ("c16", 60)])
+# Whole lines, parts of one, and lines with a rest that is gathered by itself.
+SPLIT = [("u1", 128), ("f4", 15), ("f4", 16), ("c16", 60)]
+SPLIT += [("u1", 131), ("i2", 33), ("f4", 17), ("f4", 57), ("f8", 19), ("c16", 59)]
+
+
+@pytest.mark.parametrize(("dtype", "width"), SPLIT)
 @pytest.mark.parametrize("mode", ["raise", "fill"])
 def test_rows_of_a_large_transposed_array(dtype: str, width: int, mode: str, threads: int) -> None:
     check_rows(transposed(width, dtype, planes_to_split(width, dtype)), 64, mode)
