@@ -1017,6 +1017,7 @@ _RULES = (
         layout="transposed",
         index_layout="transposed",
     ),
+    # few columns, whose places are found once for all rows
     Case(
         name="columns-few-enough",
         why="256 chosen frequencies of 2000 spectra",

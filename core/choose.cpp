@@ -59,7 +59,7 @@ constexpr Size kApart = Size{1} << 25;
 // Shorter parts of the array that a scatter writes to would have threads write to the same lines.
 constexpr Size kPartFrom = 8 * kLine;
 // Parts of an inner dim are strips, which had better be wide (floats along the first axis, of the time in strips of
-// 512 bytes: indices in order 0.5 to 0.75, in any order 0.57 to 1.0; in strips of 8 KiB 0.5 to 0.85 and 0.65 to 1.0).
+// 512 bytes: indices in order 0.5 to 0.75, in any order 0.57 to 1.0; of 8 KiB 0.5 to 0.85 and 0.65 to 1.0).
 constexpr Size kStripFrom = Size{1} << 15;
 // Sharing a scatter by place writes down all places, and each owner looks through them. With two threads
 // floats take 0.55 to 0.75 of the time of one, down to two lines of them, and as long on one line. Rows
@@ -77,16 +77,18 @@ constexpr Size kRowsEach = 4;
 // 4 KiB 0.66 to 1.0, sums 0.65 to 1.0; in 1 MiB 0.9 to 1.3. Every place four times, rows of 512 bytes: 0.4 to 0.6).
 constexpr Size kMarkedRow = 256;
 constexpr Size kMarkedFrom = Size{1} << 21;
-// Shorter ones share most of their lines with neighbours, which other threads then write to. From kApart on that
-// has left the caches by then, and rows from a line on gain (of 64 and 128 bytes, 32 MiB and more of them: 0.67 to
-// 0.86, of 32 bytes 0.93 to 1.0; 16 MiB of them 0.9 to 1.6).
-// The map may be so large for each update; it has to be cleared.
-constexpr Size kMarkBytesEach = 4;
+// Rows from a line on do so where kApart of them and more are written (of 64 and 128 bytes, 32 MiB and more: 0.67 to
+// 0.86, 16 MiB 0.9 to 1.6; of 32 bytes 0.93 to 1.0): most of their lines they share with neighbours, which other
+// threads then write to, and which have to leave the caches before that.
+
+// The maps of all threads have to be cleared, and joined: so many bytes for each update at most.
+constexpr Size kMarkBytesEach = 8;
 // Few long rows are cut up. Parts of 8 KiB take 0.55 of the time of one thread on one processor, and 0.8 to
 // 1.0 on another; parts of 2 and 4 KiB 0.7 to 0.9 on the first, and 1.0 to 1.3 on the second, on which such
 // rows take 0.65 to 0.85 shared by place.
 constexpr Size kSlicePartFrom = Size{1} << 13;
-// What a call may take for its places, beside its arrays: two million of 32 bits.
+// What a call may take for its places, beside its arrays: two million of 32 bits, or fewer and up to half of it for
+// maps of them.
 constexpr Size kScratch = Size{1} << 23;
 // What is written past the caches need not be read first, and results of this size leave them anyway. Two
 // threads, 64 MiB of results out of 256 MB and of 8 MB: rows of 16 KiB take 0.79 and 0.66 of the time, of 4 KiB
@@ -141,10 +143,10 @@ constexpr double kLooksToPackAlone = 2;
 // So many slices are worth splitting: fewer find hardly a line that others have used (16 slices of 2000
 // elements a line or more apart in both arrays 3.5 ns for each element, whole 2.0; 64 0.9 and 1.2; 256 0.8 and
 // 1.5). Parts that fill a line of the other array always pay (0.25 to 24 MB: 0.3 to 1.9 ns, whole 0.5 to 4.3);
-// shorter ones, down to half a line, where data do not stay near (of the time whole, slices of 9 to 15 floats or 5 to 7
-// doubles: 100 to 150 KB 0.8 to 1.4, 260 KB to 4 MB 0.4 to 1.0, 6 to 24 MB 0.5 to 1.0). Where no such part divides
-// them, the rest is gathered by itself (290 to 450 KB 0.6 to 0.9, 0.8 to 25 MB 0.4 to 0.7, of bytes 0.65 to 1.0); or
-// in a scatter they are split down to a quarter of a line.
+// shorter ones, of half a line or 16 elements, where data do not stay near (of the time whole, slices of 9 to 15
+// floats or 5 to 7 doubles: 100 to 150 KB 0.8 to 1.4, 260 KB to 4 MB 0.4 to 1.0, 6 to 24 MB 0.5 to 1.0). Where no
+// such part divides them, lines are gathered, and the rest by itself (290 to 450 KB 0.6 to 0.9, 0.8 to 25 MB 0.4 to
+// 0.7, of bytes 0.65 to 1.0); for a scatter parts of kFewOfLine do.
 constexpr Size kLooksToSplit = 64;
 constexpr Size kSplitFrom = Size{1} << 18;
 constexpr Size kFewOfLine = 4;
@@ -533,15 +535,16 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
     constexpr Size kNarrow = Size{UINT32_MAX};
     const Size far_bytes = plan.far_span().bytes() + 2 * kLine;  // from a line on, and up to one behind
     sharing.wide = far_bytes >= kNarrow || plan.near_span().bytes() >= kNarrow;
-    sharing.round = std::min(plan.positions, kScratch / Places::width(sharing.wide));
     const bool marked = (plan.width >= kMarkedRow && plan.reach() >= kMarkedFrom) ||
                         (plan.width >= kLine && plan.positions * plan.width >= kApart);
     if (plan.slice_rank == 0 && marked) {
       sharing.shift = std::bit_width(static_cast<std::size_t>(plan.width)) - 1;
-      const Size marks = ((far_bytes >> sharing.shift) / 8 + kLine) / kLine * kLine;
-      const Size most = std::min(sharing.round * kMarkBytesEach, kScratch / 2 / sharing.threads);
-      if (marks <= most) sharing.marks = marks;
+      const Size marks = marks_bytes(far_bytes, sharing.shift);
+      const Size all = marks * sharing.threads;
+      if (all <= std::min(plan.positions * kMarkBytesEach, kScratch / 2)) sharing.marks = marks;
     }
+    const Size notes = kScratch - sharing.marks * sharing.threads;
+    sharing.round = std::min(plan.positions, notes / Places::width(sharing.wide));
     sharing.parts = sharing.threads * kPiecesEach;
     sharing.stretches = choose_stretches(plan, sharing.threads);
     return sharing;

@@ -144,21 +144,23 @@ Cut choose_cut(const Plan& plan, int threads);
 // After how many positions a scatter looks whether it is to stop.
 Size choose_stretch(const Plan& plan);
 
+// Bytes of a map with a bit for every 1 << shift bytes of so many, up to a line.
+constexpr Size marks_bytes(Size far_bytes, int shift) {
+  return ((far_bytes >> shift) / 8 + kLine) / kLine * kLine;
+}
+
 // How a scatter is shared between threads such that every place is written by one of them.
 struct Sharing {
   int threads = 1;
   int stretches = 1;      // see share() in threads.h
-  Size parts = 1;         // for the threads, unless by place
+  Size parts = 1;         // for the threads; by place, of a round in which no place is repeated
   int position = -1;      // cut along this position dim, whose steps address places of their own
   bool by_place = false;  // or else: every update goes to the owner of its place
   Size round = 0;         // of so many positions, whose places are written down
   bool wide = false;      // in 64 bits
-  Size marks = 0;         // bytes of a map of all places, which finds those that are repeated; 0: none is made
+  Size marks = 0;         // bytes of each thread's map of places, which tells those that are repeated; 0: no maps
   int shift = 0;          // no two places begin in the same 1 << shift bytes
   Size slice_part = 0;    // or else: cut every slice into parts of these bytes
-
-  // Bytes of the notes of a round, up to a line.
-  Size notes() const { return (round * (wide ? 8 : 4) + kLine - 1) / kLine * kLine; }
 };
 
 // `look` takes the sample, where it matters.

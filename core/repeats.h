@@ -50,15 +50,19 @@ inline bool mark(const Places& places, const Marks& marks, Size begin, Size end,
 }
 
 inline bool join_later(const Marks& marks, Size begin, Size end) noexcept {
+  constexpr Size kWords = kLine / Size{sizeof(std::uint64_t)};
   std::uint64_t twice = 0;
-  for (Size w = begin; w < end; ++w) {
-    std::uint64_t later = 0;
+  for (Size first = begin; first < end; first += kWords) {  // a line of each map at a time
+    const Size count = std::min(kWords, end - first);
+    std::uint64_t later[kWords]{};
     for (Size stretch = marks.stretches - 1; stretch >= 0; --stretch) {
-      std::uint64_t& word = marks.map(stretch)[w];
-      const std::uint64_t here = word;
-      twice |= here & later;
-      word = later;
-      later |= here;
+      std::uint64_t* const word = marks.map(stretch) + first;
+      for (Size w = 0; w < count; ++w) {
+        const std::uint64_t here = word[w];
+        twice |= here & later[w];
+        word[w] = later[w];
+        later[w] |= here;
+      }
     }
   }
   return twice == 0;

@@ -98,6 +98,11 @@ Bands choose_walk(Plan& plan, int threads) noexcept {
   return bands;
 }
 
+// What the notes of a round take, up to a line.
+Size bytes_of_notes(const Sharing& sharing) noexcept {
+  return (sharing.round * Places::width(sharing.wide) + kLine - 1) / kLine * kLine;
+}
+
 // Whether no place is noted twice: where the last note is all that counts, the others are dropped.
 bool note_once(const Places& places, const Sharing& sharing, char* memory, bool last_counts) noexcept {
   const int owners = sharing.threads;
@@ -153,7 +158,7 @@ bool run_by_place(const Plan& plan, Store store, bool last_counts, const Sharing
       }
     });
     if (!good) return false;
-    if (sharing.marks > 0 && note_once(places, sharing, memory + sharing.notes(), last_counts)) {
+    if (sharing.marks > 0 && note_once(places, sharing, memory + bytes_of_notes(sharing), last_counts)) {
       const Size part = (places.end - places.begin + sharing.parts - 1) / sharing.parts;
       share(owners, sharing.stretches, sharing.parts, nullptr, [&](int, Size unit) {
         const Size from = std::min(begin + unit * part, places.end);
@@ -197,6 +202,7 @@ bool run_simplified(Plan& plan, int threads, Stop* stop) noexcept {
     Plan last = plan;
     cut_slices(last, parts, rest);
     cut_slices(plan, 0, parts);
+    simplify(last);
     if (!run_simplified(last, threads, stop)) return false;
   }
   const Bands bands = choose_walk(plan, threads);
@@ -274,7 +280,7 @@ Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
   bands_ = {};
   sharing_ = choose_sharing(plan, threads(), engine().sample);
   if (!sharing_.by_place) return;
-  memory_ = scratch(sharing_.notes() + sharing_.threads * sharing_.marks);
+  memory_ = scratch(bytes_of_notes(sharing_) + sharing_.threads * sharing_.marks);
   if (memory_ == nullptr) sharing_ = {};  // one thread does the work
 }
 

@@ -45,8 +45,9 @@ bool gather_tiles_of(const Plan& plan, const Bands& bands, Size begin, Size end)
   // Where columns of indices are short and follow each other, those of a tile are looked at in one go.
   const bool joined = bands.rows == along.size && columns_join(along, across, Width);
   const Size pitch = joined ? along.size : kTileRows;
-  Size at[std::max(kColumns * kTileRows, kJoinedPlaces)], base[kJoinedPlaces];
-  for (Size c = 0; joined && c < kColumns; ++c) {
+  static_assert(kColumns * kTileRows <= kJoinedPlaces);
+  Size at[kJoinedPlaces], base[kJoinedPlaces];
+  for (Size c = 0; joined && c < std::min(kColumns, across.size); ++c) {
     for (Size r = 0; r < pitch; ++r) base[c * pitch + r] = c * across.far + r * along.far;
   }
   for (Size unit = begin; unit < end; ++unit) {

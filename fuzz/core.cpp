@@ -748,7 +748,7 @@ bool note_once(const Plan& plan, const Places& places, Reduction reduction, Choi
   std::vector<Size> bounds{places.begin};
   while (bounds.back() < places.end) bounds.push_back(next_cut(bounds.back(), places.end, choices));
   const auto stretches = static_cast<int>(bounds.size()) - 1;
-  const Size each = ((plan.far_span().bytes() + 2 * kLine) >> shift) / 64 + 1;
+  const Size each = marks_bytes(plan.far_span().bytes() + 2 * kLine, shift) / Size{sizeof(std::uint64_t)};
   std::vector<std::uint64_t> words(static_cast<std::size_t>(each * stretches));
   const Marks marks{words.data(), each, shift, stretches};
   bool once = true;

@@ -130,7 +130,7 @@ FAULTS = (
     Fault("the first update of a place counts, not the last", "repeats.h",
           "for (Size i = end - 1; i >= first; --i) {", "for (Size i = first; i < end; ++i) {"),
     Fault("what is written again two stretches later counts", "repeats.h",
-          "later |= here;", "later = here;"),
+          "later[w] |= here;", "later[w] = here;"),
     Fault("what is written again in a later stretch counts", "run.cpp",
           "if (once || !last_counts) return once;", "return once || last_counts;"),
     Fault("rows share a bit with their neighbours", "choose.cpp",

@@ -288,24 +288,34 @@ def test_places_within_4_gib_and_beyond(size, most_at_last):
         data[where] = 0
 
 
-# name: shape of data, how many updates: enough for a map of the places that are written to
+# name: shape of data, how many updates: enough for maps of the places that are written to
 MARKED = {
     "rows of 256 bytes": ((20_000, 64), 15_000),
     "rows of 260 bytes": ((30_000, 65), 9_000),
-    "long rows past the caches": ((7_000, 300), 5_000),
+    "long rows past the caches": ((30_000, 300), 28_500),
     "many short rows": ((550_000, 16), 530_000),
     "two columns": ((150, 140, 70), 20_000),
 }
-# name: which of n places the updates go to
+
+
+def at_the_end_of_stretches(rng, n, places):
+    """Let what begins the stretch of a thread come after what ends the one before."""
+    which = rng.permutation(places)[:n]
+    for begin in (n // 2, n // 3, 2 * n // 3, n // 16):
+        which[begin] = which[begin - 1]
+    return which
+
+
+# name: which of so many places n updates go to
 REPEATS = {
     "none": lambda rng, n, places: rng.permutation(places)[:n],
-    "next to each other": lambda rng, n, places: rng.permutation(places)[:n] // 2 * 2,
-    "the first and the last": lambda rng, n, places: np.where(
-        np.arange(n) == n - 1, (first := rng.permutation(places)[:n])[0], first
-    ),
+    "each twice": lambda rng, n, places: rng.permutation(places)[:n] // 2 * 2,
+    "some, at the end of stretches": at_the_end_of_stretches,
     "any": lambda rng, n, places: rng.integers(0, places, n),
-    "a hundred": lambda rng, n, places: rng.integers(0, places, 100)[rng.integers(0, 100, n)],
-    "all": lambda rng, n, places: np.full(n, places - 1),
+    "a thousand": lambda rng, n, places: rng.integers(0, places, 1000)[rng.integers(0, 1000, n)],
+    "one, often": lambda rng, n, places: np.where(
+        rng.random(n) < 0.4, places - 1, rng.integers(0, places, n)
+    ),
     "in order": lambda rng, n, places: np.sort(rng.integers(0, places, n)),
 }
 
