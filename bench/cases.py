@@ -1134,7 +1134,7 @@ _RULES = (
     ),
     Case(
         name="slices-of-sevens",
-        why="days drawn out of a year of 2863 sensors, which 7 divides: lines, and one by itself",
+        why="days of a year of 2863 sensors, which 7 divides: lines, and the rest by itself",
         group="rules",
         operator="gather",
         data_shape=(365, 2_863),
