@@ -154,7 +154,7 @@ bool gather_bands_of(const Plan& plan, const Bands& bands, Size begin, Size end,
             if (bands.streams && bytes_after(near, kLine) == 0 && n * Width % kLine == 0) {
               stream_elements<Width>(near, packed, at, n);
             } else {
-              for (Size i = 0; i < n; ++i) std::memcpy(near + i * Width, packed + at[i], Width);
+              copy_elements<Width>(near, packed, at, n);
             }
             return true;
           }

@@ -82,7 +82,7 @@ struct Cursor {
 
 // Where the positions of a block start in the far array, whatever their index tuples say.
 struct Bases {
-  Size far[kBlock + kShortRun];  // from the first position of the innermost dim on
+  alignas(kLine) Size far[kBlock + kShortRun];  // from the first position of the innermost dim on
 
   explicit Bases(const Plan& plan) noexcept {
     const Position& inner = plan.position[plan.position_rank - 1];

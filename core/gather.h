@@ -16,7 +16,7 @@
 namespace ndgather::NDGATHER_ISA {
 
 struct Block {
-  Size at[kBlock];
+  alignas(kLine) Size at[kBlock];
   Size n;
   char* near;
   bool good;
@@ -76,7 +76,7 @@ struct Repeated {
   Size step;      // from the base of one to the next, within it
   Size count;     // positions in as many runs as are known
   bool good;
-  Size at[kBlock];  // from the base of the first of these
+  alignas(kLine) Size at[kBlock];  // from the base of the first of these
 
   Repeated(const Plan& plan, Offsets<Size> offsets, const Bases& bases, bool run_by_run) noexcept {
     const int last = plan.position_rank - 1;
@@ -233,7 +233,7 @@ bool walk_rows(const Plan& plan, Size begin, Size end, Use use) noexcept {
   constexpr int kFraction = 16;  // bits
   const Size share = (plan.reach() << kFraction) / run.size;  // of a row, for each position of a run
   const Size most = std::min(block_size(plan), kShortBlock);
-  Size at[kShortBlock];
+  alignas(kLine) Size at[kShortBlock];
   Cursor cursor(plan, begin);
   for (Size left = end - begin; left > 0;) {
     const char* index = cursor.index;

@@ -46,7 +46,7 @@ bool gather_tiles_of(const Plan& plan, const Bands& bands, Size begin, Size end)
   const bool joined = bands.rows == along.size && columns_join(along, across, Width);
   const Size pitch = joined ? along.size : kTileRows;
   static_assert(kColumns * kTileRows <= kJoinedPlaces);
-  Size at[kJoinedPlaces], base[kJoinedPlaces];
+  alignas(kLine) Size at[kJoinedPlaces], base[kJoinedPlaces];
   for (Size c = 0; joined && c < std::min(kColumns, across.size); ++c) {
     for (Size r = 0; r < pitch; ++r) base[c * pitch + r] = c * across.far + r * along.far;
   }
