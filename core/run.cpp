@@ -98,6 +98,12 @@ Bands choose_walk(Plan& plan, int threads) noexcept {
   return bands;
 }
 
+// Settles how the runs of a small plan are walked.
+void choose_runs(Plan& plan) noexcept {
+  plan.asks_for_rows = next_row_is_wanted(plan);
+  if (runs_are_short(plan)) join_runs(plan);
+}
+
 // What the notes of a round take, up to a line.
 Size bytes_of_notes(const Sharing& sharing) noexcept {
   return (sharing.round * Places::width(sharing.wide) + kLine - 1) / kLine * kLine;
@@ -176,6 +182,7 @@ bool run_by_place(const Plan& plan, Store store, bool last_counts, const Sharing
 
 // Looks at all positions of a simplified check plan, and names the first that is out of bounds.
 Outside look_at_all(const Plan& check, Stop* stop) noexcept {
+  if (is_small(check)) return engine().check(check, 0, check.positions);
   const Cut cut = choose_cut(check, threads());
   const std::unique_ptr<Outside[]> found(
       cut.units > 1 ? new (std::nothrow) Outside[static_cast<std::size_t>(cut.units)] : nullptr);
@@ -196,6 +203,10 @@ Outside look_at_all(const Plan& check, Stop* stop) noexcept {
 
 // A gather of a simplified plan that has at least one position.
 bool run_simplified(Plan& plan, int threads, Stop* stop) noexcept {
+  if (is_small(plan)) {
+    choose_runs(plan);
+    return engine().gather(plan, 0, plan.positions);
+  }
   plan.any_order = true;
   if (const Size rest = choose_slice_parts(plan).rest) {
     const Size parts = plan.slice[plan.slice_rank - 1].size - rest;
@@ -272,6 +283,10 @@ Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
   simplify(plan);
   if (plan.positions == 0 || plan.width * plan.slice_elements() == 0) return;
   plan.scatters = true;
+  if (is_small(plan)) {
+    choose_runs(plan);
+    return;
+  }
   bands_ = choose_walk(plan, threads());
   // To add to a row it has to be read.
   plan.streams = plan.streams && reduction == Reduction::none;
