@@ -853,6 +853,22 @@ _SCATTER = (
 _RULES = (
     # one thread, threads that are awake, threads that have to be woken
     Case(
+        name="draws-small",
+        why="a batch of 128 labels: no rule is asked for so few",
+        group="rules",
+        operator="gather",
+        data_shape=(1000,),
+        index_shape=(128,),
+    ),
+    Case(
+        name="draws-larger",
+        why="a batch of 129 labels: rules are asked for it",
+        group="rules",
+        operator="gather",
+        data_shape=(1000,),
+        index_shape=(129,),
+    ),
+    Case(
         name="threads-none",
         why="one sweep of a small lidar in an occupancy grid: too short for a second thread",
         group="rules",
