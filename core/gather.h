@@ -195,6 +195,7 @@ inline Size block_size(const Plan& plan) noexcept {
   const Size slice = plan.width * plan.slice_elements();
   return std::clamp<Size>(bytes / std::max<Size>(slice, 1), 1, kBlock);
 }
+static_assert(kFewOfOneRun <= kBlock && kFewPositions <= kFewOfOneRun);  // what is small is one block
 
 // The next block: across runs where the near array allows it, else to the end of the run.
 inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexcept {

@@ -69,9 +69,9 @@ struct Held {
   Size shape[kMaxRank], strides[kMaxRank];
   Array array;
   explicit Held(PyArrayObject* of) : array(view(of)) {
-    std::copy_n(array.shape, array.rank, shape);
+    bool none = false;
+    for (int d = 0; d < array.rank; ++d) none |= (shape[d] = array.shape[d]) == 0;
     // Strides that nobody steps by may be any number, too large to be multiplied: they are 0 here.
-    const bool none = std::find(shape, shape + array.rank, 0) != shape + array.rank;
     for (int d = 0; d < array.rank; ++d) strides[d] = none || shape[d] == 1 ? 0 : array.strides[d];
     array.shape = shape;
     array.strides = strides;
@@ -394,7 +394,7 @@ PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Siz
   if (PyDataType_REFCHK(PyArray_DESCR(data)) || plan.element == 0) return refuse(Rule::references);
 
   const Held held_indices(indices), held_data(data);
-  const Array far = held_data.array, index = held_indices.array;
+  const Array &far = held_data.array, &index = held_indices.array;
   Shape shape;
   Refusal refusal;
   switch (kind) {
@@ -431,7 +431,7 @@ PyObject* gather(Kind kind, PyObject* data_object, PyObject* indices_object, Siz
   }
 
   const Held held_out(out);
-  const Array near = held_out.array;
+  const Array& near = held_out.array;
   switch (kind) {
     case Kind::nd: plan_gather_nd(plan, far, index, near, first); break;
     case Kind::elements: plan_gather_elements(plan, far, index, near, first); break;
@@ -527,7 +527,7 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   }
 
   const Held held_indices(indices), held_data(data), held_updates(updates);
-  const Array index = held_indices.array, source = held_data.array, near = held_updates.array;
+  const Array &index = held_indices.array, &source = held_data.array, &near = held_updates.array;
   Shape shape;
   const Refusal refusal = kind == Kind::nd
                               ? shape_gather_nd(source, index, first, shape)
@@ -557,7 +557,7 @@ PyObject* scatter(Kind kind, PyObject* data_object, PyObject* indices_object,
   }
 
   const Held held_out(out);
-  const Array far = held_out.array;
+  const Array& far = held_out.array;
   if (kind == Kind::nd) {
     plan_gather_nd(plan, far, index, near, first);
   } else {

@@ -99,6 +99,21 @@ def nanoseconds(case: Case) -> float:
 
 
 RULES = {
+    "few in one run": (
+        ("draws-small", "draws-larger"),
+        lambda case: case.lookups,
+        lambda: threshold("kFewOfOneRun") + 1,
+    ),
+    "few in runs": (
+        ("draws-of-runs", "draws-of-longer-runs"),
+        lambda case: case.lookups,
+        lambda: threshold("kShortRun") + 1,
+    ),
+    "few bytes": (
+        ("draws-of-256B", "draws-of-260B"),
+        lambda case: case.output_bytes,
+        lambda: threshold("kFewBytes") + 1,
+    ),
     "threads awake": (
         ("threads-none", "threads-awake"),
         nanoseconds,
