@@ -848,10 +848,10 @@ _SCATTER = (
     ),
 )
 
-# Both sides of each rule by which core/choose.cpp (and memory.h) takes another way. Neighbours
-# stand together: the first keeps the plain way, the second is just beyond the threshold.
+# Both sides of each rule by which the core takes another way (choose.cpp, choose.h, memory.h).
+# Neighbours stand together: the first keeps the plain way, the second is just beyond the threshold.
 _RULES = (
-    # one thread, threads that are awake, threads that have to be woken
+    # what is small
     Case(
         name="draws-small",
         why="a batch of 256 labels: so few are looked up without more ado",
@@ -902,6 +902,7 @@ _RULES = (
         data_shape=(1000, 65),
         index_shape=(16,),
     ),
+    # one thread, threads that are awake, threads that have to be woken
     Case(
         name="threads-none",
         why="one sweep of a small lidar in an occupancy grid: too short for a second thread",

@@ -28,6 +28,10 @@ constexpr Size kPiecesEach = 16;
 constexpr double kUnitMost = 20'000'000;  // nanoseconds of work in one piece
 constexpr Size kUnits = Size{1} << 18;    // at most: a check keeps what it found in each
 
+// What is small is worth no other thread and no other order: see nanoseconds_each and choose_order.
+static_assert(kFewOfOneRun * (1 + 0.5 * kMaxRank + 4) + kFewBytes / 2 < kThreadsFromAwake);
+static_assert(kFewPositions <= kShortRun);
+
 bool worth_sharing(double work, int threads) {
   if (threads == 1 || work < kThreadsFromAwake) return false;
   return work >= kThreadsFrom || threads_at_hand();

@@ -16,8 +16,25 @@ namespace ndgather::NDGATHER_ISA {
 
 using Copy = void (*)(const Plan& plan, const Size* at, Size n, char* near, Size step) noexcept;
 
-// n elements from anywhere to where they follow each other. Some are written at a time: out of caches that takes
-// 0.9 to 0.98 of the time of one by one.
+// n elements from anywhere, which fill whole pieces: write(to, piece) writes one.
+template <int Width, class Write>
+void put_elements(char* to, const char* from, const Size* at, Size n, Write write) noexcept {
+  constexpr Size kOfPiece = kPiece / Width;
+  for (Size i = 0; i < n; i += kOfPiece) {
+    char piece[kPiece];  // in a register
+#pragma GCC unroll 16
+    for (Size e = 0; e < kOfPiece; ++e) std::memcpy(piece + e * Width, from + at[i + e], Width);
+    write(to + i * Width, piece);
+  }
+}
+
+template <int Width>
+void stream_elements(char* to, const char* from, const Size* at, Size n) noexcept {
+  put_elements<Width>(to, from, at, n, [](char* near, const char* piece) { stream_piece(near, piece); });
+}
+
+// n elements from anywhere to where they follow each other. Pieces of them take 0.85 to 0.98 of the time of one
+// element after the other where caches answer, and in bands 0.8 to 0.95 (but bytes without SSE4.1 1.06).
 template <int Width>
 void copy_elements(char* to, const char* from, const Size* at, Size n) noexcept {
   Size i = 0;

@@ -188,14 +188,16 @@ class Blocks {
 };
 
 // How many positions make a block: large slices fill the first-level cache by themselves.
+inline constexpr Size kBlockBytes = Size{1} << 14;
 inline Size block_size(const Plan& plan) noexcept {
   // Slices that are written a piece at a time: lines of some results fight for one set.
   const bool pieces = plan.slice_rank > 0 && !packs_slices(plan) && !has_long_slices(plan);
-  const Size bytes = pieces ? Size{1} << 9 : Size{1} << 14;
+  const Size bytes = pieces ? Size{1} << 9 : kBlockBytes;
   const Size slice = plan.width * plan.slice_elements();
   return std::clamp<Size>(bytes / std::max<Size>(slice, 1), 1, kBlock);
 }
-static_assert(kFewOfOneRun <= kBlock && kFewPositions <= kFewOfOneRun);  // what is small is one block
+// What is small is one block.
+static_assert(kFewPositions <= kFewOfOneRun && kFewOfOneRun <= kBlock && kFewBytes <= kBlockBytes);
 
 // The next block: across runs where the near array allows it, else to the end of the run.
 inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexcept {

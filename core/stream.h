@@ -70,21 +70,4 @@ inline void stream_row(char* to, const char* from, Size width) noexcept {
   std::memcpy(to + behind, from + behind, static_cast<std::size_t>(width - behind));
 }
 
-// n elements from anywhere, which fill whole pieces: write(to, piece) writes one.
-template <int Width, class Write>
-void put_elements(char* to, const char* from, const Size* at, Size n, Write write) noexcept {
-  constexpr Size kOfPiece = kPiece / Width;
-  for (Size i = 0; i < n; i += kOfPiece) {
-    char piece[kPiece];  // in a register
-#pragma GCC unroll 16
-    for (Size e = 0; e < kOfPiece; ++e) std::memcpy(piece + e * Width, from + at[i + e], Width);
-    write(to + i * Width, piece);
-  }
-}
-
-template <int Width>
-void stream_elements(char* to, const char* from, const Size* at, Size n) noexcept {
-  put_elements<Width>(to, from, at, n, stream_piece);
-}
-
 }  // namespace ndgather::NDGATHER_ISA

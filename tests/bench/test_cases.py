@@ -107,7 +107,7 @@ RULES = {
     "few in runs": (
         ("draws-of-runs", "draws-of-longer-runs"),
         lambda case: case.lookups,
-        lambda: threshold("kShortRun") + 1,
+        lambda: threshold("kFewPositions") + 1,
     ),
     "few bytes": (
         ("draws-of-256B", "draws-of-260B"),
