@@ -963,6 +963,23 @@ _RULES = (
         data_shape=(516, 516),
         index_shape=(1 << 18, 2),
     ),
+    # indices that caches hold from one call to the next, and those that are asked for ahead
+    Case(
+        name="indices-held",
+        why="scores of 500,000 words of a text, out of a vocabulary of 60,000: caches hold it all",
+        group="rules",
+        operator="gather",
+        data_shape=(60_000,),
+        index_shape=(500_000,),
+    ),
+    Case(
+        name="indices-asked-for",
+        why="scores of 510,000 words of a text: a little more than one call leaves to the next",
+        group="rules",
+        operator="gather",
+        data_shape=(60_000,),
+        index_shape=(510_000,),
+    ),
     # results that are small, and those from the pool
     Case(
         name="result-small",

@@ -65,6 +65,9 @@ inline bool columns_join(const Position& along, const Position& across, Size wid
 // innermost, and next the one along which the result does; count 0: it does not suit. See tiles.h.
 Bands choose_tiles(Plan& plan, int threads);
 
+// Whether a plan goes through so much that its indices and updates had better be asked for ahead.
+bool leaves_caches(const Plan& plan);
+
 // Whether every run of a simplified plan looks into a row of its own, which is worth asking for while the
 // row before it is looked into.
 bool next_row_is_wanted(const Plan& plan);

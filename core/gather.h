@@ -47,8 +47,8 @@ inline constexpr Size kAhead = 6144;
 
 // For n positions, each of which reads `step` bytes further. What is further apart than a line is left to
 // itself.
-[[gnu::always_inline]] inline void prefetch_ahead(const char* at, Size step, Size n) noexcept {
-  if (step > kLine) return;
+[[gnu::always_inline]] inline void prefetch_ahead(const Plan& plan, const char* at, Size step, Size n) noexcept {
+  if (!plan.asks_ahead || step > kLine) [[unlikely]] return;  // else 3 % of large gathers go
   for (Size b = 0; b < n * step; b += kLine) prefetch(at + kAhead + b);
 }
 
@@ -211,7 +211,7 @@ inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want
       block.good &= walk.repeated.good;
       n = walk.repeated.offsets_of(cursor, want - block.n, block.at + block.n);
     } else {
-      prefetch_ahead(cursor.index, plan.position[plan.position_rank - 1].index, n);
+      prefetch_ahead(plan, cursor.index, plan.position[plan.position_rank - 1].index, n);
       const auto [far, bases] = walk.bases.from(cursor);
       block.good &= walk.offsets(plan, cursor.index, far, bases, n, block.at + block.n);
       cursor.advance(n);
@@ -251,11 +251,11 @@ bool walk_rows(const Plan& plan, Size begin, Size end, Use use) noexcept {
         good = walk.repeated.good;
         walk.repeated.offsets_from(cursor.far, done, n, at);
       } else {
-        prefetch_ahead(index, run.index, n);
+        prefetch_ahead(plan, index, run.index, n);
         good = walk.offsets(plan, index, cursor.far, walk.bases.far, n, at);
       }
       if (!good && plan.mode != Mode::fill) return false;
-      if (Write) prefetch_ahead(near, run.near, n);
+      if (Write) prefetch_ahead(plan, near, run.near, n);
       done += n;
       for (; asked < done * share >> kFraction; asked += kLine) prefetch<Write>(next + asked);
       use(at, n, near, good);

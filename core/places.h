@@ -29,7 +29,7 @@ bool note_as(const Plan& plan, const Places& places, Size begin, Size end) noexc
   cursor.far -= places.lowest_far;
   for (Size left = end - begin; left > 0;) {
     const Size n = std::min({left, cursor.left, kShortBlock});
-    prefetch_ahead(cursor.index, plan.position[plan.position_rank - 1].index, n);
+    prefetch_ahead(plan, cursor.index, plan.position[plan.position_rank - 1].index, n);
     const auto [far, from] = bases.from(cursor);
     if (!offsets(plan, cursor.index, far, from, n, out) && plan.mode != Mode::fill) return false;
     cursor.advance(n);

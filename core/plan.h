@@ -75,6 +75,7 @@ struct Plan {
   bool scatters = false;     // what is written to is the far array, and not the near one
   bool near_linear = false;  // after simplify: position p of the near array is at p times one step
   bool streams = false;      // rows and elements are written past the caches, where their widths allow it
+  bool asks_ahead = false;   // for indices and updates, which caches may not hold from one call to the next
   bool asks_for_rows = false;  // while each run looks into a row of its own, the next row is asked for
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
@@ -110,6 +111,12 @@ struct Plan {
     for (int c = 0; c < column_count; ++c) span.add(column[c].extent, column[c].stride);
     for (int d = 0; d < position_rank; ++d) span.add(steps(d).size, steps(d).far);
     if (run > 0) span.add(run, run_far);
+    return span;
+  }
+  Span index_span() const {
+    Span span;
+    span.add(column_count, column_stride);
+    for (int d = 0; d < position_rank; ++d) span.add(position[d].size, position[d].index);
     return span;
   }
   Span near_span() const {

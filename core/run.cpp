@@ -90,6 +90,7 @@ Bands choose_walk(Plan& plan, int threads) noexcept {
   if (const Size part = choose_slice_parts(plan).part) split_slices(plan, part);
   if (choose_order(plan)) simplify(plan);
   Bands bands = choose_bands(plan, threads);
+  plan.asks_ahead = leaves_caches(plan);
   plan.asks_for_rows = next_row_is_wanted(plan);
   plan.streams = writes_past_caches(plan);
   plan.patience = choose_patience(plan);

@@ -42,7 +42,7 @@ bool scatter_blocks(const Plan& plan, Store store, Size left, Fill fill) noexcep
     if (!fill(block, std::min(left, most))) return false;
     left -= block.n;
     if (!block.good) block.n = keep_places(block.at, block.n, block.listed, step);
-    prefetch_ahead(block.near, step, block.n);
+    prefetch_ahead(plan, block.near, step, block.n);
     if (blocks.asks() && !plan.streams) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
     blocks.take(use, left > 0);
   }

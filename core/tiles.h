@@ -58,7 +58,7 @@ bool gather_tiles_of(const Plan& plan, const Bands& bands, Size begin, Size end)
       n = joined ? along.size : std::min(kTileRows, last - row);
       bool good = true;
       if (joined) {
-        prefetch_ahead(band.index, along.index, band.columns * n);
+        prefetch_ahead(plan, band.index, along.index, band.columns * n);
         good = offsets(plan, band.index, far, base, band.columns * n, at);
       }
       for (Size c = 0; !joined && c < band.columns; ++c) {

@@ -134,6 +134,11 @@ RULES = {
         lambda case: case.reach_bytes,
         lambda: threshold("kNear") + 1,
     ),
+    "held from call to call": (
+        ("indices-held", "indices-asked-for"),
+        lambda case: 8 * case.lookups + case.output_bytes + case.data_bytes,
+        lambda: threshold("kAskedAhead"),
+    ),
     "pool of results": (
         ("result-small", "result-pooled"),
         lambda case: case.output_bytes,
