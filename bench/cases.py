@@ -854,19 +854,19 @@ _RULES = (
     # what is small
     Case(
         name="draws-small",
-        why="a batch of 256 labels: so few are looked up without more ado",
+        why="a batch of 1024 labels: so few are looked up without more ado",
         group="rules",
         operator="gather",
         data_shape=(1000,),
-        index_shape=(256,),
+        index_shape=(1024,),
     ),
     Case(
         name="draws-larger",
-        why="a batch of 257 labels: threads and caches are thought of",
+        why="a batch of 1025 labels: threads and caches are thought of",
         group="rules",
         operator="gather",
         data_shape=(1000,),
-        index_shape=(257,),
+        index_shape=(1025,),
     ),
     Case(
         name="draws-of-runs",
@@ -888,19 +888,19 @@ _RULES = (
     ),
     Case(
         name="draws-of-256B",
-        why="16 frames of 64 samples: so few bytes are copied without more ado",
+        why="64 frames of 64 samples: so few bytes are copied without more ado",
         group="rules",
         operator="gather",
         data_shape=(1000, 64),
-        index_shape=(16,),
+        index_shape=(64,),
     ),
     Case(
         name="draws-of-260B",
-        why="16 frames of 65 samples: threads and caches are thought of",
+        why="64 frames of 65 samples: threads and caches are thought of",
         group="rules",
         operator="gather",
         data_shape=(1000, 65),
-        index_shape=(16,),
+        index_shape=(64,),
     ),
     # one thread, threads that are awake, threads that have to be woken
     Case(

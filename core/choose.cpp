@@ -28,10 +28,6 @@ constexpr Size kPiecesEach = 16;
 constexpr double kUnitMost = 20'000'000;  // nanoseconds of work in one piece
 constexpr Size kUnits = Size{1} << 18;    // at most: a check keeps what it found in each
 
-// What is small is worth no other thread and no other order: see nanoseconds_each and choose_order.
-static_assert(kFewOfOneRun * (1 + 0.5 * kMaxRank + 4) + kFewBytes / 2 < kThreadsFromAwake);
-static_assert(kFewPositions <= kShortRun);
-
 bool worth_sharing(double work, int threads) {
   if (threads == 1 || work < kThreadsFromAwake) return false;
   return work >= kThreadsFrom || threads_at_hand();
@@ -255,6 +251,12 @@ bool places_are_far(const Plan& plan) {
 
 // An estimate of the time of one slice, by the bytes that are copied in a nanosecond.
 constexpr double kSpeed = 16, kSpeedWithGaps = 2;
+
+// What is small is worth no other thread and no other order; see choose_order.
+constexpr double kOfFewBytes = static_cast<double>(kFewBytes) / kSpeed;
+static_assert(kFewPositions * (1 + 0.5 * kMaxRank + 4) + kOfFewBytes < kThreadsFromAwake);
+static_assert(kFewOfOneRun * (1 + 0.5) + kOfFewBytes < kThreadsFromAwake);
+static_assert(kFewPositions <= kShortRun);
 
 double nanoseconds_each(const Plan& plan, double speed) {
   const double bytes = static_cast<double>(plan.width) * static_cast<double>(plan.slice_elements());

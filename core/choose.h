@@ -79,15 +79,18 @@ bool runs_are_short(const Plan& plan);
 // 0.7, of 100 0.8 to 0.9 and of 200 0.95 to 1.0.
 inline constexpr Size kShortRun = 128;
 
-// Whether a simplified plan is so small that no rule has anything to choose but those of runs: one thread walks one
-// block. Not to ask the others saves 30 to 50 ns (of the time: 4 by 4 0.67 to 0.85, 128 looks 0.77, 256 0.85; 16 rows
-// of 256 bytes 0.87).
+// Whether a simplified plan is so small that no rule has anything to choose but those of runs: one thread walks it.
+// These are some positions, or one run of more of them that looks up near places by so many index values. Not to ask
+// the others saves 30 to 50 ns (of the time: 4 by 4 0.67 to 0.85, 257 looks 0.9, 1000 0.95; 65 to 128 rows of 64
+// bytes 0.88).
 inline constexpr Size kFewPositions = 128;
-inline constexpr Size kFewOfOneRun = 256;
-inline constexpr Size kFewBytes = Size{1} << 12;
+inline constexpr Size kFewOfOneRun = 1024;
+inline constexpr Size kFewBytes = Size{1} << 14;
 inline bool is_small(const Plan& plan) {
-  return plan.positions <= (plan.position_rank == 1 ? kFewOfOneRun : kFewPositions) &&
-         plan.positions * plan.width <= kFewBytes && plan.slice_rank == 0 && plan.near_linear;
+  const bool few = plan.positions <= kFewPositions ||
+                   (plan.position_rank == 1 && plan.positions * std::max(plan.column_count, 1) <= kFewOfOneRun &&
+                    plan.reach() <= kNear);
+  return few && plan.positions * plan.width <= kFewBytes && plan.slice_rank == 0 && plan.near_linear;
 }
 
 // How many bytes to pack before a gather, which then looks at these, and by how many threads both; 0: it looks

@@ -196,8 +196,8 @@ inline Size block_size(const Plan& plan) noexcept {
   const Size slice = plan.width * plan.slice_elements();
   return std::clamp<Size>(bytes / std::max<Size>(slice, 1), 1, kBlock);
 }
-// What is small is one block.
-static_assert(kFewPositions <= kFewOfOneRun && kFewOfOneRun <= kBlock && kFewBytes <= kBlockBytes);
+// What is small and may look far is one block, before which nothing could be asked for.
+static_assert(kFewPositions <= kBlock && kFewBytes <= kBlockBytes);
 
 // The next block: across runs where the near array allows it, else to the end of the run.
 inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexcept {
