@@ -75,8 +75,14 @@ constexpr Size kRowsEach = 4;
 // the updates, which they then read one after the other. To find that out costs 2 ns for each (of the time by place,
 // no place repeated, in data of 2 MiB to 256 MiB: rows of 256 bytes 0.72 to 0.93, sums 0.83 to 1.2; of 512 bytes to
 // 4 KiB 0.66 to 1.0, sums 0.65 to 1.0; in 1 MiB 0.9 to 1.3. Every place four times, rows of 512 bytes: 0.4 to 0.6).
-constexpr Size kMarkedRow = 256;
-constexpr Size kMarkedFrom = Size{1} << 21;
+constexpr Size kMarkedSumRow = 256;
+constexpr Size kMarkedSumsFrom = Size{1} << 21;
+// Where rows are assigned, shorter ones and those of smaller data gain too (of 192 and 224 bytes in 1.6 to 30 MB 0.5
+// to 1.2, mostly 0.85, as many updates as rows 0.66 to 1.1; of 128 bytes 0.8 to 1.0, and 0.8 to 1.9; of 256 bytes to
+// 4 KiB in 1.5 MiB 0.82 to 1.0, two updates for each row 0.43 to 0.72; in 1 MiB 1.0 to 1.07, and 0.5 to 0.66). Sums of
+// such rows took 0.65 to 0.95, but in some spells 1.5 to 2.5: they read what the other processor has just written.
+constexpr Size kMarkedRow = 192;
+constexpr Size kMarkedFrom = Size{3} << 19;
 // Rows from a line on do so where kApart of them and more are written (of 64 and 128 bytes, 32 MiB and more: 0.67 to
 // 0.86, 16 MiB 0.9 to 1.6; of 32 bytes 0.93 to 1.0): most of their lines they share with neighbours, which other
 // threads then write to, and which have to leave the caches before that.
@@ -526,7 +532,7 @@ Size choose_stretch(const Plan& plan) {
   return std::max<Size>(static_cast<Size>(static_cast<double>(plan.positions) / stretches), 1);
 }
 
-Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&) noexcept) {
+Sharing choose_sharing(const Plan& plan, bool assigns, int threads, Sample (*look)(const Plan&) noexcept) {
   Sharing sharing;
   if (!worth_sharing(nanoseconds(plan), threads)) return sharing;
   sharing.threads = threads;
@@ -552,7 +558,8 @@ Sharing choose_sharing(const Plan& plan, int threads, Sample (*look)(const Plan&
     constexpr Size kNarrow = Size{UINT32_MAX};
     const Size far_bytes = plan.far_span().bytes() + 2 * kLine;  // from a line on, and up to one behind
     sharing.wide = far_bytes >= kNarrow || plan.near_span().bytes() >= kNarrow;
-    const bool marked = (plan.width >= kMarkedRow && plan.reach() >= kMarkedFrom) ||
+    const bool marked = (plan.width >= (assigns ? kMarkedRow : kMarkedSumRow) &&
+                         plan.reach() >= (assigns ? kMarkedFrom : kMarkedSumsFrom)) ||
                         (plan.width >= kLine && plan.positions * plan.width >= kApart);
     if (plan.slice_rank == 0 && marked) {
       sharing.shift = std::bit_width(static_cast<std::size_t>(plan.width)) - 1;

@@ -294,7 +294,7 @@ Scatter::Scatter(Plan& plan, Reduction reduction, ElementType type) noexcept
   memory_ = scratch(bands_.buffer * bands_.threads);
   if (memory_ != nullptr) return;
   bands_ = {};
-  sharing_ = choose_sharing(plan, threads(), engine().sample);
+  sharing_ = choose_sharing(plan, reduction == Reduction::none, threads(), engine().sample);
   if (!sharing_.by_place) return;
   memory_ = scratch(bytes_of_notes(sharing_) + sharing_.threads * sharing_.marks);
   if (memory_ == nullptr) sharing_ = {};  // one thread does the work

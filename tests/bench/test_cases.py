@@ -264,7 +264,7 @@ RULES = {
         lambda: threshold("kRowsFrom"),
     ),
     "updates shared where no place is repeated": (
-        ("scatter-rows-240B", "scatter-rows-256B"),
+        ("scatter-rows-188B", "scatter-rows-192B"),
         lambda case: case.slice_bytes,
         lambda: threshold("kMarkedRow"),
     ),
@@ -272,6 +272,16 @@ RULES = {
         ("scatter-slots-few", "scatter-slots-more"),
         lambda case: case.data_bytes,
         lambda: threshold("kMarkedFrom"),
+    ),
+    "sums shared where no place is repeated": (
+        ("scatter-add-rows-252B", "scatter-add-rows-256B"),
+        lambda case: case.slice_bytes,
+        lambda: threshold("kMarkedSumRow"),
+    ),
+    "size for sums shared where no place is repeated": (
+        ("scatter-add-slots-few", "scatter-add-slots-more"),
+        lambda case: case.data_bytes,
+        lambda: threshold("kMarkedSumsFrom"),
     ),
     "short updates shared where no place is repeated": (
         ("scatter-rows-60B", "scatter-rows-64B"),
