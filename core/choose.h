@@ -180,7 +180,7 @@ struct Sharing {
   Size slice_part = 0;    // or else: cut every slice into parts of these bytes
 };
 
-// Whether the plan assigns its updates matters, and `look` takes the sample where that does.
+// It `assigns` where updates replace what is there; `look` takes the sample, where it matters.
 Sharing choose_sharing(const Plan& plan, bool assigns, int threads, Sample (*look)(const Plan&) noexcept);
 
 // Sharing by place: every owner looks at all places, which takes 0.13 ns for each: beyond so many owners
