@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import cases, page, report
+from . import against, cases, page, report
 from .limits import Machine
 from .measure import check, measure
 from .peer import NOT_INSTALLED
@@ -49,6 +49,9 @@ examples:
   {prog} --quick
       no times: do all libraries give the same answers?
 
+  {prog} --against v1.0 --case 'rows-*'
+      is this build faster than another one? the two take turns
+
   {prog} --json run.json --growth
   {prog} --load run.json --page report.md
       measure everything, some minutes; later make a page with charts of it
@@ -86,7 +89,11 @@ def parser(prog: str) -> argparse.ArgumentParser:
         help="threads for everyone (default: as many as this process may use)",
     )
     add(
-        "--rounds", type=_positive, default=5, metavar="N", help="turns of each library (default 5)"
+        "--rounds",
+        type=_positive,
+        default=5,
+        metavar="N",
+        help="turns of each library or build, at least (default 5)",
     )
     add(
         "--growth",
@@ -98,15 +105,19 @@ def parser(prog: str) -> argparse.ArgumentParser:
     )
     instead = options.add_mutually_exclusive_group()
     instead.add_argument("--list", action="store_true", help="print the cases and stop")
-    instead.add_argument(
-        "--quick", action="store_true", help="only check the answers, at reduced size"
-    )
+    add("--quick", action="store_true", help="only check the answers, at reduced size")
     instead.add_argument(
         "--load",
         action="append",
         type=Path,
         metavar="FILE",
         help="report a saved run instead of measuring; repeated: parts of one run",
+    )
+    instead.add_argument(
+        "--against",
+        metavar="REV",
+        help="compare with another revision of this repository, which is built once, or with a"
+        " folder that holds an installed ndgather or its sources",
     )
     add(
         "--json",
@@ -151,6 +162,15 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m bench") 
         return 2
     loaded: list[report.Record] = []
     try:
+        if options.against:
+            return against.compare(
+                options.against,
+                [case.reduced(_QUICK_ELEMENTS) for case in chosen] if options.quick else chosen,
+                options.threads,
+                options.rounds,
+                answers_only=options.quick,
+                path=options.json,
+            )
         _check_installed(options)
         if options.load:
             loaded.append(report.joined([report.load(path) for path in options.load]))

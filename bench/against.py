@@ -1,0 +1,199 @@
+"""Two builds of this package, compared case by case on equal arrays, each in its own process.
+
+The builds take turns. A turn is an untimed call, then some samples, of which the least counts: what
+disturbs a shared machine only ever adds time. A round is a turn of each, in an order that changes
+from round to round, and gives one ratio; the median of the ratios is reported. Rounds go on while
+the ratios disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from statistics import median, quantiles
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from .build import ROOT, build
+from .report import geometric_mean, seconds_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .case import Case
+
+_SAMPLE_SECONDS = 2e-3
+_ENOUGH_AGREEMENT = 0.01  # of the median: a quarter of the ratios on either side, over root n
+_MOST_ROUNDS = 4  # times those asked for
+_WORST = 12
+_NOT_THERE = "left out, not possible there"
+_LIMITS = (0.75, 0.95)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The ratios of one case: time of the other build over ours, one a round."""
+
+    name: str
+    other_seconds: float
+    own_seconds: float
+    ratios: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        return median(self.ratios)
+
+
+class Build:
+    """One build in a process of its own; an empty `folder` stands for what is installed here."""
+
+    def __init__(self, folder: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.child", folder],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input: IO[bytes] = self._process.stdin
+        self._output: IO[bytes] = self._process.stdout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._input.close()
+        self._process.wait()
+        self._output.close()
+
+    def tell(self, *command: Any) -> None:
+        pickle.dump(command, self._input)
+        self._input.flush()
+
+    def answer(self) -> Any:
+        return pickle.load(self._output)
+
+    def ask(self, *command: Any) -> Any:
+        """Return the answer to a command.
+
+        Raises
+        ------
+        RuntimeError
+            The build cannot do that; the text says why.
+        """
+        self.tell(*command)
+        answer = self.answer()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def compare(
+    what: str,
+    cases: Sequence[Case],
+    threads: int,
+    rounds: int,
+    *,
+    answers_only: bool,
+    path: Path | None,
+) -> int:
+    """Compare `what` (a revision or a folder) with this build and print the table.
+
+    Returns 0, or 1 if an answer differed or this build failed.
+
+    Raises
+    ------
+    ValueError
+        There is no such revision or folder, or it does not build.
+    """
+    folder = build(what)
+    done: list[Comparison] = []
+    wrong = 0
+    with Build(str(folder)) as other, Build("") as own:
+        print(f"there: {other.ask('where')}\nhere:  {own.ask('where')}\n")
+        print(f"{'case':28}  {'there':>9}  {'here':>9}  there/here", flush=True)
+        for case in cases:
+            replies = _prepared(case, (other, own), threads)
+            if isinstance(replies, str):
+                wrong += not replies.startswith(_NOT_THERE)
+                print(f"{case.name:28}  {replies}", flush=True)
+            elif answers_only:
+                print(f"{case.name:28}  same bytes", flush=True)
+            else:
+                done.append(_timed(case, (other, own), replies, rounds))
+                print(_row(done[-1]), flush=True)
+    if done:
+        print(f"\n{summary(done)}")
+    if path:
+        _save(path, what, threads, done)
+    return 1 if wrong else 0
+
+
+def _prepared(case: Case, builds: Sequence[Build], threads: int) -> list[float] | str:
+    """Return about how long a call takes in each build, or why the two cannot be compared."""
+    for one in builds:
+        one.tell("prepare", case, threads)
+    there, here = (one.answer() for one in builds)
+    if isinstance(here, Exception):
+        return f"FAILED here: {here}"
+    if isinstance(there, Exception):
+        return f"{_NOT_THERE}: {there}"
+    if there[0] != here[0]:
+        return "DIFFERENT ANSWERS"
+    return [there[1], here[1]]
+
+
+def _timed(case: Case, builds: Sequence[Build], trials: Sequence[float], rounds: int) -> Comparison:
+    calls = len(case.variants())
+    numbers = [max(int(_SAMPLE_SECONDS / (calls * each)), 1) for each in trials]
+    seconds: tuple[list[float], list[float]] = ([], [])
+    ratios: list[float] = []
+    while len(ratios) < rounds or (
+        len(ratios) < _MOST_ROUNDS * rounds and _disagreement(ratios) > _ENOUGH_AGREEMENT
+    ):
+        for side in (0, 1) if len(ratios) % 2 else (1, 0):
+            seconds[side].append(builds[side].ask("turn", numbers[side]))
+        ratios.append(seconds[0][-1] / seconds[1][-1])
+    there, here = (median(each) for each in seconds)
+    return Comparison(name=case.name, other_seconds=there, own_seconds=here, ratios=tuple(ratios))
+
+
+def _disagreement(ratios: Sequence[float]) -> float:
+    if len(ratios) < 2:
+        return 0.0
+    low, middle, high = quantiles(ratios, n=4, method="inclusive")
+    return float((high - low) / 2 / middle / len(ratios) ** 0.5)
+
+
+def _row(one: Comparison) -> str:
+    there, here = seconds_text(one.other_seconds), seconds_text(one.own_seconds)
+    return f"{one.name:28}  {there:>9}  {here:>9}  {one.ratio:10.3f}"
+
+
+def summary(done: Sequence[Comparison]) -> str:
+    """Return the mean, the worst cases, and how many are slower by how much."""
+    ratios = [one.ratio for one in done]
+    worst = sorted(done, key=lambda one: one.ratio)[:_WORST]
+    below = [f"{sum(ratio < limit for ratio in ratios)} below {limit}" for limit in _LIMITS]
+    return "\n".join(
+        [
+            f"{len(done)} cases, geometric mean {geometric_mean(ratios):.3f}"
+            f" (above 1: faster here), {', '.join(below)}",
+            "least: " + ", ".join(f"{one.name} {one.ratio:.2f}" for one in worst),
+        ]
+    )
+
+
+def _save(path: Path, what: str, threads: int, done: Sequence[Comparison]) -> None:
+    content = {
+        "against": what,
+        "threads": threads,
+        "geometric_mean": geometric_mean([one.ratio for one in done]) if done else None,
+        "cases": [asdict(one) | {"ratio": one.ratio} for one in done],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n")

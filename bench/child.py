@@ -1,0 +1,124 @@
+"""The process that makes the calls of one build, a turn at a time: started by `against.py`.
+
+Commands arrive pickled on standard input and are answered on standard output, one at a time. A
+process that waits for a command uses no processor, so the builds do not disturb each other.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+from hashlib import blake2b
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from itertools import repeat
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .case import Case
+
+_SAMPLE_SECONDS = 2e-3
+_TURN_SECONDS = 16e-3
+_TRIAL_SECONDS = 10e-3
+
+
+class _Only(MetaPathFinder):
+    """Finds ndgather and its modules in one folder and nowhere else, whatever is installed."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: Any = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] != "ndgather":
+            return None
+        spec = PathFinder.find_spec(fullname, [self.folder] if path is None else path, target)
+        if spec is None:
+            raise ModuleNotFoundError(f"no {fullname} in {self.folder}", name=fullname)
+        return spec
+
+
+class _Prepared:
+    """The calls of one case, with their arrays."""
+
+    def __init__(self, case: Case, threads: int) -> None:
+        own = import_module(f"{__package__}.with_ndgather")
+        (bind,) = own.prepare(case, threads).values()
+        answers = blake2b()
+        self.runs: list[Callable[[], Any]] = []
+        for variant in case.variants():
+            call = bind(variant, variant.arrays())
+            answer = call.answer(call.run())
+            answers.update(f"{answer.dtype} {answer.shape}".encode())
+            answers.update(answer.tobytes())
+            self.runs.append(call.run)
+            del answer
+        self.digest = answers.hexdigest()
+
+    def trial(self) -> float:
+        """Return about how long one call takes."""
+        started, best = perf_counter(), self._sample(1)
+        while perf_counter() - started < _TRIAL_SECONDS:
+            best = min(best, self._sample(max(int(_SAMPLE_SECONDS / 4 / best), 1)))
+        return best
+
+    def turn(self, number: int) -> float:
+        """Return the least time of a call in some samples of `number` rounds of calls each."""
+        started, best = perf_counter(), self._sample(1)
+        if perf_counter() - started < _TURN_SECONDS:  # a longer call warms itself up
+            best = self._sample(number)
+        while perf_counter() - started < _TURN_SECONDS:
+            best = min(best, self._sample(number))
+        return best
+
+    def _sample(self, number: int) -> float:
+        if len(self.runs) == 1:
+            (run,) = self.runs
+            started = perf_counter()
+            for _ in repeat(None, number):
+                run()
+            return (perf_counter() - started) / number
+        started = perf_counter()
+        for _ in repeat(None, number):
+            for run in self.runs:
+                run()
+        return (perf_counter() - started) / number / len(self.runs)
+
+
+def main(folder: str) -> None:
+    """Answer commands until standard input ends."""
+    if folder:
+        sys.meta_path.insert(0, _Only(folder))
+    prepared: _Prepared | None = None
+    gc.disable()
+    while True:
+        try:
+            command, *arguments = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        reply: Any = None
+        try:
+            if command == "where":
+                reply = import_module("ndgather").__file__
+            elif command == "prepare":
+                prepared = None
+                gc.collect()
+                prepared = _Prepared(*arguments)
+                reply = prepared.digest, prepared.trial()
+            elif command == "turn" and prepared:
+                reply = prepared.turn(*arguments)
+        except Exception as error:  # whatever a build cannot do, the parent reports
+            prepared = None
+            reply = RuntimeError(f"{type(error).__name__}: {error}")
+        pickle.dump(reply, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
