@@ -15,8 +15,15 @@ from xml.etree import ElementTree as Tree
 import numpy as np
 
 from fuzz.verdict import Desk
-from ndgather.models import findings, interchange, openvino
-from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.models import interchange, openvino
+from ndgather.models.graph import (
+    CastNode,
+    Graph,
+    GraphInput,
+    GraphOutput,
+    OperatorNode,
+    diagnostics,
+)
 from ndgather.published import operator
 from ndgather.spec import TensorType
 
@@ -49,8 +56,8 @@ def one_input(data: bytes) -> None:
 def _check(path: Path, _choice: int) -> None:
     found = openvino.check(path)
     assert all("\n" not in each.what for each in found)
-    findings.table(found, 80)
-    findings.to_json(findings.worst_first(found))
+    diagnostics.table(found, 80)
+    diagnostics.to_json(diagnostics.worst_first(found))
 
 
 def _run(path: Path, choice: int) -> None:

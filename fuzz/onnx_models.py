@@ -13,9 +13,10 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from fuzz.verdict import Desk
-from ndgather.models import findings, interchange
+from ndgather.models import interchange
 from ndgather.models import onnx as models
-from ndgather.models.onnx_format.domains import OURS, row_domain, subgraphs
+from ndgather.models.graph import diagnostics
+from ndgather.models.onnx.domains import OURS, row_domain, subgraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,8 +53,8 @@ def one_input(data: bytes) -> None:
 def _check(path: Path, _choice: int) -> None:
     found = models.check(path)
     assert all("\n" not in each.what for each in found)
-    findings.table(found, 80)
-    findings.to_json(findings.worst_first(found))
+    diagnostics.table(found, 80)
+    diagnostics.to_json(diagnostics.worst_first(found))
 
 
 def _infer(path: Path, _choice: int) -> None:

@@ -28,8 +28,10 @@ import numpy as np
 
 from ndgather import __version__, api, set_num_threads
 from ndgather.errors import NdgatherError, shown
-from ndgather.models import errors, findings, tensor_files
-from ndgather.models.ports import dtype_name
+from ndgather.models import errors
+from ndgather.models.graph import diagnostics
+from ndgather.models.graph.ports import dtype_name
+from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -627,17 +629,17 @@ def _check(options: argparse.Namespace) -> int:
 
         found = onnx.check(options.model)
     if options.json:
-        print(json.dumps(findings.to_json(findings.worst_first(found)), indent=2))
+        print(json.dumps(diagnostics.to_json(diagnostics.worst_first(found)), indent=2))
     else:
-        print(findings.table(found, _terminal()[0] if sys.stdout.isatty() else 0))
-    return int(findings.has_errors(found))
+        print(diagnostics.table(found, _terminal()[0] if sys.stdout.isatty() else 0))
+    return int(diagnostics.has_errors(found))
 
 
 def _convert(options: argparse.Namespace) -> None:
     from_ir, to_ir = Path(options.model).suffix == ".xml", options.output.suffix == ".xml"
     tensor_files.check_place(options.output, (".onnx",) if from_ir else (".onnx", ".xml"))
     given = {name: getattr(options, name) for name in ("opset", "domain", "operator")}
-    parting: Sequence[findings.Finding] = ()
+    parting: Sequence[diagnostics.Finding] = ()
     if from_ir or to_ir:
         from ndgather.models import interchange  # noqa: PLC0415 - slow, and two extras
 
@@ -656,7 +658,7 @@ def _convert(options: argparse.Namespace) -> None:
         count = len(result.graph.node)
     print(f"{errors.one_line(str(options.output))}: {_nodes(count)}")
     if parting:
-        print(findings.table(parting, _terminal()[0] if sys.stdout.isatty() else 0))
+        print(diagnostics.table(parting, _terminal()[0] if sys.stdout.isatty() else 0))
 
 
 def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ndgather import cli, reference
-from ndgather.models import tensor_files
+from ndgather.models.tensors import tensor_files
 
 
 @pytest.fixture

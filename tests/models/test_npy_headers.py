@@ -6,8 +6,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from ndgather.models import tensor_files
 from ndgather.models.errors import FileError
+from ndgather.models.tensors import tensor_files
 
 
 def npy(header, body=b"", version=(1, 0), length=None):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ndgather.errors import NdgatherError
-from ndgather.models import npz_archive, tensor_files
 from ndgather.models.errors import FileError
+from ndgather.models.tensors import npz_archive, tensor_files
 
 ARRAY = np.arange(12, dtype=np.int16).reshape(3, 4)
 OBJECTS = "holds pickled Python objects, which are never loaded (allowed: numbers, booleans, dates"

@@ -8,8 +8,8 @@ from onnx import TensorProto, helper, numpy_helper
 from ndgather.errors import NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.errors import FileError
-from ndgather.models.findings import Severity
-from ndgather.models.portability import REMARKS, Condition
+from ndgather.models.graph.diagnostics import Severity
+from ndgather.models.graph.runtime_notes import REMARKS, Condition
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 ERROR, DIFFERS, PORTABLE = Severity.ERROR, Severity.DIFFERS, Severity.PORTABLE

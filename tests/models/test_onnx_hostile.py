@@ -7,11 +7,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.errors import NdgatherError
-from ndgather.models import interchange, tensor_files
+from ndgather.models import interchange
 from ndgather.models import onnx as onnx_models
 from ndgather.models.errors import FileError, ModelError
-from ndgather.models.onnx_format.functions import DEEPEST, MOST_NODES
-from ndgather.models.onnx_graph import graph_of
+from ndgather.models.onnx.function_sizes import DEEPEST, MOST_NODES
+from ndgather.models.onnx.onnx_graph import graph_of
+from ndgather.models.tensors import tensor_files
 
 INT64 = TensorProto.INT64
 DATA = np.arange(6)

@@ -17,7 +17,7 @@ from ndgather.errors import (
 )
 from ndgather.models import onnx as onnx_models
 from ndgather.models.errors import FileError, ModelError
-from ndgather.models.onnx_format import domains, evaluation
+from ndgather.models.onnx import domains, onnx_evaluation
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -58,7 +58,7 @@ def ours(monkeypatch):
         calls.append(op_type)
         return domains.implementation(op_type, domain, opset)
 
-    monkeypatch.setattr(evaluation, "implementation", counted)
+    monkeypatch.setattr(onnx_evaluation, "implementation", counted)
     return calls
 
 

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("defusedxml")
 
-from ndgather.models.findings import Severity
+from ndgather.models.graph.diagnostics import Severity
 from ndgather.models.openvino import Model, check
 
 

@@ -16,11 +16,11 @@ from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.errors import FileError, ModelError
-from ndgather.models.findings import has_errors
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
-from ndgather.models.onnx_graph import graph_of, model_of
+from ndgather.models.graph.diagnostics import has_errors
+from ndgather.models.graph.translation import translate
+from ndgather.models.onnx.onnx_graph import graph_of, model_of
 from ndgather.models.openvino import Model
-from ndgather.models.translation import translate
 from ndgather.published import operator
 from ndgather.spec import TensorType
 from ndgather.testing import assert_same_elements, bad_entries, expected

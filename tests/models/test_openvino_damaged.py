@@ -11,8 +11,8 @@ pytest.importorskip("defusedxml")
 
 from ndgather.errors import NdgatherError
 from ndgather.models import openvino
-from ndgather.models.findings import has_errors
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.models.graph.diagnostics import has_errors
 from ndgather.models.openvino import Model
 from ndgather.published import operator
 from ndgather.spec import TensorType

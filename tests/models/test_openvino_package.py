@@ -9,8 +9,8 @@ pytest.importorskip("openvino", reason="runs what was written in the openvino pa
 import openvino as ov
 
 from ndgather.models import openvino as ours
-from ndgather.models.findings import has_errors
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.models.graph.diagnostics import has_errors
 from ndgather.published import dtype_name, operator
 from ndgather.spec import TensorType
 from ndgather.testing import assert_same_elements

@@ -11,8 +11,8 @@ pytest.importorskip("defusedxml")
 from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.models.errors import FileError, ModelError
 from ndgather.models.openvino import Model
+from ndgather.models.openvino.ir_reading import Constants, Limits, declared_shape, read
 from ndgather.models.openvino.network import Layer
-from ndgather.models.openvino.reading import Constants, Limits, declared_shape, read
 
 LAYER = '<layer id="1" type="GatherND" version="opset8"><data batch_dims="0"/>{}</layer>'
 PORT = '<input><port id="0">{}</port></input>'

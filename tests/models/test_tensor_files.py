@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ndgather.models import tensor_files
 from ndgather.models.errors import FileError
+from ndgather.models.tensors import tensor_files
 
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
 

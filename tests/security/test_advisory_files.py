@@ -18,7 +18,8 @@ from onnx import TensorProto, helper
 from ndgather import cli
 from ndgather.errors import NdgatherError
 from ndgather.models import onnx as onnx_models
-from ndgather.models import openvino, tensor_files
+from ndgather.models import openvino
+from ndgather.models.tensors import tensor_files
 
 SECRET = np.array([1234.5, -6789.25, 0.0625], np.float32)
 

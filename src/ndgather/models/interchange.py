@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from ndgather.dialects.onnx import DOMAIN
 from ndgather.models import errors, onnx, openvino
-from ndgather.models.onnx_format.files import loaded, places_of_tensors
-from ndgather.models.onnx_graph import DEFAULT_OPSET, graph_of, model_of
+from ndgather.models.onnx.model_files import loaded, places_of_tensors
+from ndgather.models.onnx.onnx_graph import DEFAULT_OPSET, graph_of, model_of
 
 if TYPE_CHECKING:
     import os
 
-    from ndgather.models.findings import Finding
+    from ndgather.models.graph.diagnostics import Finding
 
 
 def onnx_to_openvino(

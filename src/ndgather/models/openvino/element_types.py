@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models.dtypes import dtype_of
-from ndgather.models.openvino import errors
+from ndgather.models.graph.dtypes import dtype_of
+from ndgather.models.openvino import ir_errors as errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,9 +16,9 @@ from ndgather.models.graph import (
     OperatorNode,
     unique,
 )
-from ndgather.models.openvino import errors
+from ndgather.models.openvino import ir_errors as errors
 from ndgather.models.openvino.element_types import BY_NAME, BY_PRECISION, ElementType
-from ndgather.models.openvino.reading import Constants, declared_shape
+from ndgather.models.openvino.ir_reading import Constants, declared_shape
 from ndgather.models.openvino.wiring import Wiring, wire
 from ndgather.published import Operator, operator, operators
 from ndgather.spec import AttributeType, TensorType

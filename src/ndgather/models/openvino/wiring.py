@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ndgather.models.findings import Finding, Severity
+from ndgather.models.graph.diagnostics import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

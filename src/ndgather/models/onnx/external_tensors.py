@@ -15,8 +15,8 @@ import numpy as np
 from onnx import GraphProto, TensorProto, helper
 
 from ndgather.models import errors
-from ndgather.models.contents import check_regular
-from ndgather.models.onnx_format.domains import subgraphs
+from ndgather.models.onnx.domains import subgraphs
+from ndgather.models.tensors.safe_read import check_regular
 
 if TYPE_CHECKING:
     import os

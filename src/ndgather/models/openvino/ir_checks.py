@@ -17,9 +17,11 @@ from ndgather.errors import (
     shown,
 )
 from ndgather.models.errors import FileError
-from ndgather.models.findings import Finding, Severity
-from ndgather.models.openvino import errors
+from ndgather.models.graph.diagnostics import Finding, Severity
+from ndgather.models.graph.runtime_notes import Facts, remarks
+from ndgather.models.openvino import ir_errors as errors
 from ndgather.models.openvino.element_types import BY_DTYPE, BY_PRECISION
+from ndgather.models.openvino.ir_reading import Constants, constant_type
 from ndgather.models.openvino.layers import (
     OPERATOR_TYPES,
     PLAIN_TYPES,
@@ -30,9 +32,7 @@ from ndgather.models.openvino.layers import (
     parameter_type,
     port_type,
 )
-from ndgather.models.openvino.reading import Constants, constant_type
 from ndgather.models.openvino.wiring import Wiring, wire
-from ndgather.models.portability import Facts, remarks
 from ndgather.spec import INTEGERS, RankAtLeast, Role, Shape, TensorType
 
 if TYPE_CHECKING:

@@ -14,8 +14,6 @@ import numpy as np
 from ndgather.dialects import microsoft
 from ndgather.dialects.onnx import ALIASES, DOMAIN
 from ndgather.errors import NdgatherError
-from ndgather.models import graph_errors as errors
-from ndgather.models.dtypes import dtype_of
 from ndgather.models.errors import (
     extra_missing,
     in_node,
@@ -32,10 +30,12 @@ from ndgather.models.graph import (
     OperatorNode,
     unique,
 )
-from ndgather.models.graph_types import value_types
-from ndgather.models.onnx_format.external import refuse_tensors
-from ndgather.models.onnx_format.types import dtype_of_number
-from ndgather.models.translation import translate
+from ndgather.models.graph import graph_errors as errors
+from ndgather.models.graph.dtypes import dtype_of
+from ndgather.models.graph.translation import translate
+from ndgather.models.graph.value_types import value_types
+from ndgather.models.onnx.external_tensors import refuse_tensors
+from ndgather.models.onnx.type_protos import dtype_of_number
 from ndgather.published import operator, operators
 from ndgather.spec import TensorType
 
@@ -48,8 +48,8 @@ except ModuleNotFoundError as missing:
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ndgather.models.findings import Finding
     from ndgather.models.graph import Array
+    from ndgather.models.graph.diagnostics import Finding
 
 DEFAULT_OPSET = 18
 DOMAINS = (DOMAIN, microsoft.DOMAIN)

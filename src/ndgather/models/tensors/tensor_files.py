@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models import errors, npy_header, npz_archive
-from ndgather.models.contents import check_regular, content
-from ndgather.models.replacement import replace
+from ndgather.models import errors
+from ndgather.models.tensors import npy_header, npz_archive
+from ndgather.models.tensors.atomic_write import replace
+from ndgather.models.tensors.safe_read import check_regular, content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,9 +91,9 @@ def _read_npz(path: Path, member: str) -> Array:
 
 
 def _read_pb(path: Path) -> Array:
-    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    from ndgather.models.tensors import pb_tensor  # noqa: PLC0415 - slow, and an extra
 
-    return onnx.tensor_from_bytes(content(path, LARGEST_PROTOBUF), path)
+    return pb_tensor.tensor_from_bytes(content(path, LARGEST_PROTOBUF), path)
 
 
 def make_folder(folder: Path) -> None:
@@ -135,9 +136,9 @@ def _writer(path: Path, array: Array) -> Callable[[Path], object]:
 
 
 def _protobuf(path: Path, array: Array) -> bytes:
-    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    from ndgather.models.tensors import pb_tensor  # noqa: PLC0415 - slow, and an extra
 
-    return onnx.tensor_to_bytes(array, path)
+    return pb_tensor.tensor_to_bytes(array, path)
 
 
 def fill(

@@ -15,17 +15,17 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.models import errors
-from ndgather.models.findings import Finding, Severity, has_errors
-from ndgather.models.onnx_format.files import Source, opened
-from ndgather.models.onnx_format.inference import Judged, settle
-from ndgather.models.portability import Facts, remarks
+from ndgather.models.graph.diagnostics import Finding, Severity, has_errors
+from ndgather.models.graph.runtime_notes import Facts, remarks
+from ndgather.models.onnx.fixpoint import Judged, settle
+from ndgather.models.onnx.model_files import Source, opened
 from ndgather.published import operators
 from ndgather.spec import Role, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ndgather.models.onnx_format.sites import Site
+    from ndgather.models.onnx.op_nodes import Site
     from ndgather.published import Operator
 
 # The first class that a refusal belongs to names the rule it is about.
@@ -43,7 +43,7 @@ def check(model: Source) -> tuple[Finding, ...]:
 
     Each node is held against the version of its operator that the model imports, with all that
     inference finds out about its inputs; nodes in functions are looked at once for each call.
-    What runtimes do with what is allowed is in `ndgather.models.portability`.
+    What runtimes do with what is allowed is in `ndgather.models.graph.runtime_notes`.
 
     Parameters
     ----------

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models import errors, npy_header
+from ndgather.models import errors
+from ndgather.models.tensors import npy_header
 
 if TYPE_CHECKING:
     from pathlib import Path

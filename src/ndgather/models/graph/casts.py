@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models import graph_errors as errors
-from ndgather.models.dtypes import dtype_of
+from ndgather.models.graph import graph_errors as errors
+from ndgather.models.graph.dtypes import dtype_of
 from ndgather.published import dtype_name
 
 Array = NDArray[Any]

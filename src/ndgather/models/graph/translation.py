@@ -14,11 +14,11 @@ import numpy as np
 
 from ndgather.bounds import refuse_outside
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
-from ndgather.models import graph_errors as errors
-from ndgather.models.conversion import converted
-from ndgather.models.findings import Finding, Severity
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title, unique
-from ndgather.models.graph_types import node_type, value_types
+from ndgather.models.graph import graph_errors as errors
+from ndgather.models.graph.casts import converted
+from ndgather.models.graph.diagnostics import Finding, Severity
+from ndgather.models.graph.value_types import node_type, value_types
 from ndgather.published import operators
 from ndgather.spec import (
     FLOATS,

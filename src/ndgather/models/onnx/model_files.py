@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from onnx import ModelProto, external_data_helper
 
 from ndgather.models import errors
-from ndgather.models.contents import content
-from ndgather.models.onnx_format.external import check_tensors, external_tensors, place
-from ndgather.models.replacement import replace
-from ndgather.models.tensor_files import LARGEST_PROTOBUF
+from ndgather.models.onnx.external_tensors import check_tensors, external_tensors, place
+from ndgather.models.tensors.atomic_write import replace
+from ndgather.models.tensors.safe_read import content
+from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

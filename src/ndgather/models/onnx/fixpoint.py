@@ -9,11 +9,11 @@ from onnx import GraphProto, ModelProto, inliner, shape_inference
 
 from ndgather.errors import NdgatherError
 from ndgather.models import errors
-from ndgather.models.onnx_format.domains import subgraphs, with_one_name
-from ndgather.models.onnx_format.files import Source, opened
-from ndgather.models.onnx_format.functions import refuse_unbounded
-from ndgather.models.onnx_format.sites import Scope, Site, nodes, sites
-from ndgather.models.onnx_format.types import forget_negative_sizes
+from ndgather.models.onnx.domains import subgraphs, with_one_name
+from ndgather.models.onnx.function_sizes import refuse_unbounded
+from ndgather.models.onnx.model_files import Source, opened
+from ndgather.models.onnx.op_nodes import Scope, Site, nodes, sites
+from ndgather.models.onnx.type_protos import forget_negative_sizes
 from ndgather.spec import RankAtLeast, TensorType
 
 if TYPE_CHECKING:

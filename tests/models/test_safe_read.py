@@ -4,8 +4,8 @@ import tracemalloc
 
 import pytest
 
-from ndgather.models.contents import content
 from ndgather.models.errors import FileError
+from ndgather.models.tensors.safe_read import content
 
 GIB = 2**30
 

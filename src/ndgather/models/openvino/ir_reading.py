@@ -17,12 +17,12 @@ from xml.etree.ElementTree import Element, ParseError
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models import contents
 from ndgather.models.errors import ModelError, unreadable
-from ndgather.models.graph_errors import package_missing
-from ndgather.models.openvino import errors
+from ndgather.models.graph.graph_errors import package_missing
+from ndgather.models.openvino import ir_errors as errors
 from ndgather.models.openvino.element_types import BY_NAME, ElementType, array_from, stored_bytes
 from ndgather.models.openvino.network import Edge, Layer, LayerPort, Network
+from ndgather.models.tensors.safe_read import content
 
 try:
     from defusedxml.common import DefusedXmlException
@@ -63,7 +63,7 @@ def read(path: str | os.PathLike[str], limits: Limits = Limits()) -> Network:
         It is no IR, or asks for more than `limits`.
     """
     place = Path(path)
-    root = _parse(place, contents.content(place, limits.file_bytes), limits)
+    root = _parse(place, content(place, limits.file_bytes), limits)
     reader = _Reader(place)
     if root.tag == "layer":
         return Network(name=place.stem, layers=(reader.layer(root),), edges=(), snippet=True)

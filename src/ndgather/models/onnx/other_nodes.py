@@ -9,9 +9,9 @@ from onnx.defs import OpSchema, SchemaError
 
 from ndgather.dialects import DEFAULT_DOMAIN
 from ndgather.models import errors
-from ndgather.models.onnx_format.domains import file_domain, is_ours, opsets, row_domain
-from ndgather.models.onnx_format.sites import Scope, nodes
-from ndgather.models.onnx_format.types import schema_type
+from ndgather.models.onnx.domains import file_domain, is_ours, opsets, row_domain
+from ndgather.models.onnx.op_nodes import Scope, nodes
+from ndgather.models.onnx.type_protos import schema_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

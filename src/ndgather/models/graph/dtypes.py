@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgather.models import graph_errors as errors
+from ndgather.models.graph import graph_errors as errors
 
 
 def dtype_of(name: str) -> np.dtype[Any]:

@@ -2,7 +2,7 @@
 
 import json
 
-from ndgather.models.findings import Finding, Severity, has_errors, summary, table, to_json
+from ndgather.models.graph.diagnostics import Finding, Severity, has_errors, summary, table, to_json
 
 PORTABLE = Finding(
     where="layer 3",

@@ -5,22 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ndgather.models.dtypes import dtype_of
 from ndgather.models.errors import input_shape
-from ndgather.models.evaluation import evaluate
-from ndgather.models.graph_types import value_types
-from ndgather.models.openvino.checking import check_network
+from ndgather.models.graph.dtypes import dtype_of
+from ndgather.models.graph.evaluation import evaluate
+from ndgather.models.graph.ports import Port, Run, fit_inputs
+from ndgather.models.graph.value_types import value_types
+from ndgather.models.openvino.ir_checks import check_network
+from ndgather.models.openvino.ir_reading import Constants, Limits, read
 from ndgather.models.openvino.layers import graph_of, layer_names, parameter_bounds
-from ndgather.models.openvino.reading import Constants, Limits, read
-from ndgather.models.ports import Port, Run, fit_inputs
 from ndgather.spec import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from ndgather.models.findings import Finding
     from ndgather.models.graph import Array, Graph
+    from ndgather.models.graph.diagnostics import Finding
     from ndgather.models.openvino.network import Network
 
 

@@ -1,15 +1,19 @@
-"""TensorProto: the arrays of ONNX files, to and from bytes."""
+"""Arrays as serialized TensorProto messages, which `.pb` files hold."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
 from ndgather.models import errors
+
+try:
+    import onnx
+    from onnx import numpy_helper
+except ModuleNotFoundError as missing:
+    raise errors.extra_missing("onnx") from missing
 
 Array = NDArray[Any]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from ndgather.models import errors
-from ndgather.models.conversion import converted
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title
-from ndgather.models.ports import Output, Run
+from ndgather.models.graph.casts import converted
+from ndgather.models.graph.ports import Output, Run
 from ndgather.published import operator
 
 if TYPE_CHECKING:

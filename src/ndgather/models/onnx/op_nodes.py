@@ -20,15 +20,15 @@ from onnx import (
 )
 
 from ndgather.models import errors
-from ndgather.models.onnx_format.domains import (
+from ndgather.models.onnx.domains import (
     implementation,
     is_ours,
     opsets,
     row_domain,
     subgraphs,
 )
-from ndgather.models.onnx_format.external import check_tensor
-from ndgather.models.onnx_format.types import declaration, tensor_type, type_of_array
+from ndgather.models.onnx.external_tensors import check_tensor
+from ndgather.models.onnx.type_protos import declaration, tensor_type, type_of_array
 from ndgather.spec import Role, TensorType
 
 if TYPE_CHECKING:

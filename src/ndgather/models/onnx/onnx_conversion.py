@@ -11,8 +11,8 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 from ndgather.dialects import DEFAULT_DOMAIN
 from ndgather.errors import NdgatherError
 from ndgather.models import errors
-from ndgather.models.onnx_format import other_nodes
-from ndgather.models.onnx_format.domains import (
+from ndgather.models.onnx import other_nodes
+from ndgather.models.onnx.domains import (
     DOMAINS,
     file_domain,
     implementation,
@@ -23,16 +23,16 @@ from ndgather.models.onnx_format.domains import (
     subgraphs,
     with_one_name,
 )
-from ndgather.models.onnx_format.drafts import EQUIVALENCES, KEPT_ATTRIBUTES, Draft
-from ndgather.models.onnx_format.files import Source, opened
-from ndgather.models.onnx_format.inference import (
+from ndgather.models.onnx.fixpoint import (
     Judged,
     settle,
     size_names,
     with_names,
     without_functions,
 )
-from ndgather.models.onnx_format.types import declaration
+from ndgather.models.onnx.model_files import Source, opened
+from ndgather.models.onnx.rewrites import EQUIVALENCES, KEPT_ATTRIBUTES, Draft
+from ndgather.models.onnx.type_protos import declaration
 from ndgather.published import Operator, operators
 from ndgather.spec import Kind, Role
 

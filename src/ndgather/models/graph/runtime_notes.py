@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ndgather.dialects import microsoft
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
-from ndgather.models.findings import Severity
+from ndgather.models.graph.diagnostics import Severity
 from ndgather.sizes import LARGEST_RANK
 from ndgather.spec import COMPLEX, BatchRule, Duplicates, Kind, OperatorVersion, Role, TensorType
 

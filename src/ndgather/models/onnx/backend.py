@@ -12,8 +12,8 @@ from onnx.backend import base
 
 from ndgather.dialects import DEFAULT_DOMAIN
 from ndgather.models import errors
-from ndgather.models.onnx_format.domains import file_domain, row_domain
-from ndgather.models.onnx_format.evaluation import Model
+from ndgather.models.onnx.domains import file_domain, row_domain
+from ndgather.models.onnx.onnx_evaluation import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

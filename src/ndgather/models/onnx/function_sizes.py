@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from ndgather.models import errors
-from ndgather.models.onnx_format.domains import nodes_within, row_domain
+from ndgather.models.onnx.domains import nodes_within, row_domain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,18 +9,18 @@ from xml.etree import ElementTree
 
 from ndgather.dialects.openvino import DOMAIN
 from ndgather.models.graph import CastNode, Graph, Node, unique
-from ndgather.models.graph_types import value_types
-from ndgather.models.openvino import errors
+from ndgather.models.graph.translation import translate
+from ndgather.models.graph.value_types import value_types
+from ndgather.models.openvino import ir_errors as errors
 from ndgather.models.openvino.element_types import BY_DTYPE, ElementType, bytes_of
-from ndgather.models.replacement import replace
-from ndgather.models.translation import translate
+from ndgather.models.tensors.atomic_write import replace
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from ndgather.models.findings import Finding
     from ndgather.models.graph import Array
+    from ndgather.models.graph.diagnostics import Finding
     from ndgather.spec import Shape, TensorType
 
 IR_VERSION = "11"

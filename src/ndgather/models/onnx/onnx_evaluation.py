@@ -14,18 +14,18 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
 from ndgather.models import errors
-from ndgather.models.onnx_format.domains import (
+from ndgather.models.graph.ports import Output, Port, Run, fit_inputs
+from ndgather.models.onnx.domains import (
     OURS,
     file_domain,
     implementation,
     subgraphs,
     with_one_name,
 )
-from ndgather.models.onnx_format.external import refuse_tensors
-from ndgather.models.onnx_format.files import loaded
-from ndgather.models.onnx_format.functions import refuse_unbounded
-from ndgather.models.onnx_format.types import dtype_of_number
-from ndgather.models.ports import Output, Port, Run, fit_inputs
+from ndgather.models.onnx.external_tensors import refuse_tensors
+from ndgather.models.onnx.function_sizes import refuse_unbounded
+from ndgather.models.onnx.model_files import loaded
+from ndgather.models.onnx.type_protos import dtype_of_number
 
 if TYPE_CHECKING:
     import os

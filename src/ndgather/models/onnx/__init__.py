@@ -1,0 +1,37 @@
+"""ONNX models: run, checked, inferred and converted, with our operators in place of their own.
+
+The nodes that are not ours run in the reference evaluator of the `onnx` package, and are
+inferred by it.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ndgather.models import errors
+
+if find_spec("onnx") is None:
+    raise errors.extra_missing("onnx")
+
+from ndgather.models.onnx.backend import Backend
+from ndgather.models.onnx.domains import implementation
+from ndgather.models.onnx.fixpoint import infer
+from ndgather.models.onnx.model_files import save
+from ndgather.models.onnx.onnx_checks import check
+from ndgather.models.onnx.onnx_conversion import convert
+from ndgather.models.onnx.onnx_evaluation import Model, reference_ops, run
+from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
+
+__all__ = [
+    "Backend",
+    "Model",
+    "check",
+    "convert",
+    "implementation",
+    "infer",
+    "reference_ops",
+    "run",
+    "save",
+    "tensor_from_bytes",
+    "tensor_to_bytes",
+]

@@ -1,1 +1,0 @@
-"""The ONNX format: its models taken apart, evaluated, checked, inferred and converted."""
