@@ -25,7 +25,7 @@ from ndgather.models.graph import (
     diagnostics,
 )
 from ndgather.published import operator
-from ndgather.spec import TensorType
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,13 +11,12 @@ from ndgather.settings import (
     set_memory_limit,
     set_num_threads,
 )
+from ndgather.version import __version__
 
 if TYPE_CHECKING:
     from ndgather import vjp
     from ndgather.published import Operator, operator, operators
-    from ndgather.spec import RankAtLeast, TensorType
-
-__version__ = "0.1.0"
+    from ndgather.published.tensor_types import RankAtLeast, TensorType
 
 __all__ = [
     "Operator",
@@ -46,8 +45,8 @@ _LATER = {
     "Operator": "published",
     "operator": "published",
     "operators": "published",
-    "RankAtLeast": "spec",
-    "TensorType": "spec",
+    "RankAtLeast": "published.tensor_types",
+    "TensorType": "published.tensor_types",
 }
 
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from ndgather import cli, reference
+from ndgather import api, reference
 from ndgather.models.tensors import tensor_files
 
 
@@ -87,7 +87,7 @@ def test_files_are_memory_mapped(ndgather, monkeypatch):
             mapped[name] = isinstance(array.base, np.memmap)
         out[...] = 7
 
-    monkeypatch.setattr(cli.api, "gather_nd", gather_nd)
+    monkeypatch.setattr(api, "gather_nd", gather_nd)
 
     assert ndgather("gather-nd data.npy indices.npy -o out.npy").status == 0
     assert mapped == {"data": True, "indices": True, "out": True}
@@ -199,7 +199,7 @@ def test_an_interrupted_command_says_so_and_leaves_nothing(ndgather, folder, mon
         out[0] = 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.api, "gather_nd", gather_nd)
+    monkeypatch.setattr(api, "gather_nd", gather_nd)
     before = {path.name for path in folder.iterdir()}
 
     outcome = ndgather("gather-nd data.npy indices.npy -o out.npy")
@@ -211,8 +211,8 @@ def test_an_interrupted_command_says_so_and_leaves_nothing(ndgather, folder, mon
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process without asking it")
 def test_a_terminated_command_leaves_nothing(folder):
     code = (
-        "import sys, time; from ndgather import cli; "
-        "cli.api.gather_nd = lambda *arrays, **options: time.sleep(60); "
+        "import sys, time; from ndgather import api, cli; "
+        "api.gather_nd = lambda *arrays, **options: time.sleep(60); "
         "sys.exit(cli.main(['gather-nd', 'data.npy', 'indices.npy', '-o', 'out.npy']))"
     )
     before = {path.name for path in folder.iterdir()}

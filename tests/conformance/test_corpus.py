@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ndgather import reference
-from ndgather.spec import Kind
+from ndgather.published.schema import Kind
 from ndgather.testing import Call, bad_entries, expected
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
 from ndgather.testing.conformance.__main__ import main

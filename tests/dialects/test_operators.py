@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ndgather import errors
-from ndgather.differences import Difference
 from ndgather.published import Operator, operator, operators
-from ndgather.spec import TensorType
+from ndgather.published.diff import Difference
+from ndgather.published.tensor_types import TensorType
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -11,7 +11,8 @@ import pytest
 
 from ndgather import errors
 from ndgather.published import operator
-from ndgather.spec import Duplicates, RankAtLeast
+from ndgather.published.schema import Duplicates
+from ndgather.published.tensor_types import RankAtLeast
 
 I64 = np.int64
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)

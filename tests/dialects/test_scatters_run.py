@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ndgather import errors
 from ndgather.published import operator, operators
-from ndgather.spec import Kind, Reduction, Role
+from ndgather.published.schema import Kind, Reduction, Role
 
 SCATTERS = tuple(op for op in operators() if op.row.kind.scatters)
 EVERY = pytest.mark.parametrize("op", SCATTERS, ids=lambda op: str(op.row))

@@ -11,17 +11,11 @@ from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
 import ndgather
-from ndgather import errors, reference, shapes
+from ndgather import errors, reference
 from ndgather.published import operators
-from ndgather.spec import (
-    AttributeRange,
-    IndexRule,
-    Kind,
-    Outside,
-    RankAtLeast,
-    Role,
-    TensorType,
-)
+from ndgather.published.inference import infer
+from ndgather.published.schema import AttributeRange, IndexRule, Kind, Outside, Role
+from ndgather.published.tensor_types import RankAtLeast, TensorType
 
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
 GATHERS = tuple(op for op in operators() if not op.row.kind.scatters)
@@ -169,7 +163,7 @@ def test_engine_and_inference_decide_alike(op, data):
         known[Role.AXIS] = np.array(options.pop("axis"))
         types.append(TensorType("int64", ()))
     try:
-        expected = shapes.infer(row, types, options, values=known).outputs[0].shape
+        expected = infer(row, types, options, values=known).outputs[0].shape
     except errors.NdgatherError as refusal:
         expected = refusal
     native = getattr(ndgather, row.kind.value)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 
-import ndgather
-from ndgather import dialects
-from ndgather.dialects import ROWS
-from ndgather.spec import (
+from ndgather.published.rows import ROWS
+from ndgather.published.schema import (
     AttributeRange,
     AttributeType,
     BatchRule,
@@ -180,33 +176,3 @@ def test_errata_quote_the_schema(row):
     plain = re.sub(r"[\s,]+", "", text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     for erratum in row.errata:
         assert re.sub(r"[\s,]+", "", erratum.quote) in plain, erratum.quote
-
-
-# where names of dialects may stand
-
-
-def names_outside(source):
-    """The lines of a module where a dialect is named, but for prose and docstrings."""
-    names = {row.domain for row in ROWS} | set(dialects.ALIASES) - {""}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and node.value in names:
-            yield node.lineno
-
-
-# Rows, file formats, and the programs of the same names that results are compared with.
-NAMING = ("dialects/", "models/", "testing/conformance/")
-
-
-def test_only_rows_file_formats_and_peers_name_a_dialect():
-    root = Path(ndgather.__file__).parent
-    named = [
-        f"{path.relative_to(root)}:{line}"
-        for path in sorted(root.rglob("*.py"))
-        if not path.relative_to(root).as_posix().startswith(NAMING)
-        for line in names_outside(path.read_text(encoding="utf-8"))
-    ]
-    assert named == []
-
-
-def test_a_name_in_a_module_would_be_found():
-    assert list(names_outside('"""onnx."""\nif domain == "openvino":\n    pass\n')) == [2]

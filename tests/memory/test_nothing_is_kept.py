@@ -18,7 +18,7 @@ import pytest
 import ndgather
 from ndgather import errors, vjp
 from ndgather.published import operators
-from ndgather.spec import Kind, Role
+from ndgather.published.schema import Kind, Role
 
 
 def objects(*shape):

@@ -22,7 +22,7 @@ from ndgather.models.graph.translation import translate
 from ndgather.models.onnx.onnx_graph import graph_of, model_of
 from ndgather.models.openvino import Model
 from ndgather.published import operator
-from ndgather.spec import TensorType
+from ndgather.published.tensor_types import TensorType
 from ndgather.testing import assert_same_elements, bad_entries, expected
 from ndgather.testing.strategies import calls
 

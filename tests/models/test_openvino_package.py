@@ -11,8 +11,8 @@ import openvino as ov
 from ndgather.models import openvino as ours
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.graph.diagnostics import has_errors
-from ndgather.published import dtype_name, operator
-from ndgather.spec import TensorType
+from ndgather.published import operator
+from ndgather.published.tensor_types import TensorType, dtype_name
 from ndgather.testing import assert_same_elements
 
 

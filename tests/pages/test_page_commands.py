@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from ndgather import cli, pages
+from ndgather.cli import options
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +47,7 @@ def test_a_command_prints_the_page(line, text, format, capsys):
 
 
 def test_the_formats_of_the_command_are_those_of_the_pages():
-    assert cli.FORMATS == pages.FORMATS
+    assert options.FORMATS == pages.FORMATS
 
 
 @pytest.mark.parametrize(("columns", "width"), [("60", 60), ("80", 80), ("500", 100), ("7", 40)])

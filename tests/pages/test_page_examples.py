@@ -9,7 +9,7 @@ import pytest
 from ndgather import pages, reference
 from ndgather.pages.examples import CALLS
 from ndgather.published import operators
-from ndgather.spec import BatchRule, Kind, Outside
+from ndgather.published.schema import BatchRule, Kind, Outside
 
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
 NATIVE_WORDS = {"sum": "add", "prod": "mul"}

@@ -4,7 +4,7 @@ import pytest
 
 from ndgather.pages import words
 from ndgather.pages.examples import CALLS
-from ndgather.spec import (
+from ndgather.published.schema import (
     AttributeRange,
     BatchRule,
     Duplicates,

@@ -11,6 +11,7 @@ import pytest
 import ndgather
 from ndgather import _core, calls, published
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError, ShapeError
+from ndgather.published import callables
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning"),
@@ -127,14 +128,14 @@ def test_shapes_of_an_operators_argument(changing):
 
 def after_the_key(monkeypatch, change):
     """Let an operator's arguments change when it has looked up what it knows of their shapes."""
-    before = published._key
+    before = callables._key
 
     def key_then_change(*given):
         key = before(*given)
         change()
         return key
 
-    monkeypatch.setattr(published, "_key", key_then_change)
+    monkeypatch.setattr(callables, "_key", key_then_change)
 
 
 def test_an_operator_gives_the_shape_that_its_arguments_have_by_now(monkeypatch):

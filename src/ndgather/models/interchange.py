@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ndgather.dialects.onnx import DOMAIN
 from ndgather.models import errors, onnx, openvino
 from ndgather.models.onnx.model_files import loaded, places_of_tensors
 from ndgather.models.onnx.onnx_graph import DEFAULT_OPSET, graph_of, model_of
+from ndgather.published.rows.onnx import DOMAIN
 
 if TYPE_CHECKING:
     import os

@@ -21,8 +21,8 @@ from ndgather.pages.runs import run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ndgather.differences import Difference
     from ndgather.published import Operator
+    from ndgather.published.diff import Difference
 
 _LABELS = {
     "index_rule.negative": "index values",

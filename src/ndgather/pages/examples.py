@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ndgather.spec import Kind, Reduction
+from ndgather.published.schema import Kind, Reduction
 
 Nested: TypeAlias = int | tuple["Nested", ...]
 

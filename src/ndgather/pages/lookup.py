@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ndgather import errors
-from ndgather.dialects import ALIASES, DEFAULT_DOMAIN
 from ndgather.published import Operator, operator, operators
+from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN
 
 
 def select(caller: str, name: str | None, domain: str | None) -> tuple[Operator, ...]:

@@ -7,7 +7,6 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from ndgather.dialects import ALIASES, DEFAULT_DOMAIN
 from ndgather.pages import words
 from ndgather.pages.comparison import changes, comparison
 from ndgather.pages.document import (
@@ -30,11 +29,12 @@ from ndgather.pages.examples import CALLS
 from ndgather.pages.rules import rules
 from ndgather.pages.runs import applies, run
 from ndgather.published import Operator, operators
+from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ndgather.spec import Attribute, Input, OperatorVersion
+    from ndgather.published.schema import Attribute, Input, OperatorVersion
 
 _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
 

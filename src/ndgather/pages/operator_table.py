@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ndgather.published import Operator
-    from ndgather.spec import OperatorVersion
+    from ndgather.published.schema import OperatorVersion
 
 _COLUMNS = (
     ("since", plain("the version of the domain that brought it")),

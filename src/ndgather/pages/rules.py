@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.pages import words
 from ndgather.pages.document import Text, prose
-from ndgather.spec import (
+from ndgather.published.schema import (
     BatchRule,
     Duplicates,
     Kind,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ndgather.errors import NdgatherError
-from ndgather.spec import Role
+from ndgather.published.schema import Role
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.pages.examples import Call
     from ndgather.published import Operator
-    from ndgather.spec import OperatorVersion
+    from ndgather.published.schema import OperatorVersion
 
 Option: TypeAlias = int | str | bool
 

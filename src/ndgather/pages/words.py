@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgather.spec import (
+from ndgather.published.schema import (
     Attribute,
     AttributeRange,
     BatchRule,

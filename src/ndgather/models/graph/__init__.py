@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ndgather.spec import OperatorVersion, TensorType
+    from ndgather.published.schema import OperatorVersion
+    from ndgather.published.tensor_types import TensorType
 
 Array = NDArray[Any]
 

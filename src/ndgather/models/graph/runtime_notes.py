@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.dialects import microsoft
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from ndgather.models.graph.diagnostics import Severity
-from ndgather.sizes import LARGEST_RANK
-from ndgather.spec import COMPLEX, BatchRule, Duplicates, Kind, OperatorVersion, Role, TensorType
+from ndgather.published.rows import microsoft
+from ndgather.published.schema import (
+    COMPLEX,
+    BatchRule,
+    Duplicates,
+    Kind,
+    OperatorVersion,
+    Role,
+)
+from ndgather.published.symbolic_dims import LARGEST_RANK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ndgather.spec import Dim
+    from ndgather.published.tensor_types import Dim, TensorType
 
 Array = NDArray[Any]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather.bounds import refuse_outside
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title, unique
 from ndgather.models.graph import graph_errors as errors
@@ -20,7 +19,8 @@ from ndgather.models.graph.casts import converted
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.graph.value_types import node_type, value_types
 from ndgather.published import operators
-from ndgather.spec import (
+from ndgather.published.index_check import refuse_outside
+from ndgather.published.schema import (
     FLOATS,
     INTEGERS,
     BatchRule,
@@ -31,8 +31,8 @@ from ndgather.spec import (
     Outside,
     Reduction,
     Role,
-    TensorType,
 )
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ndgather.models import errors
 from ndgather.models.graph import CastNode, Graph, Node, title
-from ndgather.published import dtype_name, operator
-from ndgather.spec import TensorType
+from ndgather.published import operator
+from ndgather.published.tensor_types import TensorType, dtype_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from onnx import helper
 from onnx.backend import base
 
-from ndgather.dialects import DEFAULT_DOMAIN
 from ndgather.models import errors
 from ndgather.models.onnx.domains import file_domain, row_domain
 from ndgather.models.onnx.onnx_evaluation import Model
+from ndgather.published.rows import DEFAULT_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

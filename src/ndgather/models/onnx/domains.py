@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ndgather.dialects import ALIASES, DEFAULT_DOMAIN, microsoft
 from ndgather.models import errors
 from ndgather.published import Operator, operator, operators
+from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,12 +14,12 @@ from ndgather.models.onnx.function_sizes import refuse_unbounded
 from ndgather.models.onnx.model_files import Source, opened
 from ndgather.models.onnx.op_nodes import Scope, Site, nodes, sites
 from ndgather.models.onnx.type_protos import forget_negative_sizes
-from ndgather.spec import RankAtLeast, TensorType
+from ndgather.published.tensor_types import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ndgather.spec import Dim, Inference, Shape
+    from ndgather.published.tensor_types import Dim, Inference, Shape
 
 _HIDDEN = "ndgather.hidden"
 """The domain of nodes that onnx is to leave alone."""

@@ -20,7 +20,8 @@ from ndgather.models.graph.runtime_notes import Facts, remarks
 from ndgather.models.onnx.fixpoint import Judged, settle
 from ndgather.models.onnx.model_files import Source, opened
 from ndgather.published import operators
-from ndgather.spec import Role, TensorType
+from ndgather.published.schema import Role
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

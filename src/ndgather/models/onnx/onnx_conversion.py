@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
-from ndgather.dialects import DEFAULT_DOMAIN
 from ndgather.errors import NdgatherError
 from ndgather.models import errors
 from ndgather.models.onnx import other_nodes
@@ -34,7 +33,8 @@ from ndgather.models.onnx.model_files import Source, opened
 from ndgather.models.onnx.rewrites import EQUIVALENCES, KEPT_ATTRIBUTES, Draft
 from ndgather.models.onnx.type_protos import declaration
 from ndgather.published import Operator, operators
-from ndgather.spec import Kind, Role
+from ndgather.published.rows import DEFAULT_DOMAIN
+from ndgather.published.schema import Kind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather.dialects import microsoft
-from ndgather.dialects.onnx import ALIASES, DOMAIN
 from ndgather.errors import NdgatherError
 from ndgather.models.errors import (
     extra_missing,
@@ -37,7 +35,9 @@ from ndgather.models.graph.value_types import value_types
 from ndgather.models.onnx.external_tensors import refuse_tensors
 from ndgather.models.onnx.type_protos import dtype_of_number
 from ndgather.published import operator, operators
-from ndgather.spec import TensorType
+from ndgather.published.rows import microsoft
+from ndgather.published.rows.onnx import ALIASES, DOMAIN
+from ndgather.published.tensor_types import TensorType
 
 try:
     import onnx

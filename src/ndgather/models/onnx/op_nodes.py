@@ -29,7 +29,8 @@ from ndgather.models.onnx.domains import (
 )
 from ndgather.models.onnx.external_tensors import check_tensor
 from ndgather.models.onnx.type_protos import declaration, tensor_type, type_of_array
-from ndgather.spec import Role, TensorType
+from ndgather.published.schema import Role
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     import os
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from ndgather.errors import NdgatherError
     from ndgather.published import Operator
-    from ndgather.spec import Inference
+    from ndgather.published.tensor_types import Inference
 
 _REPLACEABLE = 4
 

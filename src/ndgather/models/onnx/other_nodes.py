@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from onnx import ModelProto, NodeProto, defs, version_converter
 from onnx.defs import OpSchema, SchemaError
 
-from ndgather.dialects import DEFAULT_DOMAIN
 from ndgather.models import errors
 from ndgather.models.onnx.domains import file_domain, is_ours, opsets, row_domain
 from ndgather.models.onnx.op_nodes import Scope, nodes
 from ndgather.models.onnx.type_protos import schema_type
+from ndgather.published.rows import DEFAULT_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,12 +14,14 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from ndgather.models import errors
 from ndgather.models.graph import unique
-from ndgather.spec import RankAtLeast, Role, TensorType
+from ndgather.published.schema import Role
+from ndgather.published.tensor_types import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ndgather.spec import Dim, OperatorVersion, Shape
+    from ndgather.published.schema import OperatorVersion
+    from ndgather.published.tensor_types import Dim, Shape
 
 Array = NDArray[Any]
 

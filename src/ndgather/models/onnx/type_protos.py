@@ -8,12 +8,12 @@ import numpy as np
 from onnx import TensorProto, TypeProto, helper
 
 from ndgather.models import errors
-from ndgather.spec import TensorType
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     from onnx import TensorShapeProto
 
-    from ndgather.spec import Dim
+    from ndgather.published.tensor_types import Dim
 
 
 def _dtype_names() -> dict[int, str]:

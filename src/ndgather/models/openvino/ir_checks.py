@@ -33,7 +33,8 @@ from ndgather.models.openvino.layers import (
     port_type,
 )
 from ndgather.models.openvino.wiring import Wiring, wire
-from ndgather.spec import INTEGERS, RankAtLeast, Role, Shape, TensorType
+from ndgather.published.schema import INTEGERS, Role
+from ndgather.published.tensor_types import RankAtLeast, Shape, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

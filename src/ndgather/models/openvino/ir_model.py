@@ -13,7 +13,7 @@ from ndgather.models.graph.value_types import value_types
 from ndgather.models.openvino.ir_checks import check_network
 from ndgather.models.openvino.ir_reading import Constants, Limits, read
 from ndgather.models.openvino.layers import graph_of, layer_names, parameter_bounds
-from ndgather.spec import RankAtLeast, TensorType
+from ndgather.published.tensor_types import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     import os

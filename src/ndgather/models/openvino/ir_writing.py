@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ndgather.dialects.openvino import DOMAIN
 from ndgather.models.graph import CastNode, Graph, Node, unique
 from ndgather.models.graph.translation import translate
 from ndgather.models.graph.value_types import value_types
 from ndgather.models.openvino import ir_errors as errors
 from ndgather.models.openvino.element_types import BY_DTYPE, ElementType, bytes_of
 from ndgather.models.tensors.atomic_write import replace
+from ndgather.published.rows.openvino import DOMAIN
 
 if TYPE_CHECKING:
     import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ndgather.models.graph import Array
     from ndgather.models.graph.diagnostics import Finding
-    from ndgather.spec import Shape, TensorType
+    from ndgather.published.tensor_types import Shape, TensorType
 
 IR_VERSION = "11"
 ALIGNMENT = 64  # of constants in their file, so that what maps it can use them in place

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ndgather.dialects.openvino import DOMAIN
 from ndgather.errors import NdgatherError
 from ndgather.models.graph import (
     CastNode,
@@ -21,7 +20,9 @@ from ndgather.models.openvino.element_types import BY_NAME, BY_PRECISION, Elemen
 from ndgather.models.openvino.ir_reading import Constants, declared_shape
 from ndgather.models.openvino.wiring import Wiring, wire
 from ndgather.published import Operator, operator, operators
-from ndgather.spec import AttributeType, TensorType
+from ndgather.published.rows.openvino import DOMAIN
+from ndgather.published.schema import AttributeType
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

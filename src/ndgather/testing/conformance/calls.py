@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.dialects import ROWS
-from ndgather.spec import Kind, OperatorVersion
+from ndgather.published.rows import ROWS
+from ndgather.published.schema import Kind, OperatorVersion
 
 if TYPE_CHECKING:
     from ndgather.testing.conformance.cases import Case

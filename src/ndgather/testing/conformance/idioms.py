@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.spec import Kind
+from ndgather.published.schema import Kind
 from ndgather.testing.conformance.calls import CannotExpressError
 
 if TYPE_CHECKING:

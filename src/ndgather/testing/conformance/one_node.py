@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ndgather.dialects import ROWS, microsoft, onnx
+from ndgather.published.rows import ROWS, microsoft, onnx
 from ndgather.testing.conformance.calls import CannotExpressError, arrays_of
 from ndgather.testing.conformance.tensors import STRING, in_native_order
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ndgather.dialects import microsoft, onnx, openvino
+from ndgather.published.rows import microsoft, onnx, openvino
 
 if TYPE_CHECKING:
     from ndgather.testing.conformance.cases import Case

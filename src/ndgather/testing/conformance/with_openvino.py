@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.dialects import openvino
+from ndgather.published.rows import openvino
 from ndgather.testing.conformance.calls import CannotExpressError, arrays_of
 from ndgather.testing.conformance.tensors import STRING, dtype_named
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.spec import Kind
+from ndgather.published.schema import Kind
 from ndgather.testing.conformance.calls import CannotExpressError, asked_of
 from ndgather.testing.conformance.idioms import batch_key, check, tuple_key
 

@@ -13,21 +13,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ndgather import errors
-from ndgather.bounds import refuse_outside
-from ndgather.sizes import LARGEST_RANK, Axes, Size, Sizes, Unknown
-from ndgather.spec import (
+from ndgather.published.index_check import refuse_outside
+from ndgather.published.schema import (
     AttributeRange,
     BatchRule,
-    Equality,
-    Inference,
     Kind,
     OffAxisRule,
     OperatorVersion,
-    RankAtLeast,
     Role,
-    Shape,
-    TensorType,
 )
+from ndgather.published.symbolic_dims import LARGEST_RANK, Axes, Size, Sizes, Unknown
+from ndgather.published.tensor_types import Equality, Inference, RankAtLeast, Shape, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ndgather.spec import (
+from ndgather.published.schema import (
     COMPLEX,
     FLOATS,
     INTEGERS,

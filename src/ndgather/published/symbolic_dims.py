@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ndgather.spec import Dim, RankAtLeast, Shape
+from ndgather.published.tensor_types import Dim, RankAtLeast, Shape
 
 
 class Unknown:

@@ -5,7 +5,7 @@ A new version is a row in its module; a new specification is a module and a line
 
 from __future__ import annotations
 
-from ndgather.dialects import microsoft, onnx, openvino
+from ndgather.published.rows import microsoft, onnx, openvino
 
 DEFAULT_DOMAIN = onnx.DOMAIN
 ALIASES = {**onnx.ALIASES}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ndgather.dialects.onnx import TENSOR_TYPES
-from ndgather.spec import (
+from ndgather.published.rows.onnx import TENSOR_TYPES
+from ndgather.published.schema import (
     Erratum,
     IndexRule,
     Input,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ndgather.spec import (
+from ndgather.published.schema import (
     FLOATS,
     INTEGERS,
     Attribute,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from ndgather.spec import IndexRule, OperatorVersion
+from ndgather.published.schema import IndexRule, OperatorVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

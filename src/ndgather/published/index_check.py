@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import errors
-from ndgather.spec import Dim, Kind, OperatorVersion
+from ndgather.published.schema import Kind, OperatorVersion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from ndgather.published.tensor_types import Dim
 
 
 def refuse_outside(

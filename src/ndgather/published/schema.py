@@ -1,15 +1,13 @@
 """The nouns of the specifications: what one version of one operator says, as data.
 
-A row of `ndgather.dialects` is an `OperatorVersion`. Its fields name values of the closed
-enums below; rows hold no functions. The types of tensors (`TensorType` and the shapes in
-it) stand here too, because rows are applied to them.
+A row of `ndgather.published.rows` is an `OperatorVersion`. Its fields name values of the closed
+enums below; rows hold no functions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")
@@ -210,49 +208,3 @@ class OperatorVersion:
 
     def input(self, role: Role) -> Input | None:
         return next((found for found in self.inputs if found.role is role), None)
-
-
-Dim: TypeAlias = int | str | None
-"""The size of an axis: known, known by a name, or unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class RankAtLeast:
-    """A shape whose first sizes are given, and that may go on."""
-
-    first: tuple[Dim, ...]
-
-
-Shape: TypeAlias = tuple[Dim, ...] | RankAtLeast | None
-"""A shape: every size, the first sizes, or (None) not even the rank."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorType:
-    """The type and the shape of a tensor; None stands for what is unknown."""
-
-    dtype: str | None = None
-    shape: Shape = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Equality:
-    """A name, and the size or the other name that it must equal."""
-
-    name: str
-    equals: int | str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inference:
-    """What follows from the types and shapes of the inputs of one call.
-
-    `inputs` are the inputs again, with what was learnt about them: sizes merged, ranks
-    found. `depth` is the length of an index tuple, where there are tuples and one length
-    fits. `equalities` are the names that the call forces to be equal.
-    """
-
-    outputs: tuple[TensorType, ...]
-    inputs: tuple[TensorType, ...]
-    equalities: tuple[Equality, ...] = ()
-    depth: int | None = None

@@ -1,0 +1,100 @@
+"""The command ``ndgather``: arguments in, text out. One module for each command.
+
+Exit status: 0 done, 1 the work could not be done (one line on standard error says why),
+2 the command line was not understood, 130 interrupted. A command imports what it needs when it
+runs, so that ``--help`` does not wait for it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import traceback
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from ndgather.cli.parser import command_line
+from ndgather.errors import NdgatherError
+from ndgather.models import errors
+from ndgather.settings import set_num_threads
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command line and return the exit status."""
+    if sys.stdout is None:  # it was closed before Python began
+        sys.stdout = io.StringIO()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names may be in letters that it has not
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            return _carried_out(command_line(), arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # who read the text has gone; nobody is left to be told
+        _drop_output()
+    except OSError as error:
+        _drop_output()
+        print(f"ndgather: error: {errors.unwritable('standard output', error)}", file=sys.stderr)
+    return 1
+
+
+def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+    options, rest = parser.parse_known_args(arguments)
+    if options.command == "bench":
+        options.arguments = rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        with _terminating_cleanly():
+            if options.threads is not None:
+                set_num_threads(options.threads)
+            status: int | None = options.work(options)
+    except (NdgatherError, MemoryError) as error:
+        if options.debug:
+            traceback.print_exc()
+        print(f"ndgather {options.command}: error: {errors.one_line(str(error))}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # of the place where the command runs, or of where its text goes
+        _drop_output()
+        print(f"ndgather {options.command}: error: {errors.reason(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"ndgather {options.command}: interrupted", file=sys.stderr)
+        return 130
+    return status or 0
+
+
+def _drop_output() -> None:
+    """Let what is left of the text go nowhere, so that the end of Python has no complaint."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _terminating_cleanly() -> Iterator[None]:
+    """Let a request to end unwind the stack, so that unfinished files are removed."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # only the main thread may
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

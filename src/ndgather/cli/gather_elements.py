@@ -1,0 +1,35 @@
+"""``ndgather gather-elements``: copy single elements along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgather.cli.gather_files import GatherCommand
+from ndgather.published.schema import Kind
+
+
+def _shape(_data: tuple[int, ...], indices: tuple[int, ...], axis: int = 0) -> tuple[int, ...]:
+    del axis
+    return indices
+
+
+COMMAND = GatherCommand(
+    kind=Kind.GATHER_ELEMENTS,
+    summary="copy single elements along one axis",
+    description="""\
+Copy single elements of DATA: each entry of INDICES replaces its own coordinate
+along one axis. The result has the shape of INDICES.
+""",
+    examples="""\
+examples:
+  ndgather gather-elements scores.npy order.npy -o best.npy --axis 1
+      scores (100, 20) and order (100, 5), from argsort, give best (100, 5)
+""",
+    shape=_shape,
+    options=("axis",),
+)
+
+
+def add_to(commands: Any) -> None:
+    """Add this command to the command line."""
+    COMMAND.add_to(commands)

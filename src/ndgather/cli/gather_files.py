@@ -1,0 +1,133 @@
+"""What the commands share that call one function of the package on files."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import api
+from ndgather.cli.options import add_command, add_common, npy_file
+from ndgather.cli.screen import columns, print_table
+from ndgather.models.tensors import tensor_files
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ndgather.published.schema import Kind
+
+    Array = NDArray[Any]
+
+MODES = ("raise", "wrap", "clip", "fill")
+BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+
+FILES = """\
+
+DATA and INDICES are .npy files (memory-mapped), .npz archives given as
+FILE.npz:MEMBER, or ONNX tensors (.pb). Neither data nor result has to fit in
+memory. OUT.npy appears only when it is complete; until then a file of that name
+stays as it is.
+"""
+
+OPTION_HELP = {
+    "axis": "the axis of DATA that INDICES address (default: 0)",
+    "batch_dims": "how many leading axes DATA and INDICES share (default: 0)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherCommand:
+    """A command that calls one function of the package on two files.
+
+    `shape` gives the shape of the result from those of data and indices where they fit; where
+    they do not, the call refuses them whatever the shape of `out`.
+    """
+
+    kind: Kind
+    summary: str
+    description: str
+    examples: str
+    options: tuple[str, ...]
+    shape: Callable[..., tuple[int, ...]]
+
+    def add_to(self, commands: Any) -> None:
+        """Add this command to the command line."""
+        name = self.kind.value.replace("_", "-")
+        parser = add_command(commands, name, self.summary, self.description, self.examples + FILES)
+        parser.add_argument("data", metavar="DATA", help="the array that is read")
+        parser.add_argument("indices", metavar="INDICES", help="the integers that say where")
+        parser.add_argument(
+            "-o", "--output", required=True, type=npy_file, metavar="OUT.npy", help="the result"
+        )
+        for option in self.options:
+            flag = f"--{option.replace('_', '-')}"
+            parser.add_argument(
+                flag, dest=option, type=int, default=0, metavar="N", help=OPTION_HELP[option]
+            )
+        parser.add_argument(
+            "--mode",
+            choices=MODES,
+            default="raise",
+            metavar="MODE",
+            help="what an index outside its axis does: 'raise' an error (default), 'wrap' around, "
+            "'clip' to the nearest end, or 'fill' its place with V; negative indices count from "
+            "the end, except that 'clip' takes them as 0",
+        )
+        parser.add_argument(
+            "--fill-value",
+            metavar="V",
+            help="what --mode fill writes (default: zero, or its like in other dtypes)",
+        )
+        add_common(parser, self.work)
+
+    def work(self, options: argparse.Namespace) -> None:
+        tensor_files.check_place(options.output)
+        data = tensor_files.read(options.data)
+        indices = tensor_files.read(options.indices)
+        given = {name: getattr(options, name) for name in self.options}
+        fill_value = None
+        if options.fill_value is not None:
+            fill_value = _fill_value(options.fill_value, data.dtype)
+        function = getattr(api, self.kind.value)
+        shape = self.shape(data.shape, indices.shape, **given)
+        seconds = 0.0
+
+        def work(out: Array | None) -> Array:
+            nonlocal seconds
+            start = time.perf_counter()
+            result: Array = function(
+                data, indices, **given, mode=options.mode, fill_value=fill_value, out=out
+            )
+            seconds = time.perf_counter() - start
+            return result
+
+        if data.dtype.hasobject:  # strings of an ONNX tensor: no file holds them as they are
+            tensor_files.write(options.output, work(None))
+        else:
+            tensor_files.fill(options.output, shape, data.dtype, work)
+        print_table([columns(options.output.stem, shape, data.dtype, seconds, options.output)])
+
+
+def _fill_value(text: str, dtype: np.dtype[Any]) -> object:
+    """Read `text` as `dtype` wants it; what cannot be read stays text, for the call to refuse."""
+
+    def time_value(text: str) -> object:
+        return np.array(text).astype(dtype)[()]
+
+    readers: dict[str, tuple[Callable[[str], object], ...]] = {
+        "b": (lambda text: BOOLEANS[text.lower()],),
+        "S": (str.encode,),
+        "U": (str,),
+        "M": (time_value,),
+        "m": (time_value,),
+    }
+    for read in readers.get(dtype.kind, (int, float, complex)):
+        with suppress(KeyError, ValueError):
+            return read(text)
+    return text

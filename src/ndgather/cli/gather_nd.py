@@ -1,0 +1,37 @@
+"""``ndgather gather-nd``: copy the elements or slices that index tuples name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgather.cli.gather_files import GatherCommand
+from ndgather.published.schema import Kind
+
+
+def _shape(data: tuple[int, ...], indices: tuple[int, ...], batch_dims: int = 0) -> tuple[int, ...]:
+    return indices[:-1] + data[batch_dims + sum(indices[-1:]) :]
+
+
+COMMAND = GatherCommand(
+    kind=Kind.GATHER_ND,
+    summary="copy the elements or slices that index tuples name",
+    description="""\
+Copy elements or slices of DATA. The last axis of INDICES holds tuples; each
+names a place in the leading axes of DATA (after the batch axes). The result has
+the shape INDICES.shape[:-1] + the axes of DATA that the tuples leave over.
+""",
+    examples="""\
+examples:
+  ndgather gather-nd dem.npy points.npy -o heights.npy
+      dem (344, 403) and points (1000, 2) give heights (1000,)
+  ndgather gather-nd images.npy frames.npy -o picked.npy --batch-dims 1
+      images (8, 30, 64, 64) and frames (8, 5, 1) give picked (8, 5, 64, 64)
+""",
+    shape=_shape,
+    options=("batch_dims",),
+)
+
+
+def add_to(commands: Any) -> None:
+    """Add this command to the command line."""
+    COMMAND.add_to(commands)

@@ -1,0 +1,87 @@
+"""What commands share in reading their arguments."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+FORMATS = ("text", "md", "rst", "html", "json")
+
+
+def add_command(
+    commands: Any, name: str, summary: str, description: str, epilog: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def add_page_options(
+    parser: argparse.ArgumentParser, domain: str, work: Callable[[argparse.Namespace], None]
+) -> None:
+    parser.add_argument("--domain", metavar="DOMAIN", help=domain)
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS)} (default: text)",
+    )
+    add_common(parser, work)
+
+
+def add_common(
+    parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], int | None]
+) -> None:
+    parser.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="how many threads to use (default: as many as this process may)",
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.set_defaults(work=work)
+
+
+class Named(argparse.Action):
+    """Collect ``NAME=FILE`` options in a dict."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, default={}, **options)
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        del parser, option_string
+        name, equals, file = str(values).partition("=")
+        if not (name and equals and file):
+            raise argparse.ArgumentError(self, f"{values!r} is not of the form NAME=FILE")
+        named = getattr(namespace, self.dest)
+        if name in named:
+            raise argparse.ArgumentError(self, f"{name!r} is given twice")
+        setattr(namespace, self.dest, {**named, name: file})
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def npy_file(text: str) -> Path:
+    if Path(text).suffix != ".npy":
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in .npy")
+    return Path(text)

@@ -1,0 +1,36 @@
+"""The command line as a whole: which commands there are, and what ``ndgather --help`` says."""
+
+from __future__ import annotations
+
+import argparse
+
+from ndgather.cli import bench, check, convert, doc, gather, gather_elements, gather_nd, ops, run
+from ndgather.version import __version__
+
+COMMANDS = (run, check, convert, gather_nd, gather_elements, gather, ops, doc, bench)
+
+SUMMARY = """\
+Gather N-dimensional arrays, exactly as each published specification says.
+
+Start with one of these:
+
+  ndgather run model.onnx --input data=dem.npy --input indices=points.npy
+  ndgather gather-nd dem.npy points.npy -o heights.npy
+  ndgather doc GatherND
+
+Each command explains itself, with examples: ndgather run --help
+"""
+
+
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="ndgather",
+        description=SUMMARY,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ndgather {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser

@@ -1,0 +1,99 @@
+"""From a row and the arrays of a call to the call of the core that does what the row says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ndgather import _core, arithmetic, calls, errors
+from ndgather.published.inference import infer
+from ndgather.published.schema import Kind, OperatorVersion, Reduction, Role
+from ndgather.published.tensor_types import TensorType, dtype_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ndgather.published.arguments import AttributeValue
+
+    Array = NDArray[Any]
+
+_NATIVE: dict[Kind, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    Kind.GATHER_ND: (_core.gather_nd, ("batch_dims",)),
+    Kind.GATHER_ELEMENTS: (_core.gather_elements, ("axis",)),
+    Kind.GATHER: (_core.gather, ("axis", "batch_dims")),
+    Kind.SCATTER_ND: (_core.scatter_nd, ("batch_dims",)),
+    Kind.SCATTER_ELEMENTS: (_core.scatter_elements, ("axis",)),
+}
+
+
+def result_shape(
+    row: OperatorVersion, arrays: Mapping[Role, Array], attributes: Mapping[str, AttributeValue]
+) -> tuple[int, ...]:
+    """Check all of a call but its index values, and return the shape of its result."""
+    types = [TensorType(dtype_name(each), each.shape) for each in arrays.values()]
+    values = {Role.AXIS: arrays[Role.AXIS]} if Role.AXIS in arrays else None
+    inferred = infer(row, types, attributes, values=values, check_empty_axes=False)
+    return inferred.outputs[0].shape  # type: ignore[return-value]  # every size is known
+
+
+def native_call(
+    row: OperatorVersion, arrays: Mapping[Role, Array], attributes: Mapping[str, AttributeValue]
+) -> calls.Call:
+    """Return the native call that does what the row says."""
+    data, indices = arrays[Role.DATA], arrays[Role.INDICES]
+    batch_dims = int(attributes.get("batch_dims", 0))
+    batch_dims += indices.ndim if batch_dims < 0 else 0
+    options = {"axis": int(attributes.get("axis", 0)) % data.ndim, "batch_dims": batch_dims}
+    function, names = _NATIVE[row.kind]
+    if row.kind.scatters:
+        return calls.Scatter(
+            caller=str(row),
+            function=function,
+            data=data,
+            indices=indices,
+            updates=_updates(row, data, indices, arrays[Role.UPDATES]),
+            options=tuple(options[name] for name in names),
+            option_names=names,
+            reduction=_reduction(row, attributes, data.dtype).value,
+            use_init_val=bool(attributes.get("use_init_val", True)),
+            negative=row.index_rule.negative,
+        )
+    fills = not row.index_rule.raises
+    return calls.Gather(
+        caller=str(row),
+        function=function,
+        data=data,
+        indices=indices,
+        options=tuple(options[name] for name in names),
+        option_names=names,
+        mode="fill" if fills else "raise",
+        fill_value="" if fills and data.dtype.kind == "O" else None,
+        negative=row.index_rule.negative,
+    )
+
+
+def _updates(row: OperatorVersion, data: Array, indices: Array, updates: Array) -> Array:
+    """Return `updates` in the shape of the rule; a single element may come in another."""
+    if row.kind is Kind.SCATTER_ND and updates.size == 1:
+        return updates.reshape(indices.shape[:-1] + data.shape[indices.shape[-1] :])
+    return updates
+
+
+def _reduction(
+    row: OperatorVersion, attributes: Mapping[str, AttributeValue], dtype: np.dtype[Any]
+) -> Reduction:
+    attribute = row.attribute("reduction")
+    if attribute is None:
+        return Reduction.NONE
+    word = attributes["reduction"]
+    meaningful = arithmetic.reductions(dtype)
+    allowed = {
+        each.word: each.reduction
+        for each in attribute.choices
+        if each.reduction.value in meaningful
+    }
+    if word not in allowed:
+        raise errors.reduction_type(str(row), str(word), dtype, tuple(allowed))
+    return allowed[str(word)]
