@@ -1,7 +1,7 @@
 // module.cpp - the binding, and the only file that knows Python and NumPy.
 //
 // One crossing per call: arguments are looked at, the result is allocated, the plan is made and
-// carried out. What does not fit is refused with a Rule and a few numbers; errors.py has the words.
+// carried out. What does not fit is refused with a Rule and a few numbers; ndgather/errors has the words.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION

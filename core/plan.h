@@ -141,7 +141,7 @@ struct NearPlaces {
   const Size* listed;  // null: all of them
 };
 
-// Why a call is refused. Python finds the words; see errors.py.
+// Why a call is refused. Python finds the words; see ndgather/errors.
 enum class Rule : int {
   none,
   convert,           // an argument is no plain NumPy array: convert it, then call again

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from ndgather import _core, arithmetic, conversion, errors, refusals
+from ndgather import _core, arithmetic, conversion, refusals
+from ndgather.errors import argument_errors, option_errors, shape_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,16 +114,16 @@ class Call(ABC):
         if self.out is None:
             return result
         if not isinstance(self.out, np.ndarray):
-            raise errors.out_not_an_array(self.caller, self.out)
+            raise argument_errors.out_not_an_array(self.caller, self.out)
         out = self.out.view(np.ndarray)
         if out.dtype != result.dtype:
-            raise errors.out_dtype(self.caller, out.dtype, result.dtype)
+            raise argument_errors.out_dtype(self.caller, out.dtype, result.dtype)
         if out.shape != result.shape:
-            raise errors.out_shape(self.caller, out.shape, result.shape)
+            raise shape_errors.out_shape(self.caller, out.shape, result.shape)
         if not out.flags.writeable:
-            raise errors.out_read_only(self.caller)
+            raise argument_errors.out_read_only(self.caller)
         if _may_overlap_itself(out):
-            raise errors.out_overlaps_itself(self.caller, out.strides)
+            raise argument_errors.out_overlaps_itself(self.caller, out.strides)
         np.copyto(out, result)
         return self.out
 
@@ -168,9 +169,9 @@ class Gather(Call):
         fill_value = self.fill_value
         if fill_value is not None:
             if self.mode not in self.modes:
-                raise errors.unknown_choice(self.caller, "mode", self.mode, self.modes)
+                raise option_errors.unknown_choice(self.caller, "mode", self.mode, self.modes)
             if self.mode != "fill":
-                raise errors.fill_value_unused(self.caller, self.mode)
+                raise argument_errors.fill_value_unused(self.caller, self.mode)
             fill_value = conversion.fill_element(self.caller, fill_value, data.dtype)
         return replace(self, data=data, indices=indices, fill_value=fill_value)
 
@@ -229,7 +230,7 @@ class Scatter(Call):
         if rule in (_core.UPDATES_DTYPE, _core.REDUCTION, _core.REDUCTION_TYPE):
             return self.convert()
         if rule == _core.UPDATES_SHAPE and self.held:
-            raise errors.updates_do_not_fit(
+            raise shape_errors.updates_do_not_fit(
                 self.caller, self.updates.shape, self.slices_shape(), self.updates_name
             ) from None
         return Call.answer(self, refused)
@@ -247,12 +248,14 @@ class Scatter(Call):
         indices = conversion.plain_indices(self.caller, self.indices)
         updates = conversion.plain_updates(self.caller, self.updates, data.dtype)
         if not isinstance(self.reduction, str) or self.reduction not in arithmetic.REDUCTIONS:
-            raise errors.unknown_choice(
+            raise option_errors.unknown_choice(
                 self.caller, "reduction", self.reduction, arithmetic.REDUCTIONS
             )
         meaningful = arithmetic.reductions(data.dtype)
         if self.reduction not in meaningful:
-            raise errors.reduction_type(self.caller, self.reduction, data.dtype, meaningful)
+            raise argument_errors.reduction_type(
+                self.caller, self.reduction, data.dtype, meaningful
+            )
         return replace(
             self,
             data=data,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arithmetic, errors
+from ndgather import arithmetic
+from ndgather.errors import argument_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
 def plain_array(caller: str, argument: str, value: object) -> Array:
     """Return `value` as an exact NumPy array, without a copy where it is one in disguise."""
     if isinstance(value, np.ma.MaskedArray):
-        raise errors.masked_array(caller, argument)
+        raise argument_errors.masked_array(caller, argument)
     if isinstance(value, np.ndarray):
         return value.view(np.ndarray)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise errors.not_an_array(caller, argument, value, f"is no array: {error}") from error
+        raise argument_errors.not_an_array(
+            caller, argument, value, f"is no array: {error}"
+        ) from error
     if array.dtype == object and array.ndim == 0:
-        raise errors.not_an_array(caller, argument, value, "is no array")
+        raise argument_errors.not_an_array(caller, argument, value, "is no array")
     return array
 
 
@@ -50,7 +53,7 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
     except (TypeError, ValueError, OverflowError, FloatingPointError):
         kept = False
     if not kept:
-        raise errors.fill_value_lost(caller, value, dtype)
+        raise argument_errors.fill_value_lost(caller, value, dtype)
     return element
 
 
@@ -76,13 +79,13 @@ def plain_updates(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
     if isinstance(value, np.ndarray):
         updates = plain_array(caller, "updates", value)
         if not np.can_cast(updates.dtype, dtype, "equiv"):
-            raise errors.updates_dtype(caller, updates.dtype, dtype)
+            raise argument_errors.updates_dtype(caller, updates.dtype, dtype)
         return updates.astype(dtype, copy=False)
     if dtype.kind in "OT":
         try:
             return np.asarray(value, dtype)
         except (TypeError, ValueError):
-            raise errors.updates_lost(caller, value, dtype) from None
+            raise argument_errors.updates_lost(caller, value, dtype) from None
     updates = plain_array(caller, "updates", value)
     if updates.size == 0:
         return updates.astype(dtype)  # an empty list has no type of its own
@@ -92,7 +95,7 @@ def plain_updates(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
     except (TypeError, ValueError, OverflowError):
         converted = None
     if converted is None:
-        raise errors.updates_lost(caller, value, dtype)
+        raise argument_errors.updates_lost(caller, value, dtype)
     return converted
 
 

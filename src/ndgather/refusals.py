@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather import _core, errors
+from ndgather import _core
+from ndgather.errors import argument_errors, index_errors, option_errors, shape_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,54 +36,58 @@ def explain(rule: int, facts: Sequence[int], call: Call) -> Exception:
         case _core.OUT_OF_BOUNDS:
             return _out_of_bounds(call, *facts)
         case _core.INDICES_CHANGED:
-            return errors.indices_changed(caller)
+            return index_errors.indices_changed(caller)
         case _core.INDEX_DTYPE:
             kind = _KINDS.get(indices.dtype.kind, "no integer type of NumPy")
-            return errors.index_dtype(caller, indices.dtype, kind)
+            return index_errors.index_dtype(caller, indices.dtype, kind)
         case _core.DATA_RANK:
-            return errors.rank_too_low(caller, "data", data.shape, facts[0])
+            return shape_errors.rank_too_low(caller, "data", data.shape, facts[0])
         case _core.INDEX_RANK:
-            return errors.rank_too_low(caller, "indices", indices.shape, facts[0])
+            return shape_errors.rank_too_low(caller, "indices", indices.shape, facts[0])
         case _core.RANKS_DIFFER:
-            return errors.ranks_differ(caller, data.shape, indices.shape)
+            return shape_errors.ranks_differ(caller, data.shape, indices.shape)
         case _core.AXIS:
-            why = f"data of shape {errors.shown(data.shape)}"
-            return errors.option_out_of_range(
+            why = f"data of shape {shape_errors.shown(data.shape)}"
+            return option_errors.option_out_of_range(
                 caller, "axis", options["axis"], facts[0], facts[1], why
             )
         case _core.BATCH_DIMS:
             why = (
-                f"data of shape {errors.shown(data.shape)} and indices of shape "
-                f"{errors.shown(indices.shape)}"
+                f"data of shape {shape_errors.shown(data.shape)} and indices of shape "
+                f"{shape_errors.shown(indices.shape)}"
             )
-            return errors.option_out_of_range(
+            return option_errors.option_out_of_range(
                 caller, "batch_dims", options["batch_dims"], facts[0], facts[1], why
             )
         case _core.BATCH_SIZE:
-            return errors.batch_sizes_differ(caller, facts[0], data.shape, indices.shape)
+            return shape_errors.batch_sizes_differ(caller, facts[0], data.shape, indices.shape)
         case _core.DEPTH:
-            return errors.index_too_deep(caller, data.shape, indices.shape, options["batch_dims"])
+            return shape_errors.index_too_deep(
+                caller, data.shape, indices.shape, options["batch_dims"]
+            )
         case _core.OFF_AXIS:
-            return errors.longer_off_axis(caller, facts[0], facts[1], data.shape, indices.shape)
+            return shape_errors.longer_off_axis(
+                caller, facts[0], facts[1], data.shape, indices.shape
+            )
         case _core.RESULT_RANK:
-            return errors.rank_too_high(caller, *facts)
+            return shape_errors.rank_too_high(caller, *facts)
         case _core.RESULT_SIZE:
-            return errors.result_too_large(caller, call.result_shape())
+            return argument_errors.result_too_large(caller, call.result_shape())
         case _core.MODE:
-            return errors.unknown_choice(caller, "mode", call.mode, call.modes)
+            return option_errors.unknown_choice(caller, "mode", call.mode, call.modes)
         case _core.INTEGER:
             at = facts[0] - _core.FIRST_OPTION
-            return errors.option_not_integer(caller, call.option_names[at], call.options[at])
+            return option_errors.option_not_integer(caller, call.option_names[at], call.options[at])
         case _core.OUT_TYPE:
-            return errors.out_not_an_array(caller, call.out)
+            return argument_errors.out_not_an_array(caller, call.out)
         case _core.OUT_DTYPE:
-            return errors.out_dtype(caller, call.out.dtype, data.dtype)
+            return argument_errors.out_dtype(caller, call.out.dtype, data.dtype)
         case _core.OUT_SHAPE:
-            return errors.out_shape(caller, call.out.shape, call.result_shape())
+            return shape_errors.out_shape(caller, call.out.shape, call.result_shape())
         case _core.OUT_READ_ONLY:
-            return errors.out_read_only(caller)
+            return argument_errors.out_read_only(caller)
         case _core.OUT_OVERLAPS_ITSELF:
-            return errors.out_overlaps_itself(caller, call.out.strides)
+            return argument_errors.out_overlaps_itself(caller, call.out.strides)
         case _:
             raise AssertionError(f"the core refused by an unknown rule: {rule} {facts}")
 
@@ -96,11 +101,11 @@ def _out_of_bounds(call: Call, entry: int, value: int, count: int) -> Exception:
         axis = axis + position[-1] if call.option_names == ("batch_dims",) else axis % len(data)
         size = data[axis]
     except (IndexError, ValueError, ZeroDivisionError):  # no such entry, or no such axis
-        return errors.shape_changed(call.caller)
+        return index_errors.shape_changed(call.caller)
     lowest = -size if call.negative else 0
     if lowest <= value < size:
-        return errors.shape_changed(call.caller)
-    return errors.index_out_of_bounds(
+        return index_errors.shape_changed(call.caller)
+    return index_errors.index_out_of_bounds(
         call.caller,
         position=position,
         value=value,

@@ -6,7 +6,8 @@ import operator
 import os
 from pathlib import Path
 
-from ndgather import _core, errors
+from ndgather import _core
+from ndgather.errors import option_errors
 
 _KEPT_AT_MOST = 256 << 20
 _SHARE_OF_MEMORY = 16
@@ -52,7 +53,9 @@ def set_num_threads(count: int) -> None:
     """
     count = _integer("set_num_threads", "count", count)
     if not 1 <= count <= 1024:
-        raise errors.option_out_of_range("set_num_threads", "count", count, 1, 1024, "threads")
+        raise option_errors.option_out_of_range(
+            "set_num_threads", "count", count, 1, 1024, "threads"
+        )
     _core.set_num_threads(count)
 
 
@@ -81,7 +84,9 @@ def set_memory_limit(limit: int) -> None:
     """
     limit = _integer("set_memory_limit", "limit", limit)
     if not 0 <= limit < 2**63:
-        raise errors.option_out_of_range("set_memory_limit", "limit", limit, 0, 2**63 - 1, "bytes")
+        raise option_errors.option_out_of_range(
+            "set_memory_limit", "limit", limit, 0, 2**63 - 1, "bytes"
+        )
     _core.set_memory_limit(limit)
 
 
@@ -108,7 +113,7 @@ def _integer(caller: str, option: str, value: int) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise errors.option_not_integer(caller, option, value) from None
+        raise option_errors.option_not_integer(caller, option, value) from None
 
 
 def _from_environment(name: str) -> int | None:
@@ -118,7 +123,7 @@ def _from_environment(name: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise errors.environment_not_integer(name, text) from None
+        raise option_errors.environment_not_integer(name, text) from None
 
 
 def _usable_processors() -> int:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import _core, arithmetic, calls, conversion, errors
+from ndgather import _core, arithmetic, calls, conversion
+from ndgather.errors import argument_errors, option_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,7 +191,7 @@ class _Pair:
     def numbers(self, cotangent: ArrayLike) -> Array:
         array = conversion.plain_array(self.caller, "cotangent", cotangent)
         if arithmetic.number_kind(array.dtype) in ("", "b"):
-            raise errors.cotangent_dtype(self.caller, array.dtype)
+            raise argument_errors.cotangent_dtype(self.caller, array.dtype)
         return array
 
     def add_to_zeros(
@@ -203,7 +204,7 @@ class _Pair:
         self, cotangent: ArrayLike, indices: ArrayLike, reduction: str
     ) -> tuple[Array, Array]:
         if reduction not in _LINEAR:
-            raise errors.unknown_choice(self.caller, "reduction", reduction, _LINEAR)
+            raise option_errors.unknown_choice(self.caller, "reduction", reduction, _LINEAR)
         cotangent = self.numbers(cotangent)
         indices = conversion.plain_indices(self.caller, indices)
         of_updates = self.gather(cotangent, indices)

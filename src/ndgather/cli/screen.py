@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ndgather.errors import shown
+from ndgather.errors.shape_errors import shown
 from ndgather.models import errors
 from ndgather.models.graph.ports import dtype_name
 

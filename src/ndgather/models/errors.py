@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError, shown
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
+from ndgather.errors.shape_errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather import errors
+from ndgather.errors import option_errors
 from ndgather.pages import html, json, markdown, rst, text
 
 if TYPE_CHECKING:
@@ -28,5 +28,5 @@ def render(caller: str, document: Document, *, format: str, width: int, color: b
     if format == TERMINAL:
         return text.render(document, width=width, color=color)
     if format not in _FILES:
-        raise errors.unknown_choice(caller, "format", format, FORMATS)
+        raise option_errors.unknown_choice(caller, "format", format, FORMATS)
     return _FILES[format](document)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather.errors import shown
+from ndgather.errors.shape_errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

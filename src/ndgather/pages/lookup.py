@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgather import errors
+from ndgather.errors import option_errors
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN
 
@@ -20,11 +20,11 @@ def select(caller: str, name: str | None, domain: str | None) -> tuple[Operator,
     within = operators(domain=domain)
     if not within:
         domains = list(dict.fromkeys(each.domain for each in operators()))
-        raise errors.unknown_choice(caller, "domain", domain, domains)
+        raise option_errors.unknown_choice(caller, "domain", domain, domains)
     found = tuple(each for each in within if name is None or _key(each.name) == _key(name))
     if not found:
         names = list(dict.fromkeys(each.name for each in within))
-        raise errors.unknown_choice(caller, "name", name, names)
+        raise option_errors.unknown_choice(caller, "name", name, names)
     return found
 
 
@@ -70,7 +70,7 @@ def counterpart(caller: str, here: Operator, place: str) -> Operator:
     domain = ALIASES.get(domain, domain) if colon else here.domain
     spelled = version if domain == here.domain else f"{domain}:{version}"
     if spelled not in places:
-        raise errors.unknown_choice(caller, "diff", place, list(places))
+        raise option_errors.unknown_choice(caller, "diff", place, list(places))
     return places[spelled]
 
 

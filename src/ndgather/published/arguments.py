@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import conversion, errors
+from ndgather import conversion
+from ndgather.errors import operator_errors, option_errors
 from ndgather.published.schema import Attribute, AttributeType, OperatorVersion, Role
 from ndgather.published.tensor_types import RankAtLeast, TensorType
 
@@ -32,16 +33,16 @@ def bind(
     """Tell inputs from attributes; check the attributes and fill in their defaults."""
     caller, names = str(row), input_names(row)
     if len(inputs) > len(names):
-        raise errors.wrong_inputs(caller, len(inputs), names)
+        raise operator_errors.wrong_inputs(caller, len(inputs), names)
     given = dict(zip(names, inputs, strict=False))
     known = {each.name for each in row.attributes}
     for name, value in named.items():
         if name in given:
-            raise errors.input_given_twice(caller, name)
+            raise operator_errors.input_given_twice(caller, name)
         if name in names:
             given[name] = value
         elif name not in known:
-            raise errors.unknown_attribute(caller, name, sorted(known))
+            raise operator_errors.unknown_attribute(caller, name, sorted(known))
     attributes = {each.name: _attribute(row, each, named.get(each.name)) for each in row.attributes}
     return given, attributes
 
@@ -50,19 +51,19 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
     caller, name = str(row), attribute.name
     if value is None:
         if attribute.default is None:
-            raise errors.missing_attribute(caller, name)
+            raise operator_errors.missing_attribute(caller, name)
         return attribute.default
     if attribute.type is AttributeType.BOOL and isinstance(value, (bool, np.bool_)):
         return bool(value)
     if attribute.type is AttributeType.STRING and isinstance(value, str):
         words = [choice.word for choice in attribute.choices]
         if value not in words:
-            raise errors.unknown_choice(caller, name, value, words)
+            raise option_errors.unknown_choice(caller, name, value, words)
         return value
     integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if attribute.type is AttributeType.INT and integral:
         return int(value)  # type: ignore[call-overload, no-any-return]  # it is integral
-    raise errors.attribute_type(caller, name, value, attribute.type.value)
+    raise operator_errors.attribute_type(caller, name, value, attribute.type.value)
 
 
 def plain_input(row: OperatorVersion, name: str, value: object) -> Array:
@@ -78,7 +79,7 @@ def checked_type(caller: str, name: str, given: TensorType) -> TensorType:
     partial = isinstance(given.shape, RankAtLeast)
     dims: object = given.shape.first if isinstance(given.shape, RankAtLeast) else given.shape
     if not isinstance(dims, (tuple, list)) or not all(_is_dim(dim) for dim in dims):
-        raise errors.not_a_shape(caller, name, given.shape)
+        raise operator_errors.not_a_shape(caller, name, given.shape)
     plain = tuple(int(dim) if isinstance(dim, numbers.Integral) else dim for dim in dims)
     return TensorType(given.dtype, RankAtLeast(plain) if partial else plain)
 

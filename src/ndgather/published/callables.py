@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import _core, calls, errors
+from ndgather import _core, calls
+from ndgather.errors import operator_errors
 from ndgather.published import arguments, execution
 from ndgather.published.diff import Difference, differences
 from ndgather.published.inference import infer
@@ -114,7 +115,9 @@ class Operator:
             if each.name in values
         }
         if len(arrays) < len(self.row.inputs):
-            raise errors.wrong_inputs(str(self.row), len(arrays), arguments.input_names(self.row))
+            raise operator_errors.wrong_inputs(
+                str(self.row), len(arrays), arguments.input_names(self.row)
+            )
         shape = execution.result_shape(self.row, arrays, attributes)
         axis = arrays.pop(Role.AXIS, None)
         if axis is not None:
@@ -164,11 +167,13 @@ class Operator:
             elif each.role is Role.AXIS:
                 declared.append(TensorType())
             else:
-                raise errors.wrong_inputs(
+                raise operator_errors.wrong_inputs(
                     str(self.row), len(given), arguments.input_names(self.row)
                 )
         for name in known:
-            raise errors.unknown_attribute(str(self.row), name, arguments.input_names(self.row))
+            raise operator_errors.unknown_attribute(
+                str(self.row), name, arguments.input_names(self.row)
+            )
         return infer(self.row, declared, attributes, values=values)
 
     def infer_shape(self, *given: Shape | Sequence[int | str | None], **named: Any) -> Shape:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgather import _core, arithmetic, calls, errors
+from ndgather import _core, arithmetic, calls
+from ndgather.errors import argument_errors
 from ndgather.published.inference import infer
 from ndgather.published.schema import Kind, OperatorVersion, Reduction, Role
 from ndgather.published.tensor_types import TensorType, dtype_name
@@ -95,5 +96,5 @@ def _reduction(
         if each.reduction.value in meaningful
     }
     if word not in allowed:
-        raise errors.reduction_type(str(row), str(word), dtype, tuple(allowed))
+        raise argument_errors.reduction_type(str(row), str(word), dtype, tuple(allowed))
     return allowed[str(word)]

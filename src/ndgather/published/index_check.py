@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import errors
+from ndgather.errors import index_errors
 from ndgather.published.schema import Kind, OperatorVersion
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def refuse_outside(
         return
     *place, column = (int(at) for at in np.unravel_index(np.argmax(outside), outside.shape))
     position = (*place, column) if by_tuple else tuple(place)
-    raise errors.index_out_of_bounds(
+    raise index_errors.index_out_of_bounds(
         str(row),
         position=position,
         value=int(indices[position]),

@@ -12,7 +12,13 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ndgather import errors
+from ndgather.errors import (
+    NdgatherError,
+    index_errors,
+    operator_errors,
+    option_errors,
+    shape_errors,
+)
 from ndgather.published.index_check import refuse_outside
 from ndgather.published.schema import (
     AttributeRange,
@@ -73,7 +79,7 @@ class _Call:
         size = self.data.sizes[axis]
         open_sizes = {self.sizes.find(each) for each in positions if not self.sizes.bounds(each)[0]}
         if not open_sizes and not self.sizes.bound(size, 1):
-            raise errors.empty_axis(
+            raise index_errors.empty_axis(
                 self.caller, axis, self.shown(self.data), self.shown(self.indices)
             )
         if len(open_sizes) == 1 and self.sizes.value(size) == 0:
@@ -155,10 +161,10 @@ def _merged_dtypes(row: OperatorVersion, types: Sequence[TensorType]) -> dict[st
         if given.dtype is None:
             continue
         if given.dtype not in each.types:
-            raise errors.input_type(str(row), each.name, given.dtype, each.types)
+            raise operator_errors.input_type(str(row), each.name, given.dtype, each.types)
         other, dtype = found.setdefault(each.type_variable, (each.name, given.dtype))
         if dtype != given.dtype:
-            raise errors.types_differ(str(row), each.name, given.dtype, other, dtype)
+            raise operator_errors.types_differ(str(row), each.name, given.dtype, other, dtype)
     return {each.type_variable: found.get(each.type_variable, ("", None))[1] for each in row.inputs}
 
 
@@ -167,7 +173,7 @@ def _settle_value(call: _Call, role: Role, value: NDArray[Any]) -> None:
     axes = call.axes[role]
     given = call.shown(axes)
     if not axes.is_of(value.ndim) or not all(map(call.sizes.equate, axes.sizes, value.shape)):
-        raise errors.value_does_not_fit(call.caller, role.value, value.shape, given)
+        raise operator_errors.value_does_not_fit(call.caller, role.value, value.shape, given)
 
 
 def _refuse_known_outside(call: _Call, values: Mapping[Role, NDArray[Any]]) -> None:
@@ -184,27 +190,29 @@ def _settle_ranks(call: _Call) -> None:
     row, caller = call.row, call.caller
     for each in row.inputs:
         if call.axes[each.role].rank > LARGEST_RANK:
-            raise errors.too_many_axes(caller, each.name, call.axes[each.role].rank, LARGEST_RANK)
+            raise shape_errors.too_many_axes(
+                caller, each.name, call.axes[each.role].rank, LARGEST_RANK
+            )
     for each in row.inputs:
         axes = call.axes[each.role]
         if not axes.reaches(each.lowest_rank):
-            raise errors.rank_too_low(caller, each.name, call.shown(axes), each.lowest_rank)
+            raise shape_errors.rank_too_low(caller, each.name, call.shown(axes), each.lowest_rank)
     axis = call.axes.get(Role.AXIS)
     if axis is not None:
         too_many = axis.rank > 1
         if too_many or not all(call.sizes.equate(size, 1) for size in axis.sizes):
-            raise errors.axis_not_single(caller, call.shown(axis))
+            raise operator_errors.axis_not_single(caller, call.shown(axis))
     if row.kind is Kind.SCATTER_ND:
         _equate_updates(call, call.indices.sizes[:-1])
     if row.kind not in {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}:
         return
     data, indices, updates = call.data, call.indices, call.axes.get(Role.UPDATES)
     if not data.is_as_long_as(indices):
-        raise errors.ranks_differ(caller, call.shown(data), call.shown(indices))
+        raise shape_errors.ranks_differ(caller, call.shown(data), call.shown(indices))
     if updates is None:
         return
     if not (updates.is_as_long_as(indices) and data.is_as_long_as(indices)):
-        raise errors.updates_do_not_fit(caller, call.shown(updates), call.shown(indices))
+        raise shape_errors.updates_do_not_fit(caller, call.shown(updates), call.shown(indices))
     _equate_updates(call, indices.sizes)
 
 
@@ -212,12 +220,12 @@ def _equate_updates(call: _Call, wanted: Sequence[Size]) -> None:
     """Make the first sizes of updates those of `wanted`."""
     updates = call.axes[Role.UPDATES]
     if not updates.reaches(len(wanted)):
-        raise errors.updates_do_not_fit(
+        raise shape_errors.updates_do_not_fit(
             call.caller, call.shown(updates), (*call.shown(Axes(list(wanted))), "...")
         )
     for size, other in zip(updates.sizes, wanted, strict=False):
         if not call.sizes.equate(size, other):
-            raise errors.updates_do_not_fit(
+            raise shape_errors.updates_do_not_fit(
                 call.caller, call.shown(updates), call.shown(Axes(list(wanted)))
             )
 
@@ -233,10 +241,11 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
     highest = min(ranks_known, default=LARGEST_RANK) - below
     lowest = 0 if below else -highest
     if not lowest <= batch_dims <= highest:
-        ranks = f"data {errors.shown(call.shown(call.data))} and indices " + errors.shown(
-            call.shown(call.indices)
+        ranks = (
+            f"data {shape_errors.shown(call.shown(call.data))} and indices "
+            + shape_errors.shown(call.shown(call.indices))
         )
-        raise errors.option_out_of_range(
+        raise option_errors.option_out_of_range(
             call.caller, "batch_dims", batch_dims, lowest, highest, ranks
         )
     if batch_dims < 0 and call.indices.exact:
@@ -244,12 +253,12 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
     call.batch_dims = batch_dims
     axis = call.axis if call.axis is not None else call.data.rank if call.data.exact else -1
     if 0 <= axis < batch_dims and call.row.kind is Kind.GATHER:
-        raise errors.axis_before_batch(call.caller, axis, batch_dims)
+        raise option_errors.axis_before_batch(call.caller, axis, batch_dims)
     for axes in both:
         axes.reaches(batch_dims + below)
     for each in range(batch_dims):
         if not call.sizes.equate(call.data.sizes[each], call.indices.sizes[each]):
-            raise errors.batch_sizes_differ(
+            raise shape_errors.batch_sizes_differ(
                 call.caller, each, call.shown(call.data), call.shown(call.indices)
             )
 
@@ -260,9 +269,9 @@ def _settle_axis(call: _Call, axis: int) -> None:
         return
     data = call.data
     needed = axis + 1 if axis >= 0 else -axis
-    known = errors.shown(call.shown(data))
+    known = shape_errors.shown(call.shown(data))
     if not data.reaches(needed):
-        raise errors.option_out_of_range(
+        raise option_errors.option_out_of_range(
             call.caller,
             "axis",
             axis,
@@ -285,12 +294,12 @@ def _settle(call: _Call) -> tuple[_Call, Shape, int | None]:
     if choices is None:
         return call, call.shape(_loosely(call)), None
     fits: list[tuple[_Call, Axes, int]] = []
-    refusals: list[errors.NdgatherError] = []
+    refusals: list[NdgatherError] = []
     for choice in choices:
         trial = call.copy()
         try:
             fits.append((trial, _applied(trial, choice), choice))
-        except errors.NdgatherError as refusal:
+        except NdgatherError as refusal:
             refusals.append(refusal)
     if not fits:
         raise refusals[0]
@@ -309,9 +318,9 @@ def _depths(call: _Call) -> Iterable[int] | None:
     most = (data.rank if data.exact else LARGEST_RANK) - call.batch_dims
     shapes = call.shown(data), call.shown(indices)
     if depth > most:
-        raise errors.index_too_deep(call.caller, *shapes, call.batch_dims, most)
+        raise shape_errors.index_too_deep(call.caller, *shapes, call.batch_dims, most)
     if depth < lowest:
-        raise errors.depth_too_low(call.caller, *shapes, lowest, most if data.exact else None)
+        raise shape_errors.depth_too_low(call.caller, *shapes, lowest, most if data.exact else None)
     return (depth,)
 
 
@@ -390,13 +399,13 @@ def _gather_elements(call: _Call, axis: int) -> Axes:
             continue
         if rule is OffAxisRule.EQUAL:
             if not sizes.equate(have, take):
-                raise errors.off_axis_sizes_differ(
+                raise shape_errors.off_axis_sizes_differ(
                     call.caller, each, axis, call.shown(data), call.shown(indices)
                 )
             continue
         most, least = sizes.bounds(have)[1], sizes.bounds(take)[0]
         if not (sizes.bound(have, least) and sizes.bound(take, 0, most)):
-            raise errors.longer_off_axis(
+            raise shape_errors.longer_off_axis(
                 call.caller, each, axis, call.shown(data), call.shown(indices)
             )
     if indices.exact:
@@ -407,7 +416,7 @@ def _gather_elements(call: _Call, axis: int) -> Axes:
 def _gather(call: _Call, axis: int) -> Axes:
     data, indices, batch_dims = call.data, call.indices, call.batch_dims
     if axis < batch_dims:
-        raise errors.axis_before_batch(call.caller, axis, batch_dims)
+        raise option_errors.axis_before_batch(call.caller, axis, batch_dims)
     if indices.exact:
         call.refuse_places_on_empty_axis(axis, indices.sizes)
     lead = [*data.sizes[:axis], *indices.sizes[batch_dims:]]
@@ -427,7 +436,7 @@ def _scatter_nd(call: _Call, depth: int) -> Axes:
         fits = data.is_of(updates.rank - (indices.rank - 1) + depth)
     if not fits or (indices.exact and not call.sizes.equate(indices.sizes[-1], depth)):
         lead = call.shown(Axes(indices.sizes[:-1]))
-        raise errors.updates_do_not_fit(call.caller, call.shown(updates), (*lead, "..."))
+        raise shape_errors.updates_do_not_fit(call.caller, call.shown(updates), (*lead, "..."))
     if not indices.exact:
         return data
     wanted = Axes([*indices.sizes[:-1], *data.sizes[depth:]], data.exact)
@@ -437,7 +446,7 @@ def _scatter_nd(call: _Call, depth: int) -> Axes:
     else:
         fits = updates.is_of(wanted.rank) if wanted.exact else updates.reaches(wanted.rank)
     if not fits:
-        raise errors.updates_do_not_fit(call.caller, call.shown(updates), call.shown(wanted))
+        raise shape_errors.updates_do_not_fit(call.caller, call.shown(updates), call.shown(wanted))
     if not single:
         _equate_updates(call, wanted.sizes)
     for axis in range(depth):

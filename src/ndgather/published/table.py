@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgather import errors
+from ndgather.errors import operator_errors
 from ndgather.published.callables import Operator
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, ROWS
 
@@ -46,13 +46,13 @@ def operator(
     found = {each.version: each for each in operators(name, domain)}
     if not found:
         known = sorted({each.name for each in operators(domain=domain)})
-        raise errors.unknown_operator(name, domain, known)
+        raise operator_errors.unknown_operator(name, domain, known)
     if version is not None and opset is not None:
-        raise errors.version_and_opset(version, opset)
+        raise operator_errors.version_and_opset(version, opset)
     if version is not None and version not in found:
-        raise errors.unknown_version(name, domain, "version", version, sorted(found))
+        raise operator_errors.unknown_version(name, domain, "version", version, sorted(found))
     if opset is not None and opset < min(found):
-        raise errors.unknown_version(name, domain, "opset", opset, sorted(found)[:1])
+        raise operator_errors.unknown_version(name, domain, "opset", opset, sorted(found)[:1])
     if version is None:
         version = max(each for each in found if opset is None or each <= opset)
     return found[version]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import shown
+from ndgather.errors.shape_errors import shown
 from ndgather.models import errors
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     NdgatherError,
     ShapeError,
-    shown,
 )
+from ndgather.errors.shape_errors import shown
 from ndgather.models.errors import FileError
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.graph.runtime_notes import Facts, remarks

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError, shown
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
+from ndgather.errors.shape_errors import shown
 from ndgather.models.errors import ModelError, listed, reason
 
 if TYPE_CHECKING:

@@ -1,0 +1,58 @@
+"""Every exception that ndgather raises; the modules of this package write their texts.
+
+A text reads ``<function>: <argument>[<where>] = <value> <what is wrong> (<what is allowed>)``.
+The functions in the modules, one module per topic, build exceptions; they never raise them.
+"""
+
+from __future__ import annotations
+
+
+class NdgatherError(Exception):
+    """What every exception of this package is."""
+
+
+class ShapeError(NdgatherError, ValueError):
+    """The shapes of two arguments do not fit each other."""
+
+
+class DTypeError(NdgatherError, TypeError):
+    """An argument has a type that the operation does not take."""
+
+
+class AttributeValueError(NdgatherError, ValueError):
+    """An option (`batch_dims`, `axis`, `mode`, `out`, ...) has a value that is not allowed."""
+
+
+class IndexOutOfBoundsError(NdgatherError, IndexError):
+    """An entry of `indices` names no place on the axis of data that it addresses.
+
+    Attributes
+    ----------
+    position : tuple of int
+        Where in `indices` the first bad entry stands (first in C order).
+    value : int
+        That entry.
+    axis : int
+        The axis of data that it addresses.
+    size : int
+        The size of that axis.
+    count : int
+        How many entries of `indices` are out of bounds in all.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        position: tuple[int, ...] = (),
+        value: int = 0,
+        axis: int = 0,
+        size: int = 0,
+        count: int = 0,
+    ) -> None:
+        super().__init__(text)
+        self.position = position
+        self.value = value
+        self.axis = axis
+        self.size = size
+        self.count = count

@@ -1,0 +1,64 @@
+"""Errors of the values and the type of `indices`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError
+from ndgather.errors.shape_errors import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def index_out_of_bounds(
+    caller: str,
+    *,
+    position: tuple[int, ...],
+    value: int,
+    axis: int,
+    size: int,
+    lowest: int,
+    count: int,
+    total: int,
+) -> IndexOutOfBoundsError:
+    allowed = f"allowed: {lowest}..{size - 1}" if size else "the axis is empty"
+    others = f"; {count} of {total} entries of indices are out of bounds" if count > 1 else ""
+    return IndexOutOfBoundsError(
+        f"{caller}: indices[{', '.join(map(str, position))}] = {value} is outside axis {axis} "
+        f"of data, which has size {size} ({allowed}){others}",
+        position=position,
+        value=value,
+        axis=axis,
+        size=size,
+        count=count,
+    )
+
+
+def empty_axis(
+    caller: str, axis: int, data: Sequence[object], indices: Sequence[object]
+) -> IndexOutOfBoundsError:
+    return IndexOutOfBoundsError(
+        f"{caller}: indices {shown(indices)} name places on axis {axis} of data {shown(data)}, "
+        f"which is empty (allowed: no indices)",
+        axis=axis,
+    )
+
+
+def index_dtype(caller: str, dtype: object, kind: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: indices.dtype = {dtype} is {kind} (allowed: int8..int64, uint8..uint64)"
+    )
+
+
+def indices_changed(caller: str) -> NdgatherError:
+    return NdgatherError(
+        f"{caller}: indices changed while they were read (another thread wrote an entry that is "
+        f"out of bounds, and replaced it)"
+    )
+
+
+def shape_changed(caller: str) -> NdgatherError:
+    return NdgatherError(
+        f"{caller}: an array changed its shape during the call (another thread gave it another)"
+    )

@@ -1,0 +1,118 @@
+"""Errors of shapes that do not fit, and how a shape is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.errors import ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def shown(shape: Sequence[object]) -> str:
+    """Write a shape as NumPy does, symbolic sizes by their names, on one line."""
+    sizes = (text if (text := str(size)).isprintable() else repr(text) for size in shape)
+    return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"
+
+
+def rank_too_low(caller: str, argument: str, shape: Sequence[object], lowest: int) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {argument}.shape = {shown(shape)} has rank {len(shape)} "
+        f"(allowed: rank {lowest} or more)"
+    )
+
+
+def rank_too_high(caller: str, rank: int, highest: int) -> ShapeError:
+    return ShapeError(f"{caller}: the result would have rank {rank} (allowed: at most {highest})")
+
+
+def ranks_differ(caller: str, data: Sequence[object], indices: Sequence[object]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: indices.shape = {shown(indices)} has rank {len(indices)}, but data.shape = "
+        f"{shown(data)} has rank {len(data)} (allowed: the same rank)"
+    )
+
+
+def batch_sizes_differ(
+    caller: str, axis: int, data: Sequence[object], indices: Sequence[object]
+) -> ShapeError:
+    return ShapeError(
+        f"{caller}: indices.shape[{axis}] = {indices[axis]} differs from data.shape[{axis}] = "
+        f"{data[axis]}: batch axes are equal in data {shown(data)} and indices {shown(indices)} "
+        f"(allowed: {data[axis]})"
+    )
+
+
+def too_many_axes(caller: str, name: str, rank: int, highest: int) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {name} has {rank} axes, more than an array can (allowed: at most {highest})"
+    )
+
+
+def index_too_deep(
+    caller: str,
+    data: Sequence[object],
+    indices: Sequence[object],
+    batch_dims: int,
+    most: int | None = None,
+) -> ShapeError:
+    most = len(data) - batch_dims if most is None else most
+    left = f" after {batch_dims} batch axes" if batch_dims else ""
+    return ShapeError(
+        f"{caller}: indices.shape[-1] = {indices[-1]} is more than the {most} axes that data "
+        f"{shown(data)} has{left}; indices.shape = {shown(indices)} (allowed: 0..{most})"
+    )
+
+
+def depth_too_low(
+    caller: str,
+    data: Sequence[object],
+    indices: Sequence[object],
+    lowest: int,
+    most: int | None,
+) -> ShapeError:
+    allowed = f"{lowest} or more" if most is None else f"{lowest}..{most}"
+    return ShapeError(
+        f"{caller}: indices.shape[-1] = {indices[-1]} is too short for an index tuple; data "
+        f"{shown(data)}, indices {shown(indices)} (allowed: {allowed})"
+    )
+
+
+def longer_off_axis(
+    caller: str, axis: int, along: int, data: Sequence[object], indices: Sequence[object]
+) -> ShapeError:
+    return ShapeError(
+        f"{caller}: indices.shape[{axis}] = {indices[axis]} is more than data.shape[{axis}] = "
+        f"{data[axis]}: indices {shown(indices)} may exceed data {shown(data)} on axis {along} "
+        f"only (allowed: 0..{data[axis]})"
+    )
+
+
+def off_axis_sizes_differ(
+    caller: str, axis: int, along: int, data: Sequence[object], indices: Sequence[object]
+) -> ShapeError:
+    return ShapeError(
+        f"{caller}: indices.shape[{axis}] = {indices[axis]} differs from data.shape[{axis}] = "
+        f"{data[axis]}: indices {shown(indices)} and data {shown(data)} differ on axis {along} "
+        f"only (allowed: {data[axis]})"
+    )
+
+
+def updates_do_not_fit(
+    caller: str,
+    updates: Sequence[object],
+    wanted: Sequence[object],
+    name: str = "updates",
+) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {name}.shape = {shown(updates)} does not fit indices and data "
+        f"(allowed: {shown(wanted)})"
+    )
+
+
+def out_shape(caller: str, out: Sequence[object], result: Sequence[object]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: out.shape = {shown(out)} differs from the shape of the result "
+        f"(allowed: {shown(result)})"
+    )
