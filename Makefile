@@ -85,10 +85,10 @@ fuzz: build/fuzzer/core_fuzz
 	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
 
 bench: $(VENV)/installed-bench
-	$(BIN)/python -m bench --growth --page
+	$(BIN)/python -m bench --page
 
 bench-quick: $(VENV)/installed-test
-	$(BIN)/python -m bench --quick --growth
+	$(BIN)/python -m bench --quick
 
 conformance: $(VENV)/installed-bench
 	$(BIN)/python -m ndgather.testing.conformance --format md > docs/conformance.md

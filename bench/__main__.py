@@ -1,4 +1,4 @@
-"""``python -m bench``, ``ndgather bench``: choose cases and peers, run, print, save."""
+"""``python -m bench``: choose cases and peers, run, print, save."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .measure import Result
     from .peer import Peer
 
+_PROG = "python -m bench"
 _QUICK_ELEMENTS = 1 << 14
 _RESULTS = Path("bench/results")
 _PAGE = Path("docs/benchmarks.md")
@@ -52,17 +53,17 @@ examples:
   {prog} --against v1.0 --case 'rows-*'
       is this build faster than another one? the two take turns
 
-  {prog} --json run.json --growth
+  {prog} --json run.json
   {prog} --load run.json --page report.md
       measure everything, some minutes; later make a page with charts of it
 """
 
 
-def parser(prog: str) -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
-        prog=prog,
+        prog=_PROG,
         description=_DESCRIPTION,
-        epilog=_EXAMPLES.format(prog=prog),
+        epilog=_EXAMPLES.format(prog=_PROG),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = options.add_argument
@@ -94,14 +95,6 @@ def parser(prog: str) -> argparse.ArgumentParser:
         default=5,
         metavar="N",
         help="turns of each library or build, at least (default 5)",
-    )
-    add(
-        "--growth",
-        nargs="?",
-        choices=("also", "only"),
-        const="also",
-        metavar="only",
-        help="measure how cost grows with size as well, or only that",
     )
     instead = options.add_mutually_exclusive_group()
     instead.add_argument("--list", action="store_true", help="print the cases and stop")
@@ -142,21 +135,20 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def main(arguments: Sequence[str] | None = None, prog: str = "python -m bench") -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Returns 0, or 1 if an answer of ours was wrong or the work could not be done, or 2 if no case
     was chosen.
     """
-    options = parser(prog).parse_args(arguments)
+    options = parser().parse_args(arguments)
     names, groups = options.case or ["*"], options.group or ["*"]
-    chosen = () if options.growth == "only" else cases.select(names, groups)
-    growth = cases.GROWTH if options.growth else ()
+    chosen = cases.select(names, groups)
     if options.list:
-        for case in (*chosen, *growth):
+        for case in chosen:
             print(f"{case.name:28} {case.group:11} {case.size_class:7} {case.why}")
         return 0
-    if not chosen and not growth:
+    if not chosen:
         asked = f"no case is named {' or '.join(names)} in a group {' or '.join(groups)}"
         print(asked, file=sys.stderr)
         return 2
@@ -175,16 +167,16 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m bench") 
         if options.load:
             loaded.append(report.joined([report.load(path) for path in options.load]))
     except (OSError, ValueError, ModuleNotFoundError) as error:
-        print(f"{prog}: error: {error}", file=sys.stderr)
+        print(f"{_PROG}: error: {error}", file=sys.stderr)
         return 1
     if options.quick:
-        return _quick((*chosen, *growth), _peers(options), options.threads)
-    run = loaded[0] if loaded else _measured(chosen, growth, _peers(options), options)
+        return _quick(chosen, _peers(options), options.threads)
+    run = loaded[0] if loaded else _measured(chosen, _peers(options), options)
     print(f"\n{report.summary(run)}")
     if options.page:
         page.write(run, options.page)
         print(f"\nwrote {options.page}")
-    return 1 if any(result.failed for result in (*run.results, *run.growth)) else 0
+    return 1 if any(result.failed for result in run.results) else 0
 
 
 def _check_installed(options: argparse.Namespace) -> None:
@@ -228,7 +220,6 @@ def _quick(chosen: Sequence[Case], peers: Sequence[Peer], threads: int) -> int:
 
 def _measured(
     chosen: Sequence[Case],
-    growth: Sequence[Case],
     peers: Sequence[Peer],
     options: argparse.Namespace,
 ) -> report.Record:
@@ -238,15 +229,11 @@ def _measured(
         print(f"random reads are not measured, as numba is {NOT_INSTALLED}")
     print(f"{report.where(setting)}\n\n{report.header(peers)}", flush=True)
 
-    def measured(each: Sequence[Case]) -> list[Result]:
-        results = []
-        for case in each:
-            result = measure(case, peers, options.threads, options.rounds, machine)
-            results.append(result)
-            print(report.row(result, peers), flush=True)
-        return results
-
-    run = report.record(setting, measured(chosen), machine, measured(growth))
+    results: list[Result] = []
+    for case in chosen:
+        results.append(measure(case, peers, options.threads, options.rounds, machine))
+        print(report.row(results[-1], peers), flush=True)
+    run = report.record(setting, results, machine)
     path = options.json
     if path is None and _RESULTS.parent.is_dir():
         path = _RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SAMPLE_SECONDS = 2e-3
 _ENOUGH_AGREEMENT = 0.01  # of the median: a quarter of the ratios on either side, over root n
-_MOST_ROUNDS = 4  # times those asked for
+_MOST_ROUNDS = 1  # times those asked for
 _WORST = 12
 _NOT_THERE = "left out, not possible there"
 _LIMITS = (0.75, 0.95)
@@ -40,6 +40,7 @@ class Comparison:
     name: str
     other_seconds: float
     own_seconds: float
+    samples: tuple[tuple[float, ...], tuple[float, ...]]
     ratios: tuple[float, ...]
 
     @property
@@ -159,7 +160,13 @@ def _timed(case: Case, builds: Sequence[Build], trials: Sequence[float], rounds:
             seconds[side].append(builds[side].ask("turn", numbers[side]))
         ratios.append(seconds[0][-1] / seconds[1][-1])
     there, here = (median(each) for each in seconds)
-    return Comparison(name=case.name, other_seconds=there, own_seconds=here, ratios=tuple(ratios))
+    return Comparison(
+        name=case.name,
+        other_seconds=there,
+        own_seconds=here,
+        ratios=tuple(ratios),
+        samples=(tuple(seconds[0]), tuple(seconds[1])),
+    )
 
 
 def _disagreement(ratios: Sequence[float]) -> float:

@@ -1,11 +1,11 @@
 """What one benchmark case is, and how its arrays are drawn from a seed.
 
-The table of cases is `cases.py`; nothing here is timed.
+The table of cases is `cases/`; nothing here is timed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from math import ceil, prod
 from typing import Any, Literal
@@ -20,6 +20,7 @@ Pattern = Literal["random", "sorted", "reversed", "repeated", "unique", "warped"
 Layout = Literal["C", "transposed", "every second row", "every second column"]
 IndexLayout = Literal["C", "transposed"]
 Reduction = Literal["none", "add", "mul", "min", "max"]
+Mode = Literal["raise", "clip", "wrap"]
 Output = Literal["new", "given", "data"]
 SizeClass = Literal["L1", "L2", "L3", "memory", "1 GB+"]
 
@@ -44,7 +45,7 @@ class Arrays:
     out: Array | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Case:
     """One row of the table: a call, its arrays, and who makes such a call.
 
@@ -55,10 +56,11 @@ class Case:
 
     name: str
     why: str
-    group: str
-    operator: Operator
     data_shape: Shape
     index_shape: Shape
+    _: KW_ONLY
+    group: str
+    operator: Operator
     dtype: str = "float32"
     index_dtype: str = "int64"
     pattern: Pattern = "random"
@@ -67,6 +69,7 @@ class Case:
     axis: int = 0
     batch_dims: int = 0
     reduction: Reduction = "none"
+    mode: Mode = "raise"
     output: Output = "new"
     varied_shapes: bool = False
     seed: int = 0
@@ -202,8 +205,9 @@ class Case:
         updates = None
         if self.is_scatter:
             # Small whole numbers (or signs, for products) keep every order of summation exact.
-            low, high = (1, 2) if self.reduction == "mul" else (0, 8)
-            updates = rng.integers(low, high, self.gathered_shape, np.int8).astype(self.dtype)
+            updates = rng.integers(0, 8, self.gathered_shape, np.int8).astype(self.dtype)
+            if self.reduction == "mul":
+                updates = np.where(updates < 4, -1, 1).astype(self.dtype)
         given = self.output == "given"
         return Arrays(
             data=draw_data(self),
@@ -226,17 +230,37 @@ def empty_data(case: Case) -> Array:
     return np.empty(case.data_shape, case.dtype)
 
 
+def copied(case: Case, arrays: Arrays) -> Arrays:
+    """Return copies of the arrays, of the same layout, in other memory."""
+    data = empty_data(case)
+    data[...] = arrays.data
+    return Arrays(
+        data=data,
+        indices=arrays.indices.copy("K"),
+        updates=None if arrays.updates is None else arrays.updates.copy(),
+        out=None if arrays.out is None else np.empty_like(arrays.out),
+    )
+
+
 def draw_data(case: Case) -> Array:
     """Return data whose neighbours differ, in small whole numbers that every dtype holds."""
     period = 2039 if case.item_bytes > 1 else 127
     data = empty_data(case)
-    data[...] = np.resize(np.arange(period).astype(case.dtype), data.size).reshape(data.shape)
+    values = np.arange(period) % 3 == 0 if case.dtype == "bool" else np.arange(period)
+    data[...] = np.resize(values.astype(case.dtype), data.size).reshape(data.shape)
     return data
 
 
 def draw_indices(case: Case, rng: np.random.Generator) -> Array:
-    """Draw valid, non-negative index values (some peers refuse negative ones)."""
+    """Draw non-negative index values (some peers refuse negative ones).
+
+    They are valid; where the mode of the call takes care of others, some lie up to an eighth past
+    the end.
+    """
     values = _index_values(case, rng)
+    if case.mode != "raise":
+        past = [case.data_shape[axis] // 8 for axis in case.indexed_axes]
+        values += np.asarray(past if case.has_tuples else past[0], values.dtype)
     return np.asfortranarray(values) if case.index_layout == "transposed" else values
 
 
@@ -306,7 +330,8 @@ def _bytes_moved(case: Case) -> int:
 def _lines_touched(case: Case) -> int:
     """Count the distinct cache lines of data that the case's slices lie on."""
     strides = empty_data(case).strides
-    indices = draw_indices(case, np.random.default_rng(case.seed)).astype(np.int64)
+    within = replace(case, mode="raise")
+    indices = draw_indices(within, np.random.default_rng(case.seed)).astype(np.int64)
     starts = _slice_starts(case, indices, strides)
     width = case.slice_bytes
     dense = tuple(np.empty(case.data_shape, case.dtype).strides)

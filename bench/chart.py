@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import groupby
-from math import prod
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from .cases import GROUPS
 from .peers import OWN
 from .report import ENOUGH_OF_LIMIT, geometric_mean, ratios_by_peer
 
@@ -33,28 +33,6 @@ _SHORT_COLOUR = "#D9822B"
 _LEAST_RATIO = 0.4
 _WIDEST_RATIO = 100.0
 _INCHES_PER_ROW = 0.21
-GROUP_TITLES = {
-    "foundation": "everyday calls",
-    "call": "tiny calls",
-    "size": "size of data",
-    "pattern": "order of indices",
-    "dtype": "types",
-    "depth": "index depth",
-    "out": "output given",
-    "layout": "strided data",
-    "rows": "rows",
-    "batch": "batch_dims",
-    "axis": "axis",
-    "world": "real-world shapes",
-    "scatter": "scatter",
-    "rules": "both sides of each rule",
-}
-_GROWTH_TITLES = {
-    "growth-points": "single elements of a matrix",
-    "growth-rows": "rows of 64 bytes",
-    "growth-elements-last": "elements along the last axis",
-    "growth-elements-first": "elements along the first axis",
-}
 _TICKS = (0.5, 1, 2, 3, 5, 10, 20, 50, 100)
 _STYLE: Any = {"font.size": 8.5, "font.family": "sans-serif", "svg.hashsalt": "ndgather"}
 _TITLE: Any = {"fontsize": 12, "fontweight": "bold"}
@@ -116,7 +94,7 @@ def draw(run: Record, path: Path) -> None:
     groups = [
         (name, list(members))
         for name, members in groupby(
-            sorted(results, key=lambda result: list(GROUP_TITLES).index(result.case.group)),
+            sorted(results, key=lambda result: list(GROUPS).index(result.case.group)),
             key=lambda result: result.case.group,
         )
     ]
@@ -139,7 +117,7 @@ def draw(run: Record, path: Path) -> None:
             times.text(
                 _WIDEST_RATIO * 1.15,
                 top - 0.85,
-                GROUP_TITLES[name],
+                GROUPS[name],
                 ha="right",
                 va="center",
                 style="italic",
@@ -243,52 +221,3 @@ def _draw_shares(axes: Any, results: Sequence[Result], places: dict[str, float])
         f"of the machine's limit,\nbeyond the caches\n(orange: below {ENOUGH_OF_LIMIT:.0%})"
     )
     axes.spines[:].set_visible(False)
-
-
-def draw_growth(run: Record, path: Path) -> None:
-    """Draw the time per element of each library against the number of elements."""
-    groups = [
-        (name, list(members))
-        for name, members in groupby(run.growth, key=lambda result: result.case.group)
-    ]
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(11, 7.5), layout="constrained")
-        panels = figure.subplots(2, 2, sharex=True, sharey=True)
-        for axes, (name, members) in zip(panels.flat, groups, strict=False):
-            _draw_curves(axes, members)
-            axes.set_title(_GROWTH_TITLES[name], loc="left")
-            beyond = run.setting.last_level_cache_bytes / members[0].case.item_bytes
-            axes.axvline(beyond, color="#9CA3AF", linewidth=0.8, linestyle="--")
-        panels[0, 0].legend(frameon=False, ncols=2)
-        for axes in panels[1]:
-            axes.set_xlabel(
-                "elements gathered, from as many (dashed: the last-level cache is full)"
-            )
-        for axes in panels[:, 0]:
-            axes.set_ylabel("nanoseconds per element")
-        figure.suptitle("How cost grows with size", x=0.01, ha="left", **_TITLE)
-        _save(figure, path)
-
-
-def _draw_curves(axes: Any, members: Sequence[Result]) -> None:
-    for peer, colour in (*_COLOURS.items(), (OWN.name, _OWN_COLOUR)):
-        points = [
-            (prod(result.case.gathered_shape), timing.seconds * 1e9)
-            for result in members
-            for timing in result.timings
-            if timing.peer == peer
-        ]
-        if points:
-            axes.plot(
-                [count for count, _ in points],
-                [nanoseconds / count for count, nanoseconds in points],
-                "o-",
-                color=colour,
-                markersize=4,
-                linewidth=2.4 if peer == OWN.name else 1.2,
-                label=peer,
-            )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.grid(color="#E5E7EB", linewidth=0.5)
-    axes.spines[["top", "right"]].set_visible(False)

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 _REPEAT = """\
 ## How to repeat it
 
-In a checkout, `make bench` measures everything and writes this page. With the installed package
-and `pip install 'ndgather[bench]'`:
+In a checkout, `make bench` measures everything and writes this page; or, in two steps,
 
-    ndgather bench --growth --json run.json
-    ndgather bench --load run.json --page benchmarks.md
+    python -m bench --json run.json
+    python -m bench --load run.json --page docs/benchmarks.md
 
 On another machine other numbers come out; whether the order of the libraries stays the same is
 what a second run is for.
@@ -80,10 +79,6 @@ def write(run: Record, path: Path) -> None:
         drawings["Time of each library over ours, all cases together"] = libraries.name
     charts.draw(run, chart)
     drawings["Time of each library over ours, case by case"] = chart.name
-    if run.growth:
-        growth = path.with_name(f"{path.stem}-growth.svg")
-        charts.draw_growth(run, growth)
-        drawings["Time per element against size, for four kinds of gather"] = growth.name
     path.write_text(text(run, drawings))
 
 
@@ -128,7 +123,7 @@ def text(run: Record, drawings: Mapping[str, str]) -> str:
     lines += ["## What the machine allows", "", "```text", *limit_lines(run), "```", ""]
     lines += ["## Versions", "", *(f"- {name} {known}" for name, known in where.versions.items())]
     refused: dict[str, list[str]] = {}
-    for result in (*run.results, *run.growth):
+    for result in run.results:
         for name, reason in result.refusals.items():
             if name != "reference":
                 refused.setdefault(f"{name}, {reason}", []).append(f"`{result.case.name}`")
@@ -176,7 +171,7 @@ def _findings(run: Record) -> list[str]:
 
 def _disturbed(run: Record) -> list[str]:
     """Return which cases were measured though the processors were not free."""
-    results = (*run.results, *run.growth)
+    results = run.results
     cases = [
         f"`{result.case.name}` ({result.free:.0%})" for result in results if result.free < ENOUGH
     ]

@@ -39,12 +39,16 @@ Idioms = Mapping[str, Bind]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One library of the comparison; `needs` are other packages that its adapter imports."""
+    """One library of the comparison; `needs` are other packages that its adapter imports.
+
+    `has_modes` says that indices out of range can be clipped or wrapped.
+    """
 
     name: str
     module: str
     threads: Literal["as given", "one", "its own choice"]
     needs: tuple[str, ...] = ()
+    has_modes: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -73,6 +77,8 @@ class Peer:
         Unsupported
             The library cannot make this call.
         """
+        if case.mode != "raise" and not self.has_modes:
+            raise Unsupported(f"no mode={case.mode!r}")
         adapter = import_module(f"{__package__}.with_{self.name}")
         idioms: Idioms = adapter.prepare(case, threads)
         return idioms

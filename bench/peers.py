@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .peer import Peer
 
-OWN = Peer(name="ndgather", module="ndgather", threads="as given")
-ORACLE = Peer(name="numpy", module="numpy", threads="one")
+OWN = Peer(name="ndgather", module="ndgather", threads="as given", has_modes=True)
+ORACLE = Peer(name="numpy", module="numpy", threads="one", has_modes=True)
 PEERS = (
     OWN,
     ORACLE,
@@ -14,5 +14,5 @@ PEERS = (
     Peer(name="openvino", module="openvino", threads="as given"),
     Peer(name="jax", module="jax", threads="its own choice"),
     Peer(name="numba", module="numba", threads="as given"),
-    Peer(name="reference", module="ndgather", threads="one"),
+    Peer(name="reference", module="ndgather", threads="one", has_modes=True),
 )

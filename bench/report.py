@@ -46,7 +46,6 @@ class Record:
 
     setting: Setting
     results: tuple[Result, ...]
-    growth: tuple[Result, ...]
     copy_speeds: tuple[tuple[int, tuple[float, ...]], ...]
     read_seconds: tuple[tuple[int, int, int, tuple[float, ...]], ...]
 
@@ -95,13 +94,10 @@ def where(setting: Setting) -> str:
     )
 
 
-def record(
-    setting: Setting, results: Iterable[Result], machine: Machine, growth: Iterable[Result] = ()
-) -> Record:
+def record(setting: Setting, results: Iterable[Result], machine: Machine) -> Record:
     return Record(
         setting=setting,
         results=tuple(results),
-        growth=tuple(growth),
         copy_speeds=tuple(sorted(machine.copy_bytes_per_second.items())),
         read_seconds=tuple((*key, each) for key, each in sorted(machine.read_seconds.items())),
     )
@@ -124,8 +120,7 @@ def joined(parts: Sequence[Record]) -> Record:
                 " or threads"
             )
     results = [result for part in parts for result in part.results]
-    growth = [result for part in parts for result in part.growth]
-    for name, count in Counter(result.case.name for result in (*results, *growth)).items():
+    for name, count in Counter(result.case.name for result in results).items():
         if count > 1:
             raise ValueError(f"{name} is in {count} of the runs")
     machine = Machine(threads=first.threads)
@@ -133,7 +128,7 @@ def joined(parts: Sequence[Record]) -> Record:
         machine.copy_bytes_per_second |= dict(part.copy_speeds)
         machine.read_seconds |= {key[:3]: key[3] for key in part.read_seconds}
     period = first.date if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return record(replace(first, date=period), results, machine, growth)
+    return record(replace(first, date=period), results, machine)
 
 
 # reading and writing --------------------------------------------------------------------------
@@ -143,7 +138,6 @@ def save(run: Record, path: Path) -> None:
     """Write `run` as JSON; derived numbers are included for readers without this package."""
     content = asdict(run) | {
         "results": [_with_derived(result) for result in run.results],
-        "growth": [_with_derived(result) for result in run.growth],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
@@ -179,7 +173,6 @@ def _record(content: dict[str, Any]) -> Record:
     return Record(
         setting=Setting(**content["setting"]),
         results=tuple(_result(each) for each in content["results"]),
-        growth=tuple(_result(each) for each in content["growth"]),
         copy_speeds=tuple((size, tuple(speeds)) for size, speeds in content["copy_speeds"]),
         read_seconds=tuple((*key, tuple(each)) for *key, each in content["read_seconds"]),
     )

@@ -37,6 +37,8 @@ def calls_of(module: ModuleType, case: Case) -> Idioms:
         places.append(case.batch_dims)
     elif case.batch_dims:
         options["batch_dims"] = case.batch_dims
+    if case.mode != "raise":
+        options["mode"] = case.mode
     if case.is_scatter:
         options["reduction"] = case.reduction
 

@@ -37,7 +37,8 @@ def prepare(case: Case, threads: int) -> Idioms:
     elif is_take(case):
         idioms["take"] = _take
     if has_advanced_index(case):
-        idioms["fancy index"] = _fancy
+        if case.mode == "raise":
+            idioms["fancy index"] = _fancy
         if case.layout == "C":
             idioms["take of linear places"] = _take_linear
     return idioms
@@ -65,7 +66,7 @@ def _take(case: Case, arrays: Arrays) -> Call:
     indices = arrays.indices[..., 0] if case.has_tuples else arrays.indices
     axis = case.indexed_axes.start
     if arrays.out is None:
-        return Call(run=partial(arrays.data.take, indices, axis))
+        return Call(run=lambda: arrays.data.take(indices, axis, mode=case.mode))
     # Modes other than "raise" spare take() a second buffer.
     return Call(run=partial(arrays.data.take, indices, axis, arrays.out, "clip"))
 
@@ -75,9 +76,9 @@ def _take_linear(case: Case, arrays: Arrays) -> Call:
     sides = case.data_shape[: len(key)]
     flat = arrays.data.reshape(-1, *slice_shape(case))
     if arrays.out is None:
-        return Call(run=lambda: flat.take(np.ravel_multi_index(key, sides), 0))
+        return Call(run=lambda: flat.take(np.ravel_multi_index(key, sides, case.mode), 0))
     out = arrays.out
-    return Call(run=lambda: flat.take(np.ravel_multi_index(key, sides), 0, out, "clip"))
+    return Call(run=lambda: flat.take(np.ravel_multi_index(key, sides, case.mode), 0, out, "clip"))
 
 
 def _take_along_axis(case: Case, arrays: Arrays) -> Call:

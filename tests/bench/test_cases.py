@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from importlib import import_module
-from math import expm1, prod
-from pathlib import Path
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from bench.case import LINE_BYTES, Case
-from bench.cases import CASES, GROWTH, select
+from bench.cases import CASES, select
 from bench.measure import check
 from bench.peers import ORACLE, OWN, PEERS
 
@@ -29,13 +26,16 @@ every_case = pytest.mark.parametrize("case", CASES, ids=str)
 def plain_loop(case: Case, data: Any, indices: Any, updates: Any) -> Any:
     """Return the answer of the defining loops, scatters included."""
     if not case.is_scatter:
-        options = {"batch_dims": case.batch_dims} if case.batch_dims else {}
+        options: dict[str, Any] = {"batch_dims": case.batch_dims} if case.batch_dims else {}
+        options |= {"mode": case.mode} if case.mode != "raise" else {}
         options |= {} if case.has_tuples else {"axis": case.axis}
         function: Callable[..., Any] = getattr(reference, case.operator)
         return function(data, indices, **options)
     combine: dict[str, Callable[[Any, Any], Any]] = {
         "none": lambda _, new: new,
         "add": lambda old, new: old + new,
+        "mul": lambda old, new: old * new,
+        "min": min,
         "max": max,
     }
     result = data.copy()
@@ -49,9 +49,9 @@ def plain_loop(case: Case, data: Any, indices: Any, updates: Any) -> Any:
     return result
 
 
-def test_forty_cases_with_names_of_their_own() -> None:
+def test_cases_have_names_of_their_own() -> None:
     names = [case.name for case in CASES]
-    assert len(names) >= 40
+    assert 0 < len(names) <= 90
     assert len(set(names)) == len(names)
 
 
@@ -73,332 +73,31 @@ def test_table_covers_what_it_promises() -> None:
     tuples = [case for case in CASES if case.operator == "gather_nd"]
     assert {case.index_shape[-1] for case in tuples} == {1, 2, 3, 4, 5}
     assert {case.batch_dims for case in tuples} == {0, 1, 2, 3}
-    assert {case.item_bytes for case in CASES} == {1, 2, 4, 8, 16}
+    kinds = {np.dtype(case.dtype).kind for case in CASES}
+    assert kinds == {"b", "u", "i", "f", "c", "U"}
+    assert {"float16", "float32", "float64"} <= {case.dtype for case in CASES}
     assert {case.size_class for case in CASES} == {"L1", "L2", "L3", "memory", "1 GB+"}
     patterns = {"random", "sorted", "reversed", "repeated", "unique", "warped"}
     assert {case.pattern for case in CASES} == patterns
     layouts = {"C", "transposed", "every second row", "every second column"}
     assert {case.layout for case in CASES} == layouts
     assert {case.index_layout for case in CASES} == {"C", "transposed"}
+    assert {case.mode for case in CASES} == {"raise", "clip", "wrap"}
+    assert {case.reduction for case in CASES} == {"none", "add", "mul", "min", "max"}
     assert {case.output for case in CASES} == {"new", "given", "data"}
-
-
-def threshold(name: str) -> float:
-    """Return the value of a constant that the core's rules compare with."""
-    core = Path(__file__).parents[2] / "core"
-    files = ("choose.cpp", "choose.h", "copy.h", "memory.h", "offsets.h")
-    text = "".join((core / file).read_text() for file in files)
-    found = re.search(rf"\b{name} = (?:Size|std::size_t)?{{?([0-9'.]+)}}?(?: << ([0-9]+))?;", text)
-    assert found, f"no constant {name}"
-    return float(found[1].replace("'", "")) * 2 ** int(found[2] or 0)
-
-
-def nanoseconds(case: Case) -> float:
-    """Return the estimate that the core makes of single elements in a near cache."""
-    return case.lookups * (1 + 0.5 * len(case.indexed_axes) + case.item_bytes / 16)
-
-
-RULES = {
-    "few in one run": (
-        ("draws-small", "draws-larger"),
-        lambda case: case.lookups,
-        lambda: threshold("kFewOfOneRun") + 1,
-    ),
-    "few in runs": (
-        ("draws-of-runs", "draws-of-longer-runs"),
-        lambda case: case.lookups,
-        lambda: threshold("kFewPositions") + 1,
-    ),
-    "few bytes": (
-        ("draws-of-256B", "draws-of-260B"),
-        lambda case: case.output_bytes,
-        lambda: threshold("kFewBytes") + 1,
-    ),
-    "threads awake": (
-        ("threads-none", "threads-awake"),
-        nanoseconds,
-        lambda: threshold("kThreadsFromAwake"),
-    ),
-    "threads": (
-        ("threads-awake", "threads-woken"),
-        nanoseconds,
-        lambda: threshold("kThreadsFrom"),
-    ),
-    "slices cut": (
-        ("frames-few", "frames-many"),
-        lambda case: case.lookups,
-        lambda: 2 * 16,
-    ),
-    "near places": (
-        ("points-near", "points-not-near"),
-        lambda case: case.reach_bytes,
-        lambda: threshold("kNear") + 1,
-    ),
-    "held from call to call": (
-        ("indices-held", "indices-asked-for"),
-        lambda case: 8 * case.lookups + case.output_bytes + case.data_bytes,
-        lambda: threshold("kAskedAhead"),
-    ),
-    "pool of results": (
-        ("result-small", "result-pooled"),
-        lambda case: case.output_bytes,
-        lambda: threshold("kLarge"),
-    ),
-    "near columns": (
-        ("order-near-columns", "order-tall-columns"),
-        lambda case: case.data_shape[0] * LINE_BYTES,
-        lambda: threshold("kNearColumn") + 1,
-    ),
-    "size for tiles": (
-        ("tiles-small", "tiles-large-enough"),
-        lambda case: case.lookups,
-        lambda: threshold("kTilesFrom"),
-    ),
-    "columns of indices for tiles": (
-        ("tiles-of-three", "tiles-of-seven"),
-        lambda case: case.index_shape[0],
-        lambda: threshold("kTileRowsFrom"),
-    ),
-    "columns of indices that are looked at together": (
-        ("tiles-joined", "tiles-apart"),
-        lambda case: case.index_shape[0] * 16,
-        lambda: threshold("kJoinedPlaces") + 1,
-    ),
-    "slices packed": (
-        ("slices-seldom", "slices-often"),
-        lambda case: case.index_shape[0],
-        lambda: threshold("kLooksToPackAlone") * 2000,
-    ),
-    "packed by one thread": (
-        ("packed-alone", "packed-shared"),
-        lambda case: (
-            case.data_bytes / 2
-            + case.output_bytes / 16
-            + 5.5 * (case.data_shape[0] + case.index_shape[0])
-        ),
-        lambda: threshold("kHandedOver"),
-    ),
-    "long slices": (
-        ("scatter-slices-short", "scatter-slices-long"),
-        lambda case: case.data_shape[-1],
-        lambda: threshold("kLongSlice"),
-    ),
-    "repeated runs": (
-        ("columns-few-enough", "columns-one-too-many"),
-        lambda case: case.index_shape[0],
-        lambda: threshold("kBlock") + 1,
-    ),
-    "slices split": (
-        ("slices-whole", "slices-split"),
-        lambda case: case.data_bytes,
-        lambda: threshold("kSplitFrom"),
-    ),
-    "slices of part of a line": (
-        ("slices-of-sevens", "slices-of-nines"),
-        lambda case: max(part for part in range(1, 17) if case.data_shape[-1] % part == 0),
-        lambda: LINE_BYTES / 4 / 2,
-    ),
-    "slices of part of a line written to": (
-        ("scatter-slices-of-threes", "scatter-slices-of-fives"),
-        lambda case: max(part for part in range(1, 17) if case.data_shape[-1] % part == 0),
-        lambda: threshold("kFewOfLine"),
-    ),
-    "slices of whole lines": (
-        ("slices-of-57", "slices-of-48"),
-        lambda case: (case.slice_bytes - 1) % LINE_BYTES + 1,
-        lambda: LINE_BYTES,
-    ),
-    "height of bands": (
-        ("bands-tallest", "bands-too-tall"),
-        lambda case: case.data_shape[0] * threshold("kBandBytes"),
-        lambda: threshold("kBandBuffer") + 1,
-    ),
-    "looks at bands": (
-        ("bands-few-looks", "bands-enough-looks"),
-        lambda case: case.index_shape[0],
-        lambda: 4096 // 2,
-    ),
-    "short runs": (
-        ("runs-short", "runs-longer"),
-        lambda case: case.index_shape[1],
-        lambda: threshold("kShortRun") + 1,
-    ),
-    "rows of bands": (
-        ("bands-few-rows", "bands-more-rows"),
-        lambda case: case.data_shape[0],
-        lambda: threshold("kFewRows") + 1,
-    ),
-    "size for bands of few rows": (
-        ("bands-few-narrow-rows", "bands-few-rows"),
-        lambda case: case.data_bytes,
-        lambda: threshold("kFewRowsFrom"),
-    ),
-    "bands past the caches": (
-        ("bands-through-caches", "bands-past-caches"),
-        lambda case: case.output_bytes,
-        lambda: threshold("kStreamedBands"),
-    ),
-    "size for bands": (
-        ("bands-small", "bands-large-enough"),
-        lambda case: case.data_bytes,
-        lambda: threshold("kBandsFrom"),
-    ),
-    "strips of scatters": (
-        ("scatter-strips-two", "scatter-strips-four"),
-        lambda case: case.data_bytes / case.data_shape[0],
-        lambda: threshold("kStripFrom") * 2 * 2,
-    ),
-    "size for bands of scatters": (
-        ("scatter-bands-small", "scatter-bands-large-enough"),
-        lambda case: case.data_bytes,
-        lambda: threshold("kScatterBandsFrom"),
-    ),
-    "bands apart": (
-        ("bands-apart", "bands-side-by-side"),
-        lambda case: case.data_bytes,
-        lambda: threshold("kApart"),
-    ),
-    "scatter of rows by place": (
-        ("scatter-rows-few", "scatter-rows-more"),
-        lambda case: case.data_shape[0],
-        lambda: threshold("kRowsFrom"),
-    ),
-    "updates shared where no place is repeated": (
-        ("scatter-rows-188B", "scatter-rows-192B"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kMarkedRow"),
-    ),
-    "size for updates shared where no place is repeated": (
-        ("scatter-slots-few", "scatter-slots-more"),
-        lambda case: case.data_bytes,
-        lambda: threshold("kMarkedFrom"),
-    ),
-    "sums shared where no place is repeated": (
-        ("scatter-add-rows-252B", "scatter-add-rows-256B"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kMarkedSumRow"),
-    ),
-    "size for sums shared where no place is repeated": (
-        ("scatter-add-slots-few", "scatter-add-slots-more"),
-        lambda case: case.data_bytes,
-        lambda: threshold("kMarkedSumsFrom"),
-    ),
-    "short updates shared where no place is repeated": (
-        ("scatter-rows-60B", "scatter-rows-64B"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kLine"),
-    ),
-    "size for short updates shared where no place is repeated": (
-        ("scatter-nodes-fit", "scatter-nodes-spill"),
-        lambda case: case.lookups * case.slice_bytes,
-        lambda: threshold("kApart"),
-    ),
-    "rows past the caches": (
-        ("rows-4000B", "rows-4KB"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kStreamedRow"),
-    ),
-    "rows out of a cache past the caches": (
-        ("rows-480B-cached", "rows-512B-cached"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kStreamedNearRow"),
-    ),
-    "data that a cache holds": (
-        ("rows-512B-cached", "rows-512B-spill"),
-        lambda case: case.data_bytes,
-        lambda: threshold("kStreamedFrom") / 2 + 1,
-    ),
-    "updates past the caches": (
-        ("scatter-rows-960B", "scatter-rows-1KB"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kStreamedUpdate"),
-    ),
-    "rows past the caches, line by line": (
-        ("rows-480B-spill", "rows-512B-spill"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kLinedRow"),
-    ),
-    "rows out of a cache past the caches, line by line": (
-        ("rows-156B-cached", "rows-160B-cached"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kLinedNearRow"),
-    ),
-    "updates past the caches, line by line": (
-        ("scatter-rows-480B", "scatter-rows-512B"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kLinedUpdate"),
-    ),
-    "results past the caches, line by line": (
-        ("clips-fit", "clips-spill"),
-        lambda case: (
-            case.output_bytes + case.data_bytes * -expm1(-case.output_bytes / case.data_bytes)
-        ),
-        lambda: threshold("kLinedFrom"),
-    ),
-    "elements past the caches": (
-        ("elements-8B", "elements-16B"),
-        lambda case: case.item_bytes,
-        lambda: threshold("kStreamedElement") + 1,
-    ),
-    "large results past the caches": (
-        ("records-fit", "records-spill"),
-        lambda case: case.output_bytes,
-        lambda: threshold("kStreamedFrom"),
-    ),
-    "scatter of so many bytes of rows by place": (
-        ("scatter-rows-64000B", "scatter-rows-96KB"),
-        lambda case: case.data_bytes,
-        lambda: threshold("kRowBytesFrom"),
-    ),
-    "scatter of cut rows": (
-        ("scatter-rows-16000B", "scatter-rows-16KB"),
-        lambda case: case.slice_bytes,
-        lambda: threshold("kSlicePartFrom") * 2,
-    ),
-}
-
-
-@pytest.mark.parametrize(("names", "measured", "least"), RULES.values(), ids=RULES)
-def test_cases_stand_close_on_both_sides_of_each_rule(
-    names: tuple[str, str], measured: Callable[[Case], float], least: Callable[[], float]
-) -> None:
-    below, beyond = (measured(case) for name in names for case in select([name]))
-    assert below < least() <= beyond
-    assert beyond <= 10 * below
-
-
-def test_every_case_of_the_rules_is_one_of_a_pair() -> None:
-    pairs = {name for names, _, _ in RULES.values() for name in names}
-    assert {case.name for case in select(groups=["rules"])} == pairs
-
-
-def test_every_group_has_a_title_in_the_chart() -> None:
-    pytest.importorskip("matplotlib")
-    titled = import_module("bench.chart").GROUP_TITLES
-    assert {case.group for case in CASES} <= set(titled)
-
-
-def test_growth_spans_six_decades_of_four_kinds() -> None:
-    assert len({case.group for case in GROWTH}) == 4
-    for group in {case.group for case in GROWTH}:
-        sizes = [prod(case.gathered_shape) for case in GROWTH if case.group == group]
-        assert sizes == sorted(sizes)
-        assert sizes[-1] / sizes[0] >= 6e5
-        for decade, size in enumerate(sizes, 1):
-            assert size == pytest.approx(10**decade, rel=0.6)
 
 
 def test_select_matches_names_and_groups() -> None:
     assert [case.name for case in select(["points-1GB"])] == ["points-1GB"]
-    assert {case.group for case in select(groups=["foundation"])} == {"foundation"}
+    assert {case.group for case in select(groups=["points"])} == {"points"}
     assert select(["no such case"]) == ()
 
 
 def test_cases_are_selected_by_any_of_several_patterns() -> None:
-    assert [case.name for case in select(["threads-*", "points-1GB", "points-1*"])] == [
-        case.name for case in CASES if case.name.startswith(("threads-", "points-1"))
+    assert [case.name for case in select(["topk-*", "points-1GB", "points-1*"])] == [
+        case.name for case in CASES if case.name.startswith(("topk-", "points-1"))
     ]
-    assert {case.group for case in select(groups=["cal*", "foundation"])} == {"call", "foundation"}
+    assert {case.group for case in select(groups=["tin*", "rows"])} == {"tiny", "rows"}
 
 
 @every_case
@@ -419,6 +118,8 @@ def test_arrays_fit_the_stated_shapes(case: Case) -> None:
         sizes = [variant.data_shape[axis] for axis in variant.indexed_axes]
         values = arrays.indices if variant.has_tuples else arrays.indices[..., None]
         assert values.min() >= 0
+        if variant.mode != "raise":
+            sizes = [size + size // 8 for size in sizes]
         np.testing.assert_array_less(values.max(axis=tuple(range(values.ndim - 1))), sizes)
 
 

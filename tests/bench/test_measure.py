@@ -11,7 +11,6 @@ from bench import measure as bench_measure
 from bench import page, processors, report
 from bench.__main__ import main
 from bench.case import Arrays, Case
-from bench.cases import GROWTH
 from bench.limits import Limit, Machine
 from bench.measure import Result, Timing, check, measure
 from bench.peer import Call, Idioms, Peer
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 CASE = Case(
     name="case",
     why="made up for this test",
-    group="call",
+    group="tiny",
     operator="gather_nd",
     data_shape=(9, 5),
     index_shape=(7, 1),
@@ -271,8 +270,7 @@ def test_saved_results_read_back(tmp_path: Path) -> None:
     machine = Machine(threads=2)
     machine.copy_bytes_per_second[1024] = (1e9, 2e9)
     machine.read_seconds[4096, 4, 1024] = (2e-9, 1e-9)
-    one = result(2.0, numpy=3.0)
-    run = report.record(report.setting([ORACLE], 2), [scaled("a", 2.0, 3.0)], machine, [one, one])
+    run = report.record(report.setting([ORACLE], 2), [scaled("a", 2.0, 3.0)], machine)
     report.save(run, tmp_path / "new" / "run.json")
     assert report.load(tmp_path / "new" / "run.json") == run
 
@@ -307,22 +305,22 @@ def test_page_says_where_when_and_how_to_repeat() -> None:
     text = page.text(run, {})
     for part in (run.setting.processor, run.setting.date, run.setting.versions["numpy"]):
         assert part in text
-    assert "ndgather bench --load run.json --page benchmarks.md" in text
+    assert "python -m bench --load run.json --page docs/benchmarks.md" in text
 
 
 def test_parts_of_a_run_are_joined() -> None:
-    first, second = record(result(2.0)), record(replace(result(3.0), case=GROWTH[0]))
+    first, second = (
+        record(result(2.0)),
+        record(replace(result(3.0), case=replace(CASE, name="other"))),
+    )
     second = replace(
         second,
-        results=(),
-        growth=second.results,
         setting=replace(first.setting, date="9999"),
         copy_speeds=((1024, (1e9,)),),
         read_seconds=((4096, 4, 1024, (2e-9,)),),
     )
     run = report.joined([second, first])
-    assert run.results == first.results
-    assert run.growth == second.growth
+    assert run.results == (*second.results, *first.results)
     assert run.copy_speeds == second.copy_speeds
     assert run.read_seconds == second.read_seconds
     assert run.setting.date == f"{first.setting.date} to 9999"
@@ -357,31 +355,17 @@ def test_a_peer_needs_all_its_packages() -> None:
     assert (half.installed, half.missing) == (False, ("no_such_package",))
 
 
-def test_growth_alone_is_measured_and_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("bench.cases.GROWTH", GROWTH[:1])
-    path = tmp_path / "growth.json"
-    options = ["--peer", "numpy", "--rounds", "1", "--threads", "1", "--json", str(path)]
-    assert main(["--growth", "only", *options]) == 0
-    assert "growth-points-1e1" in capsys.readouterr().out
-    run = report.load(path)
-    assert (len(run.results), len(run.growth)) == (0, 1)
-
-
 def test_page_shows_every_case_and_every_refusal(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the chart is drawn with it")
     one = result(2.0, numpy=3.0)
-    growth = replace(one, case=GROWTH[0])
     other = replace(one, case=replace(CASE, name="other"))
-    page.write(replace(record(one, other), growth=(growth,)), tmp_path / "page.md")
+    page.write(record(one, other), tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
     assert "| `case` | 1 kB | 3 s | 450% | 1.50 | 75% | - | made up for this test |" in text
-    assert "- jax, not installed: `case`, `other`, `growth-points-1e1`\n" in text
+    assert "- jax, not installed: `case`, `other`\n" in text
     assert "](page.svg)" in text
-    assert "](page-growth.svg)" in text
     assert "](page-libraries.svg)" in text
-    for name in ("page.svg", "page-growth.svg", "page-libraries.svg"):
+    for name in ("page.svg", "page-libraries.svg"):
         assert "<svg" in (tmp_path / name).read_text()
 
 
@@ -406,8 +390,8 @@ def test_no_such_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_groups_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list", "--group", "world", "--group", "call", "--case", "*palette*"]) == 0
+    assert main(["--list", "--group", "axis", "--group", "tiny", "--case", "*palette*"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["palette"]
-    assert main(["--list", "--group", "call", "--group", "world", "--case", "call-*varied"]) == 0
+    assert main(["--list", "--group", "tiny", "--group", "axis", "--case", "call-*varied"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["call-nd-varied", "call-elements-varied"]

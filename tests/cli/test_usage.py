@@ -8,7 +8,7 @@ import pytest
 
 import ndgather as package
 
-COMMANDS = ("run", "check", "convert", "gather-nd", "gather-elements", "gather", "bench")
+COMMANDS = ("run", "check", "convert", "gather-nd", "gather-elements", "gather")
 
 
 def test_version(ndgather):

@@ -46,11 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
-    options, rest = parser.parse_known_args(arguments)
-    if options.command == "bench":
-        options.arguments = rest
-    elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from ndgather.cli import bench, check, convert, doc, gather, gather_elements, gather_nd, ops, run
+from ndgather.cli import check, convert, doc, gather, gather_elements, gather_nd, ops, run
 from ndgather.version import __version__
 
-COMMANDS = (run, check, convert, gather_nd, gather_elements, gather, ops, doc, bench)
+COMMANDS = (run, check, convert, gather_nd, gather_elements, gather, ops, doc)
 
 SUMMARY = """\
 Gather N-dimensional arrays, exactly as each published specification says.
