@@ -230,6 +230,19 @@ def cannot_run(path: object, error: BaseException) -> ModelError:
     return ModelError(f"{path}: cannot be run: {reason(error)}")
 
 
+def argument_kind(caller: str, argument: str, value: object, what: str, allowed: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object is not {what} (allowed: {allowed})"
+    )
+
+
+def input_not_an_array(name: str, value: object, error: BaseException) -> DTypeError:
+    return DTypeError(
+        f"{name} is a {type(value).__name__} object, which gives no array: {reason(error)} "
+        f"(allowed: an array)"
+    )
+
+
 def missing_inputs(names: Sequence[str], signature: Iterable[object]) -> ModelError:
     verb = "input {} is missing" if len(names) == 1 else "inputs {} are missing"
     return ModelError(
@@ -280,10 +293,10 @@ def two_versions(domain: str, first: int, second: int) -> ModelError:
     )
 
 
-def in_node(error: Exception, name: str, op_type: str) -> NdgatherError:
-    """Say in which node of a model an exception arose; one of ours stays what it is."""
+def in_node(error: Exception, name: str, op_type: str) -> Exception:
+    """Say in which node an exception arose; one of ours, and MemoryError, stays what it is."""
     place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"
-    if isinstance(error, NdgatherError):
+    if isinstance(error, NdgatherError | MemoryError):
         error.args = (f"{place}: {error}",)
         return error
     return ModelError(f"{place}: {reason(error)}")
@@ -293,8 +306,21 @@ def too_many_inputs(count: int, signature: Iterable[object]) -> ModelError:
     return ModelError(f"{count} inputs are given (the model takes: {listed(map(str, signature))})")
 
 
-def unknown_device(device: str, known: str) -> ModelError:
-    return ModelError(f"device {device!r} is not there (allowed: {known})")
+def unknown_device(device: object, known: str) -> ModelError:
+    shown_device = repr(device) if isinstance(device, str) else type(device).__name__
+    return ModelError(f"device {shown_device} is not available (allowed: {known})")
+
+
+def invalid_node(op_type: str, error: BaseException) -> ModelError:
+    return ModelError(f"node {one_line(op_type)} is not valid: {reason(error)}")
+
+
+def node_inputs(count: int, names: Sequence[str]) -> ModelError:
+    return ModelError(f"{count} inputs are given (the node takes: {listed(names)})")
+
+
+def no_onnx_type(name: str, dtype: object) -> DTypeError:
+    return DTypeError(f"input {name!r}: dtype = {dtype} has no type of ONNX")
 
 
 def domain_not_imported(domain: str) -> ModelError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ndgather.models import errors, onnx, openvino
 from ndgather.models.onnx.model_files import loaded, places_of_tensors
 from ndgather.models.onnx.onnx_graph import DEFAULT_OPSET, graph_of, model_of
+from ndgather.models.tensors.atomic_write import resolved
 from ndgather.published.rows.onnx import DOMAIN
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ def onnx_to_openvino(
         There is no such IR, or a file cannot be read or written.
     """
     constants = Path(target).with_suffix(".bin")
-    taken = places_of_tensors(source)
+    taken = places_of_tensors(source, "convert")
     for path in (constants, Path(target)):
-        if path.resolve() in taken:
+        if resolved(path) in taken:
             raise errors.keeps_tensors(path, source)
-    graph = graph_of(loaded(source))
+    graph = graph_of(loaded(source, "convert"))
     return len(graph.nodes), openvino.write(graph, target, constants)
 
 

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import helper
 from onnx.backend import base
 
 from ndgather.models import errors
+from ndgather.models.entry_checks import array, instance, sequence
 from ndgather.models.onnx.domains import file_domain, row_domain
+from ndgather.models.onnx.model_files import IN_MEMORY, loaded
 from ndgather.models.onnx.onnx_evaluation import Model
 from ndgather.published.rows import DEFAULT_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+
+    from ndgather.models.onnx.model_files import Source
+
 Array = NDArray[Any]
 
 _DEVICE = "CPU"
+_CPU = re.compile("CPU(:[0-9]+)?")
 
 
 class PreparedModel(base.BackendRep):
@@ -29,15 +36,19 @@ class PreparedModel(base.BackendRep):
     def __init__(self, model: Model) -> None:
         self.model = model
 
-    def run(self, inputs: Sequence[Array], **_options: Any) -> tuple[Array, ...]:
+    def run(self, inputs: Sequence[object], **_options: Any) -> tuple[Array, ...]:
         """Run the model on its inputs in their order, and return its outputs in theirs.
 
         Inputs with a value in the model may be left out at the end.
         """
+        inputs = sequence("run", "inputs", inputs)
         ports = sorted(self.model.inputs, key=lambda port: port.optional)
         if len(inputs) > len(ports):
             raise errors.too_many_inputs(len(inputs), ports)
-        given = {port.name: np.asarray(value) for port, value in zip(ports, inputs, strict=False)}
+        given = {
+            port.name: array(f"input {port.name!r}", value)
+            for port, value in zip(ports, inputs, strict=False)
+        }
         return tuple(output.array for output in self.model.run(given).outputs)
 
 
@@ -45,9 +56,7 @@ class Backend(base.Backend):
     """Runs models and nodes as `run` does, for tools that ask for this form."""
 
     @classmethod
-    def prepare(
-        cls, model: onnx.ModelProto, device: str = _DEVICE, **_options: Any
-    ) -> PreparedModel:
+    def prepare(cls, model: Source, device: str = _DEVICE, **_options: Any) -> PreparedModel:
         """Check a model, and return what runs it.
 
         Raises
@@ -56,39 +65,46 @@ class Backend(base.Backend):
             The model is not valid, or `device` is not the CPU.
         """
         _check_device(device)
+        proto = loaded(model, "prepare")
         try:
-            onnx.checker.check_model(model)
+            onnx.checker.check_model(proto)
         except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: no UTF-8 text
-            raise errors.invalid_model("model", error) from error
-        return PreparedModel(Model(model))
+            raise errors.invalid_model(IN_MEMORY, error) from error
+        return PreparedModel(Model(proto))
 
     @classmethod
     def run_node(
         cls,
         node: onnx.NodeProto,
-        inputs: Sequence[Array],
+        inputs: Sequence[object],
         device: str = _DEVICE,
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **options: Any,
     ) -> tuple[Array, ...]:
         """Run one node, in the newest version of its domain or in `opset_version`."""
         _check_device(device)
+        instance("run_node", "node", node, onnx.NodeProto, "a node")
+        inputs = sequence("run_node", "inputs", inputs)
         newest = onnx.defs.onnx_opset_version()
+        version = options.get("opset_version", newest)
+        instance("run_node", "opset_version", version, int, "a version")
         versions = {DEFAULT_DOMAIN: newest, row_domain(node.domain): 1}
         if row_domain(node.domain) == DEFAULT_DOMAIN:
-            versions = {DEFAULT_DOMAIN: options.get("opset_version", newest)}
-            super().run_node(node, inputs, device, outputs_info, **options)  # it checks the node
-        arrays = [np.asarray(value) for value in inputs]
-        named = dict(zip((name for name in node.input if name), arrays, strict=True))
+            versions = {DEFAULT_DOMAIN: version}
+            try:
+                super().run_node(node, inputs, device, outputs_info, **options)  # it checks it
+            except Exception as error:  # it has no version of that number, or is not valid
+                raise errors.invalid_node(node.op_type, error) from error
+        names = [name for name in node.input if name]
+        if len(names) != len(inputs):
+            raise errors.node_inputs(len(inputs), names)
+        named = {
+            name: array(f"input {name!r}", value) for name, value in zip(names, inputs, strict=True)
+        }
         graph = helper.make_graph(
             [node],
             "node",
-            [
-                helper.make_tensor_value_info(
-                    name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-                )
-                for name, array in named.items()
-            ],
+            [_value_info(name, value) for name, value in named.items()],
             [onnx.ValueInfoProto(name=name) for name in node.output if name],
         )
         imports = [helper.make_opsetid(file_domain(key), value) for key, value in versions.items()]
@@ -96,8 +112,16 @@ class Backend(base.Backend):
         return tuple(output.array for output in outputs)
 
     @classmethod
-    def supports_device(cls, device: str) -> bool:
-        return bool(base.Device(device).type == base.DeviceType.CPU)
+    def supports_device(cls, device: object) -> bool:
+        return isinstance(device, str) and _CPU.fullmatch(device) is not None
+
+
+def _value_info(name: str, value: Array) -> onnx.ValueInfoProto:
+    try:
+        element = helper.np_dtype_to_tensor_dtype(value.dtype)
+    except (KeyError, ValueError, TypeError) as error:
+        raise errors.no_onnx_type(name, value.dtype) from error
+    return helper.make_tensor_value_info(name, element, value.shape)
 
 
 def _check_device(device: str) -> None:

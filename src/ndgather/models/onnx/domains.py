@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ndgather.models import errors
+from ndgather.models.entry_checks import instance
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
 
@@ -37,7 +38,6 @@ def is_ours(node: NodeProto) -> bool:
     return (node.op_type, row_domain(node.domain)) in OURS
 
 
-@lru_cache(maxsize=256)
 def implementation(op_type: str, domain: str, opset: int) -> Operator:
     """Return what computes a node: the one place where a model meets our operators.
 
@@ -59,6 +59,14 @@ def implementation(op_type: str, domain: str, opset: int) -> Operator:
     AttributeValueError
         That version of the domain has no such operator.
     """
+    instance("implementation", "op_type", op_type, str, "the name of an operator")
+    instance("implementation", "domain", domain, str, "the name of a domain")
+    instance("implementation", "opset", opset, int, "a version")
+    return _implementation(op_type, domain, opset)
+
+
+@lru_cache(maxsize=256)
+def _implementation(op_type: str, domain: str, opset: int) -> Operator:
     return operator(op_type, domain=row_domain(domain), opset=opset)
 
 

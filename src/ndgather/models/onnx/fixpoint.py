@@ -48,7 +48,7 @@ def infer(model: Source) -> ModelProto:
         A node of ours can run on no inputs of such types, or gives another type than the model
         declares; the text names the node.
     """
-    proto, folder = opened(model)
+    proto, folder = opened(model, "infer")
     settled = settle(proto, folder)
     for each in settled.judged:
         if each.refusal is not None:

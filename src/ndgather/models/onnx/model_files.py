@@ -3,49 +3,67 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onnx import ModelProto, external_data_helper
 
 from ndgather.models import errors
+from ndgather.models.entry_checks import Content, FilePath, file_path, instance
 from ndgather.models.onnx.external_tensors import check_tensors, external_tensors, place
-from ndgather.models.tensors.atomic_write import replace
+from ndgather.models.tensors.atomic_write import replace, resolved
 from ndgather.models.tensors.safe_read import content
 from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-Source: TypeAlias = ModelProto | str | os.PathLike[str]
-"""A model in memory, or the path of its file."""
+Source: TypeAlias = ModelProto | Content | FilePath
+"""A model in memory, its bytes, or the path of its file."""
+
+IN_MEMORY = "model"
+"""What errors call a model that has no path."""
 
 
-def opened(model: Source) -> tuple[ModelProto, str | None]:
+def opened(model: Source, caller: str) -> tuple[ModelProto, str | None]:
     """Return a model, and the folder of the files that it keeps tensors in, if that is known.
+
+    `caller` is the function that was called, for the error.
 
     Raises
     ------
     FileError, ModelError
         The file cannot be read, or is no ONNX model.
+    DTypeError
+        `model` is of another type.
     """
     if isinstance(model, ModelProto):
         return model, None
-    path = Path(model)
-    try:
-        proto = ModelProto.FromString(content(path, LARGEST_PROTOBUF))
-    except (errors.FileError, MemoryError):
-        raise
-    except Exception as error:  # protobuf, and texts in it that are none
-        raise errors.not_a_model(model, error) from error
-    for field, value in _no_texts(proto):
-        raise errors.name_is_no_text(path, field, value)
+    if isinstance(model, Content):
+        return _parsed(bytes(model), IN_MEMORY), None
+    if not isinstance(model, str | os.PathLike):
+        allowed = "ModelProto, its bytes, or the path of its file"
+        raise errors.argument_kind(caller, "model", model, "a model", allowed)
+    path = file_path(caller, "model", model)
+    proto = _parsed(content(path, LARGEST_PROTOBUF), path)
     try:
         for tensor in external_tensors(proto):
             place(tensor, path.parent)
     except errors.FileError as error:
         raise errors.in_model(path, error) from error
     return proto, str(path.parent)
+
+
+def _parsed(serialized: bytes, path: object) -> ModelProto:
+    try:
+        proto: ModelProto = ModelProto.FromString(serialized)
+    except MemoryError:
+        raise
+    except Exception as error:  # protobuf, and texts in it that are not UTF-8
+        raise errors.not_a_model(path, error) from error
+    for field, value in _no_texts(proto):
+        raise errors.name_is_no_text(path, field, value)
+    return proto
 
 
 def _no_texts(message: Any) -> Iterator[tuple[str, bytes]]:
@@ -60,20 +78,21 @@ def _no_texts(message: Any) -> Iterator[tuple[str, bytes]]:
                 yield from _no_texts(each)
 
 
-def loaded(path: str | os.PathLike[str]) -> ModelProto:
-    """Return the model of a file, with the tensors that stand in files of their own.
+def loaded(model: Source, caller: str) -> ModelProto:
+    """Return a model, with the tensors that its file keeps in other files.
 
     Raises
     ------
     FileError, ModelError
         A file cannot be read, or is no ONNX model.
     """
-    model, folder = opened(path)
-    try:
-        _fetch(model, folder or "")
-    except errors.FileError as error:
-        raise errors.in_model(path, error) from error
-    return model
+    proto, folder = opened(model, caller)
+    if folder is not None:
+        try:
+            _fetch(proto, folder)
+        except errors.FileError as error:
+            raise errors.in_model(model, error) from error
+    return proto
 
 
 def _fetch(model: ModelProto, folder: str) -> None:
@@ -85,13 +104,13 @@ def _fetch(model: ModelProto, folder: str) -> None:
         raise errors.unreadable(folder or ".", error) from error
 
 
-def places_of_tensors(path: str | os.PathLike[str]) -> frozenset[Path]:
+def places_of_tensors(path: FilePath, caller: str) -> frozenset[Path]:
     """Return the files beside a model file that it keeps tensors in."""
-    model, folder = opened(path)
+    model, folder = opened(path, caller)
     return frozenset(place(tensor, folder or "") for tensor in external_tensors(model))
 
 
-def save(model: ModelProto, path: str | os.PathLike[str], folder: str | None = None) -> None:
+def save(model: ModelProto, path: FilePath, folder: FilePath | None = None) -> None:
     """Write a model to a file, whole or not at all.
 
     Tensors in files of their own, in `folder`, stay there where that is the folder of `path`,
@@ -102,13 +121,15 @@ def save(model: ModelProto, path: str | os.PathLike[str], folder: str | None = N
     FileError
         The file cannot be written, or the model is too large for one file.
     """
-    whole, target = model, Path(path)
-    if folder is not None and Path(folder).resolve() != target.resolve().parent:
+    whole = instance("save", "model", model, ModelProto, "a model")
+    target = file_path("save", "path", path)
+    beside = None if folder is None else file_path("save", "folder", folder)
+    if beside is not None and resolved(beside) != resolved(target).parent:
         whole = ModelProto()
         whole.CopyFrom(model)
-        _fetch(whole, folder)
+        _fetch(whole, str(beside))
     for tensor in external_tensors(whole):
-        if place(tensor, target.parent) == target.resolve():
+        if place(tensor, target.parent) == resolved(target):
             raise errors.keeps_tensors(target, "the model")
     try:
         serialized = whole.SerializeToString()

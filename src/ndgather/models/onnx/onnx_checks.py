@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,7 +61,7 @@ def check(model: Source) -> tuple[Finding, ...]:
     FileError, ModelError
         The file cannot be read, or is no ONNX model.
     """
-    proto, folder = opened(model)
+    proto, folder = opened(model, "check")
     findings: tuple[Finding, ...] = ()
     try:
         settled = settle(proto, folder)
@@ -68,7 +69,10 @@ def check(model: Source) -> tuple[Finding, ...]:
     except NdgatherError as error:
         findings = (_about_the_model(str(error)),)
     if not has_errors(findings):
-        findings = (*findings, *_invalid(proto if folder is None else model))
+        findings = (
+            *findings,
+            *_invalid(os.fspath(model) if isinstance(model, str | os.PathLike) else proto),
+        )
     return findings
 
 
@@ -76,7 +80,7 @@ def _about_the_model(what: str) -> Finding:
     return Finding(where="model", operator="", rule="model", what=what, severity=Severity.ERROR)
 
 
-def _invalid(model: Source) -> Iterator[Finding]:
+def _invalid(model: onnx.ModelProto | str) -> Iterator[Finding]:
     """Yield what the checker of onnx refuses."""
     try:
         onnx.checker.check_model(model)

@@ -10,6 +10,7 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from ndgather.errors import NdgatherError
 from ndgather.models import errors
+from ndgather.models.entry_checks import instance
 from ndgather.models.onnx import other_nodes
 from ndgather.models.onnx.domains import (
     DOMAINS,
@@ -84,7 +85,7 @@ def convert(
     refused as well, with one exception: where `batch_dims` had to be replaced, data with a
     batch axis of size 1 is repeated for indices with more.
     """
-    proto, folder = opened(model)
+    proto, folder = opened(model, "convert")
     settled = settle(proto, folder)
     for each in settled.judged:
         if each.refusal is not None:
@@ -122,6 +123,11 @@ class _Plan:
 
 def _plan(model: ModelProto, opset: int | None, domain: str | None, operator: str | None) -> _Plan:
     source = opsets(model.opset_import)
+    if opset is not None:
+        instance("convert", "opset", opset, int, "a version")
+    for name, value in ("domain", domain), ("operator", operator):
+        if value is not None:
+            instance("convert", name, value, str, "a name")
     if domain is not None and row_domain(domain) not in DOMAINS:
         raise errors.unknown_target("domain", domain, DOMAINS)
     targets = sorted({target for _, target in EQUIVALENCES})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from contextvars import ContextVar
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
+from ndgather.errors import NdgatherError
 from ndgather.models import errors
+from ndgather.models.entry_checks import instance, named_arrays
 from ndgather.models.graph.ports import Output, Port, Run, fit_inputs
 from ndgather.models.onnx.domains import (
     OURS,
@@ -24,12 +27,14 @@ from ndgather.models.onnx.domains import (
 )
 from ndgather.models.onnx.external_tensors import refuse_tensors
 from ndgather.models.onnx.function_sizes import refuse_unbounded
-from ndgather.models.onnx.model_files import loaded
+from ndgather.models.onnx.model_files import IN_MEMORY, loaded
 from ndgather.models.onnx.type_protos import dtype_of_number
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping
+
+    from ndgather.models.entry_checks import Content, FilePath
+    from ndgather.models.onnx.model_files import Source
 
 Array = NDArray[Any]
 
@@ -103,7 +108,8 @@ class Model:
         What the model declares.
     """
 
-    def __init__(self, proto: onnx.ModelProto, path: str = "model") -> None:
+    def __init__(self, proto: onnx.ModelProto, path: str = IN_MEMORY) -> None:
+        instance("Model", "proto", proto, onnx.ModelProto, "a model")
         refuse_tensors(proto)
         refuse_unbounded(proto)
         self._path = path
@@ -113,20 +119,21 @@ class Model:
         self.outputs = tuple(_port(info, set(), "output") for info in proto.graph.output)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read and check a model file; external data is looked for in the model's folder.
+    def load(cls, path: FilePath | Content) -> Self:
+        """Read and check a model: a file, with the tensors in its folder, or its bytes.
 
         Raises
         ------
         FileError, ModelError
             The file cannot be read, is no ONNX model, or not a valid one.
         """
-        proto = loaded(path)
+        proto = loaded(path, "Model.load")
+        name = os.fspath(path) if isinstance(path, str | os.PathLike) else IN_MEMORY
         try:
-            onnx.checker.check_model(path)
+            onnx.checker.check_model(proto if name is IN_MEMORY else name)
         except (onnx.checker.ValidationError, ValueError) as error:
-            raise errors.invalid_model(path, error) from error
-        return cls(proto, str(path))
+            raise errors.invalid_model(name, error) from error
+        return cls(proto, name)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Run the model on `inputs`.
@@ -138,7 +145,7 @@ class Model:
         ShapeError, DTypeError, IndexOutOfBoundsError
             An input, or what a node of ours was given, does not fit; the text names the node.
         """
-        fitted = fit_inputs(self.inputs, inputs)
+        fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         try:
             evaluator = _Evaluator(with_one_name(self._proto))
         except Exception as error:  # whatever the evaluator finds it cannot do
@@ -148,6 +155,10 @@ class Model:
         token = _tally.set(tally)
         try:
             values = evaluator.run(names, fitted)
+        except (NdgatherError, MemoryError):
+            raise
+        except Exception as error:  # an output that no node gives, or a node that it cannot call
+            raise errors.cannot_run(self._path, error) from error
         finally:
             _tally.reset(token)
         steps = evaluator.steps
@@ -162,9 +173,7 @@ class Model:
         )
 
 
-def run(
-    model: onnx.ModelProto | str | os.PathLike[str], inputs: Mapping[str, Array]
-) -> dict[str, Array]:
+def run(model: Source, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Run an ONNX model, a file or in memory, and return its outputs by name."""
     ready = Model(model) if isinstance(model, onnx.ModelProto) else Model.load(model)
     return {output.name: output.array for output in ready.run(inputs).outputs}

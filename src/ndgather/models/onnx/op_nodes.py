@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
 
-    from ndgather.errors import NdgatherError
     from ndgather.published import Operator
     from ndgather.published.tensor_types import Inference
 
@@ -194,7 +193,7 @@ class Site:
         """
         return self.operator().infer(*self.types(), constants=self.constants(), **self.attributes())
 
-    def named(self, error: Exception) -> NdgatherError:
+    def named(self, error: Exception) -> Exception:
         """Return `error` with the node, and those around it, before its text."""
         named = errors.in_node(error, self.node.name, self.node.op_type)
         for node in reversed(self.scope.around):

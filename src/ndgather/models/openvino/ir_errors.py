@@ -92,6 +92,12 @@ def constant_size(size: int, needed: int, shape: Sequence[int], element: str) ->
     )
 
 
+def no_constants() -> ModelError:
+    return ModelError(
+        "the file of constants is not known (allowed: the path of the model, or of its constants)"
+    )
+
+
 def constant_too_large(shape: Sequence[int], element: str) -> ShapeError:
     return ShapeError(f"shape = {shown(shape)} of {element} is more than an array can have")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from ndgather.models.entry_checks import Content, file_path, instance, named_arrays
 from ndgather.models.errors import input_shape
 from ndgather.models.graph.dtypes import dtype_of
 from ndgather.models.graph.evaluation import evaluate
@@ -13,15 +14,15 @@ from ndgather.models.graph.value_types import value_types
 from ndgather.models.openvino.ir_checks import check_network
 from ndgather.models.openvino.ir_reading import Constants, Limits, read
 from ndgather.models.openvino.layers import graph_of, layer_names, parameter_bounds
+from ndgather.models.openvino.network import Network
 from ndgather.published.tensor_types import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
+    from ndgather.models.entry_checks import FilePath
     from ndgather.models.graph import Array, Graph
     from ndgather.models.graph.diagnostics import Finding
-    from ndgather.models.openvino.network import Network
 
 
 class Model:
@@ -36,6 +37,8 @@ class Model:
     """
 
     def __init__(self, network: Network, constants: Constants) -> None:
+        instance("Model", "network", network, Network, "what an IR says")
+        instance("Model", "constants", constants, Constants, "a file of constants")
         self.network = network
         self.constants = constants
         self._graph: Graph | None = None
@@ -43,19 +46,25 @@ class Model:
     @classmethod
     def load(
         cls,
-        path: str | os.PathLike[str],
-        constants: str | os.PathLike[str] | None = None,
+        path: FilePath | Content,
+        constants: FilePath | None = None,
         limits: Limits | None = None,
     ) -> Self:
-        """Read a file; its constants are in the ``.bin`` beside it, if not said otherwise.
+        """Read a file, or the bytes of one; its constants are in the ``.bin`` beside it.
 
         Raises
         ------
         FileError, ModelError
             The file cannot be read, is no IR, or is larger than `limits`.
         """
-        beside = Path(path).with_suffix(".bin") if constants is None else Path(constants)
-        return cls(read(path, limits or Limits()), Constants(path=beside))
+        source = bytes(path) if isinstance(path, Content) else _path("path", path)
+        beside = None if constants is None else _path("constants", constants)
+        if beside is None and isinstance(source, Path):
+            beside = source.parent / f"{source.stem}.bin"
+        if limits is None:
+            limits = Limits()
+        instance("Model.load", "limits", limits, Limits, "a set of limits")
+        return cls(read(source, limits), Constants(path=beside))
 
     @property
     def graph(self) -> Graph:
@@ -90,7 +99,8 @@ class Model:
             An input, or what a layer was given, does not fit; the text names it.
         """
         names = self._names_of_inputs()
-        given = {names.get(name, name): array for name, array in inputs.items()}
+        arrays = named_arrays("run", inputs)
+        given = {names.get(name, name): array for name, array in arrays.items()}
         fitted = fit_inputs(self.inputs, given)
         self._check_ranges(fitted)
         return evaluate(self.graph, fitted)
@@ -123,16 +133,20 @@ class Model:
                     raise input_shape(each.name, shape, declared)
 
 
-def run(model: str | os.PathLike[str] | Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Run an IR, a file or one that is loaded, and return its outputs by name."""
     loaded = model if isinstance(model, Model) else Model.load(model)
     return {output.name: output.array for output in loaded.run(inputs).outputs}
 
 
-def check(model: str | os.PathLike[str] | Model) -> tuple[Finding, ...]:
+def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
     """Return what is wrong with an IR, a file or one that is loaded."""
     loaded = model if isinstance(model, Model) else Model.load(model)
     return loaded.check()
+
+
+def _path(argument: str, value: object) -> Path:
+    return file_path("Model.load", argument, value)
 
 
 def _port(name: str, given: TensorType) -> Port:

@@ -31,13 +31,13 @@ except ModuleNotFoundError as missing:
     raise package_missing("defusedxml", "openvino") from missing
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
 Array = NDArray[Any]
 
 HIGHEST_RANK = 64
 LARGEST_SIZE = 2**63 - 1
+IN_MEMORY = Path("model")  # what errors call an IR that has no path
 _SIZE = re.compile(r"[0-9]{1,19}")
 _COMMA = re.compile(r"(?<!\\),")
 
@@ -52,8 +52,8 @@ class Limits:
     layers: int = 100_000
 
 
-def read(path: str | os.PathLike[str], limits: Limits = Limits()) -> Network:
-    """Read the XML of an IR, or a bare ``<layer>``.
+def read(source: Path | bytes, limits: Limits = Limits()) -> Network:
+    """Read the XML of an IR, or a bare ``<layer>``: a file, or what it holds.
 
     Raises
     ------
@@ -62,8 +62,11 @@ def read(path: str | os.PathLike[str], limits: Limits = Limits()) -> Network:
     ModelError
         It is no IR, or asks for more than `limits`.
     """
-    place = Path(path)
-    root = _parse(place, content(place, limits.file_bytes), limits)
+    place = source if isinstance(source, Path) else IN_MEMORY
+    text = content(source, limits.file_bytes) if isinstance(source, Path) else source
+    if len(text) > limits.file_bytes:
+        raise errors.beyond_limit(place, "its size", f"{limits.file_bytes} bytes")
+    root = _parse(place, text, limits)
     reader = _Reader(place)
     if root.tag == "layer":
         return Network(name=place.stem, layers=(reader.layer(root),), edges=(), snippet=True)
@@ -209,9 +212,12 @@ def _bounds(text: str) -> tuple[int, int | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
-    """The file of constants of an IR; it is opened where a constant is asked for."""
+    """The file of constants of an IR; it is opened where a constant is asked for.
 
-    path: Path
+    Without a path there is no such file, and no constant that takes bytes can be read.
+    """
+
+    path: Path | None
 
     def find(self, layer: Layer) -> tuple[ElementType, tuple[int, ...], int]:
         """Return the type of a Const layer, its shape, and where it begins in the file.
@@ -226,12 +232,13 @@ class Constants:
         needed = stored_bytes(element, shape)
         if element.bits and size != needed and not (needed == 0 and size <= 1):
             raise errors.constant_size(size, needed, shape, element.name)
+        path = self._file()
         try:
-            file_bytes = self.path.stat().st_size
-        except OSError as error:
-            raise unreadable(self.path, error) from error
+            file_bytes = path.stat().st_size
+        except (OSError, ValueError) as error:  # ValueError: a NUL in its name
+            raise unreadable(path, error) from error
         if offset + size > file_bytes:
-            raise errors.beyond_constants(self.path, offset, size, file_bytes)
+            raise errors.beyond_constants(path, offset, size, file_bytes)
         return element, shape, offset
 
     def read(self, layer: Layer) -> Array:
@@ -246,16 +253,21 @@ class Constants:
         needed = stored_bytes(element, shape)
         try:
             content = (
-                np.memmap(self.path, np.uint8, "r", offset, (needed,))
+                np.memmap(self._file(), np.uint8, "r", offset, (needed,))
                 if needed
                 else np.zeros(0, np.uint8)
             )
         except OSError as error:
-            raise unreadable(self.path, error) from error
+            raise unreadable(self._file(), error) from error
         try:
             return array_from(element, shape, np.asarray(content))
         except ValueError as error:  # an empty array may have sizes that no array has
             raise errors.constant_too_large(shape, element.name) from error
+
+    def _file(self) -> Path:
+        if self.path is None:
+            raise errors.no_constants()
+        return self.path
 
     def _count(self, layer: Layer, name: str) -> int:
         text = layer.attributes.get(name, "")

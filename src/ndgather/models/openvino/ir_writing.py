@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from ndgather.models.entry_checks import file_path, instance
 from ndgather.models.graph import CastNode, Graph, Node, unique
 from ndgather.models.graph.translation import translate
 from ndgather.models.graph.value_types import value_types
@@ -16,9 +16,9 @@ from ndgather.models.tensors.atomic_write import replace
 from ndgather.published.rows.openvino import DOMAIN
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
+    from ndgather.models.entry_checks import FilePath
     from ndgather.models.graph import Array
     from ndgather.models.graph.diagnostics import Finding
     from ndgather.published.tensor_types import Shape, TensorType
@@ -34,8 +34,8 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def write(
     graph: Graph,
-    path: str | os.PathLike[str],
-    constants: str | os.PathLike[str] | None = None,
+    path: FilePath,
+    constants: FilePath | None = None,
 ) -> tuple[Finding, ...]:
     """Write `graph` to an ``.xml`` file and its constants to a ``.bin`` file.
 
@@ -57,10 +57,13 @@ def write(
     NdgatherError
         There is no such IR, or a file cannot be written.
     """
+    instance("write", "graph", graph, Graph, "a graph")
+    place = file_path("write", "path", path)
+    beside = place.parent / f"{place.stem}.bin"
+    if constants is not None:
+        beside = file_path("write", "constants", constants)
     translation = translate(graph, domain=DOMAIN)
     writer = _Writer(translation.graph)
-    place = Path(path)
-    beside = place.with_suffix(".bin") if constants is None else Path(constants)
     text = writer.xml()
     replace(
         (beside, lambda part: part.write_bytes(writer.content)),

@@ -62,10 +62,24 @@ def replace(*files: tuple[Path, Callable[[Path], object]]) -> None:
                     left.unlink(missing_ok=True)
 
 
+def resolved(path: Path) -> Path:
+    """Return where a path leads.
+
+    Raises
+    ------
+    FileError
+        No file can have that path.
+    """
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or links in a circle
+        raise errors.unwritable(path, error) from error
+
+
 def _beside(path: Path) -> _File:
-    target = path.resolve()
+    target = resolved(path)
     name = f".ndgather-{secrets.token_hex(4)}"
-    return _File(path, target, target.with_name(f"{name}.part"), target.with_name(f"{name}.old"))
+    return _File(path, target, target.parent / f"{name}.part", target.parent / f"{name}.old")
 
 
 def _keep(path: Path) -> None:

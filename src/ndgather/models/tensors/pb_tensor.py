@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.models import errors
+from ndgather.models.entry_checks import array as as_array
 
 try:
     import onnx
@@ -33,8 +34,9 @@ def tensor_from_bytes(content: bytes, path: object) -> Array:
 
 def tensor_to_bytes(array: Array, path: object) -> bytes:
     """Return `array` as a serialized TensorProto; `path` is for the error."""
-    strings = array.astype(object) if array.dtype.kind in "UT" else array
+    array = as_array("array", array)
     try:
+        strings = array.astype(object) if array.dtype.kind in "UT" else array
         return bytes(numpy_helper.from_array(strings).SerializeToString())
     except Exception as error:  # ONNX has no such type, or the tensor is above 2 GiB
         kind = "TensorProto (.pb)"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ndgather.models import errors
 from ndgather.models.tensors import npy_header, npz_archive
-from ndgather.models.tensors.atomic_write import replace
+from ndgather.models.tensors.atomic_write import replace, resolved
 from ndgather.models.tensors.safe_read import check_regular, content
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def make_folder(folder: Path) -> None:
 
 def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
     """Refuse a place where no file could be put, before any work is done for it."""
-    target = path.resolve()
+    target = resolved(path)
     if path.suffix not in suffixes:
         raise errors.unknown_suffix(path, suffixes)
     if not target.parent.is_dir():

@@ -1,0 +1,257 @@
+"""Whatever a caller passes to the public functions of models: a result, or an error of ours."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from ndgather import operator
+from ndgather.errors import NdgatherError
+from ndgather.models import onnx as onnx_models
+from ndgather.models import openvino
+from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.models.onnx import Backend
+from ndgather.published.tensor_types import TensorType
+
+GATHER_ND = helper.make_node("GatherND", ["data", "indices"], ["output"])
+MODEL = helper.make_model(
+    helper.make_graph(
+        [GATHER_ND],
+        "graph",
+        [
+            helper.make_tensor_value_info("data", TensorProto.FLOAT, (2, 2)),
+            helper.make_tensor_value_info("indices", TensorProto.INT64, (1, 1)),
+        ],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, (1, 2))],
+    ),
+    opset_imports=[helper.make_opsetid("", 18)],
+    ir_version=8,
+)
+GRAPH = Graph(
+    name="graph",
+    inputs=(
+        GraphInput(name="data", type=TensorType("float32", (2, 2))),
+        GraphInput(name="indices", type=TensorType("int64", (1, 1))),
+    ),
+    constants={},
+    nodes=(
+        OperatorNode(
+            name="node",
+            row=operator("GatherND", domain="openvino").row,
+            inputs=("data", "indices"),
+            output="output",
+            attributes={},
+        ),
+    ),
+    outputs=(GraphOutput(name="output", value="output"),),
+)
+ARRAYS = (np.zeros((2, 2), np.float32), np.zeros((1, 1), np.int64))
+INPUTS = dict(zip(("data", "indices"), ARRAYS, strict=True))
+
+
+class NeedsGradient:
+    """Has the attributes of an array, and is none: as a tensor of torch that needs a gradient."""
+
+    shape = (2, 2)
+    dtype = np.dtype(np.float32)
+    ndim = 2
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+
+class NotAPath:
+    def __fspath__(self):
+        raise RuntimeError("there is no such path")
+
+
+class Unhashable:
+    __hash__ = None
+
+
+THINGS = {
+    "None": None,
+    "a flag": True,
+    "a number": 3,
+    "a huge number": 10**30,
+    "a negative number": -1,
+    "not a number": float("nan"),
+    "no text": "",
+    "a text": "data",
+    "a text with a NUL": "no\0file",
+    "a lone surrogate": "\udc80",
+    "a long text": "x" * 10_000,
+    "no bytes": b"",
+    "bytes": b"\xff\x00no model",
+    "a bytearray": bytearray(b"no model"),
+    "a view of bytes": memoryview(b"no model"),
+    "a list": [1, 2],
+    "a list of lists": [[1], [2, 3]],
+    "a list of None": [None, None],
+    "a tuple": (1, 2),
+    "a set": {1, 2},
+    "a dict": {"data": 1, "indices": [1]},
+    "a dict of None": {"data": None, "indices": None},
+    "a dict of objects": {"data": object(), "indices": object()},
+    "a dict of numbers": {1: 2},
+    "a dict of refusals": {"data": NeedsGradient(), "indices": NeedsGradient()},
+    "an object": object(),
+    "a class": int,
+    "a function": len,
+    "a generator": (each for each in ()),
+    "a slice": slice(None),
+    "unhashable": Unhashable(),
+    "an array": np.zeros((2, 2), np.float32),
+    "an array of objects": np.array([None, object()], object),
+    "a masked array": np.ma.masked_array([1, 2], [True, False]),
+    "records": np.zeros(2, [("a", "i4")]),
+    "dates": np.zeros(2, "M8[s]"),
+    "a refusal to be an array": NeedsGradient(),
+    "a list of refusals": [NeedsGradient(), NeedsGradient()],
+    "a refusal to be a path": NotAPath(),
+    "a path of no file": Path("no such folder") / "no such file",
+    "a folder": Path(os.sep),
+    "an empty model": onnx.ModelProto(),
+    "an empty node": onnx.NodeProto(),
+    "an empty tensor": onnx.TensorProto(),
+    "a tensor type": TensorType(),
+    "an error": ValueError("an error"),
+}
+
+CALLS = {
+    "onnx.run": (onnx_models.run, {"model": MODEL, "inputs": INPUTS}),
+    "onnx.check": (onnx_models.check, {"model": MODEL}),
+    "onnx.infer": (onnx_models.infer, {"model": MODEL}),
+    "onnx.convert": (
+        onnx_models.convert,
+        {"model": MODEL, "opset": 18, "domain": "ai.onnx", "operator": "GatherND"},
+    ),
+    "onnx.implementation": (
+        onnx_models.implementation,
+        {"op_type": "GatherND", "domain": "", "opset": 18},
+    ),
+    "onnx.save": (onnx_models.save, {"model": MODEL, "path": "model.onnx", "folder": None}),
+    "onnx.tensor_from_bytes": (onnx_models.tensor_from_bytes, {"content": b"", "path": "t.pb"}),
+    "onnx.tensor_to_bytes": (onnx_models.tensor_to_bytes, {"array": ARRAYS[0], "path": "t.pb"}),
+    "onnx.Model": (onnx_models.Model, {"proto": MODEL, "path": "model"}),
+    "onnx.Model.load": (onnx_models.Model.load, {"path": "model.onnx"}),
+    "onnx.Model.run": (onnx_models.Model(MODEL).run, {"inputs": INPUTS}),
+    "Backend.prepare": (Backend.prepare, {"model": MODEL, "device": "CPU"}),
+    "Backend.run_model": (
+        Backend.run_model,
+        {"model": MODEL, "inputs": ARRAYS, "device": "CPU"},
+    ),
+    "Backend.run_node": (
+        Backend.run_node,
+        {
+            "node": GATHER_ND,
+            "inputs": ARRAYS,
+            "device": "CPU",
+            "outputs_info": None,
+            "opset_version": 18,
+        },
+    ),
+    "Backend.supports_device": (Backend.supports_device, {"device": "CPU"}),
+    "Backend.prepare.run": (Backend.prepare(MODEL).run, {"inputs": ARRAYS}),
+    "openvino.run": (openvino.run, {"model": "model.xml", "inputs": INPUTS}),
+    "openvino.check": (openvino.check, {"model": "model.xml"}),
+    "openvino.write": (
+        openvino.write,
+        {"graph": GRAPH, "path": "written.xml", "constants": "written.bin"},
+    ),
+    "openvino.Model": (openvino.Model, {"network": None, "constants": None}),
+    "openvino.Model.load": (
+        openvino.Model.load,
+        {"path": "model.xml", "constants": None, "limits": None},
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder to work in, with the two models in it."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(MODEL, "model.onnx")
+    openvino.write(GRAPH, "model.xml")
+    return tmp_path
+
+
+def refuse_other_errors(function, arguments, name):
+    """Call `function`, and let errors of this package pass."""
+    try:
+        function(**arguments)
+    except NdgatherError:
+        return
+    except Exception as error:
+        error.add_note(f"{function.__qualname__} was given {name}")
+        raise
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [(name, each) for name, (_, given) in CALLS.items() for each in given]
+)
+@pytest.mark.usefixtures("folder")
+def test_any_argument_gives_a_result_or_an_error_of_ours(name, argument):
+    function, given = CALLS[name]
+    for thing, value in THINGS.items():
+        refuse_other_errors(function, {**given, argument: value}, thing)
+
+
+@pytest.mark.parametrize("argument", ["data", "indices"])
+@pytest.mark.usefixtures("folder")
+def test_any_input_of_a_model_gives_a_result_or_an_error_of_ours(argument):
+    ir = openvino.Model.load("model.xml")
+    for thing, value in THINGS.items():
+        inputs = {**INPUTS, argument: value}
+        for run in (onnx_models.Model(MODEL).run, ir.run):
+            refuse_other_errors(run, {"inputs": inputs}, thing)
+        listed = {"inputs": list(inputs.values())}
+        refuse_other_errors(Backend.prepare(MODEL).run, listed, thing)
+        refuse_other_errors(Backend.run_node, {"node": GATHER_ND, **listed}, thing)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_bytes_of_an_onnx_model_are_read_as_the_model(kind):
+    serialized = kind(MODEL.SerializeToString())
+
+    outputs = onnx_models.run(serialized, INPUTS)
+
+    np.testing.assert_array_equal(outputs["output"], ARRAYS[0][:1], strict=True)
+    assert onnx_models.check(serialized) == onnx_models.check(MODEL)
+    assert onnx_models.infer(serialized) == onnx_models.infer(MODEL)
+    assert onnx_models.convert(serialized, opset=13) == onnx_models.convert(MODEL, opset=13)
+    np.testing.assert_array_equal(
+        Backend.run_model(serialized, ARRAYS)[0], ARRAYS[0][:1], strict=True
+    )
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_bytes_of_an_ir_are_read_as_the_model(folder, kind):
+    content = kind((folder / "model.xml").read_bytes())
+
+    outputs = openvino.run(content, INPUTS)
+
+    np.testing.assert_array_equal(outputs["output"], ARRAYS[0][:1], strict=True)
+    assert openvino.check(content) == openvino.check(folder / "model.xml")
+
+
+def test_inputs_of_a_model_may_be_lists():
+    inputs = {"data": [[1.5, 2.5], [3.5, 4.5]], "indices": [[1]]}
+    with pytest.raises(NdgatherError, match="input 'data': dtype = float64"):
+        onnx_models.run(MODEL, inputs)
+    (output,) = onnx_models.run(MODEL, {**inputs, "data": INPUTS["data"]}).values()
+    np.testing.assert_array_equal(output, INPUTS["data"][1:], strict=True)
+
+
+def test_an_input_that_is_no_array_is_refused_by_name():
+    with pytest.raises(NdgatherError, match=r"input 'data' is a NeedsGradient.*requires grad"):
+        onnx_models.run(MODEL, {**INPUTS, "data": NeedsGradient()})
+
+
+@pytest.mark.parametrize("inputs", [None, [ARRAYS[0]], "data"])
+def test_inputs_that_are_no_mapping_are_refused(inputs):
+    with pytest.raises(NdgatherError, match=r"run: inputs = .* is not a mapping"):
+        onnx_models.run(MODEL, inputs)
