@@ -17,18 +17,19 @@ import pytest
 
 from ndgather import reference
 from ndgather.published.schema import Kind
+from ndgather.runtimes.known_runtimes import RUNTIMES, runtime_named
+from ndgather.runtimes.operator_call import asked_of, row_of
+from ndgather.runtimes.runtime import Runtime
 from ndgather.testing import Call, bad_entries, expected
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
 from ndgather.testing.conformance.__main__ import main
-from ndgather.testing.conformance.calls import asked_of, row_of
 from ndgather.testing.conformance.outcomes import Outcome, crashed, from_record, refused, result
-from ndgather.testing.conformance.peers import PEERS, Peer, peer_named
 from ndgather.testing.conformance.report import as_markdown
-from ndgather.testing.conformance.runner import PeerFailedError, run_apart, run_here
+from ndgather.testing.conformance.runner import RuntimeFailedError, run_apart, run_here
 
 CASES = load()
 BY_NAME = {case.name: case for case in CASES}
-OWN = peer_named("ndgather")
+OWN = runtime_named("ndgather")
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 MOST_FOR_LOOPS = 50_000
 
@@ -224,8 +225,8 @@ def test_byte_order_is_no_part_of_a_result():
 
 STAND_IN = """
     import os, time
-    from ndgather.testing.conformance import with_ndgather
-    from ndgather.testing.conformance.calls import CannotExpressError
+    from ndgather.runtimes import ndgather
+    from ndgather.runtimes.operator_call import CannotExpressError
 
     before = []
 
@@ -243,7 +244,7 @@ STAND_IN = """
             time.sleep(60)
         if case.name.endswith("example-5"):
             raise CannotExpressError("has no batches")
-        return with_ndgather.run(case)
+        return ndgather.run(case)
 """
 
 
@@ -258,7 +259,7 @@ def stand_in(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(str(tmp_path))
         for name in ("stand_in", "stand_in.adapter"):
             monkeypatch.delitem(sys.modules, name, raising=False)
-        return peer_named("stand_in.adapter")
+        return runtime_named("stand_in.adapter")
 
     return make
 
@@ -279,12 +280,12 @@ def test_a_crash_a_hang_and_what_comes_after_them(stand_in):
 
 
 def test_a_library_that_does_not_start(stand_in):
-    with pytest.raises(PeerFailedError, match="not today"):
+    with pytest.raises(RuntimeFailedError, match="not today"):
         run_apart(stand_in("raise RuntimeError('not today')"), CASES[:2])
 
 
 def test_an_idiom_is_not_judged_by_the_rules_of_a_version():
-    numpy = peer_named("numpy")
+    numpy = runtime_named("numpy")
     case = BY_NAME["onnx-GatherND-13/types/indices-int32"]
     assert run_here(numpy, [case]).answers[0].verdict is Verdict.CANNOT
     strict = replace(numpy, idiom=False)
@@ -293,8 +294,8 @@ def test_an_idiom_is_not_judged_by_the_rules_of_a_version():
 
 def test_a_library_is_not_asked_for_operators_of_others():
     native = BY_NAME["native-gather/scalar"]
-    peer = Peer(name="x", module="numpy", adapter=PEERS[0].adapter, domains=())
-    assert run_here(peer, [native]).answers[0].verdict is Verdict.CANNOT
+    runtime = Runtime(name="x", module="numpy", adapter=RUNTIMES[0].adapter, domains=())
+    assert run_here(runtime, [native]).answers[0].verdict is Verdict.CANNOT
 
 
 # the command and the page
@@ -323,7 +324,7 @@ def test_with_one_library_the_command_gives_its_reasons(capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--case", "nothing-*", "--case", "no"], "error: no case fits 'nothing-*' or 'no'"),
+        (["--case", "nothing-*", "--case", "no"], "error: no case matches 'nothing-*' or 'no'"),
         (["--peer", "nobody"], "nobody"),
         (["--peer", "no.such.adapter"], "no.such.adapter"),
     ],

@@ -1,7 +1,7 @@
-"""``python -m ndgather.testing.conformance``: ask libraries, print what they made of the cases.
+"""``python -m ndgather.testing.conformance``: run the cases in libraries, print who is right.
 
-Exit status: 0 done, 1 this package is asked and not right on every case, 2 the command was not
-understood or a library did not start.
+Exit status: 0 done, 1 this package was asked and was not right on every case, 2 the command line
+was not understood or a library did not start.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ndgather.runtimes.known_runtimes import RUNTIMES, runtime_named
+from ndgather.runtimes.runtime import OWN_FUNCTIONS
 from ndgather.testing.conformance.cases import load
-from ndgather.testing.conformance.peers import NATIVE, PEERS, peer_named
 from ndgather.testing.conformance.report import as_data, as_markdown, as_text
-from ndgather.testing.conformance.runner import PeerFailedError, run_apart
+from ndgather.testing.conformance.runner import RuntimeFailedError, run_apart
 from ndgather.testing.conformance.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ndgather.runtimes.runtime import Runtime
     from ndgather.testing.conformance.cases import Case
-    from ndgather.testing.conformance.peers import Peer
     from ndgather.testing.conformance.runner import Column
 
 
@@ -34,18 +35,19 @@ def _parser() -> argparse.ArgumentParser:
         description="Run hard cases of gather and scatter in each library, in processes of their "
         "own, and print who is right.",
     )
+    names = ", ".join(runtime.name for runtime in RUNTIMES)
     parser.add_argument(
         "--peer",
         action="append",
         metavar="NAME",
-        help=f"ask this library, of {', '.join(peer.name for peer in PEERS)}, or the module of "
-        "an adapter; may be given again (default: all that are installed)",
+        help=f"ask this library, one of {names}, or the module of an adapter; may be repeated "
+        "(default: all that are installed)",
     )
     parser.add_argument(
         "--case",
         action="append",
         metavar="GLOB",
-        help="run the cases whose names fit; may be given again (default: all)",
+        help="run the cases whose names match; may be repeated (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="write everything to this file")
     parser.add_argument(
@@ -60,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     patterns = options.case or []
     cases = load(*patterns)
     if not cases:
-        parser.error(f"no case fits {' or '.join(map(repr, patterns))}")
+        parser.error(f"no case matches {' or '.join(map(repr, patterns))}")
     try:
-        columns = [_ask(peer, cases) for peer in _peers(options.peer)]
-    except (LookupError, PeerFailedError) as error:
+        columns = [_ask(runtime, cases) for runtime in _chosen(options.peer)]
+    except (LookupError, RuntimeFailedError) as error:
         parser.error(str(error.args[0]))
     if options.json is not None:
         options.json.write_text(json.dumps(as_data(columns), indent=1) + "\n", "utf-8")
@@ -72,23 +74,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         print(as_text(columns, colour=colour))
-    own = [column for column in columns if column.peer.name == NATIVE]
+    own = [column for column in columns if column.runtime.name == OWN_FUNCTIONS]
     return int(any(column.count(Verdict.RIGHT) < len(cases) for column in own))
 
 
-def _peers(names: Sequence[str] | None) -> list[Peer]:
+def _chosen(names: Sequence[str] | None) -> list[Runtime]:
     if names is None:
-        return [peer for peer in PEERS if peer.installed]
-    peers = [peer_named(name) for name in dict.fromkeys(names)]
-    missing = [peer.module for peer in peers if not peer.installed]
+        return [runtime for runtime in RUNTIMES if runtime.installed]
+    runtimes = [runtime_named(name) for name in dict.fromkeys(names)]
+    missing = [runtime.module for runtime in runtimes if not runtime.installed]
     if missing:
         raise LookupError(f"not installed: {', '.join(missing)}")
-    return peers
+    return runtimes
 
 
-def _ask(peer: Peer, cases: Sequence[Case]) -> Column:
-    print(f"asking {peer.name} ...", file=sys.stderr)
-    return run_apart(peer, cases)
+def _ask(runtime: Runtime, cases: Sequence[Case]) -> Column:
+    print(f"asking {runtime.name} ...", file=sys.stderr)
+    return run_apart(runtime, cases)
 
 
 def _machine() -> str:

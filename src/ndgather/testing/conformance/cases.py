@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ndgather.runtimes.operator_call import OperatorName
 from ndgather.testing.conformance.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -43,20 +44,6 @@ class Rule:
     source: str
     quoted: bool = False
     of_version: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
-    """Which operator a case is about; the functions of this package have no version."""
-
-    name: str
-    domain: str
-    version: int | None
-
-    def __str__(self) -> str:
-        if self.version is None:
-            return f"{self.domain}.{self.name}"
-        return f"{self.domain} {self.name}-{self.version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +91,7 @@ class Case:
     """
 
     name: str
-    operator: Operator
+    operator: OperatorName
     rule: Rule
     inputs: Mapping[str, Tensor]
     attributes: Mapping[str, Any]
@@ -151,8 +138,8 @@ def _cases(record: Mapping[str, Any]) -> list[Case]:
     ]
 
 
-def _operator(domain: str, name: str, version: int | None = None) -> Operator:
-    return Operator(name=name, domain=domain, version=version)
+def _operator(domain: str, name: str, version: int | None = None) -> OperatorName:
+    return OperatorName(name=name, domain=domain, version=version)
 
 
 def _expected(record: Mapping[str, Any]) -> Expected:

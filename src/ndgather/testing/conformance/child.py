@@ -13,19 +13,19 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ndgather.testing.conformance.calls import CannotExpressError
+from ndgather.runtimes.known_runtimes import runtime_named
+from ndgather.runtimes.operator_call import CannotExpressError
 from ndgather.testing.conformance.cases import load
 from ndgather.testing.conformance.outcomes import Outcome, refused, result, unable
-from ndgather.testing.conformance.peers import peer_named
 
 if TYPE_CHECKING:
+    from ndgather.runtimes.runtime import Runtime
     from ndgather.testing.conformance.cases import Case
-    from ndgather.testing.conformance.peers import Peer
 
 
-def outcome_of(peer: Peer, adapter: Any, case: Case) -> Outcome:
+def outcome_of(runtime: Runtime, adapter: Any, case: Case) -> Outcome:
     """Run one case here and return what came of it."""
-    why_not = peer.why_not(case)
+    why_not = _why_not(runtime, case)
     if why_not is not None:
         return unable(why_not)
     try:
@@ -37,6 +37,15 @@ def outcome_of(peer: Peer, adapter: Any, case: Case) -> Outcome:
         return refused(error, None if kind_of is None else kind_of(error))
 
 
+def _why_not(runtime: Runtime, case: Case) -> str | None:
+    """Return why a runtime cannot be asked a case at all, or None."""
+    if case.operator.domain not in runtime.domains:
+        return f"has no operators of {case.operator.domain}"
+    if runtime.idiom and case.rule.of_version:
+        return "implements no version of a published operator"
+    return None
+
+
 def main(name: str) -> None:
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -46,14 +55,14 @@ def main(name: str) -> None:
         lines.write(json.dumps(fields) + "\n")
         lines.flush()
 
-    peer = peer_named(name)
-    adapter = peer.load()
+    runtime = runtime_named(name)
+    adapter = runtime.load()
     say(version=adapter.version())
     wanted = json.load(sys.stdin)
     cases = {case.name: case for case in load()}
     for each in wanted:
         say(begun=each)
-        say(ended=each, outcome=outcome_of(peer, adapter, cases[each]).record())
+        say(ended=each, outcome=outcome_of(runtime, adapter, cases[each]).record())
     # A library that has been driven into undefined behaviour may crash while it ends.
     os._exit(0)
 

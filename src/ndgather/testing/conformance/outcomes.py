@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.testing.conformance.tensors import STRING, in_native_order
+from ndgather.runtimes.array_types import STRING, in_native_order
 
 Array = NDArray[Any]
 

@@ -48,7 +48,7 @@ def as_text(columns: Sequence[Column], *, colour: bool) -> str:
     def painted(verdict: Verdict, text: str) -> str:
         return f"\033[{_COLOURS[verdict]}m{text}\033[0m" if colour else text
 
-    names = [column.peer.name for column in columns]
+    names = [column.runtime.name for column in columns]
     widths = [len(name) for name in names]
     left = max((len(case.name) for case, _ in _rows(columns)), default=0)
     left = max(left, *(len(verdict.value) for verdict in Verdict))
@@ -72,14 +72,14 @@ def as_text(columns: Sequence[Column], *, colour: bool) -> str:
         f"{painted(verdict, SYMBOLS[verdict])} {verdict.value}: {MEANINGS[verdict]}"
         for verdict in Verdict
     ]
-    versions = ", ".join(f"{column.peer.name} {column.version}" for column in columns)
+    versions = ", ".join(f"{column.runtime.name} {column.version}" for column in columns)
     lines += ["", f"{sum(1 for _ in _rows(columns))} cases; {versions}"]
     return "\n".join(lines)
 
 
 def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
     """Return the page of the documentation."""
-    names = [column.peer.name for column in columns]
+    names = [column.runtime.name for column in columns]
     count = sum(1 for _ in _rows(columns))
     lines = [
         "# Conformance: who gets the hard cases right",
@@ -94,7 +94,7 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         "`src/ndgather/testing/conformance/corpus/`.",
         "",
         *_table(
-            ["", *(f"{column.peer.name} {column.version}" for column in columns)],
+            ["", *(f"{column.runtime.name} {column.version}" for column in columns)],
             (
                 [f"{SYMBOLS[verdict]} {verdict.value}"]
                 + [str(column.count(verdict)) for column in columns]
@@ -138,7 +138,7 @@ def as_data(columns: Sequence[Column]) -> dict[str, Any]:
     return {
         "peers": [
             {
-                "name": column.peer.name,
+                "name": column.runtime.name,
                 "version": column.version,
                 "totals": {verdict.value: column.count(verdict) for verdict in Verdict},
             }
@@ -153,7 +153,7 @@ def as_data(columns: Sequence[Column]) -> dict[str, Any]:
                 "source": case.rule.source,
                 "seen": case.seen,
                 "verdicts": {
-                    column.peer.name: {"verdict": answer.verdict.value, "reason": answer.reason}
+                    column.runtime.name: {"verdict": answer.verdict.value, "reason": answer.reason}
                     for column, answer in zip(columns, answers, strict=True)
                 },
             }
@@ -177,7 +177,7 @@ def _sections(
 
 
 def _notes(columns: Sequence[Column]) -> list[str]:
-    idioms = [column.peer.name for column in columns if column.peer.idiom]
+    idioms = [column.runtime.name for column in columns if column.runtime.idiom]
     if not idioms:
         return []
     return [

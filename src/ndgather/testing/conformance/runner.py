@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import IO
 
+    from ndgather.runtimes.runtime import Runtime
     from ndgather.testing.conformance.cases import Case
-    from ndgather.testing.conformance.peers import Peer
 
 CASE_LIMIT_S = 20.0
 START_LIMIT_S = 300.0
 
 
-class PeerFailedError(Exception):
+class RuntimeFailedError(Exception):
     """A library did not even start; the text says how it ended."""
 
 
@@ -45,7 +45,7 @@ class Answer:
 class Column:
     """What one library made of every case."""
 
-    peer: Peer
+    runtime: Runtime
     version: str
     answers: tuple[Answer, ...]
 
@@ -53,14 +53,14 @@ class Column:
         return sum(answer.verdict is verdict for answer in self.answers)
 
 
-def run_here(peer: Peer, cases: Iterable[Case]) -> Column:
+def run_here(runtime: Runtime, cases: Iterable[Case]) -> Column:
     """Run a library in this process, which a crash of it ends."""
-    adapter = peer.load()
-    outcomes = [(case, outcome_of(peer, adapter, case)) for case in cases]
-    return _column(peer, adapter.version(), outcomes)
+    adapter = runtime.load()
+    outcomes = [(case, outcome_of(runtime, adapter, case)) for case in cases]
+    return _column(runtime, adapter.version(), outcomes)
 
 
-def run_apart(peer: Peer, cases: Sequence[Case], *, limit_s: float = CASE_LIMIT_S) -> Column:
+def run_apart(runtime: Runtime, cases: Sequence[Case], *, limit_s: float = CASE_LIMIT_S) -> Column:
     """Run a library in child processes; after a crash the next one goes on.
 
     A case in which a child dies that has run others before is run once more at the start of a
@@ -68,29 +68,29 @@ def run_apart(peer: Peer, cases: Sequence[Case], *, limit_s: float = CASE_LIMIT_
 
     Raises
     ------
-    PeerFailedError
+    RuntimeFailedError
         The library cannot be imported.
     """
     outcomes: dict[str, Outcome] = {}
     waiting, version = list(cases), ""
     while waiting:
-        batch = _run_batch(peer, waiting, limit_s)
+        batch = _run_batch(runtime, waiting, limit_s)
         version = batch.version or version
         outcomes |= batch.outcomes
         if batch.died_in is not None and (batch.timed_out or batch.died_in == waiting[0].name):
             outcomes[batch.died_in] = crashed(batch.how)
         elif batch.died_in is None and not batch.outcomes:
-            raise PeerFailedError(f"{peer.name} did not start: {batch.how}")
+            raise RuntimeFailedError(f"{runtime.name} did not start: {batch.how}")
         waiting = [case for case in waiting if case.name not in outcomes]
-    return _column(peer, version, [(case, outcomes[case.name]) for case in cases])
+    return _column(runtime, version, [(case, outcomes[case.name]) for case in cases])
 
 
-def _column(peer: Peer, version: str, outcomes: Iterable[tuple[Case, Outcome]]) -> Column:
+def _column(runtime: Runtime, version: str, outcomes: Iterable[tuple[Case, Outcome]]) -> Column:
     answers = []
     for case, outcome in outcomes:
         verdict, reason = judge(case, outcome)
         answers.append(Answer(case=case, outcome=outcome, verdict=verdict, reason=reason))
-    return Column(peer=peer, version=version, answers=tuple(answers))
+    return Column(runtime=runtime, version=version, answers=tuple(answers))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,9 +104,9 @@ class _Batch:
     how: str = ""
 
 
-def _run_batch(peer: Peer, cases: Sequence[Case], limit_s: float) -> _Batch:
+def _run_batch(runtime: Runtime, cases: Sequence[Case], limit_s: float) -> _Batch:
     batch = _Batch()
-    command = [sys.executable, "-m", "ndgather.testing.conformance.child", peer.name]
+    command = [sys.executable, "-m", "ndgather.testing.conformance.child", runtime.name]
     with (
         TemporaryFile() as printed,
         subprocess.Popen(

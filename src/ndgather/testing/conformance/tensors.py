@@ -19,18 +19,17 @@ A record has a ``dtype`` and one of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgather.runtimes.array_types import dtype_named
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Array = NDArray[Any]
-
-STRING = "string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +75,6 @@ class Tensor:
         if dtype.kind == "c":
             return np.array(record["values"], object).astype(dtype)
         return np.array(record["values"], dtype)
-
-
-def dtype_named(name: str) -> np.dtype[Any]:
-    """Return the NumPy type of a name; strings are objects."""
-    if name == STRING:
-        return np.dtype(object)
-    try:
-        return np.dtype(name)
-    except TypeError:
-        dtype: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
-        return dtype
-
-
-def in_native_order(array: Array) -> Array:
-    """Return `array` in C order and in the byte order of this machine."""
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 
 def _reversed(array: Array) -> Array:

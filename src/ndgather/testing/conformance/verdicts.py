@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ndgather.runtimes.array_types import STRING
 from ndgather.testing.conformance import outcomes
 from ndgather.testing.conformance.cases import Refusal, Undefined, Value
-from ndgather.testing.conformance.tensors import STRING
 
 if TYPE_CHECKING:
     from ndgather.testing.conformance.cases import Case

@@ -10,14 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.published.schema import Kind
-from ndgather.testing.conformance.calls import CannotExpressError, asked_of
-from ndgather.testing.conformance.idioms import batch_key, check, tuple_key
+from ndgather.runtimes.index_keys import batch_key, check, tuple_key
+from ndgather.runtimes.operator_call import CannotExpressError, asked_of
+from ndgather.runtimes.runtime import EVERY_DOMAIN, Runtime
 
 if TYPE_CHECKING:
-    from ndgather.testing.conformance.calls import Asked
-    from ndgather.testing.conformance.cases import Case
+    from ndgather.runtimes.operator_call import Asked, OperatorCall
 
 Array = NDArray[Any]
+
+RUNTIME = Runtime(
+    name="torch",
+    module="torch",
+    adapter=__name__,
+    domains=EVERY_DOMAIN,
+    idiom=True,
+)
 
 
 @cache
@@ -33,8 +41,8 @@ def version() -> str:
     return str(_torch().__version__)
 
 
-def run(case: Case) -> Array:
-    asked = asked_of(case)
+def run(call: OperatorCall) -> Array:
+    asked = asked_of(call)
     check(asked)
     if asked.mode != "raise":
         raise CannotExpressError("an index has no modes")

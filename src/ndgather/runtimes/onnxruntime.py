@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.testing.conformance.one_node import element_type, model_of
+from ndgather.published.rows import microsoft, onnx
+from ndgather.runtimes.one_node import element_type, model_of
+from ndgather.runtimes.runtime import Runtime
 
 if TYPE_CHECKING:
-    from ndgather.testing.conformance.cases import Case
+    from ndgather.runtimes.operator_call import OperatorCall
 
 Array = NDArray[Any]
+
+RUNTIME = Runtime(
+    name="onnxruntime",
+    module="onnxruntime",
+    adapter=__name__,
+    domains=(onnx.DOMAIN, microsoft.DOMAIN),
+)
 
 
 @cache
@@ -31,8 +40,8 @@ def version() -> str:
     return str(_runtime().__version__)
 
 
-def run(case: Case) -> Array:
-    model, arrays = model_of(case)
+def run(call: OperatorCall) -> Array:
+    model, arrays = model_of(call)
     options = _runtime().SessionOptions()
     options.log_severity_level = _SILENT
     session = _runtime().InferenceSession(
@@ -41,16 +50,16 @@ def run(case: Case) -> Array:
     if all(array.dtype.kind in _TYPES_OF_NUMPY for array in arrays.values()):
         answer: Array = session.run(None, arrays)[0]
         return answer
-    return _run_on_values(case, session, arrays)
+    return _run_on_values(call, session, arrays)
 
 
-def _run_on_values(case: Case, session: Any, arrays: dict[str, Array]) -> Array:
+def _run_on_values(call: OperatorCall, session: Any, arrays: dict[str, Array]) -> Array:
     """Run with element types that the interface to NumPy does not know."""
     values = {}
     for name, array in arrays.items():
         stored = array if array.dtype.kind in _TYPES_OF_NUMPY else _bits(array)
         make = _runtime().OrtValue.ortvalue_from_numpy_with_onnx_type
-        values[name] = make(stored, element_type(case, name))
+        values[name] = make(stored, element_type(call, name))
     result = session.run_with_ort_values(None, values)[0]
     dtype = arrays["data"].dtype
     memory = ctypes.string_at(result.data_ptr(), result.tensor_size_in_bytes())

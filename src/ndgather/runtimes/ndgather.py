@@ -1,20 +1,29 @@
-"""The package itself: the operator of the case, or its native function."""
+"""The functions and operators of the package itself."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import ndgather
-from ndgather import errors
+from ndgather import api, errors
 from ndgather.published import operator
-from ndgather.testing.conformance.calls import CannotExpressError, arrays_of
+from ndgather.runtimes.operator_call import CannotExpressError, arrays_of
+from ndgather.runtimes.runtime import EVERY_DOMAIN, Runtime
+from ndgather.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ndgather.testing.conformance.cases import Case, RefusalKind
+    from ndgather.runtimes.operator_call import OperatorCall
 
-_KINDS: tuple[tuple[type[Exception], RefusalKind], ...] = (
+RUNTIME = Runtime(
+    name="ndgather",
+    module="ndgather",
+    adapter=__name__,
+    domains=EVERY_DOMAIN,
+)
+
+
+_KINDS: tuple[tuple[type[Exception], str], ...] = (
     (errors.IndexOutOfBoundsError, "index"),
     (errors.ShapeError, "shape"),
     (errors.DTypeError, "type"),
@@ -23,18 +32,18 @@ _KINDS: tuple[tuple[type[Exception], RefusalKind], ...] = (
 
 
 def version() -> str:
-    return ndgather.__version__
+    return __version__
 
 
-def run(case: Case) -> NDArray[Any]:
-    arrays, asked = arrays_of(case), case.operator
+def run(call: OperatorCall) -> NDArray[Any]:
+    arrays, asked = arrays_of(call), call.operator
     if asked.version is not None:
         function: Any = operator(asked.name, domain=asked.domain, version=asked.version)
     else:
-        function = getattr(ndgather, asked.name, None)
+        function = getattr(api, asked.name, None)
         if function is None:
             raise CannotExpressError(f"has no {asked.name}")
-    answer: NDArray[Any] = function(**arrays, **case.attributes)
+    answer: NDArray[Any] = function(**arrays, **call.attributes)
     return answer
 
 

@@ -1,4 +1,4 @@
-"""A case as an ONNX model of one node, its shapes declared."""
+"""A call as an ONNX model of one node, its shapes declared."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from ndgather.published.rows import ROWS, microsoft, onnx
-from ndgather.testing.conformance.calls import CannotExpressError, arrays_of
-from ndgather.testing.conformance.tensors import STRING, in_native_order
+from ndgather.runtimes.array_types import STRING, in_native_order
+from ndgather.runtimes.operator_call import CannotExpressError, arrays_of
 
 if TYPE_CHECKING:
-    from ndgather.testing.conformance.cases import Case
+    from ndgather.runtimes.operator_call import OperatorCall
 
 Array = NDArray[Any]
 
@@ -28,45 +28,45 @@ _NEWEST_OPSET = 18
 _IR_VERSION = 10
 
 
-def model_of(case: Case) -> tuple[Any, dict[str, Array]]:
-    """Return the model of a case, and its inputs."""
-    arrays = arrays_of(case)
-    domain = case.operator.domain
+def model_of(call: OperatorCall) -> tuple[Any, dict[str, Array]]:
+    """Return the model of a call, and its inputs."""
+    arrays = arrays_of(call)
+    domain = call.operator.domain
     helper = _onnx().helper
     values = [
-        helper.make_tensor_value_info(name, element_type(case, name), array.shape)
+        helper.make_tensor_value_info(name, element_type(call, name), array.shape)
         for name, array in arrays.items()
     ]
     node = helper.make_node(
-        case.operator.name,
+        call.operator.name,
         list(arrays),
         ["output"],
         domain="" if domain == onnx.DOMAIN else domain,
-        **case.attributes,
+        **call.attributes,
     )
-    output = helper.make_tensor_value_info("output", element_type(case, "data"), None)
-    imports = [helper.make_opsetid("", _opset(case))]
+    output = helper.make_tensor_value_info("output", element_type(call, "data"), None)
+    imports = [helper.make_opsetid("", _opset(call))]
     if domain == microsoft.DOMAIN:
         imports.append(helper.make_opsetid(domain, 1))
     graph = helper.make_graph([node], "case", values, [output])
     return helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION), arrays
 
 
-def element_type(case: Case, name: str) -> int:
+def element_type(call: OperatorCall, name: str) -> int:
     """Return the number that ONNX has for the type of an input."""
-    dtype = case.inputs[name].dtype
+    dtype = call.inputs[name].dtype
     if dtype == STRING:
         return int(_onnx().TensorProto.STRING)
-    array = in_native_order(arrays_of(case)[name])
+    array = in_native_order(arrays_of(call)[name])
     try:
         return int(_onnx().helper.np_dtype_to_tensor_dtype(array.dtype))
     except (KeyError, ValueError) as error:
         raise CannotExpressError(f"ONNX has no {dtype}") from error
 
 
-def _opset(case: Case) -> int:
-    """Return the newest opset in which the version of a case is in force."""
-    asked = case.operator
+def _opset(call: OperatorCall) -> int:
+    """Return the newest opset in which the version of a call is in force."""
+    asked = call.operator
     if asked.domain != onnx.DOMAIN or asked.version is None:
         return _NEWEST_OPSET
     later = [

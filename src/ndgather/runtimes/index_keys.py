@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.published.schema import Kind
-from ndgather.testing.conformance.calls import CannotExpressError
+from ndgather.runtimes.operator_call import CannotExpressError
 
 if TYPE_CHECKING:
-    from ndgather.testing.conformance.calls import Asked
+    from ndgather.runtimes.operator_call import Asked
 
 Array = NDArray[Any]
 

@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.published.rows import openvino
-from ndgather.testing.conformance.calls import CannotExpressError, arrays_of
-from ndgather.testing.conformance.tensors import STRING, dtype_named
+from ndgather.published.rows import onnx, openvino
+from ndgather.runtimes.array_types import STRING, dtype_named
+from ndgather.runtimes.operator_call import CannotExpressError, arrays_of
+from ndgather.runtimes.runtime import Runtime
 
 if TYPE_CHECKING:
-    from ndgather.testing.conformance.cases import Case
+    from ndgather.runtimes.operator_call import OperatorCall
 
 Array = NDArray[Any]
+
+RUNTIME = Runtime(
+    name="openvino",
+    module="openvino",
+    adapter=__name__,
+    domains=(onnx.DOMAIN, openvino.DOMAIN),
+)
 
 
 @cache
@@ -41,14 +49,14 @@ def version() -> str:
     return str(_openvino().__version__).partition("-")[0]
 
 
-def run(case: Case) -> Array:
-    arrays = arrays_of(case)
-    if case.operator.domain == openvino.DOMAIN:
-        model, given = _native_model(case, arrays), list(_fed(arrays).values())
+def run(call: OperatorCall) -> Array:
+    arrays = arrays_of(call)
+    if call.operator.domain == openvino.DOMAIN:
+        model, given = _native_model(call, arrays), list(_fed(arrays).values())
     else:
         # Only this way needs another package to write the model with.
-        one_node = import_module("ndgather.testing.conformance.one_node")
-        proto, arrays = one_node.model_of(case)
+        one_node = import_module("ndgather.runtimes.one_node")
+        proto, arrays = one_node.model_of(call)
         model = _openvino().Core().read_model(BytesIO(proto.SerializeToString()))
         given = list(arrays.values())
     compiled = _openvino().compile_model(model, "CPU", _SETTINGS)
@@ -56,17 +64,17 @@ def run(case: Case) -> Array:
     return _array(np.array(answer), compiled.output(0).element_type)
 
 
-def _native_model(case: Case, arrays: dict[str, Array]) -> Any:
-    asked = case.operator
+def _native_model(call: OperatorCall, arrays: dict[str, Array]) -> Any:
+    asked = call.operator
     opset = _opset_with(_function_name(asked.name), asked.version or 1)
     function = getattr(opset, _function_name(asked.name))
     inputs = {}
     for name, array in _fed(arrays).items():
-        inputs[name] = opset.parameter(list(array.shape), _type(case, name, array), name)
+        inputs[name] = opset.parameter(list(array.shape), _type(call, name, array), name)
     nodes = dict(inputs)
     if "axis" in arrays:
         nodes["axis"] = opset.constant(arrays["axis"])
-    result = function(*nodes.values(), **case.attributes)
+    result = function(*nodes.values(), **call.attributes)
     return _openvino().Model([result], list(inputs.values()), "case")
 
 
@@ -87,8 +95,8 @@ def _fed(arrays: dict[str, Array]) -> dict[str, Array]:
     return {name: array for name, array in arrays.items() if name != "axis"}
 
 
-def _type(case: Case, name: str, array: Array) -> Any:
-    if case.inputs[name].dtype == STRING:
+def _type(call: OperatorCall, name: str, array: Array) -> Any:
+    if call.inputs[name].dtype == STRING:
         return _openvino().Type.string
     if array.dtype.name in _NAMES:
         return getattr(_openvino().Type, _NAMES[array.dtype.name])

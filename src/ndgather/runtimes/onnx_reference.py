@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather.testing.conformance.one_node import model_of
+from ndgather.published.rows import onnx
+from ndgather.runtimes.one_node import model_of
+from ndgather.runtimes.runtime import Runtime
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ndgather.testing.conformance.cases import Case
+    from ndgather.runtimes.operator_call import OperatorCall
+
+RUNTIME = Runtime(
+    name="onnx.reference",
+    module="onnx",
+    adapter=__name__,
+    domains=(onnx.DOMAIN,),
+)
 
 
 @cache
@@ -30,6 +39,6 @@ def version() -> str:
     return str(_onnx().__version__)
 
 
-def run(case: Case) -> NDArray[Any]:
-    model, arrays = model_of(case)
+def run(call: OperatorCall) -> NDArray[Any]:
+    model, arrays = model_of(call)
     return np.asarray(_reference().ReferenceEvaluator(model).run(None, arrays)[0])

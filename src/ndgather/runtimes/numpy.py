@@ -8,14 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.published.schema import Kind
-from ndgather.testing.conformance.calls import CannotExpressError, asked_of
-from ndgather.testing.conformance.idioms import batch_key, check, element_key, tuple_key
+from ndgather.runtimes.index_keys import batch_key, check, element_key, tuple_key
+from ndgather.runtimes.operator_call import CannotExpressError, asked_of
+from ndgather.runtimes.runtime import EVERY_DOMAIN, Runtime
 
 if TYPE_CHECKING:
-    from ndgather.testing.conformance.calls import Asked
-    from ndgather.testing.conformance.cases import Case
+    from ndgather.runtimes.operator_call import Asked, OperatorCall
 
 Array = NDArray[Any]
+
+RUNTIME = Runtime(
+    name="numpy",
+    module="numpy",
+    adapter=__name__,
+    domains=EVERY_DOMAIN,
+    idiom=True,
+)
+
 
 _COMBINE: dict[str, np.ufunc] = {
     "add": np.add,
@@ -30,8 +39,8 @@ def version() -> str:
     return np.__version__
 
 
-def run(case: Case) -> Array:
-    asked = asked_of(case)
+def run(call: OperatorCall) -> Array:
+    asked = asked_of(call)
     check(asked)
     if asked.kind.scatters:
         return _scatter(asked)
