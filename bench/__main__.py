@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _PROG = "python -m bench"
 _QUICK_ELEMENTS = 1 << 14
+_ROUNDS = 5
+_ROUNDS_AGAINST = 12
 _RESULTS = Path("bench/results")
 _PAGE = Path("docs/benchmarks.md")
 
@@ -159,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.against,
                 [case.reduced(_QUICK_ELEMENTS) for case in chosen] if options.quick else chosen,
                 options.threads,
-                options.rounds,
+                options.rounds or _ROUNDS_AGAINST,
                 answers_only=options.quick,
                 path=options.json,
             )
@@ -231,7 +233,7 @@ def _measured(
 
     results: list[Result] = []
     for case in chosen:
-        results.append(measure(case, peers, options.threads, options.rounds, machine))
+        results.append(measure(case, peers, options.threads, options.rounds or _ROUNDS, machine))
         print(report.row(results[-1], peers), flush=True)
     run = report.record(setting, results, machine)
     path = options.json

@@ -1,9 +1,9 @@
 """Two builds of this package, compared case by case on equal arrays, each in its own process.
 
-The builds take turns. A turn is an untimed call, then some samples, of which the least counts: what
-disturbs a shared machine only ever adds time. A round is a turn of each, in an order that changes
-from round to round, and gives one ratio; the median of the ratios is reported. Rounds go on while
-the ratios disagree.
+The builds take turns. A turn is an untimed call, then some samples, of which the least counts. A
+round is a turn of each, in an order that changes from round to round. What disturbs a shared
+machine only ever adds time, so a build's time is the lower quartile of its turns, and there are
+more rounds while every second round alone gives another ratio than the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from statistics import median, quantiles
+from statistics import quantiles
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from .build import ROOT, build
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .case import Case
 
 _SAMPLE_SECONDS = 2e-3
-_ENOUGH_AGREEMENT = 0.01  # of the median: a quarter of the ratios on either side, over root n
-_MOST_ROUNDS = 1  # times those asked for
+_AGREEMENT = 0.03
+_MOST_ROUNDS = 3  # times those asked for
 _WORST = 12
 _NOT_THERE = "left out, not possible there"
 _LIMITS = (0.75, 0.95)
@@ -35,17 +35,30 @@ _LIMITS = (0.75, 0.95)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The ratios of one case: time of the other build over ours, one a round."""
+    """The times of one call in each build, one a round."""
 
     name: str
-    other_seconds: float
-    own_seconds: float
-    samples: tuple[tuple[float, ...], tuple[float, ...]]
-    ratios: tuple[float, ...]
+    other_turns: tuple[float, ...]
+    own_turns: tuple[float, ...]
+
+    @property
+    def other_seconds(self) -> float:
+        return _lower_quartile(self.other_turns)
+
+    @property
+    def own_seconds(self) -> float:
+        return _lower_quartile(self.own_turns)
 
     @property
     def ratio(self) -> float:
-        return median(self.ratios)
+        """Time of the other build over ours: above 1 where ours is faster."""
+        return self.other_seconds / self.own_seconds
+
+
+def _lower_quartile(seconds: Sequence[float]) -> float:
+    if len(seconds) < 2:
+        return seconds[0]
+    return float(quantiles(seconds, n=4, method="inclusive")[0])
 
 
 class Build:
@@ -151,29 +164,23 @@ def _prepared(case: Case, builds: Sequence[Build], threads: int) -> list[float] 
 def _timed(case: Case, builds: Sequence[Build], trials: Sequence[float], rounds: int) -> Comparison:
     calls = len(case.variants())
     numbers = [max(int(_SAMPLE_SECONDS / (calls * each)), 1) for each in trials]
-    seconds: tuple[list[float], list[float]] = ([], [])
-    ratios: list[float] = []
-    while len(ratios) < rounds or (
-        len(ratios) < _MOST_ROUNDS * rounds and _disagreement(ratios) > _ENOUGH_AGREEMENT
-    ):
-        for side in (0, 1) if len(ratios) % 2 else (1, 0):
-            seconds[side].append(builds[side].ask("turn", numbers[side]))
-        ratios.append(seconds[0][-1] / seconds[1][-1])
-    there, here = (median(each) for each in seconds)
-    return Comparison(
-        name=case.name,
-        other_seconds=there,
-        own_seconds=here,
-        ratios=tuple(ratios),
-        samples=(tuple(seconds[0]), tuple(seconds[1])),
+    turns: tuple[list[float], list[float]] = ([], [])
+    for made in range(_MOST_ROUNDS * rounds):
+        if made >= rounds and _agree(*turns):
+            break
+        for side in (0, 1) if made % 2 else (1, 0):
+            turns[side].append(builds[side].ask("turn", numbers[side]))
+    return Comparison(name=case.name, other_turns=tuple(turns[0]), own_turns=tuple(turns[1]))
+
+
+def _agree(other: Sequence[float], own: Sequence[float]) -> bool:
+    """Whether every second round alone gives about the same ratio as the others."""
+    if len(own) < 2:
+        return True
+    even, odd = (
+        _lower_quartile(other[first::2]) / _lower_quartile(own[first::2]) for first in (0, 1)
     )
-
-
-def _disagreement(ratios: Sequence[float]) -> float:
-    if len(ratios) < 2:
-        return 0.0
-    low, middle, high = quantiles(ratios, n=4, method="inclusive")
-    return float((high - low) / 2 / middle / len(ratios) ** 0.5)
+    return abs(even - odd) <= _AGREEMENT * odd
 
 
 def _row(one: Comparison) -> str:
@@ -200,7 +207,15 @@ def _save(path: Path, what: str, threads: int, done: Sequence[Comparison]) -> No
         "against": what,
         "threads": threads,
         "geometric_mean": geometric_mean([one.ratio for one in done]) if done else None,
-        "cases": [asdict(one) | {"ratio": one.ratio} for one in done],
+        "cases": [asdict(one) | _derived(one) for one in done],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _derived(one: Comparison) -> dict[str, float]:
+    return {
+        "other_seconds": one.other_seconds,
+        "own_seconds": one.own_seconds,
+        "ratio": one.ratio,
+    }
