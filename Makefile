@@ -9,7 +9,12 @@
 #   make check-asan   the same tests and more with AddressSanitizer and UBSan: 20 minutes
 #   make check-tsan   the tests of threads with ThreadSanitizer: 10 minutes
 #   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang
-#   make mutants   faults in the rules and in the core, one at a time: a test notices each; hours
+#   make wheel   build dist/*.whl
+#   make test-wheel   the test suite against that wheel in a fresh environment, also of another
+#     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.0.*'
+#   make faults   the core makes one fault at a time, and a test has to fail for each: 20 minutes
+#   make mutants MUTANTS='ndgather.shapes*'   changes of Python code that no test notices: hours for all
+#   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and for Windows
 #   make bench   measure against numpy, torch, onnxruntime, openvino and numba
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
@@ -23,8 +28,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An install is redone when anything that goes into the build has changed.
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*)
 
-.PHONY: run test test-large check lint fuzz mutants bench bench-quick conformance clean \
-  check-core check-long check-asan check-tsan
+.PHONY: run test test-large check lint fuzz faults mutants bench bench-quick conformance clean \
+  wheel test-wheel check-core check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
@@ -47,9 +52,34 @@ lint: $(VENV)/installed-lint
 
 check: lint check-core test test-large bench-quick run
 
-mutants: $(VENV)/installed-mutants
-	CI=true $(BIN)/python -m mutants.core
-	CI=true $(BIN)/python -m mutants
+faults: build/faults/installed
+	build/faults/venv/bin/python tests/faults.py
+
+# mutmut changes a copy of the sources in mutants/; the core has to stand beside them. Which modules, and
+# which tests have to notice: pyproject.toml.
+mutants: build/mutants/installed
+	rm -rf mutants
+	mkdir -p mutants/src/ndgather
+	cp build/mutants/venv/lib/python3*/site-packages/ndgather/_core.*so mutants/src/ndgather
+	CI=true build/mutants/venv/bin/mutmut run $(MUTANTS)
+	build/mutants/venv/bin/mutmut results
+
+check-portable: $(VENV)/installed-core
+	PATH="$(abspath $(BIN)):$$PATH" tests/sanitizers/portable.sh $(BIN)/cmake build/portable
+
+wheel:
+	rm -rf dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls -l dist
+
+NUMPY ?= numpy
+WHEEL_VENV := build/wheel/venv
+
+test-wheel: wheel
+	rm -rf build/wheel
+	$(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[test]" '$(NUMPY)'
+	$(WHEEL_VENV)/bin/python -m pytest -q -m "not slow" $(PYTEST_FLAGS) tests README.md
 
 # AddressSanitizer keeps freed memory, and so the process grows.
 ENGINES := baseline avx2 avx512 both
@@ -117,6 +147,19 @@ build/%/built: $(BUILD_FILES) $(wildcard tests/sanitizers/*.cpp fuzz/*.cpp)
 	  --config-settings cmake.define.NDGATHER_SANITIZE=$*
 	touch $@
 
+# The core of `make faults`; see core/fault.h.
+build/faults/built: $(BUILD_FILES)
+	$(PYTHON) -m venv build/faults/venv
+	CXXFLAGS=-DNDGATHER_FAULTS build/faults/venv/bin/python -m pip install --quiet --editable . \
+	  --config-settings build-dir=build/faults/core
+	touch $@
+
+# Not editable: mutmut has to import its copy of the sources, which stands before this on sys.path.
+build/mutants/installed: $(BUILD_FILES)
+	$(PYTHON) -m venv build/mutants/venv
+	build/mutants/venv/bin/python -m pip install --quiet '.[mutants]'
+	touch $@
+
 build/%/installed: build/%/built
 	build/$*/venv/bin/python -m pip install --quiet 'ndgather[test]'
 	touch $@
@@ -129,5 +172,5 @@ build/fuzzer/core_fuzz: $(BUILD_FILES) fuzz/core.cpp $(VENV)/installed-fuzz
 	$(BIN)/cmake --build $(@D) --target core_fuzz
 
 clean:
-	rm -rf build dist $(VENV) examples/output bench/results .*_cache .hypothesis
+	rm -rf build dist mutants $(VENV) examples/output bench/results .*_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

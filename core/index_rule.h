@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "fault.h"
 #include "plan.h"
 
 namespace ndgather::NDGATHER_ISA {
@@ -24,9 +25,10 @@ struct Raise {
       at = value;
     } else {
       const std::int64_t wide = value;
-      at = static_cast<std::uint64_t>(wide + ((wide >> 63) & column.lift));
+      const Size lift = fault("negative-as-is") ? 0 : column.lift - fault("negative-off-by-one");
+      at = static_cast<std::uint64_t>(wide + ((wide >> 63) & lift));
     }
-    return at < static_cast<std::uint64_t>(column.extent);
+    return at < static_cast<std::uint64_t>(column.extent) + fault("size-is-inside");
   }
 };
 
@@ -46,7 +48,7 @@ struct Wrap {
       at = value % static_cast<std::uint64_t>(column.extent);
     } else {
       const std::int64_t rest = static_cast<std::int64_t>(value) % column.extent;
-      at = static_cast<std::uint64_t>(rest + ((rest >> 63) & column.extent));
+      at = static_cast<std::uint64_t>(rest + ((rest >> 63) & (fault("wrap-negative") ? 0 : column.extent)));
     }
     return true;
   }
@@ -64,7 +66,7 @@ struct Clip {
     } else {
       at = value;
     }
-    at = at < last ? at : last;
+    at = at < last ? at : last - (last > 0 && fault("clip-before-last"));
     return true;
   }
 };

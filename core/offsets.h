@@ -49,7 +49,7 @@ bool offsets(const Plan& plan, const char* index, Size far, const Size* __restri
   for (int c = 0; c < Columns; ++c) column[c] = plan.column[c];
   std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
   for (Size i = 0; i < n; ++i) {
-    auto at = static_cast<Sum>(far + bases[i]);
+    auto at = static_cast<Sum>(far + (fault("base-left-out") ? 0 : bases[i]));
     std::uint64_t inside = 1;
     for (int c = 0; c < Columns; ++c) {
       std::uint64_t place = 0;
@@ -58,7 +58,7 @@ bool offsets(const Plan& plan, const char* index, Size far, const Size* __restri
       at += static_cast<Sum>(place) * static_cast<Sum>(column[c].stride);
     }
     out[i] = inside || !Rule::fills ? static_cast<At>(at) : kNowhereAs<At>;
-    good &= inside;
+    good &= inside | std::uint64_t{fault("one-column-inside")};
   }
   return good != 0;
 }

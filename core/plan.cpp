@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "fault.h"
+
 namespace ndgather {
 namespace {
 
@@ -16,14 +18,14 @@ bool normalise(Size& axis, Size count) {
 
 Refusal batch_sizes(const Array& data, const Array& indices, Size batch_dims) {
   for (Size d = 0; d < batch_dims; ++d) {
-    if (data.shape[d] != indices.shape[d]) return {Rule::batch_size, d};
+    if (data.shape[d] != indices.shape[d] && !fault("batch-sizes-differ")) return {Rule::batch_size, d};
   }
   return {};
 }
 
 void set_column(Plan& plan, int c, const Array& far, Size axis) {
   const Size extent = far.shape[axis];
-  plan.column[c] = {extent, extent, far.strides[axis]};
+  plan.column[c] = {extent, extent, far.strides[fault("column-of-first-axis") ? 0 : axis]};
 }
 
 void set_slice(Plan& plan, const Array& far, Size first, const Array& near, Size near_first) {
@@ -86,7 +88,7 @@ Refusal shape_gather_nd(const Array& data, const Array& indices, Size batch_dims
   if (batch_dims < 0 || batch_dims > most) return {Rule::batch_dims, 0, most};
   if (auto refusal = batch_sizes(data, indices, batch_dims)) return refusal;
   const Size depth = indices.shape[indices.rank - 1];
-  if (depth > data.rank - batch_dims) return {Rule::depth};
+  if (depth > data.rank - batch_dims + fault("depth-unbounded")) return {Rule::depth};
   result.append(indices.shape, indices.rank - 1);
   const Size first = batch_dims + depth;
   result.append(data.shape + first, static_cast<int>(data.rank - first));
@@ -98,7 +100,7 @@ Refusal shape_gather_elements(const Array& data, const Array& indices, Size& axi
   if (data.rank != indices.rank) return {Rule::ranks_differ};
   if (!normalise(axis, data.rank)) return {Rule::axis, -data.rank, data.rank - 1};
   for (int d = 0; d < data.rank; ++d) {
-    if (d != axis && indices.shape[d] > data.shape[d]) return {Rule::off_axis, d, axis};
+    if (d != axis && indices.shape[d] > data.shape[d] && !fault("off-axis-larger")) return {Rule::off_axis, d, axis};
   }
   result.append(indices.shape, indices.rank);
   return {};
@@ -142,7 +144,7 @@ void plan_gather_elements(Plan& plan, const Array& far, const Array& indices, co
   plan.any_order = true;
   plan.position_rank = indices.rank;
   for (int d = 0; d < indices.rank; ++d) {
-    plan.position[d] = {indices.shape[d], indices.strides[d], d == axis ? 0 : far.strides[d],
+    plan.position[d] = {indices.shape[d], indices.strides[d], d == axis && !fault("axis-steps-too") ? 0 : far.strides[d],
                         near.strides[d]};
   }
   plan.column_count = 1;
@@ -210,7 +212,7 @@ void simplify(Plan& plan) {
     if (rank > 0) {
       Position& outer = plan.position[rank - 1];
       if (outer.index == inner.size * inner.index && outer.far == inner.size * inner.far &&
-          outer.near == inner.size * inner.near) {
+          (outer.near == inner.size * inner.near || fault("merge-any-stride"))) {
         outer = {outer.size * inner.size, inner.index, inner.far, inner.near};
         continue;
       }

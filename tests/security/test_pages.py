@@ -1,6 +1,6 @@
 """The pages of promises and vulnerabilities name tests that exist, and every case has a row."""
 
-import ast
+import importlib.util
 import re
 from functools import cache
 from pathlib import Path
@@ -22,19 +22,29 @@ def links(page):
 
 
 @cache
-def functions_of(path):
-    tree = ast.parse(path.read_text())
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+def module_of(path):
+    """A test file as a module of its own."""
+    spec = importlib.util.spec_from_file_location(f"named_on_a_page_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def names_in(path):
+    """The names that a test file and its classes define."""
+    module = module_of(path)
+    classes = [each for each in vars(module).values() if isinstance(each, type)]
+    return {name for each in (module, *classes) for name in vars(each)}
 
 
 def identifiers_of(path):
-    """The identifiers that cases of a test file go by."""
-    strings = {
-        node.value
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    return {NUMBER.sub("", each) for each in strings if IDENTIFIER.fullmatch(each)}
+    """The identifiers that cases of a test file go by: names of their parameters, or values."""
+    for test in vars(module_of(path)).values():
+        for mark in getattr(test, "pytestmark", []):
+            for case in mark.args[1] if mark.name == "parametrize" else ():
+                name = getattr(case, "id", case)
+                if isinstance(name, str) and IDENTIFIER.fullmatch(NUMBER.sub("", name)):
+                    yield NUMBER.sub("", name)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -43,7 +53,7 @@ def test_named_tests_exist(page):
     for text, path in links(page):
         assert path.exists(), path
         if text.startswith("test_"):
-            assert text in functions_of(path), f"{text} in {path}"
+            assert text in names_in(path), f"{text} in {path}"
             named += 1
     assert named > 30
 
@@ -60,8 +70,8 @@ def test_rows_and_cases_are_the_same():
     rows = ROW.findall((ROOT / PAGES[1]).read_text())
     assert len(rows) == len(set(rows))
     folder = ROOT / "tests" / "security"
-    cases = identifiers_of(folder / "test_advisories.py")
-    cases |= identifiers_of(folder / "test_advisory_files.py")
+    cases = set(identifiers_of(folder / "test_advisories.py"))
+    cases |= set(identifiers_of(folder / "test_advisory_files.py"))
     elsewhere = {"CVE-2020-15202"}  # needs 2 GiB: in tests/large
     assert cases | elsewhere == set(rows)
 

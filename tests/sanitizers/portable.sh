@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# portable.sh CMAKE FOLDER [BUILD...]: builds the core without its binding by two compilers, for another
+# processor and for another system, each without a warning, and makes random calls of it where they run.
+set -uo pipefail
+cmake=$1
+folder=$2
+shift 2
+builds=("${@:-gcc clang aarch64 windows}")
+calls="2 200"  # threads, and calls of each
+
+# For each build: its compiler, the Debian package of that, options of CMake, and how its programs are run.
+describe() {
+  options=() runs=()
+  case $1 in
+    gcc) compiler=g++ package=g++ runs=(env) ;;
+    clang) compiler=clang++ package=clang runs=(env) ;;
+    aarch64)
+      compiler=aarch64-linux-gnu-g++ package="g++-aarch64-linux-gnu qemu-user" runs=(qemu-aarch64)
+      options=(-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_EXE_LINKER_FLAGS=-static) ;;
+    windows)
+      compiler=x86_64-w64-mingw32-g++-posix package=g++-mingw-w64-x86-64-posix
+      options=(-DCMAKE_SYSTEM_NAME=Windows -DCMAKE_SYSTEM_PROCESSOR=AMD64) ;;
+    *) echo "portable.sh: no build $1 (allowed: gcc, clang, aarch64, windows)" >&2; exit 2 ;;
+  esac
+}
+
+build() {
+  local name=$1
+  describe "$name"
+  for command in "$compiler" ${runs[0]+"${runs[0]}"}; do
+    command -v "$command" > /dev/null && continue
+    echo "make check-portable needs $command (apt-get install $package)" >&2
+    return 1
+  done
+  "$cmake" -S . -B "$folder/$name" -G Ninja --log-level=WARNING -DNDGATHER_CORE_ONLY=ON \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$compiler" \
+    -DCMAKE_CXX_FLAGS="-Wall -Wextra -Wconversion" "${options[@]}" > /dev/null || return 1
+  "$cmake" --build "$folder/$name" -- --quiet -k 0 || return 1
+  [ ${#runs[@]} = 0 ] || "${runs[@]}" "$folder/$name/core_calls" $calls
+}
+
+status=0
+for name in ${builds[*]}; do
+  echo "== $name"
+  build "$name" || { echo "== $name fails"; status=1; }
+done
+exit $status
