@@ -36,9 +36,9 @@ allow. Every answer is compared with NumPy's before it is timed.
 
     pip install 'ndgather[bench]'
 
-brings torch, onnxruntime, openvino and numba; jax takes part where it is
-installed. Without numba the random reads are not measured, and a case beyond
-the caches seems further from its limit than it is.
+brings torch, onnxruntime, openvino and numba. Without numba the random reads
+are not measured, and a case beyond the caches seems further from its limit than
+it is.
 """
 
 _EXAMPLES = """\
@@ -57,7 +57,7 @@ examples:
 
   {prog} --json run.json
   {prog} --load run.json --page report.md
-      measure everything, some minutes; later make a page with charts of it
+      measure everything, some minutes; later make a page of it
 """
 
 
@@ -102,11 +102,7 @@ def parser() -> argparse.ArgumentParser:
     instead.add_argument("--list", action="store_true", help="print the cases and stop")
     add("--quick", action="store_true", help="only check the answers, at reduced size")
     instead.add_argument(
-        "--load",
-        action="append",
-        type=Path,
-        metavar="FILE",
-        help="report a saved run instead of measuring; repeated: parts of one run",
+        "--load", type=Path, metavar="FILE", help="report a saved run instead of measuring"
     )
     instead.add_argument(
         "--against",
@@ -126,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         const=_PAGE,
         metavar="FILE",
-        help=f"write a page about it with charts beside it (default: {_PAGE})",
+        help=f"write a page about it with a picture beside it (default: {_PAGE})",
     )
     return options
 
@@ -167,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         _check_installed(options)
         if options.load:
-            loaded.append(report.joined([report.load(path) for path in options.load]))
+            loaded.append(report.load(options.load))
     except (OSError, ValueError, ModuleNotFoundError) as error:
         print(f"{_PROG}: error: {error}", file=sys.stderr)
         return 1
@@ -176,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = loaded[0] if loaded else _measured(chosen, _peers(options), options)
     print(f"\n{report.summary(run)}")
     if options.page:
-        page.write(run, options.page)
+        page.write(run, options.page, _RESULTS)
         print(f"\nwrote {options.page}")
     return 1 if any(result.failed for result in run.results) else 0
 

@@ -1,4 +1,4 @@
-"""The charts of one run: each library over ours, case by case, and how cost grows with size."""
+"""The charts of one run: each library over ours, all cases together and case by case."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from .cases import GROUPS
 from .peers import OWN
-from .report import ENOUGH_OF_LIMIT, geometric_mean, ratios_by_peer
+from .report import geometric_mean, ratios_by_peer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,16 +25,19 @@ _COLOURS = {
     "torch": "#DD5B36",
     "onnxruntime": "#8172B3",
     "openvino": "#2A9D8F",
-    "jax": "#C44E8A",
     "numba": "#B08D2E",
 }
 _OWN_COLOUR = "#111827"
-_SHORT_COLOUR = "#D9822B"
 _LEAST_RATIO = 0.4
 _WIDEST_RATIO = 100.0
 _INCHES_PER_ROW = 0.21
 _TICKS = (0.5, 1, 2, 3, 5, 10, 20, 50, 100)
-_STYLE: Any = {"font.size": 8.5, "font.family": "sans-serif", "svg.hashsalt": "ndgather"}
+_STYLE: Any = {
+    "font.size": 8.5,
+    "font.family": "sans-serif",
+    "svg.fonttype": "none",  # letters as text: a tenth of the size
+    "svg.hashsalt": "ndgather",
+}
 _TITLE: Any = {"fontsize": 12, "fontweight": "bold"}
 
 
@@ -88,43 +91,25 @@ def _save(figure: Figure, path: Path) -> None:
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def draw(run: Record, path: Path) -> None:
-    """Draw one line per case: how long each library takes over ours, and how near the limit."""
+def draw_cases(run: Record, path: Path) -> None:
+    """Draw one line per case: how long each library takes over ours."""
     results = [result for result in run.results if result.own is not None]
     groups = [
-        (name, list(members))
-        for name, members in groupby(
-            sorted(results, key=lambda result: list(GROUPS).index(result.case.group)),
-            key=lambda result: result.case.group,
-        )
+        (name, sorted(members, key=lambda result: -(result.ratio or 0)))
+        for name, members in groupby(results, key=lambda result: result.case.group)
     ]
-    for _, members in groups:
-        members.sort(key=lambda result: -(result.ratio or 0))
     places = _places(groups)
     height = max(places.values(), default=0) + 1.0
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(11, height * _INCHES_PER_ROW + 1.7), layout="constrained")
-        times, shares = figure.subplots(1, 2, sharey=True, width_ratios=(4, 1))
-        _draw_times(times, results, places)
-        _draw_shares(shares, results, places)
-        times.set_yticks(
-            [places[result.case.name] for result in results],
-            [result.case.name for result in results],
-        )
-        times.set_ylim(height, -1.2)
+        axes = figure.subplots()
+        _draw_times(axes, results, places)
+        axes.set_yticks(list(places.values()), list(places))
+        axes.set_ylim(height, -1.2)
         for name, members in groups:
             top = places[members[0].case.name]
-            times.text(
-                _WIDEST_RATIO * 1.15,
-                top - 0.85,
-                GROUPS[name],
-                ha="right",
-                va="center",
-                style="italic",
-                color="#6B7280",
-            )
-            for axes in (times, shares):
-                axes.axhline(top - 1.3, color="#D1D5DB", linewidth=0.6)
+            axes.text(_WIDEST_RATIO, top - 0.85, GROUPS[name], ha="right", style="italic")
+            axes.axhline(top - 1.3, color="#D1D5DB", linewidth=0.6)
         figure.legend(loc="outside upper right", ncols=3, frameon=False)
         figure.suptitle(_title(run), x=0.01, ha="left", **_TITLE)
         _save(figure, path)
@@ -201,23 +186,3 @@ def _draw_times(axes: Any, results: Sequence[Result], places: dict[str, float]) 
         f"time of the same call in units of {OWN.name}'s (right of the line: slower);"
         " large dot: the fastest"
     )
-
-
-def _draw_shares(axes: Any, results: Sequence[Result], places: dict[str, float]) -> None:
-    for result in results:
-        share = result.limit_fraction
-        if share is None or not result.memory_bound:
-            continue
-        colour = _OWN_COLOUR if share >= ENOUGH_OF_LIMIT else _SHORT_COLOUR
-        axes.barh(places[result.case.name], min(share, 1.2), height=0.6, color=colour)
-    axes.axvline(ENOUGH_OF_LIMIT, color="#6B7280", linewidth=0.8, linestyle="--")
-    axes.set_xlim(0, 1.2)
-    ticks = (0, 0.35, ENOUGH_OF_LIMIT, 1)
-    axes.set_xticks(ticks, [f"{tick:.0%}" for tick in ticks])
-    axes.xaxis.tick_top()
-    axes.tick_params(axis="y", length=0)
-    axes.xaxis.set_label_position("top")
-    axes.set_xlabel(
-        f"of the machine's limit,\nbeyond the caches\n(orange: below {ENOUGH_OF_LIMIT:.0%})"
-    )
-    axes.spines[:].set_visible(False)

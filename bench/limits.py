@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .case import LINE_BYTES, Array, Case
-from .processors import Processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,11 +33,10 @@ _USUAL_CACHE_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The least time of one run of a case, what sets it, and the least time on one thread."""
+    """The least time of one run of a case, and what sets it."""
 
     copy_seconds: float
     read_seconds: float | None
-    alone_seconds: float
 
     @property
     def seconds(self) -> float:
@@ -48,23 +46,14 @@ class Limit:
     def set_by(self) -> str:
         return "copy" if self.seconds == self.copy_seconds else "random reads"
 
-    @property
-    def scaling(self) -> float:
-        """How many times as long the least time on one thread is."""
-        return self.alone_seconds / self.seconds
-
 
 @dataclass(slots=True, kw_only=True)
 class Machine:
     """Speeds measured so far, each once per size, for one to `threads` threads."""
 
     threads: int
-    processors: Processors = field(init=False)
     copy_bytes_per_second: dict[int, tuple[float, ...]] = field(default_factory=dict)
     read_seconds: dict[tuple[int, int, int], tuple[float, ...]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.processors = Processors(threads=self.threads)
 
     def limit(self, case: Case) -> Limit:
         """Return the limit of one call of `case`, each part with its best number of threads."""
@@ -77,7 +66,6 @@ class Machine:
         return Limit(
             copy_seconds=min(copies),
             read_seconds=min(reads, default=None),
-            alone_seconds=max([copies[0], *reads[:1]]),
         )
 
     def copy_speeds(self, moved_bytes: int) -> tuple[float, ...]:

@@ -3,8 +3,7 @@
 The peers take turns within each round, in an order that moves on by one every round, with a
 pause and an untimed call before the timed ones: nobody runs on the caches of another. Threads that
 spin on after a call (40 ms in onnxruntime, 10 ms in torch) would take a processor from whoever
-comes next: the pause lasts until none does. Outputs are freed as they come. Our own package has a
-second turn, on one thread: what threads bring is seen in the same rounds.
+comes next: the pause lasts until none does. Outputs are freed as they come.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from importlib import import_module
 from itertools import repeat
 from statistics import median, quantiles
 from time import perf_counter, process_time, sleep
@@ -24,12 +21,10 @@ import numpy as np
 from .limits import Limit, Machine, is_memory_bound
 from .peer import NOT_INSTALLED, Call, Peer, Unsupported
 from .peers import ORACLE, OWN
-from .processors import ENOUGH
 
 if TYPE_CHECKING:
     from .case import Array, Arrays, Case
     from .peer import Bind
-    from .processors import Processors
 
 _SAMPLE_SECONDS = 4e-3
 _ROUND_SECONDS = 40e-3
@@ -39,7 +34,6 @@ _LONGEST_REASON = 160
 _PAUSE_SECONDS = 5e-3
 _MOST_PAUSES = 100
 _IDLE = 0.1  # of a processor
-_ALONE = "on one thread"
 
 Run = Callable[[], Any]
 
@@ -69,20 +63,16 @@ class Timing:
 class Result:
     """What one case gave: timings of the peers that can do it, reasons of those that cannot.
 
-    `alone` is the timing of this package on one thread, where it has more; `failed` says that it
-    made the call and was wrong; `free` how fast the processors were at once beside the rounds, at
-    least, as a share of the best.
+    `failed` says that this package made the call and was wrong.
     """
 
     case: Case
     timings: tuple[Timing, ...]
-    alone: Timing | None
     refusals: dict[str, str]
     failed: bool
     bytes_moved: int
     limit: Limit
     memory_bound: bool
-    free: float
 
     @property
     def own(self) -> Timing | None:
@@ -100,23 +90,9 @@ class Result:
         return peer.seconds / own.seconds if own and peer else None
 
     @property
-    def scaling(self) -> float | None:
-        """How many times as long we take on one thread."""
-        return self.alone.seconds / self.own.seconds if self.alone and self.own else None
-
-    @property
     def limit_fraction(self) -> float | None:
         """Least possible time over our time."""
         return self.limit.seconds / self.own.seconds if self.own else None
-
-    @property
-    def headroom(self) -> float | None:
-        """How many times as long as the least possible time the fastest peer takes.
-
-        Where our time is below the limit as measured, the limit is at most that.
-        """
-        own, peer = self.own, self.fastest_peer
-        return peer.seconds / min(self.limit.seconds, own.seconds) if own and peer else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +101,6 @@ class _Ready:
     idiom: str
     run: Run
     seconds: float
-    begin: Run | None = None  # a turn
 
 
 def check(case: Case, peers: Sequence[Peer], threads: int) -> tuple[dict[str, str], bool]:
@@ -138,40 +113,37 @@ def measure(
     case: Case, peers: Sequence[Peer], threads: int, rounds: int, machine: Machine
 ) -> Result:
     """Check `case` with every peer, then time it."""
-    free = machine.processors.wait()
     _settle()
     limit = machine.limit(case)
     ready, refusals, failed = _all_ready(case, peers, threads, timed=True)
-    turns = _turns(ready, threads)
-    samples: dict[str, list[float]] = {one.name: [] for one in turns}
+    samples: dict[str, list[float]] = {one.name: [] for one in ready}
     collecting = gc.isenabled()
     gc.disable()
     try:
         for turn in range(rounds):
-            first = turn % max(len(turns), 1)
-            taken, share = _undisturbed((*turns[first:], *turns[:first]), machine.processors)
-            free = min(free, share)
-            for name, each in taken.items():
-                samples[name] += each
+            first = turn % max(len(ready), 1)
+            for one in (*ready[first:], *ready[:first]):
+                samples[one.name] += _round(one)
     finally:
         if collecting:
             gc.enable()
     calls = len(case.variants())
-
-    def timing(one: _Ready, peer: str) -> Timing:
-        each = tuple(seconds / calls for seconds in samples[one.name])
-        return Timing(peer=peer, idiom=one.idiom, samples=each)
-
+    timings = (
+        Timing(
+            peer=one.name,
+            idiom=one.idiom,
+            samples=tuple(seconds / calls for seconds in samples[one.name]),
+        )
+        for one in ready
+    )
     return Result(
         case=case,
-        timings=tuple(timing(one, one.name) for one in ready),
-        alone=next((timing(one, OWN.name) for one in turns if one.name == _ALONE), None),
+        timings=tuple(timings),
         refusals=refusals,
         failed=failed,
         bytes_moved=case.bytes_moved // calls,
         limit=limit,
         memory_bound=is_memory_bound(case),
-        free=free,
     )
 
 
@@ -240,21 +212,6 @@ def _ready(
     return best
 
 
-def _turns(ready: Sequence[_Ready], threads: int) -> list[_Ready]:
-    """Return who takes turns in a round: all that are ready, and ours on one thread as well."""
-    turns = []
-    for one in ready:
-        if one.name != OWN.name or threads == 1:
-            turns.append(one)
-            continue
-        set_threads = import_module(f"{__package__}.with_{OWN.name}").set_threads
-        turns += [
-            replace(one, begin=partial(set_threads, threads)),
-            replace(one, name=_ALONE, begin=partial(set_threads, 1), seconds=one.seconds * threads),
-        ]
-    return turns
-
-
 def _reason(error: Exception) -> str:
     if isinstance(error, AssertionError):
         return "wrong answer"
@@ -308,31 +265,11 @@ def _settle() -> None:
             return
 
 
-def _undisturbed(
-    turns: Sequence[_Ready], processors: Processors
-) -> tuple[dict[str, list[float]], float]:
-    """Return everyone's samples of a round, and how free the processors were before and after.
-
-    A round is repeated where they were not, while there is patience.
-    """
-    while True:
-        before = processors.wait()
-        begin = perf_counter()
-        taken = {one.name: _round(one) for one in turns}
-        _settle()
-        share = min(before, processors.share())
-        if share >= ENOUGH or processors.patience <= 0:
-            return taken, share
-        processors.patience -= perf_counter() - begin
-
-
 def _round(ready: _Ready) -> list[float]:
     """Return one peer's samples of one round."""
     number = max(int(_SAMPLE_SECONDS / ready.seconds), 1)
     count = int(_ROUND_SECONDS / (ready.seconds * number))
     _settle()
-    if ready.begin:
-        ready.begin()
     if ready.seconds < _ROUND_SECONDS:  # a longer call warms itself up
         ready.run()
     return [_sample(ready.run, number) for _ in range(min(max(count, 1), _MOST_SAMPLES_PER_ROUND))]

@@ -1,4 +1,4 @@
-"""The page about one run: charts, what they show, how it was measured, and the whole table."""
+"""The page about one run: a picture, what it shows, how it was measured, and the whole table."""
 
 from __future__ import annotations
 
@@ -6,23 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .peers import OWN
-from .processors import ENOUGH
 from .report import (
     ENOUGH_OF_LIMIT,
     bytes_text,
     fraction_text,
-    gains_text,
     geometric_mean,
     limit_lines,
     ratio_text,
-    ratios_by_peer,
-    scaling,
-    scaling_text,
     time_text,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from .measure import Result
@@ -36,54 +31,43 @@ In a checkout, `make bench` measures everything and writes this page; or, in two
     python -m bench --json run.json
     python -m bench --load run.json --page docs/benchmarks.md
 
-On another machine other numbers come out; whether the order of the libraries stays the same is
-what a second run is for.
+It also draws every case, in `bench/results/cases.svg`. Another machine gives other numbers.
 """
 _METHOD = """\
 ## How it was measured
 
-- Each library runs the same call on the same arrays, with the same number of threads where it
-  has threads. Whatever can be made ready before the call is not timed: sessions, tensors in the
-  index type the library wants, views of index columns. Where a library has several ways, all are
-  tried and the fastest counts.
+- Each library makes the same call on the same arrays, with the same number of threads where it
+  has threads. Whatever can be prepared before the call is not timed: sessions, tensors of the
+  index dtype that the library wants, views of index columns. Where a library has several ways to
+  make the call, the fastest counts.
 - Every answer is compared with NumPy's before anything is timed. A library that cannot make the
-  call, or answers wrongly, is listed below and not timed.
-- The libraries take turns in rounds, in an order that moves on every round, with an untimed call
-  before the timed ones. A turn begins when the process is idle: threads of onnxruntime spin for
-  40 ms after a call, torch's for 10 ms. Before each round the benchmark waits until the processors
-  together are nearly as fast as they ever were, and repeats a round after which they are not:
-  virtual ones may share a core for a while. It waits up to three seconds, and four minutes in
-  all. Times are medians; outputs are freed as they come. *Spread* is the distance between the
-  quartiles of our times, as a share of the median: smaller differences between libraries than
-  that mean nothing.
-- *Moved* is what cannot be avoided: indices read once, each touched cache line of data once,
-  output written once. *Of limit* is the least possible time over ours: the larger of moved
-  bytes at the measured copy speed and random places at the measured random-read speed, each
-  with its best number of threads, measured in the same run for the size of the case. A star
-  marks data and output that fit the last-level cache: what they take is not memory's doing.
-- *Scaling* is our time on one thread, measured in the same rounds, over ours; behind it stands
-  how much faster the limit is with its best number of threads than on one. The limit of a size is
-  measured once, before its first case, when virtual processors may be more free, or less.
+  call, or gives another answer, is listed below and not timed.
+- The libraries take turns in rounds, in an order that changes from round to round, with an untimed
+  call before the timed ones. A turn begins when the process is idle: threads of onnxruntime spin
+  for 40 ms after a call, those of torch for 10 ms. Times are medians. *Spread* is the distance
+  between the quartiles of our times, as a share of the median: smaller differences between
+  libraries mean nothing.
+- *Moved* is the memory traffic that cannot be avoided: indices are read once, each touched cache
+  line of data once, and the output is written once. *Of limit* is the least possible time over
+  ours. The least possible time is the larger of two: that of moving these bytes at the measured
+  copy speed, and that of the random reads at their measured speed, both for the size of the case.
+  An asterisk marks data and output that fit in the last-level cache, where memory is not the limit.
 """
 
 
-def write(run: Record, path: Path) -> None:
-    """Write the page to `path` and its charts beside it."""
-    chart = path.with_suffix(".svg")
-    libraries = path.with_name(f"{path.stem}-libraries.svg")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    charts = import_module(f"{__package__}.chart")
-    drawings: dict[str, str] = {}
-    if any(each[1:] for each in ratios_by_peer(run).values()):
-        charts.draw_libraries(run, libraries)
-        drawings["Time of each library over ours, all cases together"] = libraries.name
-    charts.draw(run, chart)
-    drawings["Time of each library over ours, case by case"] = chart.name
-    path.write_text(text(run, drawings))
+def write(run: Record, path: Path, results: Path) -> None:
+    """Write the page to `path`, its picture beside it, and that of every case to `results`."""
+    chart = import_module(f"{__package__}.chart")
+    picture = path.with_suffix(".svg")
+    for folder in (path.parent, results):
+        folder.mkdir(parents=True, exist_ok=True)
+    chart.draw_libraries(run, picture)
+    chart.draw_cases(run, results / "cases.svg")
+    path.write_text(text(run, picture.name))
 
 
-def text(run: Record, drawings: Mapping[str, str]) -> str:
-    """Return the page as Markdown; `drawings` gives the file of each picture by its title."""
+def text(run: Record, picture: str) -> str:
+    """Return the page as Markdown, with the file of its picture."""
     where = run.setting
     peers = [name for name in where.versions if name != "reference"]
     lines = [
@@ -96,15 +80,13 @@ def text(run: Record, drawings: Mapping[str, str]) -> str:
         "",
         *_findings(run),
         "",
-        *(f"![{title}]({name})\n" for title, name in drawings.items()),
+        f"![Time of each library over ours, all cases together]({picture})\n",
         _METHOD,
         _REPEAT,
         "## Every case",
         "",
-        _table_row(
-            "case", "moved", *peers, "spread", "ratio", "of limit", "scaling", "who does this"
-        ),
-        _table_row(*["---", *["---:"] * (len(peers) + 5), "---"]),
+        _table_row("case", "moved", *peers, "spread", "ratio", "of limit", "who does this"),
+        _table_row(*["---", *["---:"] * (len(peers) + 4), "---"]),
     ]
     lines += [
         _table_row(
@@ -114,7 +96,6 @@ def text(run: Record, drawings: Mapping[str, str]) -> str:
             f"{result.own.spread:.0%}" if result.own else "-",
             ratio_text(result),
             fraction_text(result),
-            scaling_text(result),
             result.case.why,
         )
         for result in run.results
@@ -163,63 +144,6 @@ def _findings(run: Record) -> list[str]:
         f"- Of {len(bound)} cases beyond the last-level cache, {len(bound) - len(far)} reach"
         f" {ENOUGH_OF_LIMIT:.0%} of the limit. Below it, with what sets the limit:"
         f" {', '.join(far) or 'none'}.",
-        *_headroom(run),
-        *_scaling(run),
-        *_disturbed(run),
-    ]
-
-
-def _disturbed(run: Record) -> list[str]:
-    """Return which cases were measured though the processors were not free."""
-    results = run.results
-    cases = [
-        f"`{result.case.name}` ({result.free:.0%})" for result in results if result.free < ENOUGH
-    ]
-    if not cases:
-        return []
-    return [
-        f"- In {len(cases)} of {len(results)} cases the processors were not free in every round;"
-        f" with how fast they were together, as a share of the best: {', '.join(cases)}."
-    ]
-
-
-def _scaling(run: Record) -> list[str]:
-    """Return what threads bring, beside what they bring to the limit."""
-    scaled, threads = scaling(run), run.setting.threads
-    if not scaled.known:
-        return []
-    least = f"at least {scaled.wanted:.3g} times as fast"
-    could = f"the limit is {least} with up to {threads} threads as with one"
-    lines = [f"- There is no case in which {could}."]
-    if scaled.could:
-        own, limit = (geometric_mean(gains) for gains in zip(*scaled.could.values(), strict=True))
-        miss = [f"`{name}` ({gains_text(*gains)})" for name, gains in scaled.miss.items()]
-        lines = [
-            f"- In {len(scaled.could)} cases {could} (geometric mean {limit:.2f}); there {OWN.name}"
-            f" is {own:.2f} times as fast, and in {len(scaled.could) - len(miss)} of them {least}."
-            f" The others: {', '.join(miss) or 'none'}."
-        ]
-    lose = [f"`{name}` ({gain:.2f})" for name, (gain, _) in scaled.lose.items()]
-    return [
-        *lines,
-        f"- Threads cost more than a tenth in {len(lose)} of {len(scaled.known)}:"
-        f" {', '.join(lose) or 'none'}.",
-    ]
-
-
-def _headroom(run: Record) -> list[str]:
-    """Return what the ratio of the cases that memory bounds would be at its limit."""
-    headrooms = [
-        result.headroom
-        for result in run.results
-        if result.memory_bound and result.headroom is not None
-    ]
-    if not headrooms:
-        return []
-    return [
-        "- In these cases the fastest other library takes"
-        f" **{geometric_mean(headrooms):.2f} times** as long as memory allows (geometric mean):"
-        " no program can be further ahead of all others than that."
     ]
 
 

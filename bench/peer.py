@@ -46,7 +46,7 @@ class Peer:
 
     name: str
     module: str
-    threads: Literal["as given", "one", "its own choice"]
+    threads: Literal["as given", "one"]
     needs: tuple[str, ...] = ()
     has_modes: bool = False
 

@@ -12,7 +12,6 @@ PEERS = (
     Peer(name="torch", module="torch", threads="as given"),
     Peer(name="onnxruntime", module="onnxruntime", threads="as given", needs=("onnx",)),
     Peer(name="openvino", module="openvino", threads="as given"),
-    Peer(name="jax", module="jax", threads="its own choice"),
     Peer(name="numba", module="numba", threads="as given"),
     Peer(name="reference", module="ndgather", threads="one", has_modes=True),
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from math import exp, log
 from pathlib import Path
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from .peer import Peer
 
 ENOUGH_OF_LIMIT = 0.70
-ENOUGH_OF_THREADS = 0.85
-LEAST_SCALING = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,34 +100,6 @@ def record(setting: Setting, results: Iterable[Result], machine: Machine) -> Rec
     )
 
 
-def joined(parts: Sequence[Record]) -> Record:
-    """Return one run made of parts that were measured one after the other on one machine.
-
-    Raises
-    ------
-    ValueError
-        The machine, a version or the number of threads differs, or a case was measured twice.
-    """
-    first = parts[0].setting
-    dates = sorted({part.setting.date for part in parts})
-    for part in parts[1:]:
-        if replace(part.setting, date=first.date) != first:
-            raise ValueError(
-                f"the runs of {first.date} and {part.setting.date} differ in machine, versions"
-                " or threads"
-            )
-    results = [result for part in parts for result in part.results]
-    for name, count in Counter(result.case.name for result in results).items():
-        if count > 1:
-            raise ValueError(f"{name} is in {count} of the runs")
-    machine = Machine(threads=first.threads)
-    for part in parts:
-        machine.copy_bytes_per_second |= dict(part.copy_speeds)
-        machine.read_seconds |= {key[:3]: key[3] for key in part.read_seconds}
-    period = first.date if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return record(replace(first, date=period), results, machine)
-
-
 # reading and writing --------------------------------------------------------------------------
 
 
@@ -149,8 +118,6 @@ def _with_derived(result: Result) -> dict[str, Any]:
         "spread": {timing.peer: timing.spread for timing in result.timings},
         "ratio": result.ratio,
         "limit_fraction": result.limit_fraction,
-        "scaling": result.scaling,
-        "limit_scaling": result.limit.scaling,
     }
 
 
@@ -186,13 +153,11 @@ def _result(content: dict[str, Any]) -> Result:
     return Result(
         case=Case(**case),
         timings=tuple(_timing(timing) for timing in content["timings"]),
-        alone=_timing(content["alone"]) if content["alone"] else None,
         refusals=content["refusals"],
         failed=content["failed"],
         bytes_moved=content["bytes_moved"],
         limit=Limit(**content["limit"]),
         memory_bound=content["memory_bound"],
-        free=content["free"],
     )
 
 
@@ -227,15 +192,6 @@ def fraction_text(result: Result) -> str:
     return "-" if fraction is None else f"{fraction:.0%}{mark}"
 
 
-def scaling_text(result: Result) -> str:
-    gain = result.scaling
-    return "-" if gain is None else gains_text(gain, result.limit.scaling)
-
-
-def gains_text(own: float, limit: float) -> str:
-    return f"{own:.2f} of {limit:.2f}"
-
-
 def time_text(result: Result, peer: str) -> str:
     timing = next((each for each in result.timings if each.peer == peer), None)
     return seconds_text(timing.seconds) if timing else "-"
@@ -249,41 +205,6 @@ def ratios_by_peer(run: Record) -> dict[str, list[float]]:
             if result.own and timing.peer != OWN.name:
                 ratios.setdefault(timing.peer, []).append(timing.seconds / result.own.seconds)
     return ratios
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scaling:
-    """What threads bring: as many times as `wanted` are enough.
-
-    Of each case of which it is `known` there is a pair: our gain and that of the limit. Those whose
-    limit gains what is wanted `could`, and those of them that do not `miss` it; those that are
-    slower by more than a tenth `lose`.
-    """
-
-    wanted: float
-    known: dict[str, tuple[float, float]]
-
-    @property
-    def could(self) -> dict[str, tuple[float, float]]:
-        return {name: pair for name, pair in self.known.items() if pair[1] >= self.wanted}
-
-    @property
-    def miss(self) -> dict[str, tuple[float, float]]:
-        return {name: pair for name, pair in self.could.items() if pair[0] < self.wanted}
-
-    @property
-    def lose(self) -> dict[str, tuple[float, float]]:
-        return {name: pair for name, pair in self.known.items() if pair[0] < LEAST_SCALING}
-
-
-def scaling(run: Record) -> Scaling:
-    """Return what threads brought in one run."""
-    known = {
-        result.case.name: (result.scaling, result.limit.scaling)
-        for result in run.results
-        if result.scaling is not None
-    }
-    return Scaling(wanted=ENOUGH_OF_THREADS * run.setting.threads, known=known)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -313,7 +234,6 @@ def _columns(peers: Sequence[Peer]) -> list[_Column]:
         ("ratio", 6, ratio_text),
         ("fastest peer", -12, best),
         ("of limit", 8, fraction_text),
-        ("scaling", 12, scaling_text),
     ]
 
 
@@ -338,7 +258,7 @@ def summary(run: Record) -> str:
     """Return what the table says, in a few lines."""
     lines = [
         "ratio: time of the fastest peer over ours. of limit: least possible time over ours"
-        " (* all in the cache). scaling: time on one thread over ours, of what the limit gains.",
+        " (* all in the cache)",
         "",
     ]
     compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
@@ -363,25 +283,10 @@ def summary(run: Record) -> str:
     ]
     lines += [
         f"memory-bound and below {ENOUGH_OF_LIMIT:.0%} of the limit: {', '.join(far) or 'none'}",
-        *_scaling_lines(run),
         "",
     ]
     lines += limit_lines(run)
     return "\n".join([*lines, "", where(run.setting)])
-
-
-def _scaling_lines(run: Record) -> list[str]:
-    """Return the cases to which threads bring less than to their limit, or harm."""
-    scaled, threads = scaling(run), run.setting.threads
-    if not scaled.known:
-        return []
-    miss = [f"{name} {gains_text(*gains)}" for name, gains in scaled.miss.items()]
-    lose = [f"{name} {own:.2f}" for name, (own, _) in scaled.lose.items()]
-    return [
-        f"not {scaled.wanted:.3g} times as fast with {threads} threads, of {len(scaled.could)}"
-        f" whose limit is: {', '.join(miss) or 'none'}",
-        f"slower by more than a tenth with {threads} threads: {', '.join(lose) or 'none'}",
-    ]
 
 
 def limit_lines(run: Record) -> list[str]:
