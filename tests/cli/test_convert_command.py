@@ -58,11 +58,11 @@ REFUSED = {
     ),
     "a domain": (
         "convert model.onnx --domain openvino -o new.onnx",
-        "domain = 'openvino' is nothing to convert to (allowed: ai.onnx, com.microsoft)",
+        "domain = 'openvino' is not a possible target (allowed: ai.onnx, com.microsoft)",
     ),
     "an operator": (
         "convert model.onnx --operator Scatter -o new.onnx",
-        "operator = 'Scatter' is nothing to convert to (allowed: Gather, GatherElements, GatherND, "
+        "operator = 'Scatter' is not a possible target (allowed: Gather, GatherElements, GatherND, "
         "ScatterND)",
     ),
     "a file": ("convert none.onnx -o new.onnx", "none.onnx: cannot be read: no such file or "

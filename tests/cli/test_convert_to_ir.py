@@ -89,7 +89,7 @@ NEWEST = onnx.defs.onnx_opset_version()
 REFUSED = {
     "a version of ONNX for an IR": (
         "convert model.onnx --opset 13 -o out.xml",
-        "out.xml: takes no --opset (allowed: with a result that is .onnx)",
+        "out.xml: --opset does not apply (allowed: for a result in an .onnx file)",
     ),
     "an IR to an IR": (
         "convert ir.xml -o out.xml",
@@ -97,7 +97,7 @@ REFUSED = {
     ),
     "a version that is not": (
         "convert ir.xml --opset 99 -o out.onnx",
-        f"opset = 99 is nothing to convert to (allowed: 1..{NEWEST})",
+        f"opset = 99 is not a possible target (allowed: 1..{NEWEST})",
     ),
     "a version without the operator": (
         "convert ir.xml --opset 9 -o out.onnx",
@@ -106,7 +106,7 @@ REFUSED = {
     ),
     "a domain": (
         "convert ir.xml --domain openvino -o out.onnx",
-        "domain = 'openvino' is nothing to convert to (allowed: ai.onnx, com.microsoft)",
+        "domain = 'openvino' is not a possible target (allowed: ai.onnx, com.microsoft)",
     ),
     "no file": ("convert none.xml -o out.onnx", "none.xml: cannot be read: no such file or "
                 "directory"),

@@ -255,5 +255,5 @@ def test_says_what_to_install_where_onnx_is_not(folder):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "ndgather run: error: this needs the package onnx, which is not installed "
-        "(pip install 'ndgather[onnx]' brings it)\n"
+        "(install it with: pip install 'ndgather[onnx]')\n"
     )

@@ -12,7 +12,7 @@ pytest.importorskip("resource", reason="limits memory")
 from fuzz import ir_models, onnx_models
 from fuzz.verdict import OUTSIDE, BrokenPromiseError, Desk
 
-from ndgather.models.errors import ModelError
+from ndgather.errors import ModelError
 
 CORPORA = Path(__file__).parents[2] / "fuzz" / "corpus"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ndgather.models.errors import FileError
+from ndgather.errors import FileError
 from ndgather.models.tensors import atomic_write
 
 TEXT = {"a": "old a", "b": "old b"}

@@ -16,8 +16,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.backend.test import BackendTest
 
-from ndgather.errors import DTypeError
-from ndgather.models.errors import ModelError
+from ndgather.errors import DTypeError, ModelError
 from ndgather.models.onnx import Backend
 
 OTHERS = re.compile("test_tensorscatter")

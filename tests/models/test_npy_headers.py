@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from ndgather.models.errors import FileError
+from ndgather.errors import FileError
 from ndgather.models.tensors import tensor_files
 
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_is_refused_in_words(tmp_path, content, text):
     with pytest.raises(FileError) as refusal:
         tensor_files.read(str(place))
 
-    assert str(refusal.value).startswith(f"{place}: is not a whole .npy file: {text}")
+    assert str(refusal.value).startswith(f"{place}: is not a complete .npy file: {text}")
     assert len(str(refusal.value).splitlines()) == 1
 
 
@@ -146,5 +146,5 @@ def test_a_file_cut_at_any_byte_is_refused_in_one_line(tmp_path):
         place.write_bytes(content[:size])
         with pytest.raises(FileError) as refusal:
             tensor_files.read(str(place))
-        assert str(refusal.value).startswith(f"{place}: is not a whole .npy file: ")
+        assert str(refusal.value).startswith(f"{place}: is not a complete .npy file: ")
         assert len(str(refusal.value).splitlines()) == 1

@@ -8,8 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from ndgather.errors import NdgatherError
-from ndgather.models.errors import FileError
+from ndgather.errors import FileError, NdgatherError
 from ndgather.models.tensors import npz_archive, tensor_files
 
 ARRAY = np.arange(12, dtype=np.int16).reshape(3, 4)
@@ -54,22 +53,22 @@ REFUSED = {
         [("a.npy", npy(ARRAY)), ("a.npy", npy(ARRAY + 1))],
         "a.npz: holds several arrays, name one as a.npz:MEMBER (allowed: a, a)"),
     "a member that is no array": (
-        [("a", b"text")], "a.npz:a: is not a whole .npy file: EOF: reading magic string, expected "
-        "8 bytes got 4"),
+        [("a", b"text")], "a.npz:a: is not a complete .npy file: EOF: reading magic string, "
+        "expected 8 bytes got 4"),
     "a pickle": ([("a.npy", b"\x80\x04]\x94." + bytes(8))],
-                 "a.npz:a: is not a whole .npy file: the magic string is not correct; expected "
+                 "a.npz:a: is not a complete .npy file: the magic string is not correct; expected "
                  "b'\\x93NUMPY', got b'\\x80\\x04]\\x94.\\x00'"),
     "an archive within": ([("a.npy", b"PK\x03\x04" + bytes(20))],
-                          "a.npz:a: is not a whole .npy file: the magic string is not correct; "
+                          "a.npz:a: is not a complete .npy file: the magic string is not correct; "
                           "expected b'\\x93NUMPY', got b'PK\\x03\\x04\\x00\\x00'"),
     "2**60 elements": ([("a.npy", claiming("(1152921504606846976,)"))],
-                       "a.npz:a: is not a whole .npy file: its header promises "
+                       "a.npz:a: is not a complete .npy file: its header promises "
                        "2305843009213693952 bytes, 0 follow it"),
     "a terabyte": ([("a.npy", claiming("(500000000000,)"))],
-                   "a.npz:a: is not a whole .npy file: its header promises 1000000000000 bytes, 0 "
-                   "follow it"),
+                   "a.npz:a: is not a complete .npy file: its header promises 1000000000000 "
+                   "bytes, 0 follow it"),
     "an element too few": ([("a.npy", npy(ARRAY)[:-1])],
-                           "a.npz:a: is not a whole .npy file: its header promises 24 bytes, 23 "
+                           "a.npz:a: is not a complete .npy file: its header promises 24 bytes, 23 "
                            "follow it"),
 }  # fmt: skip
 

@@ -5,9 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ndgather.errors import NdgatherError
+from ndgather.errors import FileError, NdgatherError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.errors import FileError
 from ndgather.models.graph.diagnostics import Severity
 from ndgather.models.graph.runtime_notes import REMARKS, Condition
 

@@ -8,9 +8,14 @@ from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, NdgatherError
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    ModelError,
+    NdgatherError,
+)
 from ndgather.models import onnx as onnx_models
-from ndgather.models.errors import ModelError
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 KINDS = {
@@ -630,18 +635,18 @@ def test_types_of_others_that_are_not_there_are_refused_by_node():
     with pytest.raises(DTypeError) as refusal:
         onnx_models.convert(before, opset=12)
     assert str(refusal.value) == (
-        "node 'sum' (Add): narrow.dtype = bfloat16 is not taken in opset 12"
+        "node 'sum' (Add): narrow.dtype = bfloat16 is not allowed in opset 12"
     )
 
 
 @pytest.mark.parametrize(
     ("target", "text"),
     [
-        ({"domain": "openvino"}, "domain = 'openvino' is nothing to convert to (allowed: ai.onnx, "
+        ({"domain": "openvino"}, "domain = 'openvino' is not a possible target (allowed: ai.onnx, "
          "com.microsoft)"),
-        ({"operator": "take"}, "operator = 'take' is nothing to convert to (allowed: Gather, "
+        ({"operator": "take"}, "operator = 'take' is not a possible target (allowed: Gather, "
          "GatherElements, GatherND, ScatterND)"),
-        ({"opset": 0}, "opset = 0 is nothing to convert to (allowed: 1.."),
+        ({"opset": 0}, "opset = 0 is not a possible target (allowed: 1.."),
     ],
 )  # fmt: skip
 def test_a_target_that_is_not_there_is_refused(target, text):

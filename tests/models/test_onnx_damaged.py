@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
-from ndgather.errors import AttributeValueError, NdgatherError
+from ndgather.errors import AttributeValueError, ModelError, NdgatherError
 from ndgather.models import onnx as models
-from ndgather.models.errors import ModelError
 
 DATA = helper.make_tensor_value_info("data", TensorProto.FLOAT, [2, 3])
 OUT = helper.make_tensor_value_info("out", TensorProto.FLOAT, None)

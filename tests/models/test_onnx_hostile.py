@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ndgather.errors import NdgatherError
+from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.models import interchange
 from ndgather.models import onnx as onnx_models
-from ndgather.models.errors import FileError, ModelError
 from ndgather.models.onnx.function_sizes import DEEPEST, MOST_NODES
 from ndgather.models.onnx.onnx_graph import graph_of
 from ndgather.models.tensors import tensor_files
@@ -210,12 +209,12 @@ ENDLESS = {
         [*(function(f"f{n}", f"f{n + 1}", f"f{n + 1}") for n in range(40)),
          function("f40", "Identity")],
         f"(allowed: at most {MOST_NODES})"),
-    "itself": ([function("f0", "f0")], "function f0 calls itself, or more functions in one"),
+    "itself": ([function("f0", "f0")], "function f0 calls itself, or functions are nested"),
     "each other": ([function("f0", "f1"), function("f1", "f0")], "function f0 calls itself, or"),
     "one in another": (
         [*(function(f"f{n}", f"f{n + 1}") for n in range(DEEPEST)),
          function(f"f{DEEPEST}", "Identity")],
-        f"(allowed: {DEEPEST})"),
+        f"(allowed: {DEEPEST} levels)"),
 }  # fmt: skip
 
 
@@ -259,7 +258,7 @@ def test_a_model_beyond_what_protobuf_holds_is_not_read(folder):
         file.truncate(2**31)  # sparse: it takes no place on the disk
 
     for call in ENTRIES.values():
-        with pytest.raises(FileError, match=r"^m\.onnx: its size is beyond what is read"):
+        with pytest.raises(FileError, match=r"^m\.onnx: is too large to be read"):
             call()
 
 
@@ -274,10 +273,10 @@ def test_texts_are_no_models(folder, suffix):
 UNKNOWN = {
     "the type of an input": (
         lambda proto: setattr(proto.graph.input[0].type.tensor_type, "elem_type", 77), "run",
-        "value 'at': elem_type = 77 is no type of ONNX"),
+        "value 'at': elem_type = 77 is not a type of ONNX"),
     "the type of an input of an IR": (
         lambda proto: setattr(proto.graph.input[0].type.tensor_type, "elem_type", 77), "to IR",
-        "value 'at': elem_type = 77 is no type of ONNX"),
+        "value 'at': elem_type = 77 is not a type of ONNX"),
     "the type of a constant": (
         lambda proto: setattr(proto.graph.initializer[0], "data_type", 99), "to IR",
         "constant 'data': cannot be read: 99"),
@@ -287,7 +286,7 @@ UNKNOWN = {
         "to IR", "constant 'data': cannot be read: array is too big"),
     "a name that is no text": (
         lambda proto: setattr(proto.graph.node[0], "name", "marked"), "check",
-        "m.onnx: cannot be read as an ONNX model: name = b'\\xffarked' is no UTF-8 text"),
+        "m.onnx: cannot be read as an ONNX model: name = b'\\xffarked' is not UTF-8 text"),
 }  # fmt: skip
 
 

@@ -5,9 +5,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    ModelError,
+    ShapeError,
+)
 from ndgather.models import onnx as onnx_models
-from ndgather.models.errors import ModelError
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 
@@ -346,8 +351,8 @@ def test_a_domain_that_is_not_imported_is_refused():
     with pytest.raises(ModelError) as refusal:
         onnx_models.infer(model)
     assert str(refusal.value) == (
-        "node 'pick' (GatherND): the model imports no version of com.microsoft, which the node "
-        "is of"
+        "node 'pick' (GatherND): the model imports no version of com.microsoft, the domain "
+        "of the node"
     )
 
 

@@ -11,12 +11,13 @@ from ndgather import reference
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
+    FileError,
     IndexOutOfBoundsError,
+    ModelError,
     NdgatherError,
     ShapeError,
 )
 from ndgather.models import onnx as onnx_models
-from ndgather.models.errors import FileError, ModelError
 from ndgather.models.onnx import domains, onnx_evaluation
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
@@ -483,7 +484,7 @@ def test_an_input_with_a_value_of_its_own_may_be_left_out():
         (
             {"x": DATA, "y": DATA[:2]},
             ShapeError,
-            "input 'y': shape[0] = 2 differs from N = 3, which input 'x' has set (allowed: 3)",
+            "input 'y': shape[0] = 2 differs from N = 3, the size in input 'x' (allowed: 3)",
         ),
     ],
     ids=["missing", "unknown", "dtype", "rank", "size", "named size"],

@@ -12,10 +12,9 @@ pytest.importorskip("onnx")
 
 import onnx
 
-from ndgather.errors import IndexOutOfBoundsError, NdgatherError
+from ndgather.errors import FileError, IndexOutOfBoundsError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
-from ndgather.models.errors import FileError, ModelError
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.graph.diagnostics import has_errors
 from ndgather.models.graph.translation import translate
@@ -285,11 +284,11 @@ def test_what_onnx_cannot_say_is_refused_with_the_reason(made, why):
         ),
         (
             graph("GatherND", "ai.onnx", 13, [("string", (4, 5)), (L, (2, 1))]),
-            "dtype = string is no element type that is written",
+            "dtype = string cannot be written to an IR",
         ),
         (
             graph("GatherND", "ai.onnx", 13, [(None, (4, 5)), (L, (2, 1))]),
-            "dtype = None is no element type",
+            "dtype = None cannot be written to an IR",
         ),
     ],
 )
@@ -409,7 +408,7 @@ def test_a_result_may_not_take_the_name_of_another_input():
         nodes=made.nodes,
         outputs=(GraphOutput(name="data", value="out"),),
     )
-    with pytest.raises(ModelError, match="name = 'data' is that of an input and of another"):
+    with pytest.raises(ModelError, match="name = 'data' names an input and another result"):
         model_of(clash)
 
 

@@ -8,8 +8,7 @@ import pytest
 
 pytest.importorskip("defusedxml")
 
-from ndgather.errors import AttributeValueError, NdgatherError
-from ndgather.models.errors import FileError, ModelError
+from ndgather.errors import AttributeValueError, FileError, ModelError, NdgatherError
 from ndgather.models.openvino import Model
 from ndgather.models.openvino.ir_reading import Constants, Limits, declared_shape, read
 from ndgather.models.openvino.network import Layer
@@ -65,7 +64,7 @@ def test_what_is_no_xml_is_refused(tmp_path, text):
 
 def test_another_root_is_refused(tmp_path):
     assert refusal(tmp_path, "<html/>") == (
-        "is no OpenVINO IR: its root is 'html' (allowed: net, or a single layer)"
+        "is not an OpenVINO IR: its root is 'html' (allowed: net, or a single layer)"
     )
     assert len(refusal(tmp_path, f"<{'x' * 10_000}/>")) < 150
 
@@ -73,13 +72,13 @@ def test_another_root_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("limits", "what"),
     [
-        (Limits(file_bytes=20), "its size is beyond what is read (allowed: at most 20 bytes)"),
-        (Limits(depth=3), "its depth is beyond what is read (allowed: at most 3 elements)"),
+        (Limits(file_bytes=20), "is too large to be read (allowed: at most 20 bytes)"),
+        (Limits(depth=3), "its depth exceeds the limit (allowed: at most 3 elements)"),
         (
             Limits(elements=4),
-            "its count of elements is beyond what is read (allowed: at most 4)",
+            "its count of elements exceeds the limit (allowed: at most 4)",
         ),
-        (Limits(layers=1), "its count of layers is beyond what is read (allowed: at most 1)"),
+        (Limits(layers=1), "its count of layers exceeds the limit (allowed: at most 1)"),
     ],
 )
 def test_every_limit_has_its_words(tmp_path, limits, what):
@@ -97,16 +96,16 @@ def test_depth_is_refused_before_the_tree_is_whole(tmp_path):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (PORT.format("<dim>-2</dim>"), "layer 1 port 0: dim = '-2' is no value"),
-        (PORT.format("<dim>1.5</dim>"), "layer 1 port 0: dim = '1.5' is no value"),
-        (PORT.format("<dim/>"), "layer 1 port 0: dim = '' is no value"),
+        (PORT.format("<dim>-2</dim>"), "layer 1 port 0: dim = '-2' is not a valid value"),
+        (PORT.format("<dim>1.5</dim>"), "layer 1 port 0: dim = '1.5' is not a valid value"),
+        (PORT.format("<dim/>"), "layer 1 port 0: dim = '' is not a valid value"),
         (PORT.format("<dim>9223372036854775808</dim>"), "layer 1 port 0: dim = '92233720368547"),
         (PORT.format(f"<dim>{'9' * 10_000}</dim>"), "layer 1 port 0: dim = '99999999"),
-        (PORT.format("<dim>٣</dim>"), "layer 1 port 0: dim = '٣' is no value"),
-        (PORT.format("<dim>1</dim>" * 65), "the rank of layer 1 port 0 is beyond what is read"),
-        ('<input><port id="x"/></input>', "layer 1 port x: id = 'x' is no value"),
-        ("<input><port/></input>", "layer 1 port : id = '' is no value"),
-        ('<input><port id="&#10;"/></input>', r"layer 1 port '\n': id = '\n' is no value"),
+        (PORT.format("<dim>٣</dim>"), "layer 1 port 0: dim = '٣' is not a valid value"),
+        (PORT.format("<dim>1</dim>" * 65), "the rank of layer 1 port 0 exceeds the limit"),
+        ('<input><port id="x"/></input>', "layer 1 port x: id = 'x' is not a valid value"),
+        ("<input><port/></input>", "layer 1 port : id = '' is not a valid value"),
+        ('<input><port id="&#10;"/></input>', r"layer 1 port '\n': id = '\n' is not a valid value"),
     ],
 )
 def test_ports_that_make_no_sense_are_refused(tmp_path, text, what):
@@ -118,11 +117,17 @@ def test_ports_that_make_no_sense_are_refused(tmp_path, text, what):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ('<layer type="GatherND"/>', "layer : id = '' is no value (allowed: a whole number)"),
-        ('<layer id="1"/>', "layer 1: type = '' is no value (allowed: the name of an operation)"),
+        (
+            '<layer type="GatherND"/>',
+            "layer : id = '' is not a valid value (allowed: a whole number)",
+        ),
+        (
+            '<layer id="1"/>',
+            "layer 1: type = '' is not a valid value (allowed: the name of an operation)",
+        ),
         (
             '<net><edges><edge from-layer="0"/></edges></net>',
-            "edge: from-port = '' is no value (allowed: a whole number)",
+            "edge: from-port = '' is not a valid value (allowed: a whole number)",
         ),
     ],
 )
@@ -210,15 +215,23 @@ def test_a_constant_is_what_lies_at_its_place(constants):
 @pytest.mark.parametrize(
     ("changes", "kind", "what"),
     [
-        ({"offset": "5"}, ModelError, "lead beyond the end of"),
-        ({"offset": "9223372036854775807"}, ModelError, "lead beyond the end of"),
+        ({"offset": "5"}, ModelError, "reach beyond the end of"),
+        ({"offset": "9223372036854775807"}, ModelError, "reach beyond the end of"),
         ({"offset": "-4"}, AttributeValueError, "offset = '-4' is unknown"),
-        ({"size": "25"}, ModelError, "size = 25 is not the bytes of i32 (2, 3) (allowed: 24)"),
-        ({"shape": "2, 4"}, ModelError, "size = 24 is not the bytes of i32 (2, 4) (allowed: 32)"),
+        (
+            {"size": "25"},
+            ModelError,
+            "size = 25 is not the size in bytes of i32 (2, 3) (allowed: 24)",
+        ),
+        (
+            {"shape": "2, 4"},
+            ModelError,
+            "size = 24 is not the size in bytes of i32 (2, 4) (allowed: 32)",
+        ),
         (
             {"shape": "4611686018427387904, 4611686018427387904"},
             ModelError,
-            "size = 24 is not the bytes of i32",
+            "size = 24 is not the size in bytes of i32",
         ),
         ({"shape": "2, ?"}, AttributeValueError, "shape = '2, ?' is unknown"),
         ({"element_type": "i33"}, AttributeValueError, "element_type = 'i33' is unknown"),
@@ -226,7 +239,7 @@ def test_a_constant_is_what_lies_at_its_place(constants):
         (
             {"shape": ",".join(["0"] + ["9223372036854775807"] * 3), "size": "0"},
             NdgatherError,
-            "is more than an array can have",
+            "exceeds the largest possible array",
         ),
     ],
 )

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from ndgather.models.errors import FileError
+from ndgather.errors import FileError
 from ndgather.models.tensors.safe_read import content
 
 GIB = 2**30

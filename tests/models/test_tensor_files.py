@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ndgather.models.errors import FileError
+from ndgather.errors import FileError
 from ndgather.models.tensors import tensor_files
 
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -80,13 +80,15 @@ UNREADABLE = {
     "folder.npy": "folder.npy: cannot be read: is a directory",
     "notes.txt": "notes.txt: unknown kind of file (allowed: .npy, .npz, .pb)",
     "text.npy": (
-        "text.npy: is not a whole .npy file: the magic string is not correct; expected "
+        "text.npy: is not a complete .npy file: the magic string is not correct; expected "
         "b'\\x93NUMPY', got b'a text'"
     ),
     "empty.npy": (
-        "empty.npy: is not a whole .npy file: EOF: reading magic string, expected 8 bytes got 0"
+        "empty.npy: is not a complete .npy file: EOF: reading magic string, expected 8 bytes got 0"
     ),
-    "short.npy": "short.npy: is not a whole .npy file: its header promises 24 bytes, 23 follow it",
+    "short.npy": (
+        "short.npy: is not a complete .npy file: its header promises 24 bytes, 23 follow it"
+    ),
     "objects.npy": (
         "objects.npy: holds pickled Python objects, which are never loaded "
         "(allowed: numbers, booleans, dates, fixed-width strings and records)"
@@ -95,15 +97,15 @@ UNREADABLE = {
         "objects.npz:o: holds pickled Python objects, which are never loaded "
         "(allowed: numbers, booleans, dates, fixed-width strings and records)"
     ),
-    "text.npz": "text.npz: is not a whole .npz file: File is not a zip file",
+    "text.npz": "text.npz: is not a complete .npz file: File is not a zip file",
     "two.npz": "two.npz: holds several arrays, name one as two.npz:MEMBER (allowed: a, b)",
     "two.npz:c": "two.npz: has no member 'c' (allowed: a, b)",
     "text.pb": (
-        "text.pb: is not a whole TensorProto (.pb) file: Error parsing message with type "
+        "text.pb: is not a complete TensorProto (.pb) file: Error parsing message with type "
         "'onnx.TensorProto': Wire format was corrupt"
     ),
     "latin.pb": (
-        "latin.pb: is not a whole TensorProto (.pb) file: 'utf-8' codec can't decode byte 0xe9 "
+        "latin.pb: is not a complete TensorProto (.pb) file: 'utf-8' codec can't decode byte 0xe9 "
         "in position 0: unexpected end of data"
     ),
 }

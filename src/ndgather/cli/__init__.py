@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ndgather.cli.parser import command_line
-from ndgather.errors import NdgatherError
-from ndgather.models import errors
+from ndgather.errors import NdgatherError, file_errors
+from ndgather.errors.texts import one_line, reason
 from ndgather.settings import set_num_threads
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
     except OSError as error:
         _drop_output()
-        print(f"ndgather: error: {errors.unwritable('standard output', error)}", file=sys.stderr)
+        print(
+            f"ndgather: error: {file_errors.unwritable('standard output', error)}", file=sys.stderr
+        )
     return 1
 
 
@@ -58,13 +60,13 @@ def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
     except (NdgatherError, MemoryError) as error:
         if options.debug:
             traceback.print_exc()
-        print(f"ndgather {options.command}: error: {errors.one_line(str(error))}", file=sys.stderr)
+        print(f"ndgather {options.command}: error: {one_line(str(error))}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         raise
     except OSError as error:  # of the place where the command runs, or of where its text goes
         _drop_output()
-        print(f"ndgather {options.command}: error: {errors.reason(error)}", file=sys.stderr)
+        print(f"ndgather {options.command}: error: {reason(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"ndgather {options.command}: interrupted", file=sys.stderr)

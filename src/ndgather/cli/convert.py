@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.options import add_command, add_common, positive
 from ndgather.cli.screen import node_count, terminal
-from ndgather.models import errors
+from ndgather.errors import conversion_errors
+from ndgather.errors.texts import one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.tensors import tensor_files
 
@@ -82,7 +83,7 @@ def _convert(options: argparse.Namespace) -> None:
             count, parting = interchange.openvino_to_onnx(options.model, options.output, **given)
         else:
             for name in (name for name, value in given.items() if value is not None):
-                raise errors.option_of_onnx(f"--{name}", options.output)
+                raise conversion_errors.option_of_onnx(f"--{name}", options.output)
             tensor_files.check_place(options.output.with_suffix(".bin"), (".bin",))
             count, parting = interchange.onnx_to_openvino(options.model, options.output)
     else:
@@ -91,6 +92,6 @@ def _convert(options: argparse.Namespace) -> None:
         result = onnx.convert(options.model, **given)
         onnx.save(result, options.output, str(Path(options.model).parent))
         count = len(result.graph.node)
-    print(f"{errors.one_line(str(options.output))}: {node_count(count)}")
+    print(f"{one_line(str(options.output))}: {node_count(count)}")
     if parting:
         print(diagnostics.table(parting, terminal()[0] if sys.stdout.isatty() else 0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.options import Named, add_command, add_common
 from ndgather.cli.screen import columns, node_count, print_table, time_text
-from ndgather.models import errors
+from ndgather.errors import file_errors, run_errors
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace) -> None:
     names = [port.name for port in model.outputs]
     for name in options.outputs:
         if name not in names:
-            raise errors.unknown_output(name, names)
+            raise run_errors.unknown_output(name, names)
     files = {name: Path(file) for name, file in options.outputs.items()}
     if options.output_dir is not None:
         files = _files_in(options.output_dir, names)
@@ -88,7 +88,7 @@ def _run(options: argparse.Namespace) -> None:
     for name, file in files.items():
         tensor_files.check_place(file)
         if file.resolve() in targets:
-            raise errors.same_file(name, file)
+            raise file_errors.same_file(name, file)
         targets.add(file.resolve())
 
     inputs = {name: tensor_files.read(place) for name, place in options.inputs.items()}
@@ -132,7 +132,7 @@ def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:
     for name in names:
         file = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.npy"
         if file in files.values():
-            raise errors.same_file(name, file)
+            raise file_errors.same_file(name, file)
         files[name] = file
     tensor_files.make_folder(folder)
     return files

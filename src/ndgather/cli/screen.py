@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ndgather.errors.shape_errors import shown
-from ndgather.models import errors
+from ndgather.errors.texts import one_line
 from ndgather.models.graph.ports import dtype_name
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
     lines = [""] * (len(rows) + 1)
     for title, *texts in zip(TITLES, *rows, strict=True):
         if any(texts):
-            column = [title, *map(errors.one_line, texts)]
+            column = [title, *map(one_line, texts)]
             width = max(map(len, column))
             lines = [
                 f"{line}  {text.rjust(width) if title in NUMBERS else text.ljust(width)}"

@@ -23,6 +23,18 @@ class AttributeValueError(NdgatherError, ValueError):
     """An option (`batch_dims`, `axis`, `mode`, `out`, ...) has a value that is not allowed."""
 
 
+class ModelError(NdgatherError, ValueError):
+    """A model cannot be read, was given the wrong inputs, or failed in one of its nodes."""
+
+
+class FileError(NdgatherError, OSError):
+    """A file of tensors or a model cannot be read or written."""
+
+
+class ExtraMissingError(NdgatherError, ImportError):
+    """A package that is needed for this alone is not installed."""
+
+
 class IndexOutOfBoundsError(NdgatherError, IndexError):
     """An entry of `indices` names no place on the axis of data that it addresses.
 

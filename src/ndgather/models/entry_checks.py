@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ndgather.models import errors
+from ndgather.errors import run_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ Content: TypeAlias = bytes | bytearray | memoryview
 def instance(caller: str, argument: str, value: object, kind: type[T], what: str) -> T:
     """Return `value`, which has to be an instance of `kind`; a bool is not an integer."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise errors.argument_kind(caller, argument, value, what, kind.__name__)
+        raise run_errors.argument_kind(caller, argument, value, what, kind.__name__)
     return value
 
 
@@ -34,21 +34,25 @@ def file_path(caller: str, argument: str, value: object) -> Path:
     try:
         return Path(value)  # type: ignore[arg-type]  # what is none is refused
     except Exception as error:
-        raise errors.argument_kind(caller, argument, value, "a path", "str, os.PathLike") from error
+        raise run_errors.argument_kind(
+            caller, argument, value, "a path", "str, os.PathLike"
+        ) from error
 
 
 def named_arrays(caller: str, inputs: object) -> dict[str, Array]:
     """Return inputs of a model by their names, each of them an array."""
     if not isinstance(inputs, Mapping):
         allowed = "arrays by the names of the inputs"
-        raise errors.argument_kind(caller, "inputs", inputs, "a mapping", allowed)
+        raise run_errors.argument_kind(caller, "inputs", inputs, "a mapping", allowed)
     return {name: array(f"input {name!r}", value) for name, value in inputs.items()}
 
 
 def sequence(caller: str, argument: str, value: object) -> Sequence[object]:
     """Return arrays that are given in an order."""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise errors.argument_kind(caller, argument, value, "a sequence", "list or tuple of arrays")
+        raise run_errors.argument_kind(
+            caller, argument, value, "a sequence", "list or tuple of arrays"
+        )
     return value
 
 
@@ -61,4 +65,4 @@ def array(name: str, value: object) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # other libraries refuse in their own ways
-        raise errors.input_not_an_array(name, value, error) from error
+        raise run_errors.input_not_an_array(name, value, error) from error

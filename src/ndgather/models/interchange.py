@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ndgather.models import errors, onnx, openvino
+from ndgather.errors import file_errors
+from ndgather.models import onnx, openvino
 from ndgather.models.onnx.model_files import loaded, places_of_tensors
 from ndgather.models.onnx.onnx_graph import DEFAULT_OPSET, graph_of, model_of
 from ndgather.models.tensors.atomic_write import resolved
@@ -40,7 +41,7 @@ def onnx_to_openvino(
     taken = places_of_tensors(source, "convert")
     for path in (constants, Path(target)):
         if resolved(path) in taken:
-            raise errors.keeps_tensors(path, source)
+            raise file_errors.keeps_tensors(path, source)
     graph = graph_of(loaded(source, "convert"))
     return len(graph.nodes), openvino.write(graph, target, constants)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models.graph import graph_errors as errors
+from ndgather.errors import conversion_errors
 from ndgather.models.graph.dtypes import dtype_of
 from ndgather.published.tensor_types import dtype_name
 
@@ -31,7 +31,7 @@ def converted(array: Array, name: str) -> Array:
     if source == name:
         return array
     if "string" in {source, name} or array.dtype.kind in "cO":
-        raise errors.no_conversion(source, name)
+        raise conversion_errors.no_conversion(source, name)
     dtype = dtype_of(name)
     if name == "bool":
         return np.not_equal(array, np.zeros((), array.dtype))
@@ -40,7 +40,7 @@ def converted(array: Array, name: str) -> Array:
         lost = _lost(array, result)
     if lost.any():
         place = tuple(int(at) for at in np.unravel_index(np.argmax(lost), lost.shape))
-        raise errors.value_lost(place, array[place], name)
+        raise conversion_errors.value_lost(place, array[place], name)
     return result
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ndgather.models.errors import one_line
+from ndgather.errors.texts import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgather.models.graph import graph_errors as errors
+from ndgather.errors import run_errors
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -31,8 +31,8 @@ def dtype_of(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes  # noqa: PLC0415 - only some types need it
     except ModuleNotFoundError as missing:
-        raise errors.dtype_needs_package(name, "ml_dtypes") from missing
+        raise run_errors.dtype_needs_package(name, "ml_dtypes") from missing
     if not hasattr(ml_dtypes, name):
-        raise errors.no_dtype(name)
+        raise run_errors.no_dtype(name)
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype

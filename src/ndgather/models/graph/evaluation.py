@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ndgather.models import errors
+from ndgather.errors import run_errors
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title
 from ndgather.models.graph.casts import converted
 from ndgather.models.graph.ports import Output, Run
@@ -34,7 +34,7 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
         try:
             values[node.output] = _result(node, values)
         except Exception as error:
-            raise errors.in_node(error, node.name, title(node)) from error
+            raise run_errors.in_node(error, node.name, title(node)) from error
         seconds[node.output] = time.perf_counter() - start
     return Run(
         outputs=tuple(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgather.errors import run_errors
 from ndgather.errors.shape_errors import shown
-from ndgather.models import errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,10 +74,10 @@ def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, 
     known = {port.name: port for port in ports}
     for name in inputs:
         if name not in known:
-            raise errors.unknown_input(name, ports)
+            raise run_errors.unknown_input(name, ports)
     missing = [port.name for port in ports if port.name not in inputs and not port.optional]
     if missing:
-        raise errors.missing_inputs(missing, ports)
+        raise run_errors.missing_inputs(missing, ports)
 
     fitted: dict[str, Array] = {}
     sizes: dict[str, tuple[int, str]] = {}
@@ -97,7 +97,7 @@ def _fit_dtype(port: Port, array: Array) -> Array:
         return array.astype(object)
     if dtype.type is np.void and dtype.fields is None and dtype.itemsize == declared.itemsize:
         return array.view(declared)
-    raise errors.input_dtype(port.name, dtype, dtype_name(declared))
+    raise run_errors.input_dtype(port.name, dtype, dtype_name(declared))
 
 
 def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
@@ -105,12 +105,12 @@ def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int,
     if port.shape is None:
         return
     if len(shape) != len(port.shape):
-        raise errors.input_shape(port.name, shape, port.shape)
+        raise run_errors.input_shape(port.name, shape, port.shape)
     for axis, (size, declared) in enumerate(zip(shape, port.shape, strict=True)):
         if isinstance(declared, int):
             if size != declared:
-                raise errors.input_shape(port.name, shape, port.shape)
+                raise run_errors.input_shape(port.name, shape, port.shape)
         elif declared != "?":
             known, other = sizes.setdefault(declared, (size, port.name))
             if size != known:
-                raise errors.input_size_differs(port.name, axis, size, declared, known, other)
+                raise run_errors.input_size_differs(port.name, axis, size, declared, known, other)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather.errors import IndexOutOfBoundsError, NdgatherError
+from ndgather.errors import IndexOutOfBoundsError, NdgatherError, conversion_errors
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title, unique
-from ndgather.models.graph import graph_errors as errors
 from ndgather.models.graph.casts import converted
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.graph.value_types import node_type, value_types
@@ -117,7 +116,7 @@ class _Translator:
     def _check_cast(self, node: CastNode) -> None:
         source = self.types[node.input].dtype
         if self.foreign and source is not None and not is_exact_cast(source, node.dtype):
-            raise errors.not_translatable(
+            raise conversion_errors.not_translatable(
                 node.name, title(node), self.domain, f"it may change values of {source}"
             )
 
@@ -143,7 +142,7 @@ class _Translator:
         try:
             node_type(translated, self.types, self.constants)
         except NdgatherError as error:
-            raise errors.not_translatable(
+            raise conversion_errors.not_translatable(
                 node.name, str(source), str(target), str(error).removeprefix(f"{target}: ")
             ) from error
         self.nodes.append(translated)
@@ -167,7 +166,7 @@ class _Translator:
         ]
         if not rows:
             version = "" if self.opset is None else f" {self.opset}"
-            raise errors.not_translatable(
+            raise conversion_errors.not_translatable(
                 node.name, str(node.row), f"{self.domain}{version}", "there is no such operator"
             )
         return max(rows, key=lambda row: row.since)
@@ -186,7 +185,7 @@ class _Translator:
         if meaning.axis is None and target.attribute("axis") is not None:
             why = "its axis is not a constant"
         if why:
-            raise errors.not_translatable(node.name, str(node.row), str(target), why)
+            raise conversion_errors.not_translatable(node.name, str(node.row), str(target), why)
 
     def _attributes(
         self, node: OperatorNode, target: OperatorVersion, meaning: _Meaning
@@ -197,7 +196,7 @@ class _Translator:
             if target.attribute(name) is not None:
                 attributes[name] = value
             elif value != silent:
-                raise errors.not_translatable(
+                raise conversion_errors.not_translatable(
                     node.name, str(node.row), str(target), f"it has no {name}, which is {value}"
                 )
 
@@ -208,7 +207,7 @@ class _Translator:
         reduction = target.attribute("reduction")
         words = {each.reduction: each.word for each in reduction.choices} if reduction else {}
         if reduction is not None and meaning.reduction not in words:
-            raise errors.not_translatable(
+            raise conversion_errors.not_translatable(
                 node.name,
                 str(node.row),
                 str(target),
@@ -241,11 +240,11 @@ class _Translator:
             try:
                 return self._constant(f"{name}/{wanted}", converted(self.constants[name], wanted))
             except NdgatherError as error:
-                raise errors.not_translatable(
+                raise conversion_errors.not_translatable(
                     node.name, str(node.row), str(target), str(error)
                 ) from error
         if not is_exact_cast(dtype, wanted):
-            raise errors.not_translatable(
+            raise conversion_errors.not_translatable(
                 node.name,
                 str(node.row),
                 str(target),

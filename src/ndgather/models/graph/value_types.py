@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ndgather.models import errors
+from ndgather.errors import run_errors
 from ndgather.models.graph import CastNode, Graph, Node, title
 from ndgather.published import operator
 from ndgather.published.tensor_types import TensorType, dtype_name
@@ -31,7 +31,7 @@ def value_types(graph: Graph) -> dict[str, TensorType]:
         try:
             types[node.output] = node_type(node, types, graph.constants)
         except Exception as error:
-            raise errors.in_node(error, node.name, title(node)) from error
+            raise run_errors.in_node(error, node.name, title(node)) from error
     return types
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from ndgather.models import errors
+from ndgather.errors import run_errors
 
 if find_spec("onnx") is None:
-    raise errors.extra_missing("onnx")
+    raise run_errors.extra_missing("onnx", "onnx")
 
 from ndgather.models.onnx.backend import Backend
 from ndgather.models.onnx.domains import implementation

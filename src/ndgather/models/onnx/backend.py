@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onnx import helper
 from onnx.backend import base
 
-from ndgather.models import errors
+from ndgather.errors import onnx_errors, run_errors
 from ndgather.models.entry_checks import array, instance, sequence
 from ndgather.models.onnx.domains import file_domain, row_domain
 from ndgather.models.onnx.model_files import IN_MEMORY, loaded
@@ -44,7 +44,7 @@ class PreparedModel(base.BackendRep):
         inputs = sequence("run", "inputs", inputs)
         ports = sorted(self.model.inputs, key=lambda port: port.optional)
         if len(inputs) > len(ports):
-            raise errors.too_many_inputs(len(inputs), ports)
+            raise run_errors.too_many_inputs(len(inputs), ports)
         given = {
             port.name: array(f"input {port.name!r}", value)
             for port, value in zip(ports, inputs, strict=False)
@@ -69,7 +69,7 @@ class Backend(base.Backend):
         try:
             onnx.checker.check_model(proto)
         except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: no UTF-8 text
-            raise errors.invalid_model(IN_MEMORY, error) from error
+            raise onnx_errors.invalid_model(IN_MEMORY, error) from error
         return PreparedModel(Model(proto))
 
     @classmethod
@@ -94,10 +94,10 @@ class Backend(base.Backend):
             try:
                 super().run_node(node, inputs, device, outputs_info, **options)  # it checks it
             except Exception as error:  # it has no version of that number, or is not valid
-                raise errors.invalid_node(node.op_type, error) from error
+                raise onnx_errors.invalid_node(node.op_type, error) from error
         names = [name for name in node.input if name]
         if len(names) != len(inputs):
-            raise errors.node_inputs(len(inputs), names)
+            raise onnx_errors.node_inputs(len(inputs), names)
         named = {
             name: array(f"input {name!r}", value) for name, value in zip(names, inputs, strict=True)
         }
@@ -120,10 +120,10 @@ def _value_info(name: str, value: Array) -> onnx.ValueInfoProto:
     try:
         element = helper.np_dtype_to_tensor_dtype(value.dtype)
     except (KeyError, ValueError, TypeError) as error:
-        raise errors.no_onnx_type(name, value.dtype) from error
+        raise onnx_errors.no_onnx_type(name, value.dtype) from error
     return helper.make_tensor_value_info(name, element, value.shape)
 
 
 def _check_device(device: str) -> None:
     if not Backend.supports_device(device):
-        raise errors.unknown_device(device, _DEVICE)
+        raise run_errors.unknown_device(device, _DEVICE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ndgather.models import errors
+from ndgather.errors import onnx_errors
 from ndgather.models.entry_checks import instance
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
@@ -82,7 +82,7 @@ def opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     for each in imports:
         domain = row_domain(each.domain)
         if found.setdefault(domain, each.version) != each.version:
-            raise errors.two_versions(domain, found[domain], each.version)
+            raise onnx_errors.two_versions(domain, found[domain], each.version)
     return found
 
 

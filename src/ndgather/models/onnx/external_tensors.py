@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import GraphProto, TensorProto, helper
 
-from ndgather.models import errors
+from ndgather.errors import FileError, constant_errors
 from ndgather.models.onnx.domains import subgraphs
 from ndgather.models.tensors.safe_read import check_regular
 
@@ -66,10 +66,10 @@ def place(tensor: TensorProto, folder: str | os.PathLike[str]) -> Path:
     inside = Path(folder).resolve()
     named = (PurePosixPath(location), PureWindowsPath(location))
     if location.strip() in {"", "."} or "\0" in location or any(each.anchor for each in named):
-        raise errors.tensor_place(tensor.name, location)
+        raise constant_errors.tensor_place(tensor.name, location)
     found = (inside / location).resolve()
     if not found.is_relative_to(inside):
-        raise errors.tensor_place(tensor.name, location)
+        raise constant_errors.tensor_place(tensor.name, location)
     return found
 
 
@@ -84,16 +84,16 @@ def check_tensor(tensor: TensorProto, folder: str | os.PathLike[str]) -> None:
     path = place(tensor, folder)
     try:
         check_regular(path)
-    except errors.FileError as error:
-        raise errors.in_constant(tensor.name, error) from error
+    except FileError as error:
+        raise constant_errors.in_constant(tensor.name, error) from error
     size = path.stat().st_size
     offset = _count(tensor, "offset", 0)
     length = _count(tensor, "length", size - offset)
     if length < 0 or offset + length > size:
-        raise errors.tensor_beyond(tensor.name, path, offset, max(length, 0), size)
+        raise constant_errors.tensor_beyond(tensor.name, path, offset, max(length, 0), size)
     needed = _bytes(tensor)
     if needed is not None and length != needed:
-        raise errors.tensor_length(tensor.name, length, needed)
+        raise constant_errors.tensor_length(tensor.name, length, needed)
 
 
 def check_tensors(model: ModelProto, folder: str | os.PathLike[str]) -> None:
@@ -105,7 +105,7 @@ def check_tensors(model: ModelProto, folder: str | os.PathLike[str]) -> None:
 def refuse_tensors(model: ModelProto) -> None:
     """Refuse a model in memory with tensors in files: nobody has said in which folder."""
     for tensor in external_tensors(model):
-        raise errors.tensor_elsewhere(tensor.name)
+        raise constant_errors.tensor_elsewhere(tensor.name)
 
 
 def _entry(tensor: TensorProto, key: str, default: str) -> str:
@@ -117,14 +117,14 @@ def _count(tensor: TensorProto, key: str, default: int) -> int:
     if not text:
         return default
     if not _COUNT.fullmatch(text):
-        raise errors.tensor_count(tensor.name, key, text)
+        raise constant_errors.tensor_count(tensor.name, key, text)
     return int(text)
 
 
 def _bytes(tensor: TensorProto) -> int | None:
     """Return how many bytes the elements of a tensor take; None where the type has no width."""
     if any(size < 0 for size in tensor.dims):
-        raise errors.tensor_dims(tensor.name, tuple(tensor.dims))
+        raise constant_errors.tensor_dims(tensor.name, tuple(tensor.dims))
     if tensor.data_type in {TensorProto.UNDEFINED, TensorProto.STRING}:
         return None
     try:

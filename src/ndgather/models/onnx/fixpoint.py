@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from onnx import GraphProto, ModelProto, inliner, shape_inference
 
-from ndgather.errors import NdgatherError
-from ndgather.models import errors
+from ndgather.errors import NdgatherError, onnx_errors
 from ndgather.models.onnx.domains import subgraphs, with_one_name
 from ndgather.models.onnx.function_sizes import refuse_unbounded
 from ndgather.models.onnx.model_files import Source, opened
@@ -107,7 +106,7 @@ def without_functions(model: ModelProto) -> ModelProto:
         try:
             return inliner.inline_local_functions(model)
         except Exception as error:
-            raise errors.cannot_infer(error) from error
+            raise onnx_errors.cannot_infer(error) from error
     copy = ModelProto()
     copy.CopyFrom(model)
     return copy
@@ -137,7 +136,7 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     try:
         inferred = shape_inference.infer_shapes(shown, data_prop=True)
     except Exception as error:  # it has errors of several kinds
-        raise errors.cannot_infer(error) from error
+        raise onnx_errors.cannot_infer(error) from error
     if hidden:
         del inferred.opset_import[-1]
     found = (node for _, node in nodes(inferred) if node.domain == _HIDDEN)
@@ -210,9 +209,9 @@ def _declare(scope: Scope, name: str, known: TensorType) -> bool:
 def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
     """Return what both say; a declared name stays, except where the size is known."""
     if None not in {declared.dtype, known.dtype} and declared.dtype != known.dtype:
-        raise errors.declared_dtype(name, known.dtype, declared.dtype)
+        raise onnx_errors.declared_dtype(name, known.dtype, declared.dtype)
     if not _fits(declared.shape, known.shape):
-        raise errors.declared_shape(name, _shown(known.shape), _shown(declared.shape))
+        raise onnx_errors.declared_shape(name, _shown(known.shape), _shown(declared.shape))
     return TensorType(declared.dtype or known.dtype, _merged_shape(declared.shape, known.shape))
 
 

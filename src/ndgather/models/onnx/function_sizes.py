@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from ndgather.models import errors
+from ndgather.errors import onnx_errors
 from ndgather.models.onnx.domains import nodes_within, row_domain
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def refuse_unbounded(model: ModelProto) -> None:
         if not waiting:
             break
     for _, name, _ in waiting:
-        raise errors.functions_call_themselves(name, DEEPEST)
+        raise onnx_errors.functions_call_themselves(name, DEEPEST)
     nodes = len(model.graph.node) + sum(
         count * sizes[key] for key, count in _calls(model.graph.node, functions).items()
     )
     if nodes > MOST_NODES:
-        raise errors.too_many_nodes(nodes, MOST_NODES)
+        raise onnx_errors.too_many_nodes(nodes, MOST_NODES)
 
 
 def _key(each: NodeProto | FunctionProto) -> _Key:

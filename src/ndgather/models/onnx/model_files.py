@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onnx import ModelProto, external_data_helper
 
-from ndgather.models import errors
+from ndgather.errors import FileError, file_errors, onnx_errors, run_errors
 from ndgather.models.entry_checks import Content, FilePath, file_path, instance
 from ndgather.models.onnx.external_tensors import check_tensors, external_tensors, place
 from ndgather.models.tensors.atomic_write import replace, resolved
@@ -43,14 +43,14 @@ def opened(model: Source, caller: str) -> tuple[ModelProto, str | None]:
         return _parsed(bytes(model), IN_MEMORY), None
     if not isinstance(model, str | os.PathLike):
         allowed = "ModelProto, its bytes, or the path of its file"
-        raise errors.argument_kind(caller, "model", model, "a model", allowed)
+        raise run_errors.argument_kind(caller, "model", model, "a model", allowed)
     path = file_path(caller, "model", model)
     proto = _parsed(content(path, LARGEST_PROTOBUF), path)
     try:
         for tensor in external_tensors(proto):
             place(tensor, path.parent)
-    except errors.FileError as error:
-        raise errors.in_model(path, error) from error
+    except FileError as error:
+        raise file_errors.in_model(path, error) from error
     return proto, str(path.parent)
 
 
@@ -60,9 +60,9 @@ def _parsed(serialized: bytes, path: object) -> ModelProto:
     except MemoryError:
         raise
     except Exception as error:  # protobuf, and texts in it that are not UTF-8
-        raise errors.not_a_model(path, error) from error
+        raise onnx_errors.not_a_model(path, error) from error
     for field, value in _no_texts(proto):
-        raise errors.name_is_no_text(path, field, value)
+        raise onnx_errors.name_is_no_text(path, field, value)
     return proto
 
 
@@ -90,8 +90,8 @@ def loaded(model: Source, caller: str) -> ModelProto:
     if folder is not None:
         try:
             _fetch(proto, folder)
-        except errors.FileError as error:
-            raise errors.in_model(model, error) from error
+        except FileError as error:
+            raise file_errors.in_model(model, error) from error
     return proto
 
 
@@ -101,7 +101,7 @@ def _fetch(model: ModelProto, folder: str) -> None:
     try:
         external_data_helper.load_external_data_for_model(model, folder)
     except Exception as error:  # onnx has rules of its own
-        raise errors.unreadable(folder or ".", error) from error
+        raise file_errors.unreadable(folder or ".", error) from error
 
 
 def places_of_tensors(path: FilePath, caller: str) -> frozenset[Path]:
@@ -130,9 +130,9 @@ def save(model: ModelProto, path: FilePath, folder: FilePath | None = None) -> N
         _fetch(whole, str(beside))
     for tensor in external_tensors(whole):
         if place(tensor, target.parent) == resolved(target):
-            raise errors.keeps_tensors(target, "the model")
+            raise file_errors.keeps_tensors(target, "the model")
     try:
         serialized = whole.SerializeToString()
     except Exception as error:  # more than protobuf can hold
-        raise errors.unwritable(path, error) from error
+        raise file_errors.unwritable(path, error) from error
     replace((target, lambda part: part.write_bytes(serialized)))

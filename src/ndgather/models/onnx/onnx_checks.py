@@ -15,7 +15,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.models import errors
+from ndgather.errors.texts import reason
 from ndgather.models.graph.diagnostics import Finding, Severity, has_errors
 from ndgather.models.graph.runtime_notes import Facts, remarks
 from ndgather.models.onnx.fixpoint import Judged, settle
@@ -85,7 +85,7 @@ def _invalid(model: onnx.ModelProto | str) -> Iterator[Finding]:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
-        yield _about_the_model(errors.reason(error))
+        yield _about_the_model(reason(error))
 
 
 def _findings(judged: Judged) -> Iterator[Finding]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
-from ndgather.errors import NdgatherError
-from ndgather.models import errors
+from ndgather.errors import NdgatherError, conversion_errors
 from ndgather.models.entry_checks import instance
 from ndgather.models.onnx import other_nodes
 from ndgather.models.onnx.domains import (
@@ -91,7 +90,7 @@ def convert(
         if each.refusal is not None:
             raise each.site.named(each.refusal)
     for function in settled.model.functions:
-        raise errors.function_stays(function.domain, function.name)
+        raise conversion_errors.function_stays(function.domain, function.name)
     plan = _plan(settled.model, opset, domain, operator)
     result = without_functions(with_one_name(proto))
     rewriter = _Rewriter(plan, iter(settled.judged), _value_names(result), size_names(result.graph))
@@ -129,13 +128,13 @@ def _plan(model: ModelProto, opset: int | None, domain: str | None, operator: st
         if value is not None:
             instance("convert", name, value, str, "a name")
     if domain is not None and row_domain(domain) not in DOMAINS:
-        raise errors.unknown_target("domain", domain, DOMAINS)
+        raise conversion_errors.unknown_target("domain", domain, DOMAINS)
     targets = sorted({target for _, target in EQUIVALENCES})
     if operator is not None and operator not in targets:
-        raise errors.unknown_target("operator", operator, targets)
+        raise conversion_errors.unknown_target("operator", operator, targets)
     newest = onnx.defs.onnx_opset_version()
     if opset is not None and not 1 <= opset <= newest:
-        raise errors.unknown_target("opset", opset, (f"1..{newest}",))
+        raise conversion_errors.unknown_target("opset", opset, (f"1..{newest}",))
     return _Plan(
         source=source,
         opset=opset or source.get(DEFAULT_DOMAIN, newest),
@@ -321,4 +320,4 @@ def _refuse_invalid(model: ModelProto, result: ModelProto) -> None:
     try:
         onnx.checker.check_model(result)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise errors.invalid_result(error) from error
+        raise conversion_errors.invalid_result(error) from error

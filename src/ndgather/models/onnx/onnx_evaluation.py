@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
-from ndgather.errors import NdgatherError
-from ndgather.models import errors
+from ndgather.errors import NdgatherError, onnx_errors, run_errors
 from ndgather.models.entry_checks import instance, named_arrays
 from ndgather.models.graph.ports import Output, Port, Run, fit_inputs
 from ndgather.models.onnx.domains import (
@@ -82,7 +81,7 @@ class _Step:
             # The evaluator hides a TypeError of a node behind one of its own.
             hidden = error.__cause__ if isinstance(error, TypeError) else None
             cause = hidden if isinstance(hidden, Exception) else error
-            raise errors.in_node(cause, self.node.onnx_node.name, self.node.op_type) from error
+            raise run_errors.in_node(cause, self.node.onnx_node.name, self.node.op_type) from error
         finally:
             self.seconds += time.perf_counter() - start
         if not (self.node.has_subgraph or isinstance(self.node, OpFunction)):
@@ -132,7 +131,7 @@ class Model:
         try:
             onnx.checker.check_model(proto if name is IN_MEMORY else name)
         except (onnx.checker.ValidationError, ValueError) as error:
-            raise errors.invalid_model(name, error) from error
+            raise onnx_errors.invalid_model(name, error) from error
         return cls(proto, name)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
@@ -149,7 +148,7 @@ class Model:
         try:
             evaluator = _Evaluator(with_one_name(self._proto))
         except Exception as error:  # whatever the evaluator finds it cannot do
-            raise errors.cannot_run(self._path, error) from error
+            raise run_errors.cannot_run(self._path, error) from error
         names = [port.name for port in self.outputs]
         tally = Counter[bool]()
         token = _tally.set(tally)
@@ -158,7 +157,7 @@ class Model:
         except (NdgatherError, MemoryError):
             raise
         except Exception as error:  # an output that no node gives, or a node that it cannot call
-            raise errors.cannot_run(self._path, error) from error
+            raise run_errors.cannot_run(self._path, error) from error
         finally:
             _tally.reset(token)
         steps = evaluator.steps
@@ -182,7 +181,7 @@ def run(model: Source, inputs: Mapping[str, Array]) -> dict[str, Array]:
 def _port(info: onnx.ValueInfoProto, initial: set[str], role: str = "input") -> Port:
     kind = info.type.WhichOneof("value")
     if role == "input" and kind not in {"tensor_type", None}:
-        raise errors.not_a_tensor(role, info.name, kind.removesuffix("_type"))
+        raise run_errors.not_a_tensor(role, info.name, kind.removesuffix("_type"))
     tensor = info.type.tensor_type
     shape = tuple(_size(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
     dtype = dtype_of_number(tensor.elem_type, info.name) if tensor.elem_type else None
@@ -195,7 +194,7 @@ def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str:
 
 def _tensor(name: str, value: object) -> Array:
     if not isinstance(value, np.ndarray):
-        raise errors.not_a_tensor("output", name, type(value).__name__)
+        raise run_errors.not_a_tensor("output", name, type(value).__name__)
     return value
 
 

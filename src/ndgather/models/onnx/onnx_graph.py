@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather.errors import NdgatherError
-from ndgather.models.errors import (
-    extra_missing,
-    in_node,
-    invalid_model,
-    unknown_target,
-    unreadable_tensor,
-)
+from ndgather.errors import NdgatherError, conversion_errors
+from ndgather.errors.constant_errors import unreadable_tensor
+from ndgather.errors.conversion_errors import unknown_target
+from ndgather.errors.onnx_errors import invalid_model
+from ndgather.errors.run_errors import extra_missing, in_node
 from ndgather.models.graph import (
     CastNode,
     Graph,
@@ -28,7 +25,6 @@ from ndgather.models.graph import (
     OperatorNode,
     unique,
 )
-from ndgather.models.graph import graph_errors as errors
 from ndgather.models.graph.dtypes import dtype_of
 from ndgather.models.graph.translation import translate
 from ndgather.models.graph.value_types import value_types
@@ -43,7 +39,7 @@ try:
     import onnx
     from onnx import helper, numpy_helper
 except ModuleNotFoundError as missing:
-    raise extra_missing("onnx") from missing
+    raise extra_missing("onnx", "onnx") from missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -146,7 +142,7 @@ class _Reader:
 
     def graph(self) -> Graph:
         if self.proto.sparse_initializer:
-            raise errors.not_in_graph("initializer", "a sparse tensor", "dense tensors")
+            raise conversion_errors.not_in_graph("initializer", "a sparse tensor", "dense tensors")
         for tensor in self.proto.initializer:
             self.constants[tensor.name] = _array(tensor, tensor.name)
         inputs = []
@@ -154,7 +150,7 @@ class _Reader:
             if info.name in self.constants:
                 if self.defaults_are_constants:
                     continue
-                raise errors.not_in_graph(
+                raise conversion_errors.not_in_graph(
                     f"input {info.name!r}", "optional: it has a default", "inputs without one"
                 )
             inputs.append(GraphInput(name=info.name, type=_type_of(info)))
@@ -182,7 +178,7 @@ class _Reader:
         attributes = {each.name: each for each in node.attribute}
         inputs = tuple(self._value(name) for name in node.input)
         if "" in inputs:
-            raise errors.not_in_graph("an input", "left out", "every input")
+            raise conversion_errors.not_in_graph("an input", "left out", "every input")
         output = node.output[0]
         if domain == DOMAIN and node.op_type == "Identity":
             self.names[output] = inputs[0]
@@ -206,7 +202,7 @@ class _Reader:
             )
         else:
             known = dict.fromkeys(each.name for each in operators(domain=DOMAIN))
-            raise errors.not_in_graph(
+            raise conversion_errors.not_in_graph(
                 f"op_type = {node.op_type!r} of {domain}",
                 "no gather or scatter",
                 ", ".join((*known, *PLAIN_TYPES)),
@@ -219,7 +215,9 @@ def _attribute(attribute: onnx.AttributeProto) -> int | str | bool:
     if attribute.type == onnx.AttributeProto.STRING:
         return attribute.s.decode(errors="replace")
     kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
-    raise errors.not_in_graph(f"attribute {attribute.name!r}", f"of type {kind}", "INT, STRING")
+    raise conversion_errors.not_in_graph(
+        f"attribute {attribute.name!r}", f"of type {kind}", "INT, STRING"
+    )
 
 
 def _constant(attributes: dict[str, onnx.AttributeProto]) -> Array:
@@ -231,7 +229,9 @@ def _constant(attributes: dict[str, onnx.AttributeProto]) -> Array:
         return np.array(helper.get_attribute_value(attribute), np.int64)
     if name in {"value_float", "value_floats"}:
         return np.array(helper.get_attribute_value(attribute), np.float32)
-    raise errors.not_in_graph(f"attribute {name!r}", "no dense tensor of numbers", "value")
+    raise conversion_errors.not_in_graph(
+        f"attribute {name!r}", "no dense tensor of numbers", "value"
+    )
 
 
 def _array(tensor: onnx.TensorProto, name: str) -> Array:
@@ -250,7 +250,7 @@ def _dtype_name(elem_type: int, name: str) -> str:
 def _type_of(info: onnx.ValueInfoProto) -> TensorType:
     if not info.type.HasField("tensor_type"):
         kind = info.type.WhichOneof("value") or "value without a type"
-        raise errors.not_in_graph(f"input {info.name!r}", f"a {kind}", "tensors")
+        raise conversion_errors.not_in_graph(f"input {info.name!r}", f"a {kind}", "tensors")
     tensor = info.type.tensor_type
     shape = None
     if tensor.HasField("shape"):
@@ -266,7 +266,7 @@ def _names(graph: Graph) -> dict[str, str]:
     called = {each.name: each.name for each in graph.inputs}
     for output in graph.outputs:
         if output.name in called and output.value != output.name:
-            raise errors.two_values(output.name)
+            raise conversion_errors.two_values(output.name)
     taken = {*called, *(each.name for each in graph.outputs)}
     computed = {node.output for node in graph.nodes}
     for output in graph.outputs:
@@ -311,7 +311,9 @@ def _elem_type(dtype: str) -> int:
 
 def _value_info(name: str, given: TensorType) -> onnx.ValueInfoProto:
     if given.dtype is None:
-        raise errors.not_in_graph(f"value {name!r}", "without a type", "a dtype for each input")
+        raise conversion_errors.not_in_graph(
+            f"value {name!r}", "without a type", "a dtype for each input"
+        )
     if not isinstance(given.shape, tuple):
-        raise errors.no_known_rank(name)
+        raise conversion_errors.no_known_rank(name)
     return helper.make_tensor_value_info(name, _elem_type(given.dtype), given.shape)

@@ -19,7 +19,8 @@ from onnx import (
     numpy_helper,
 )
 
-from ndgather.models import errors
+from ndgather.errors import constant_errors, onnx_errors, run_errors
+from ndgather.errors.texts import reason
 from ndgather.models.onnx.domains import (
     implementation,
     is_ours,
@@ -105,7 +106,7 @@ class Scope:
         try:
             return np.asarray(numpy_helper.to_array(tensor, str(self.folder or "")))
         except Exception as error:  # no such file, or not as long as it should be
-            raise errors.unreadable_tensor(name, error) from error
+            raise constant_errors.unreadable_tensor(name, error) from error
 
     def declared(self, name: str) -> TensorType:
         """Return what the graph itself declares of a value that its nodes make."""
@@ -162,7 +163,7 @@ class Site:
         """Refuse the node where the model imports no version of its domain."""
         domain = row_domain(self.node.domain)
         if domain not in self.scope.opsets:
-            raise self.named(errors.domain_not_imported(domain))
+            raise self.named(onnx_errors.domain_not_imported(domain))
 
     def types(self) -> tuple[TensorType, ...]:
         return tuple(map(self.scope.type_of, self.node.input))
@@ -195,9 +196,9 @@ class Site:
 
     def named(self, error: Exception) -> Exception:
         """Return `error` with the node, and those around it, before its text."""
-        named = errors.in_node(error, self.node.name, self.node.op_type)
+        named = run_errors.in_node(error, self.node.name, self.node.op_type)
         for node in reversed(self.scope.around):
-            named = errors.in_node(named, node.name, node.op_type)
+            named = run_errors.in_node(named, node.name, node.op_type)
         return named
 
 
@@ -207,9 +208,9 @@ def _value_of(attribute: AttributeProto) -> Any:
         value = helper.get_attribute_value(attribute)
         value = value.decode() if isinstance(value, bytes) else value
     except ValueError as error:  # of no known type, from a call that there is not, or no text
-        raise errors.unreadable_attribute(attribute.name, errors.reason(error)) from error
+        raise onnx_errors.unreadable_attribute(attribute.name, reason(error)) from error
     if value is None:
-        raise errors.unreadable_attribute(attribute.name, "it has no type")
+        raise onnx_errors.unreadable_attribute(attribute.name, "it has no type")
     return value
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from onnx import ModelProto, NodeProto, defs, version_converter
 from onnx.defs import OpSchema, SchemaError
 
-from ndgather.models import errors
+from ndgather.errors import conversion_errors
 from ndgather.models.onnx.domains import file_domain, is_ours, opsets, row_domain
 from ndgather.models.onnx.op_nodes import Scope, nodes
 from ndgather.models.onnx.type_protos import schema_type
@@ -40,7 +40,7 @@ def converted(model: ModelProto, typed: ModelProto, opset: int) -> ModelProto:
                 name for name in changed if not _differs_in_types_only(name, source, opset)
             ]
             if different:
-                raise errors.others_differ(different, opset, error) from error
+                raise conversion_errors.others_differ(different, opset, error) from error
     for scope, node in _others(typed):
         _refuse_types(scope, node, source, opset)
     return result
@@ -105,6 +105,6 @@ def _refuse_types(scope: Scope, node: NodeProto, source: int, target: int) -> No
         dtype = scope.type_of(name).dtype
         if dtype is None:
             if not before.inputs[place].types <= allowed:
-                raise errors.other_type_unknown(node.op_type, node.name, name, target)
+                raise conversion_errors.other_type_unknown(node.op_type, node.name, name, target)
         elif schema_type(dtype) not in allowed:
-            raise errors.other_type(node.op_type, node.name, name, dtype, target)
+            raise conversion_errors.other_type(node.op_type, node.name, name, dtype, target)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from ndgather.models import errors
+from ndgather.errors import ModelError, conversion_errors
 from ndgather.models.graph import unique
 from ndgather.published.schema import Role
 from ndgather.published.tensor_types import RankAtLeast, TensorType
@@ -45,8 +45,8 @@ class Draft:
     before: list[NodeProto] = field(default_factory=list)
     made: dict[str, TensorType] = field(default_factory=dict)
 
-    def refuse(self, why: str) -> errors.ModelError:
-        return errors.cannot_become(self.row, self.name, why)
+    def refuse(self, why: str) -> ModelError:
+        return conversion_errors.cannot_become(self.row, self.name, why)
 
     def dims(self, role: Role) -> tuple[Dim, ...]:
         """Return the sizes of an input, whose rank has to be known."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto, TypeProto, helper
 
-from ndgather.models import errors
+from ndgather.errors import onnx_errors
 from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def dtype_of_number(elem_type: int, name: str) -> np.dtype[Any]:
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
     except KeyError as error:
-        raise errors.unknown_element_type(name, elem_type) from error
+        raise onnx_errors.unknown_element_type(name, elem_type) from error
 
 
 def schema_type(dtype: str) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgather.errors import constant_errors
 from ndgather.models.graph.dtypes import dtype_of
-from ndgather.models.openvino import ir_errors as errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def stored_bytes(element: ElementType, shape: Sequence[int]) -> int:
 def array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
     """Return the constant that `content` holds, without a copy where none is needed."""
     if element.name in _WITHOUT_ARRAYS:
-        raise errors.constant_type(element.name)
+        raise constant_errors.constant_type(element.name)
     dtype = dtype_of(element.dtype)
     if element.bits < 8:
         return _unpacked(content, element.bits, dtype, shape)
@@ -92,7 +92,7 @@ def array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np
 def bytes_of(element: ElementType, array: Array) -> bytes:
     """Return what a file of constants holds for `array`."""
     if element.name in _WITHOUT_ARRAYS:
-        raise errors.constant_type(element.name)
+        raise constant_errors.constant_type(element.name)
     if element.bits < 8:
         return _packed(array, element.bits)
     return array.astype(_little_endian(array.dtype), copy=False).tobytes()

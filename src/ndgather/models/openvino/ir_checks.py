@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
+    FileError,
     IndexOutOfBoundsError,
     NdgatherError,
     ShapeError,
 )
 from ndgather.errors.shape_errors import shown
-from ndgather.models.errors import FileError
+from ndgather.errors.texts import plain
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.graph.runtime_notes import Facts, remarks
-from ndgather.models.openvino import ir_errors as errors
 from ndgather.models.openvino.element_types import BY_DTYPE, BY_PRECISION
 from ndgather.models.openvino.ir_reading import Constants, constant_type
 from ndgather.models.openvino.layers import (
@@ -96,7 +96,7 @@ class _Checker:
         title = f"{layer.type} {layer.version}".strip()
         for port in (*layer.inputs, *layer.outputs):
             if port.precision is not None and port.precision not in BY_PRECISION:
-                name = errors.plain(port.precision)
+                name = plain(port.precision)
                 what = f"port {port.id} declares precision {name}, which is unknown"
                 yield self._error(layer, title, "port", what)
         try:

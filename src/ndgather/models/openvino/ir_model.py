@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from ndgather.errors.run_errors import input_shape
 from ndgather.models.entry_checks import Content, file_path, instance, named_arrays
-from ndgather.models.errors import input_shape
 from ndgather.models.graph.dtypes import dtype_of
 from ndgather.models.graph.evaluation import evaluate
 from ndgather.models.graph.ports import Port, Run, fit_inputs

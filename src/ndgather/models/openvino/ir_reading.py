@@ -17,9 +17,10 @@ from xml.etree.ElementTree import Element, ParseError
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models.errors import ModelError, unreadable
-from ndgather.models.graph.graph_errors import package_missing
-from ndgather.models.openvino import ir_errors as errors
+from ndgather.errors import ModelError, constant_errors, ir_errors
+from ndgather.errors.file_errors import unreadable
+from ndgather.errors.run_errors import extra_missing
+from ndgather.errors.texts import plain
 from ndgather.models.openvino.element_types import BY_NAME, ElementType, array_from, stored_bytes
 from ndgather.models.openvino.network import Edge, Layer, LayerPort, Network
 from ndgather.models.tensors.safe_read import content
@@ -28,7 +29,7 @@ try:
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import iterparse
 except ModuleNotFoundError as missing:
-    raise package_missing("defusedxml", "openvino") from missing
+    raise extra_missing("defusedxml", "openvino") from missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,13 +66,13 @@ def read(source: Path | bytes, limits: Limits = Limits()) -> Network:
     place = source if isinstance(source, Path) else IN_MEMORY
     text = content(source, limits.file_bytes) if isinstance(source, Path) else source
     if len(text) > limits.file_bytes:
-        raise errors.beyond_limit(place, "its size", f"{limits.file_bytes} bytes")
+        raise ir_errors.beyond_limit(place, "its size", f"{limits.file_bytes} bytes")
     root = _parse(place, text, limits)
     reader = _Reader(place)
     if root.tag == "layer":
         return Network(name=place.stem, layers=(reader.layer(root),), edges=(), snippet=True)
     if root.tag != "net":
-        raise errors.not_ir(place, root.tag)
+        raise ir_errors.not_ir(place, root.tag)
     return reader.network(root, root.get("name", place.stem))
 
 
@@ -90,19 +91,19 @@ def _parse(path: Path, content: bytes, limits: Limits) -> Element:
             elements += 1
             layers += element.tag == "layer"
             if depth > limits.depth:
-                raise errors.beyond_limit(path, "its depth", f"{limits.depth} elements")
+                raise ir_errors.beyond_limit(path, "its depth", f"{limits.depth} elements")
             if elements > limits.elements:
-                raise errors.beyond_limit(path, "its count of elements", str(limits.elements))
+                raise ir_errors.beyond_limit(path, "its count of elements", str(limits.elements))
             if layers > limits.layers:
-                raise errors.beyond_limit(path, "its count of layers", str(limits.layers))
+                raise ir_errors.beyond_limit(path, "its count of layers", str(limits.layers))
     except DefusedXmlException as error:
-        raise errors.document_type(path) from error
+        raise ir_errors.document_type(path) from error
     except (ParseError, LookupError, ValueError) as error:  # the last two: of its encoding
         if isinstance(error, ModelError):
             raise
-        raise errors.not_xml(path, error) from error
+        raise ir_errors.not_xml(path, error) from error
     if root is None:
-        raise errors.not_xml(path, ParseError("no element found"))
+        raise ir_errors.not_xml(path, ParseError("no element found"))
     return root
 
 
@@ -120,10 +121,10 @@ class _Reader:
         )
 
     def layer(self, element: Element) -> Layer:
-        place = f"layer {errors.plain(element.get('id', ''))}"
+        place = f"layer {plain(element.get('id', ''))}"
         data = element.find("data")
         if not element.get("type"):
-            raise errors.bad_element(self.path, place, "type", "", "the name of an operation")
+            raise ir_errors.bad_element(self.path, place, "type", "", "the name of an operation")
         return Layer(
             id=self._number(element, "id", place),
             name=element.get("name", ""),
@@ -140,10 +141,12 @@ class _Reader:
 
     def _ports(self, layer: Element, side: str, place: str) -> Iterator[LayerPort]:
         for port in layer.iterfind(f"{side}/port"):
-            where = f"{place} port {errors.plain(port.get('id', ''))}"
+            where = f"{place} port {plain(port.get('id', ''))}"
             dims = tuple(self._dim(each.text or "", where) for each in port.iterfind("dim"))
             if len(dims) > HIGHEST_RANK:
-                raise errors.beyond_limit(self.path, f"the rank of {where}", f"rank {HIGHEST_RANK}")
+                raise ir_errors.beyond_limit(
+                    self.path, f"the rank of {where}", f"rank {HIGHEST_RANK}"
+                )
             yield LayerPort(
                 id=self._number(port, "id", where),
                 precision=port.get("precision"),
@@ -156,7 +159,7 @@ class _Reader:
             return None
         if _SIZE.fullmatch(text.strip()) and int(text) <= LARGEST_SIZE:
             return int(text)
-        raise errors.bad_element(self.path, where, "dim", text, f"0..{LARGEST_SIZE}, or -1")
+        raise ir_errors.bad_element(self.path, where, "dim", text, f"0..{LARGEST_SIZE}, or -1")
 
     def _edge(self, element: Element) -> Edge:
         from_layer, from_port, to_layer, to_port = (
@@ -168,7 +171,7 @@ class _Reader:
     def _number(self, element: Element, name: str, where: str) -> int:
         text = element.get(name, "")
         if not _SIZE.fullmatch(text):
-            raise errors.bad_element(self.path, where, name, text, "a whole number")
+            raise ir_errors.bad_element(self.path, where, name, text, "a whole number")
         return int(text)
 
 
@@ -231,14 +234,14 @@ class Constants:
         offset, size = (self._count(layer, name) for name in ("offset", "size"))
         needed = stored_bytes(element, shape)
         if element.bits and size != needed and not (needed == 0 and size <= 1):
-            raise errors.constant_size(size, needed, shape, element.name)
+            raise constant_errors.constant_size(size, needed, shape, element.name)
         path = self._file()
         try:
             file_bytes = path.stat().st_size
         except (OSError, ValueError) as error:  # ValueError: a NUL in its name
             raise unreadable(path, error) from error
         if offset + size > file_bytes:
-            raise errors.beyond_constants(path, offset, size, file_bytes)
+            raise constant_errors.beyond_constants(path, offset, size, file_bytes)
         return element, shape, offset
 
     def read(self, layer: Layer) -> Array:
@@ -262,17 +265,17 @@ class Constants:
         try:
             return array_from(element, shape, np.asarray(content))
         except ValueError as error:  # an empty array may have sizes that no array has
-            raise errors.constant_too_large(shape, element.name) from error
+            raise constant_errors.constant_too_large(shape, element.name) from error
 
     def _file(self) -> Path:
         if self.path is None:
-            raise errors.no_constants()
+            raise constant_errors.no_constants()
         return self.path
 
     def _count(self, layer: Layer, name: str) -> int:
         text = layer.attributes.get(name, "")
         if not _SIZE.fullmatch(text):
-            raise errors.bad_attribute(name, text, ("a whole number",))
+            raise ir_errors.bad_attribute(name, text, ("a whole number",))
         return int(text)
 
 
@@ -280,7 +283,7 @@ def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
     """Return the element type and the shape that a Const layer declares."""
     element = BY_NAME.get(layer.attributes.get("element_type", ""))
     if element is None:
-        raise errors.bad_attribute(
+        raise ir_errors.bad_attribute(
             "element_type", layer.attributes.get("element_type", ""), BY_NAME
         )
     text = layer.attributes.get("shape", "")
@@ -289,5 +292,5 @@ def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
     except ValueError:
         bounds = None
     if bounds is None or len(bounds) > HIGHEST_RANK or any(low != high for low, high in bounds):
-        raise errors.bad_attribute("shape", text, ("sizes with commas between them",))
+        raise ir_errors.bad_attribute("shape", text, ("sizes with commas between them",))
     return element, tuple(low for low, _ in bounds)

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from ndgather.errors import conversion_errors
 from ndgather.models.entry_checks import file_path, instance
 from ndgather.models.graph import CastNode, Graph, Node, unique
 from ndgather.models.graph.translation import translate
 from ndgather.models.graph.value_types import value_types
-from ndgather.models.openvino import ir_errors as errors
 from ndgather.models.openvino.element_types import BY_DTYPE, ElementType, bytes_of
 from ndgather.models.tensors.atomic_write import replace
 from ndgather.published.rows.openvino import DOMAIN
@@ -188,7 +188,7 @@ class _Writer:
 
 def _element(name: str, dtype: str | None) -> ElementType:
     if dtype is None or dtype == "string" or dtype not in BY_DTYPE:
-        raise errors.no_element_type(name, dtype)
+        raise conversion_errors.no_element_type(name, dtype)
     return BY_DTYPE[dtype]
 
 
@@ -208,5 +208,5 @@ def _listed(names: Sequence[str]) -> str:
 
 def _text(text: str) -> str:
     if _NOT_XML.search(text):
-        raise errors.not_writable(text)
+        raise conversion_errors.not_writable(text)
     return text

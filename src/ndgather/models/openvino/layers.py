@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ndgather.errors import NdgatherError
+from ndgather.errors import NdgatherError, ir_errors
 from ndgather.models.graph import (
     CastNode,
     Graph,
@@ -15,7 +15,6 @@ from ndgather.models.graph import (
     OperatorNode,
     unique,
 )
-from ndgather.models.openvino import ir_errors as errors
 from ndgather.models.openvino.element_types import BY_NAME, BY_PRECISION, ElementType
 from ndgather.models.openvino.ir_reading import Constants, declared_shape
 from ndgather.models.openvino.wiring import Wiring, wire
@@ -49,7 +48,7 @@ def operator_of(layer: Layer) -> Operator:
     """
     version = _OPSET.fullmatch(layer.version)
     if version is None:
-        raise errors.no_operation_set(layer.version)
+        raise ir_errors.no_operation_set(layer.version)
     return operator(layer.type, domain=DOMAIN, opset=int(version[1]))
 
 
@@ -75,7 +74,7 @@ def element_type(layer: Layer, name: str) -> ElementType:
     """Return the element type that an attribute of a layer names."""
     text = layer.attributes.get(name, "")
     if text not in BY_NAME:
-        raise errors.bad_attribute(name, text, BY_NAME)
+        raise ir_errors.bad_attribute(name, text, BY_NAME)
     return BY_NAME[text]
 
 
@@ -85,7 +84,7 @@ def parameter_bounds(layer: Layer) -> tuple[tuple[int, int | None], ...] | None:
     try:
         return declared_shape(text)
     except ValueError as error:
-        raise errors.bad_attribute("shape", text, ("sizes", "?", "ranges", "...")) from error
+        raise ir_errors.bad_attribute("shape", text, ("sizes", "?", "ranges", "...")) from error
 
 
 def parameter_type(layer: Layer) -> TensorType:
@@ -106,7 +105,7 @@ def check_ports(layer: Layer) -> None:
     """Refuse a layer that has too few or too many ports."""
     inputs, outputs = port_counts(layer)
     if (len(layer.inputs), len(layer.outputs)) != (inputs, outputs):
-        raise errors.wrong_ports(len(layer.inputs), len(layer.outputs), inputs, outputs)
+        raise ir_errors.wrong_ports(len(layer.inputs), len(layer.outputs), inputs, outputs)
 
 
 def port_counts(layer: Layer) -> tuple[int, int]:
@@ -132,12 +131,12 @@ def graph_of(network: Network, constants: Constants) -> Graph:
     """
     for layer in network.layers:
         if layer.type not in (*PLAIN_TYPES, *OPERATOR_TYPES):
-            raise errors.layer_not_run(
+            raise ir_errors.layer_not_run(
                 str(layer), layer.type, layer.version, (*PLAIN_TYPES, *OPERATOR_TYPES)
             )
     wiring = wire(network)
     for finding in wiring.findings:
-        raise errors.broken_wiring(finding.where, finding.what)
+        raise ir_errors.broken_wiring(finding.where, finding.what)
     return _GraphBuilder(network, wiring, constants).graph()
 
 
@@ -177,7 +176,7 @@ class _GraphBuilder:
             try:
                 work(layer)
             except NdgatherError as error:
-                raise errors.in_layer(error, str(layer), layer.type) from error
+                raise ir_errors.in_layer(error, str(layer), layer.type) from error
 
     def _add(self, layer: Layer) -> None:
         if layer.type == "Result":

@@ -64,7 +64,7 @@ def wire(network: Network) -> Wiring:
         shown = ", ".join(map(str, cycle[:_SHOWN_OF_A_CYCLE]))
         more = len(cycle) - _SHOWN_OF_A_CYCLE
         findings.append(
-            _error(shown + (f" and {more} more" if more > 0 else ""), "edges lead round in a cycle")
+            _error(shown + (f" and {more} more" if more > 0 else ""), "edges form a cycle")
         )
     return Wiring(sources=sources, order=order, findings=tuple(findings))
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ndgather.models import errors
+from ndgather.errors import FileError, file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,10 +50,10 @@ def replace(*files: tuple[Path, Callable[[Path], object]]) -> None:
             try:
                 make(each.part)
                 _keep(each.part)
-            except errors.FileError:
+            except FileError:
                 raise
             except OSError as error:
-                raise errors.unwritable(path, error) from error
+                raise file_errors.unwritable(path, error) from error
         _place(begun)
     finally:
         for each in begun:
@@ -73,7 +73,7 @@ def resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or links in a circle
-        raise errors.unwritable(path, error) from error
+        raise file_errors.unwritable(path, error) from error
 
 
 def _beside(path: Path) -> _File:
@@ -105,5 +105,5 @@ def _place(files: Iterable[_File]) -> None:
                         other.before.replace(other.target)
                     else:
                         other.target.unlink()
-            raise errors.unwritable(each.path, error) from error
+            raise file_errors.unwritable(each.path, error) from error
         placed.append((each, existed))

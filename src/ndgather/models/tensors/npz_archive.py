@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models import errors
+from ndgather.errors import file_errors
 from ndgather.models.tensors import npy_header
 
 if TYPE_CHECKING:
@@ -40,28 +40,28 @@ def read(path: Path, member: str) -> Array:
             place = f"{path}:{info.filename.removesuffix('.npy')}"
             most = max(LARGEST_INFLATED, MOST_INFLATED * path.stat().st_size)
             if info.file_size > most:
-                raise errors.inflates(place, info.file_size, most)
+                raise file_errors.inflates(place, info.file_size, most)
             if info.compress_type not in _METHODS:
-                raise errors.other_compression(place, info.compress_type)
+                raise file_errors.other_compression(place, info.compress_type)
             return _array(archive, info, place)
     except (OSError, MemoryError):
         raise
     except Exception as error:  # a damaged archive fails in as many ways as it has parts
-        raise errors.not_of_its_kind(path, ".npz", error) from error
+        raise file_errors.not_of_its_kind(path, ".npz", error) from error
 
 
 def _member(path: Path, archive: zipfile.ZipFile, member: str) -> zipfile.ZipInfo:
     infos = archive.infolist()
     names = [info.filename.removesuffix(".npy") for info in infos]
     if not names:
-        raise errors.no_arrays(path)
+        raise file_errors.no_arrays(path)
     if not member and len(names) != 1:
-        raise errors.member_not_named(path, names)
+        raise file_errors.member_not_named(path, names)
     name = member or names[0]
     if name not in names:
-        raise errors.no_member(path, name, names)
+        raise file_errors.no_member(path, name, names)
     if names.count(name) > 1:
-        raise errors.member_twice(path, name)
+        raise file_errors.member_twice(path, name)
     return infos[names.index(name)]
 
 
@@ -70,17 +70,17 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str) -> Array
         try:
             header = npy_header.read(file)
             if header.dtype.hasobject:
-                raise errors.holds_objects(place)
+                raise file_errors.holds_objects(place)
             header.check_room(info.file_size - header.start)
             content = np.empty(header.size, np.uint8)
             array = np.ndarray(header.shape, header.dtype, content.data, order=header.order)
         except ValueError as error:
-            raise errors.not_of_its_kind(place, ".npy", error) from error
+            raise file_errors.not_of_its_kind(place, ".npy", error) from error
         filled = 0
         while chunk := file.read(_CHUNK):  # to the end, where the checksum is compared
             part = np.frombuffer(chunk, np.uint8)[: content.size - filled]
             content[filled : filled + part.size] = part
             filled += part.size
         if filled < content.size:
-            raise errors.ends_early(place, header.start + filled, info.file_size)
+            raise file_errors.ends_early(place, header.start + filled, info.file_size)
     return array

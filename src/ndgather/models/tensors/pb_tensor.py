@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models import errors
+from ndgather.errors import FileError, constant_errors, file_errors, run_errors
 from ndgather.models.entry_checks import array as as_array
 
 try:
     import onnx
     from onnx import numpy_helper
 except ModuleNotFoundError as missing:
-    raise errors.extra_missing("onnx") from missing
+    raise run_errors.extra_missing("onnx", "onnx") from missing
 
 Array = NDArray[Any]
 
@@ -24,12 +24,12 @@ def tensor_from_bytes(content: bytes, path: object) -> Array:
     try:
         tensor = onnx.TensorProto.FromString(content)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise errors.tensor_elsewhere(tensor.name)
+            raise constant_errors.tensor_elsewhere(tensor.name)
         return np.asarray(numpy_helper.to_array(tensor))
-    except errors.FileError:
+    except FileError:
         raise
     except Exception as error:  # protobuf, NumPy and onnx each refuse in their own way
-        raise errors.not_of_its_kind(path, "TensorProto (.pb)", error) from error
+        raise file_errors.not_of_its_kind(path, "TensorProto (.pb)", error) from error
 
 
 def tensor_to_bytes(array: Array, path: object) -> bytes:
@@ -40,4 +40,4 @@ def tensor_to_bytes(array: Array, path: object) -> bytes:
         return bytes(numpy_helper.from_array(strings).SerializeToString())
     except Exception as error:  # ONNX has no such type, or the tensor is above 2 GiB
         kind = "TensorProto (.pb)"
-        raise errors.not_storable(path, f"dtype {array.dtype}", kind) from error
+        raise file_errors.not_storable(path, f"dtype {array.dtype}", kind) from error

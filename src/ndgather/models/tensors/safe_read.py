@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
-from ndgather.models import errors
+from ndgather.errors import file_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,11 +22,11 @@ def check_regular(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a NUL in its name
-        raise errors.unreadable(path, error) from error
+        raise file_errors.unreadable(path, error) from error
     if stat.S_ISDIR(mode):
-        raise errors.unreadable(path, IsADirectoryError(21, "Is a directory"))
+        raise file_errors.unreadable(path, IsADirectoryError(21, "Is a directory"))
     if not stat.S_ISREG(mode):
-        raise errors.not_a_file(path)
+        raise file_errors.not_a_file(path)
 
 
 def content(path: Path, most: int) -> bytes:
@@ -47,7 +47,7 @@ def content(path: Path, most: int) -> bytes:
                     found += file.read(most + 1 - len(found))
             size = len(found)
     except OSError as error:
-        raise errors.unreadable(path, error) from error
+        raise file_errors.unreadable(path, error) from error
     if size > most:
-        raise errors.too_large(path, most)
+        raise file_errors.too_large(path, most)
     return found

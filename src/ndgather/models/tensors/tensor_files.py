@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.models import errors
+from ndgather.errors import FileError, file_errors
 from ndgather.models.tensors import npy_header, npz_archive
 from ndgather.models.tensors.atomic_write import replace, resolved
 from ndgather.models.tensors.safe_read import check_regular, content
@@ -59,10 +59,10 @@ def read(place: str) -> Array:
         if path.suffix == ".pb":
             return _read_pb(path)
     except OSError as error:
-        if isinstance(error, errors.FileError):
+        if isinstance(error, FileError):
             raise
-        raise errors.unreadable(path, error) from error
-    raise errors.unknown_suffix(path, INPUT_SUFFIXES)
+        raise file_errors.unreadable(path, error) from error
+    raise file_errors.unknown_suffix(path, INPUT_SUFFIXES)
 
 
 def _split(place: str) -> tuple[Path, str]:
@@ -76,13 +76,13 @@ def _read_npy(path: Path) -> Array:
         try:
             header = npy_header.read(file)
             if header.dtype.hasobject:
-                raise errors.holds_objects(path)
+                raise file_errors.holds_objects(path)
             header.check_room(os.fstat(file.fileno()).st_size - header.start)
             return np.asarray(
                 np.memmap(file, header.dtype, "r", header.start, header.shape, header.order)
             )
         except ValueError as error:
-            raise errors.not_of_its_kind(path, ".npy", error) from error
+            raise file_errors.not_of_its_kind(path, ".npy", error) from error
 
 
 def _read_npz(path: Path, member: str) -> Array:
@@ -100,18 +100,18 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise errors.unwritable(folder, error) from error
+        raise file_errors.unwritable(folder, error) from error
 
 
 def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
     """Refuse a place where no file could be put, before any work is done for it."""
     target = resolved(path)
     if path.suffix not in suffixes:
-        raise errors.unknown_suffix(path, suffixes)
+        raise file_errors.unknown_suffix(path, suffixes)
     if not target.parent.is_dir():
-        raise errors.no_folder(path, path.parent)
+        raise file_errors.no_folder(path, path.parent)
     if target.exists() and not target.is_file():
-        raise errors.not_a_regular_file(path)
+        raise file_errors.not_a_regular_file(path)
 
 
 def write(path: Path, array: Array) -> None:
@@ -187,4 +187,4 @@ def _without_objects(path: Path, array: Array) -> Array:
         fixed = array.astype(np.str_)
         if np.array_equal(fixed, array):  # NumPy drops NULs at the end of a string
             return fixed
-    raise errors.not_storable(path, f"dtype {array.dtype} with these values", ".npy")
+    raise file_errors.not_storable(path, f"dtype {array.dtype} with these values", ".npy")

@@ -1,0 +1,96 @@
+"""Errors of converting a model: to another version, to other operators, to another format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.errors import DTypeError, ModelError, ShapeError
+from ndgather.errors.texts import listed, one_line, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def cannot_become(row: object, target: str, why: str) -> ModelError:
+    return ModelError(f"{row} cannot become {target}: {why}")
+
+
+def unknown_target(option: str, value: object, known: Iterable[str]) -> ModelError:
+    return ModelError(f"{option} = {value!r} is not a possible target (allowed: {listed(known)})")
+
+
+def option_of_onnx(option: str, path: object) -> ModelError:
+    return ModelError(f"{path}: {option} does not apply (allowed: for a result in an .onnx file)")
+
+
+def function_stays(domain: str, name: str) -> ModelError:
+    function = one_line(f"{name} of {domain}")
+    return ModelError(
+        f"function {function} cannot be inlined, because it imports other versions "
+        f"than the model (allowed: the same versions)"
+    )
+
+
+def others_differ(names: Sequence[str], opset: int, error: BaseException) -> ModelError:
+    return ModelError(
+        f"{one_line(listed(names))} cannot be expressed in opset {opset}: {reason(error)}"
+    )
+
+
+def other_type(op_type: str, name: str, value: str, dtype: str, opset: int) -> DTypeError:
+    place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"
+    return DTypeError(f"{place}: {value}.dtype = {dtype} is not allowed in opset {opset}")
+
+
+def other_type_unknown(op_type: str, name: str, value: str, opset: int) -> ModelError:
+    place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"
+    return ModelError(
+        f"{place}: the type of {value!r} is not known, and opset {opset} takes fewer types"
+    )
+
+
+def invalid_result(error: BaseException) -> ModelError:
+    return ModelError(f"the converted model would not be valid: {reason(error)}")
+
+
+def not_translatable(node: str, source: str, target: str, why: str) -> ModelError:
+    return ModelError(f"node {node!r}: {source} has no exact counterpart in {target}: {why}")
+
+
+def not_in_graph(what: str, is_what: str, allowed: str) -> ModelError:
+    return ModelError(f"{what} is {is_what}, which cannot be converted (allowed: {allowed})")
+
+
+def two_values(name: str) -> ModelError:
+    return ModelError(
+        f"name = {name!r} names an input and another result (allowed: one value for each name)"
+    )
+
+
+def no_known_rank(name: str) -> ShapeError:
+    return ShapeError(f"value {name!r} has no known rank (allowed: a rank for inputs and results)")
+
+
+def no_conversion(source: str, target: str) -> DTypeError:
+    return DTypeError(
+        f"dtype = {source} cannot be converted to {target} (allowed: booleans, integers, floats)"
+    )
+
+
+def value_lost(position: Sequence[int], value: object, dtype: str) -> DTypeError:
+    return DTypeError(
+        f"input[{', '.join(map(str, position))}] = {value} cannot be held by {dtype} "
+        f"(allowed: values of that type)"
+    )
+
+
+def no_element_type(name: str, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{name}: dtype = {dtype} cannot be written to an IR (allowed: booleans, integers, floats)"
+    )
+
+
+def not_writable(name: str) -> ModelError:
+    return ModelError(
+        f"name = {name!r} has a character that XML cannot hold (allowed: printable characters)"
+    )

@@ -1,0 +1,71 @@
+"""Errors of what an OpenVINO IR says: its XML, its layers and its edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.errors import AttributeValueError, ModelError, NdgatherError
+from ndgather.errors.texts import listed, quoted, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def beyond_limit(path: object, what: str, limit: str) -> ModelError:
+    return ModelError(f"{path}: {what} exceeds the limit (allowed: at most {limit})")
+
+
+def document_type(path: object) -> ModelError:
+    return ModelError(
+        f"{path}: has a document type or an entity, which can grow without end or name other "
+        f"files (allowed: elements, attributes and text)"
+    )
+
+
+def not_xml(path: object, error: BaseException) -> ModelError:
+    return ModelError(f"{path}: cannot be read as XML: {reason(error)}")
+
+
+def not_ir(path: object, tag: str) -> ModelError:
+    return ModelError(
+        f"{path}: is not an OpenVINO IR: its root is {quoted(tag)} "
+        f"(allowed: net, or a single layer)"
+    )
+
+
+def bad_element(path: object, where: str, name: str, text: str, allowed: str) -> ModelError:
+    return ModelError(
+        f"{path}: {where}: {name} = {quoted(text)} is not a valid value (allowed: {allowed})"
+    )
+
+
+def in_layer(error: NdgatherError, layer: str, kind: str) -> NdgatherError:
+    """Say in which layer an exception arose; it stays what it is."""
+    error.args = (f"{layer} ({kind}): {error}",)
+    return error
+
+
+def layer_not_run(layer: str, kind: str, version: str, kinds: Iterable[str]) -> ModelError:
+    title = f"{quoted(kind)} of {quoted(version)}" if version else quoted(kind)
+    return ModelError(f"{layer}: type = {title} is not supported (allowed: {listed(kinds)})")
+
+
+def broken_wiring(where: str, what: str) -> ModelError:
+    return ModelError(f"{where}: {what}")
+
+
+def wrong_ports(inputs: int, outputs: int, inputs_wanted: int, outputs_wanted: int) -> ModelError:
+    return ModelError(
+        f"ports = {inputs} input and {outputs} output are not those of the operation "
+        f"(allowed: {inputs_wanted} input and {outputs_wanted} output)"
+    )
+
+
+def no_operation_set(version: str) -> AttributeValueError:
+    return AttributeValueError(
+        f"version = {quoted(version)} is not an operation set (allowed: opset1, opset2, ...)"
+    )
+
+
+def bad_attribute(name: str, text: str, allowed: Iterable[str]) -> AttributeValueError:
+    return AttributeValueError(f"{name} = {quoted(text)} is unknown (allowed: {listed(allowed)})")
