@@ -38,10 +38,11 @@ test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -m "not slow" $(PYTEST_FLAGS)
 
 test-large: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/large
+	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/core/test_two_gib.py
 
 check-long: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/threads tests/memory
+	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/core \
+	  --ignore tests/core/test_two_gib.py
 
 lint: $(VENV)/installed-lint
 	$(BIN)/ruff check .
@@ -53,7 +54,7 @@ lint: $(VENV)/installed-lint
 check: lint check-core test test-large bench-quick run
 
 faults: build/faults/installed
-	build/faults/venv/bin/python tests/faults.py
+	build/faults/venv/bin/python tests/core/faults.py
 
 # mutmut changes a copy of the sources in mutants/; the core has to stand beside them. Which modules, and
 # which tests have to notice: pyproject.toml.
@@ -65,7 +66,7 @@ mutants: build/mutants/installed
 	build/mutants/venv/bin/mutmut results
 
 check-portable: $(VENV)/installed-core
-	PATH="$(abspath $(BIN)):$$PATH" tests/sanitizers/portable.sh $(BIN)/cmake build/portable
+	PATH="$(abspath $(BIN)):$$PATH" tests/core/portable.sh $(BIN)/cmake build/portable
 
 wheel:
 	rm -rf dist
@@ -84,9 +85,9 @@ test-wheel: wheel
 # AddressSanitizer keeps freed memory, and so the process grows.
 ENGINES := baseline avx2 avx512 both
 SANITIZED := -q -p no:cacheprovider $(PYTEST_FLAGS) \
-  --deselect tests/memory/test_reused_memory.py::test_memory_of_the_process_stays_flat
-UNDER_ASAN := tests/sanitizers/run.sh address build/address
-UNDER_TSAN := tests/sanitizers/run.sh thread build/thread
+  --deselect tests/core/test_reused_memory.py::test_memory_of_the_process_stays_flat
+UNDER_ASAN := tests/core/run.sh address build/address
+UNDER_TSAN := tests/core/run.sh thread build/thread
 
 check-core: build/address/built
 	$(PYTHON) -m zipfile -e fuzz/corpus/core.zip build/address/seeds
@@ -98,15 +99,18 @@ check-asan: check-core build/address/installed
 	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow"
 	for engine in baseline avx2; do \
 	  NDGATHER_ENGINE=$$engine $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow" \
-	    tests/memory tests/property tests/scatter || exit; done
+	    tests/core || exit; done
+
+OF_THREADS := $(addprefix tests/core/test_,concurrent_calls.py interrupts.py processes.py \
+  processors.py quotas.py shapes_that_change.py sixteen_threads.py subinterpreters.py thread_count.py)
 
 # How long a call keeps the GIL is measured elsewhere: calls take minutes here.
 check-tsan: build/thread/built build/thread/installed
 	for engine in $(ENGINES); do \
 	  NDGATHER_ENGINE=$$engine $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
 	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not races" -k "not gil" \
-	  tests/threads tests/scatter/test_scatter_threads.py tests/memory/test_reused_memory.py \
-	  tests/memory/test_shared_memory.py
+	  $(OF_THREADS) tests/core/test_scatter_threads.py tests/core/test_reused_memory.py \
+	  tests/core/test_shared_memory.py
 
 TIME ?= 60
 CLANGXX ?= clang++
@@ -140,7 +144,7 @@ comma := ,
 
 # `make build/address/built` installs an instrumented core in an environment of its own;
 # `make build/address/installed` adds what the tests need.
-build/%/built: $(BUILD_FILES) $(wildcard tests/sanitizers/*.cpp fuzz/*.cpp)
+build/%/built: $(BUILD_FILES) $(wildcard tests/core/*.cpp fuzz/*.cpp)
 	$(PYTHON) -m venv build/$*/venv
 	build/$*/venv/bin/python -m pip install --quiet --editable . \
 	  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \

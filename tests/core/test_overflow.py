@@ -1,7 +1,7 @@
 """Sizes, offsets and index values at the limits of the integer types, without the memory for them.
 
 Arrays of zero size, of repeated elements and of files with holes have any shape and any strides.
-Arrays that really are larger than 2 GiB are in tests/large.
+Arrays that really are larger than 2 GiB are in test_two_gib.py.
 """
 
 from __future__ import annotations

@@ -69,10 +69,10 @@ def test_every_promise_names_a_test():
 def test_rows_and_cases_are_the_same():
     rows = ROW.findall((ROOT / PAGES[1]).read_text())
     assert len(rows) == len(set(rows))
-    folder = ROOT / "tests" / "security"
+    folder = ROOT / "tests" / "models"
     cases = set(identifiers_of(folder / "test_advisories.py"))
     cases |= set(identifiers_of(folder / "test_advisory_files.py"))
-    elsewhere = {"CVE-2020-15202"}  # needs 2 GiB: in tests/large
+    elsewhere = {"CVE-2020-15202"}  # needs 2 GiB: in test_two_gib.py
     assert cases | elsewhere == set(rows)
 
 

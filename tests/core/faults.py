@@ -1,4 +1,4 @@
-"""``python tests/faults.py``: the core makes each of its faults in turn, and a test has to fail.
+"""``python tests/core/faults.py``: the core makes each of its faults, and a test has to fail for it.
 
 The core has to be built with ``-DNDGATHER_FAULTS``, as ``make faults`` does; core/fault.h lists the
 faults. Exit status 1: the tests pass with one of them.
@@ -10,10 +10,12 @@ import sys
 import time
 
 # From the quickest to the slowest: the first failure ends a run.
-TESTS = (
-    *("tests/unit", "tests/security/test_overflow.py", "tests/property/test_definitions.py"),
-    *("tests/scatter/test_scatter_definitions.py", "tests/scatter/test_scatter_refusals.py"),
-    *("tests/threads/test_thread_count.py", "tests/scatter/test_scatter_threads.py"),
+TESTS = tuple(
+    f"tests/core/test_{name}.py"
+    for name in (
+        *("error_texts", "modes", "results", "overflow", "definitions", "scatter_definitions"),
+        *("scatter_refusals", "thread_count", "scatter_threads"),
+    )
 )
 PYTEST = ("-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-m", "not slow")
 FAILED = 1  # exit status of pytest
