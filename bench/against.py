@@ -12,6 +12,7 @@ import json
 import pickle
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import quantiles
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -65,6 +66,7 @@ class Build:
     """One build in a process of its own; an empty `folder` stands for what is installed here."""
 
     def __init__(self, folder: str) -> None:
+        self._name = folder or "the build here"
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.child", folder],
             cwd=ROOT,
@@ -85,24 +87,28 @@ class Build:
         self._output.close()
 
     def tell(self, *command: Any) -> None:
-        pickle.dump(command, self._input)
-        self._input.flush()
+        with suppress(BrokenPipeError):  # `answer` says that the process ended
+            pickle.dump(command, self._input)
+            self._input.flush()
 
     def answer(self) -> Any:
-        return pickle.load(self._output)
+        try:
+            return pickle.load(self._output)
+        except EOFError:
+            raise ValueError(f"the process of {self._name} ended: {self._process.wait()}") from None
 
     def ask(self, *command: Any) -> Any:
         """Return the answer to a command.
 
         Raises
         ------
-        RuntimeError
+        ValueError
             The build cannot do that; the text says why.
         """
         self.tell(*command)
         answer = self.answer()
         if isinstance(answer, Exception):
-            raise answer
+            raise ValueError(f"{self._name}: {answer}")
         return answer
 
 
@@ -122,7 +128,7 @@ def compare(
     Raises
     ------
     ValueError
-        There is no such revision or folder, or it does not build.
+        There is no such revision or folder, it does not build, or its process ends.
     """
     folder = build(what)
     done: list[Comparison] = []

@@ -247,7 +247,14 @@ def draw_data(case: Case) -> Array:
     period = 2039 if case.item_bytes > 1 else 127
     data = empty_data(case)
     values = np.arange(period) % 3 == 0 if case.dtype == "bool" else np.arange(period)
-    data[...] = np.resize(values.astype(case.dtype), data.size).reshape(data.shape)
+    values = values.astype(case.dtype)
+    if case.layout != "C":
+        data[...] = np.resize(values, data.size).reshape(data.shape)
+        return data
+    whole = data.size // period * period
+    flat = data.reshape(-1)
+    flat[:whole].reshape(-1, period)[...] = values
+    flat[whole:] = values[: data.size - whole]
     return data
 
 

@@ -81,3 +81,9 @@ def test_what_cannot_be_built_is_refused(
     error = capsys.readouterr().err
     assert error.startswith("python -m bench: error: ")
     assert (what or str(tmp_path)) in error
+
+
+def test_a_build_that_crashes_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = stand_in(tmp_path, change=" if __import__('os')._exit(7) else 0")
+    assert main(["--against", folder, "--case", "call-nd-4x4", "--case", "points-L1"]) == 1
+    assert capsys.readouterr().err.endswith(f"the process of {folder} ended: 7\n")
