@@ -1,4 +1,4 @@
-"""``python tests/core/faults.py``: the core makes each of its faults, and a test has to fail for it.
+"""``python tests/core/faults.py``: the core makes each of its faults, and a test has to fail.
 
 The core has to be built with ``-DNDGATHER_FAULTS``, as ``make faults`` does; core/fault.h lists the
 faults. Exit status 1: the tests pass with one of them.
