@@ -6,10 +6,12 @@ command ``ndgather run``: one node samples the terrain along a transect, the oth
 of stations. The answer is checked against plain NumPy indexing and drawn.
 
     python examples/elevation.py
+    python examples/elevation.py --small docs/elevation.webp    # and the picture of the README
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +96,9 @@ def shown(path: Path) -> str:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Sample a mountain with GatherND.")
+    parser.add_argument("--small", type=Path, metavar="FILE", help="also write a small picture")
+    small: Path | None = parser.parse_args().small
     mpl.use("agg")
     OUTPUT.mkdir(exist_ok=True)
     terrain = load_terrain()
@@ -135,7 +140,10 @@ def main() -> None:
     print("\nBoth outputs equal plain NumPy indexing, value for value.")
 
     picture = OUTPUT / "elevation.png"
-    draw(terrain, transect, profile, stations, heights).savefig(picture, dpi=150)
+    figure = draw(terrain, transect, profile, stations, heights)
+    figure.savefig(picture, dpi=150)
+    if small is not None:
+        figure.savefig(small, dpi=80)
     print(f"Picture: {shown(picture)}")
 
 
