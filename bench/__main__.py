@@ -94,9 +94,9 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--rounds",
         type=_positive,
-        default=5,
         metavar="N",
-        help="turns of each library or build, at least (default 5)",
+        help=f"turns of each library (default {_ROUNDS}) or of each build"
+        f" (default {_ROUNDS_AGAINST}, and up to twice as many while they disagree)",
     )
     instead = options.add_mutually_exclusive_group()
     instead.add_argument("--list", action="store_true", help="print the cases and stop")

@@ -2,7 +2,7 @@
 
 The builds take turns. A turn is an untimed call, then some samples, of which the least counts. A
 round is a turn of each, in an order that changes from round to round. What disturbs a shared
-machine only ever adds time, so a build's time is the lower quartile of its turns, and there are
+machine only ever adds time, so a build's time is the lowest decile of its turns, and there are
 more rounds while every second round alone gives another ratio than the others.
 """
 
@@ -15,6 +15,7 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import quantiles
+from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from .build import ROOT, build
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _SAMPLE_SECONDS = 2e-3
 _AGREEMENT = 0.03
-_MOST_ROUNDS = 3  # times those asked for
+_MOST_ROUNDS = 2  # times those asked for
 _WORST = 12
 _NOT_THERE = "left out, not possible there"
 _LIMITS = (0.75, 0.95)
@@ -44,11 +45,11 @@ class Comparison:
 
     @property
     def other_seconds(self) -> float:
-        return _lower_quartile(self.other_turns)
+        return _least_decile(self.other_turns)
 
     @property
     def own_seconds(self) -> float:
-        return _lower_quartile(self.own_turns)
+        return _least_decile(self.own_turns)
 
     @property
     def ratio(self) -> float:
@@ -56,10 +57,10 @@ class Comparison:
         return self.other_seconds / self.own_seconds
 
 
-def _lower_quartile(seconds: Sequence[float]) -> float:
+def _least_decile(seconds: Sequence[float]) -> float:
     if len(seconds) < 2:
         return seconds[0]
-    return float(quantiles(seconds, n=4, method="inclusive")[0])
+    return float(quantiles(seconds, n=10, method="inclusive")[0])
 
 
 class Build:
@@ -132,6 +133,7 @@ def compare(
     """
     folder = build(what)
     done: list[Comparison] = []
+    started = perf_counter()
     wrong = 0
     with Build(str(folder)) as other, Build("") as own:
         print(f"there: {other.ask('where')}\nhere:  {own.ask('where')}\n")
@@ -147,7 +149,7 @@ def compare(
                 done.append(_timed(case, (other, own), replies, rounds))
                 print(_row(done[-1]), flush=True)
     if done:
-        print(f"\n{summary(done)}")
+        print(f"\n{summary(done)}\nin {perf_counter() - started:.0f} s")
     if path:
         _save(path, what, threads, done)
     return 1 if wrong else 0
@@ -183,9 +185,7 @@ def _agree(other: Sequence[float], own: Sequence[float]) -> bool:
     """Whether every second round alone gives about the same ratio as the others."""
     if len(own) < 2:
         return True
-    even, odd = (
-        _lower_quartile(other[first::2]) / _lower_quartile(own[first::2]) for first in (0, 1)
-    )
+    even, odd = (_least_decile(other[first::2]) / _least_decile(own[first::2]) for first in (0, 1))
     return abs(even - odd) <= _AGREEMENT * odd
 
 

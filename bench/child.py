@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import gc
 import pickle
+import random
 import sys
+from contextlib import suppress
 from hashlib import blake2b
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from itertools import repeat
+from math import inf
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .case import copied
 
@@ -27,7 +33,9 @@ if TYPE_CHECKING:
 _SAMPLE_SECONDS = 2e-3
 _TURN_SECONDS = 8e-3
 _TRIAL_SECONDS = 10e-3
-_MOST_MOVED_BYTES = 8 << 20
+_PATIENCE_SECONDS = 60e-3
+_MOST_WAITED = 0.01  # of a sample
+_BYTES_PER_MOVE = 16 << 20
 
 
 class _Only(MetaPathFinder):
@@ -54,7 +62,9 @@ class _Prepared:
         own = import_module(f"{__package__}.with_ndgather")
         (self.bind,) = own.prepare(case, threads).values()
         self.calls = [(variant, variant.arrays()) for variant in case.variants()]
-        self.movable = sum(_bytes(arrays) for _, arrays in self.calls) < _MOST_MOVED_BYTES
+        held = sum(_bytes(arrays) for _, arrays in self.calls)
+        self.turns_per_move = 1 + held // _BYTES_PER_MOVE
+        self.turns = 0
         self.runs: list[Callable[[], Any]] = []
         answers = blake2b()
         for variant, arrays in self.calls:
@@ -73,21 +83,35 @@ class _Prepared:
         return best
 
     def turn(self, number: int) -> float:
-        """Return the least time of a call in some samples of `number` rounds of calls each."""
-        if self.movable:
+        """Return the least time of a call in some samples of `number` rounds of calls each.
+
+        A sample counts if no thread of this process waited for a processor meanwhile; where there
+        is none after a while, any sample does.
+        """
+        if self.turns % self.turns_per_move == 0:
             self._move()
-        started, best = perf_counter(), self._sample(1)
-        if perf_counter() - started < _TURN_SECONDS:  # a longer call warms itself up
-            best = self._sample(number)
-        while perf_counter() - started < _TURN_SECONDS:
-            best = min(best, self._sample(number))
-        return best
+        self.turns += 1
+        best = undisturbed = inf
+        started = perf_counter()
+        first = self._sample(1)
+        while True:
+            if first < _TURN_SECONDS:  # a longer call was warmed up by the one before
+                self._sample(1)
+            waited, begun = _seconds_waited(), perf_counter()
+            seconds = self._sample(number)
+            ended = perf_counter()
+            best = min(best, seconds)
+            if _seconds_waited() - waited < _MOST_WAITED * (ended - begun):
+                undisturbed = min(undisturbed, seconds)
+            spent = ended - started
+            if spent > _TURN_SECONDS and (undisturbed < inf or spent > _PATIENCE_SECONDS):
+                return undisturbed if undisturbed < inf else best
 
     def _move(self) -> None:
         """Copy the arrays to other addresses: where they lie can cost or spare a tenth."""
-        moved = [(variant, copied(variant, arrays)) for variant, arrays in self.calls]
-        self.calls = moved
-        self.runs = [self.bind(variant, arrays).run for variant, arrays in moved]
+        self.space = np.empty(random.randrange(1 << 18), np.uint8)
+        self.calls = [(variant, copied(variant, arrays)) for variant, arrays in self.calls]
+        self.runs = [self.bind(variant, arrays).run for variant, arrays in self.calls]
 
     def _sample(self, number: int) -> float:
         if len(self.runs) == 1:
@@ -101,6 +125,15 @@ class _Prepared:
             for run in self.runs:
                 run()
         return (perf_counter() - started) / number / len(self.runs)
+
+
+def _seconds_waited() -> float:
+    """Return how long the threads of this process have waited for a processor, where known."""
+    waited = 0
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        with suppress(OSError):  # the thread has ended
+            waited += int(path.read_text().split()[1])
+    return waited * 1e-9
 
 
 def _bytes(arrays: Arrays) -> int:
