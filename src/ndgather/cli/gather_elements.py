@@ -7,12 +7,6 @@ from typing import Any
 from ndgather.cli.gather_files import GatherCommand
 from ndgather.published.schema import Kind
 
-
-def _shape(_data: tuple[int, ...], indices: tuple[int, ...], axis: int = 0) -> tuple[int, ...]:
-    del axis
-    return indices
-
-
 COMMAND = GatherCommand(
     kind=Kind.GATHER_ELEMENTS,
     summary="copy single elements along one axis",
@@ -25,7 +19,6 @@ examples:
   ndgather gather-elements scores.npy order.npy -o best.npy --axis 1
       scores (100, 20) and order (100, 5), from argsort, give best (100, 5)
 """,
-    shape=_shape,
     options=("axis",),
 )
 

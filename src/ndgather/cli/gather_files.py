@@ -12,7 +12,11 @@ import numpy as np
 from ndgather import api
 from ndgather.cli.options import add_command, add_common, npy_file
 from ndgather.cli.screen import columns, print_table
+from ndgather.errors import NdgatherError
 from ndgather.models.tensors import tensor_files
+from ndgather.published.inference import infer
+from ndgather.published.rows.functions import FUNCTIONS
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     import argparse
@@ -43,18 +47,13 @@ OPTION_HELP = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherCommand:
-    """A command that calls one function of the package on two files.
-
-    `shape` gives the shape of the result from those of data and indices where they fit; where
-    they do not, the call refuses them whatever the shape of `out`.
-    """
+    """A command that calls one function of the package on two files."""
 
     kind: Kind
     summary: str
     description: str
     examples: str
     options: tuple[str, ...]
-    shape: Callable[..., tuple[int, ...]]
 
     def add_to(self, commands: Any) -> None:
         """Add this command to the command line."""
@@ -95,7 +94,6 @@ class GatherCommand:
         if options.fill_value is not None:
             fill_value = _fill_value(options.fill_value, data.dtype)
         function = getattr(api, self.kind.value)
-        shape = self.shape(data.shape, indices.shape, **given)
         seconds = 0.0
 
         def work(out: Array | None) -> Array:
@@ -107,11 +105,24 @@ class GatherCommand:
             seconds = time.perf_counter() - start
             return result
 
-        if data.dtype.hasobject:  # strings of an ONNX tensor: no file holds them as they are
-            tensor_files.write(options.output, work(None))
+        shape = self._result_shape(data, indices, given)
+        if shape is None or data.dtype.hasobject:  # strings of an ONNX tensor have no fixed width
+            result = work(None)
+            shape = result.shape
+            tensor_files.write(options.output, result)
         else:
             tensor_files.fill(options.output, shape, data.dtype, work)
         print_table([columns(options.output.stem, shape, data.dtype, seconds, options.output)])
+
+    def _result_shape(
+        self, data: Array, indices: Array, given: dict[str, int]
+    ) -> tuple[int, ...] | None:
+        """Return the shape of the result, or None where the call has to say what does not fit."""
+        types = [TensorType(shape=array.shape) for array in (data, indices)]
+        with suppress(NdgatherError):
+            inferred = infer(FUNCTIONS[self.kind], types, given, check_empty_axes=False)
+            return inferred.outputs[0].shape  # type: ignore[return-value]  # every size is known
+        return None
 
 
 def _fill_value(text: str, dtype: np.dtype[Any]) -> object:

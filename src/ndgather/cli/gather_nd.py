@@ -7,11 +7,6 @@ from typing import Any
 from ndgather.cli.gather_files import GatherCommand
 from ndgather.published.schema import Kind
 
-
-def _shape(data: tuple[int, ...], indices: tuple[int, ...], batch_dims: int = 0) -> tuple[int, ...]:
-    return indices[:-1] + data[batch_dims + sum(indices[-1:]) :]
-
-
 COMMAND = GatherCommand(
     kind=Kind.GATHER_ND,
     summary="copy the elements or slices that index tuples name",
@@ -27,7 +22,6 @@ examples:
   ndgather gather-nd images.npy frames.npy -o picked.npy --batch-dims 1
       images (8, 30, 64, 64) and frames (8, 5, 1) give picked (8, 5, 64, 64)
 """,
-    shape=_shape,
     options=("batch_dims",),
 )
 

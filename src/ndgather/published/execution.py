@@ -76,10 +76,9 @@ def native_call(
 
 
 def _updates(row: OperatorVersion, data: Array, indices: Array, updates: Array) -> Array:
-    """Return `updates` in the shape of the rule; a single element may come in another."""
-    if row.kind is Kind.SCATTER_ND and updates.size == 1:
-        return updates.reshape(indices.shape[:-1] + data.shape[indices.shape[-1] :])
-    return updates
+    """Return `updates` in the shape of the rule; for one element of data any rank is allowed."""
+    names_one_element = row.kind is Kind.SCATTER_ND and indices.shape == (data.ndim,)
+    return updates.reshape(()) if names_one_element else updates
 
 
 def _reduction(

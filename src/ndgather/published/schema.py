@@ -98,6 +98,7 @@ class AttributeRange(StrEnum):
 
     AXIS = "-r..r-1"
     BATCH_BELOW_RANKS = "0..min(q,r)-1"
+    BATCH_BEFORE_TUPLES = "0..min(q-1,r)"
     BATCH_UP_TO_AXIS = "-min(q,r)..min(q,r), at most axis once counted from the front"
     CHOICE = "one of the choices"
     FLAG = "true or false"
