@@ -56,6 +56,11 @@ class CastNode:
     output: str
     dtype: str
 
+    @property
+    def inputs(self) -> tuple[str]:
+        """The one value that it reads, as `OperatorNode` has its inputs."""
+        return (self.input,)
+
 
 Node: TypeAlias = OperatorNode | CastNode
 

@@ -105,7 +105,7 @@ class _Translator:
                 self._translate(node)
         read = {each.value for each in self.graph.outputs}
         for node in self.nodes:
-            read.update(node.inputs if isinstance(node, OperatorNode) else (node.input,))
+            read.update(node.inputs)
         graph = replace(
             self.graph,
             nodes=tuple(self.nodes),

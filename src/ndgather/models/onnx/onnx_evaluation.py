@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +15,8 @@ from onnx.reference.op_run import OpFunction, OpRun
 
 from ndgather.errors import NdgatherError, onnx_errors, run_errors
 from ndgather.models.entry_checks import instance, named_arrays
-from ndgather.models.graph.ports import Output, Port, Run, fit_inputs
+from ndgather.models.graph.evaluation import Step, finished
+from ndgather.models.graph.ports import Port, Run, fit_inputs
 from ndgather.models.onnx.domains import (
     OURS,
     file_domain,
@@ -62,28 +62,27 @@ _OPS = tuple(
 _tally: ContextVar[Counter[bool]] = ContextVar("tally")
 
 
-class _Step:
-    """A node of an evaluator that measures its time and says its name when it fails."""
+class _Step(Step):
+    """A node of an evaluator in the form that the evaluator calls."""
 
     def __init__(self, node: OpRun) -> None:
+        proto = node.onnx_node
+        reads, gives = tuple(_names_read(proto)), tuple(proto.output)
+        super().__init__(name=proto.name, title=node.op_type, reads=reads, gives=gives)
         self.node = node
-        self.seconds = 0.0
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.node, name)
 
     def run(self, *inputs: object, **options: object) -> tuple[object, ...]:
-        start = time.perf_counter()
-        try:
-            # onnx leaves it untyped
-            outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
-        except Exception as error:
-            # The evaluator hides a TypeError of a node behind one of its own.
-            hidden = error.__cause__ if isinstance(error, TypeError) else None
-            cause = hidden if isinstance(hidden, Exception) else error
-            raise run_errors.in_node(cause, self.node.onnx_node.name, self.node.op_type) from error
-        finally:
-            self.seconds += time.perf_counter() - start
+        with self.running():
+            try:
+                # onnx leaves it untyped
+                outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
+            except TypeError as error:  # it hides a TypeError of a node behind one of its own
+                if error.__cause__ is None:
+                    raise
+                raise error.__cause__ from error
         if not (self.node.has_subgraph or isinstance(self.node, OpFunction)):
             _tally.get()[isinstance(self.node, _OwnOp)] += 1
         return outputs
@@ -160,16 +159,10 @@ class Model:
             raise run_errors.cannot_run(self._path, error) from error
         finally:
             _tally.reset(token)
-        steps = evaluator.steps
-        return Run(
-            outputs=tuple(
-                Output(name=name, array=_tensor(name, value), seconds=_seconds(steps, name))
-                for name, value in zip(names, values, strict=True)
-            ),
-            seconds=sum(step.seconds for step in steps),
-            own_nodes=tally[True],
-            other_nodes=tally[False],
-        )
+        outputs = [
+            (name, name, _tensor(name, value)) for name, value in zip(names, values, strict=True)
+        ]
+        return finished(evaluator.steps, outputs, own_nodes=tally[True], other_nodes=tally[False])
 
 
 def run(model: Source, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -196,16 +189,6 @@ def _tensor(name: str, value: object) -> Array:
     if not isinstance(value, np.ndarray):
         raise run_errors.not_a_tensor("output", name, type(value).__name__)
     return value
-
-
-def _seconds(steps: list[_Step], output: str) -> float:
-    """Return the time of the nodes that lead to `output`."""
-    wanted, seconds = {output}, 0.0
-    for step in reversed(steps):
-        if wanted.intersection(step.node.output):
-            seconds += step.seconds
-            wanted.update(_names_read(step.node.onnx_node))
-    return seconds
 
 
 def _names_read(node: onnx.NodeProto) -> Iterator[str]:
