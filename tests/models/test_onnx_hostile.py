@@ -10,7 +10,7 @@ from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.models import interchange
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx.function_sizes import DEEPEST, MOST_NODES
-from ndgather.models.onnx.onnx_graph import graph_of
+from ndgather.models.onnx.graph_of_model import graph_of
 from ndgather.models.tensors import tensor_files
 
 INT64 = TensorProto.INT64

@@ -18,7 +18,8 @@ from ndgather.models import openvino
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.graph.diagnostics import has_errors
 from ndgather.models.graph.translation import translate
-from ndgather.models.onnx.onnx_graph import graph_of, model_of
+from ndgather.models.onnx.graph_of_model import graph_of
+from ndgather.models.onnx.model_of_graph import model_of
 from ndgather.models.openvino import Model
 from ndgather.published import operator
 from ndgather.published.tensor_types import TensorType
@@ -456,7 +457,7 @@ def test_the_time_of_a_result_is_that_of_the_nodes_that_lead_to_it(tmp_path):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("y = Relu(x)", "op_type = 'Relu' of ai.onnx is no gather or scatter"),
+        ("y = Relu(x)", "op_type = 'Relu' of ai.onnx is not a gather or scatter"),
         ("y = GatherND<batch_dims=1.5>(x, i)", "is not a valid ONNX model"),
         ("y = com.microsoft.GatherND<a=1.5>(x, i)", "attribute 'a' is of type FLOAT"),
         ("y = com.microsoft.Gelu(x)", "op_type = 'Gelu' of com.microsoft"),

@@ -85,3 +85,7 @@ def declared_shape(name: str, shape: Sequence[object], declared: Sequence[object
         f"value {name!r}: shape = {shown(shape)} is not what the model declares "
         f"(allowed: {shown(declared)})"
     )
+
+
+def unknown_dtype(dtype: str) -> DTypeError:
+    return DTypeError(f"dtype = {dtype} is not a type of ONNX")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import file_errors
 from ndgather.models import onnx, openvino
+from ndgather.models.onnx.graph_of_model import graph_of
 from ndgather.models.onnx.model_files import loaded, places_of_tensors
-from ndgather.models.onnx.onnx_graph import DEFAULT_OPSET, graph_of, model_of
+from ndgather.models.onnx.model_of_graph import DEFAULT_OPSET, model_of
 from ndgather.models.tensors.atomic_write import resolved
 from ndgather.published.rows.onnx import DOMAIN
 

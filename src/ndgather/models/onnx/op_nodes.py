@@ -42,6 +42,14 @@ if TYPE_CHECKING:
 
 _REPLACEABLE = 4
 
+# Where a Constant node holds numbers as they are, and their dtypes.
+_NUMBERS = {
+    "value_int": ("i", np.int64),
+    "value_ints": ("ints", np.int64),
+    "value_float": ("f", np.float32),
+    "value_floats": ("floats", np.float32),
+}
+
 Array = NDArray[Any]
 Body: TypeAlias = GraphProto | FunctionProto
 
@@ -83,7 +91,7 @@ class Scope:
             self._types.setdefault(info.name, tensor_type(info.type))
         for node in body.node:
             self._made.update(filter(None, node.output))
-            tensor = _value_of_constant(node)
+            tensor = constant_tensor(node)
             if tensor is not None:
                 self._constants[node.output[0]] = tensor
                 self._types[node.output[0]] = type_of_array(tensor)
@@ -129,17 +137,17 @@ class Scope:
         return Scope(body, self.opsets, self.folder, self, (*self.around, node))
 
 
-def _value_of_constant(node: NodeProto) -> TensorProto | None:
+def constant_tensor(node: NodeProto) -> TensorProto | None:
+    """Return what a Constant node holds, if it is a dense tensor of numbers."""
     if node.op_type != "Constant" or row_domain(node.domain) != row_domain("") or not node.output:
         return None
     for attribute in node.attribute:
         if attribute.name == "value":
             tensor: TensorProto = attribute.t
             return tensor
-        if attribute.name == "value_int":
-            return numpy_helper.from_array(np.array(attribute.i, np.int64))
-        if attribute.name == "value_ints":
-            return numpy_helper.from_array(np.array(attribute.ints, np.int64))
+        if attribute.name in _NUMBERS:
+            place, dtype = _NUMBERS[attribute.name]
+            return numpy_helper.from_array(np.array(getattr(attribute, place), dtype))
     return None
 
 
@@ -177,7 +185,7 @@ class Site:
         }
 
     def attributes(self) -> dict[str, Any]:
-        return {each.name: _value_of(each) for each in self.node.attribute}
+        return {each.name: attribute_value(each) for each in self.node.attribute}
 
     @property
     def is_open(self) -> bool:
@@ -202,7 +210,7 @@ class Site:
         return named
 
 
-def _value_of(attribute: AttributeProto) -> Any:
+def attribute_value(attribute: AttributeProto) -> Any:
     """Return the value of an attribute, whose type and text the file only claims."""
     try:
         value = helper.get_attribute_value(attribute)

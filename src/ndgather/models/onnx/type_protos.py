@@ -42,17 +42,35 @@ def type_of_array(tensor: TensorProto) -> TensorType:
 
 
 def dtype_of_number(elem_type: int, name: str) -> np.dtype[Any]:
-    """Return the dtype that a file gives the value `name` by a number.
+    """Return the dtype itself; see `dtype_name`."""
+    dtype_name(elem_type, name)
+    return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
+
+
+def dtype_name(elem_type: int, name: str) -> str:
+    """Return the name of the dtype that a file gives the value `name` by a number.
 
     Raises
     ------
     DTypeError
         ONNX has no type of that number.
     """
-    try:
-        return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
-    except KeyError as error:
-        raise onnx_errors.unknown_element_type(name, elem_type) from error
+    if elem_type not in _NAMES:
+        raise onnx_errors.unknown_element_type(name, elem_type)
+    return _NAMES[elem_type]
+
+
+def element_type(dtype: str) -> int:
+    """Return the number that ONNX has for a dtype.
+
+    Raises
+    ------
+    DTypeError
+        It has none.
+    """
+    if dtype not in _ELEMENT_TYPES:
+        raise onnx_errors.unknown_dtype(dtype)
+    return _ELEMENT_TYPES[dtype]
 
 
 def schema_type(dtype: str) -> str:
@@ -65,7 +83,7 @@ def declaration(known: TensorType) -> TypeProto:
     declared = TypeProto()
     tensor = declared.tensor_type
     if known.dtype is not None:
-        tensor.elem_type = _ELEMENT_TYPES[known.dtype]
+        tensor.elem_type = element_type(known.dtype)
     if isinstance(known.shape, tuple):
         tensor.shape.SetInParent()
         for dim in known.shape:
