@@ -8,6 +8,13 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
 from ndgather.errors.texts import one_line
 
 if TYPE_CHECKING:
@@ -38,6 +45,15 @@ _MEANINGS = {
 _ORDER = {severity: place for place, severity in enumerate(Severity)}
 
 
+# The first class that an error belongs to names the rule that is broken.
+_RULES = (
+    (IndexOutOfBoundsError, "index range"),
+    (AttributeValueError, "attributes"),
+    (ShapeError, "shapes"),
+    (DTypeError, "types"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that a check found.
@@ -64,6 +80,11 @@ class Finding:
     what: str
     severity: Severity
     runtimes: tuple[str, ...] = ()
+
+
+def rule_of(error: NdgatherError, other: str) -> str:
+    """Return the short name of the rule that an error is about, or `other`."""
+    return next((rule for kind, rule in _RULES if isinstance(error, kind)), other)
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:

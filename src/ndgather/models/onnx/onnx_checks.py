@@ -9,15 +9,12 @@ import numpy as np
 import onnx
 
 from ndgather.errors import (
-    AttributeValueError,
-    DTypeError,
-    IndexOutOfBoundsError,
     NdgatherError,
-    ShapeError,
 )
 from ndgather.errors.texts import reason
-from ndgather.models.graph.diagnostics import Finding, Severity, has_errors
-from ndgather.models.graph.runtime_notes import Facts, remarks
+from ndgather.models.graph.call_conditions import Facts
+from ndgather.models.graph.diagnostics import Finding, Severity, has_errors, rule_of
+from ndgather.models.graph.runtime_notes import finding, remarks
 from ndgather.models.onnx.fixpoint import Judged, settle
 from ndgather.models.onnx.model_files import Source, opened
 from ndgather.published import operators
@@ -29,15 +26,6 @@ if TYPE_CHECKING:
 
     from ndgather.models.onnx.op_nodes import Site
     from ndgather.published import Operator
-
-# The first class that a refusal belongs to names the rule it is about.
-_RULES: tuple[tuple[type[NdgatherError], str], ...] = (
-    (IndexOutOfBoundsError, "index range"),
-    (AttributeValueError, "attributes"),
-    (ShapeError, "shapes"),
-    (DTypeError, "types"),
-    (NdgatherError, "model"),
-)
 
 
 def check(model: Source) -> tuple[Finding, ...]:
@@ -65,7 +53,7 @@ def check(model: Source) -> tuple[Finding, ...]:
     findings: tuple[Finding, ...] = ()
     try:
         settled = settle(proto, folder)
-        findings = tuple(finding for each in settled.judged for finding in _findings(each))
+        findings = tuple(found for each in settled.judged for found in _findings(each))
     except NdgatherError as error:
         findings = (_about_the_model(str(error)),)
     if not has_errors(findings):
@@ -101,7 +89,7 @@ def _findings(judged: Judged) -> Iterator[Finding]:
     except NdgatherError:  # an attribute has no value, as the refusal says
         known = []
     if refusal is not None:
-        rule = next(rule for kind, rule in _RULES if isinstance(refusal, kind))
+        rule = rule_of(refusal, "model")
         parts = [str(refusal), *(remark.what for remark, _ in known)]
         others = _versions_that_take(site, operator)
         if others and judged.inference is None:
@@ -110,14 +98,7 @@ def _findings(judged: Judged) -> Iterator[Finding]:
         yield _finding(site, name, rule, "; ".join(parts), Severity.ERROR, runtimes)
         return
     for remark, detail in known:
-        yield _finding(
-            site,
-            name,
-            remark.condition.value,
-            f"{detail}: {remark.what}",
-            remark.severity,
-            remark.runtimes,
-        )
+        yield finding(site.where, name, remark, detail, remark.runtimes)
 
 
 def _finding(
@@ -147,13 +128,12 @@ def _facts(judged: Judged, operator: Operator) -> Facts:
     inferred = declared
     if judged.inference is not None:
         inferred = dict(zip(declared, judged.inference.inputs, strict=True))
-    defaults = {each.name: each.default for each in row.attributes if each.default is not None}
     indices = site.constants().get(Role.INDICES.value)
-    return Facts(
-        row=row,
+    return Facts.of(
+        row,
         declared=declared,
         inferred=inferred,
-        attributes={**defaults, **site.attributes()},
+        attributes=site.attributes(),
         indices=None if indices is None else np.asarray(indices),
         refusal=judged.refusal,
     )

@@ -6,20 +6,18 @@ do is no matter of an IR.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ndgather.errors import (
-    AttributeValueError,
-    DTypeError,
     FileError,
-    IndexOutOfBoundsError,
     NdgatherError,
-    ShapeError,
 )
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import plain
-from ndgather.models.graph.diagnostics import Finding, Severity
-from ndgather.models.graph.runtime_notes import Facts, remarks
+from ndgather.models.graph.call_conditions import Facts
+from ndgather.models.graph.diagnostics import Finding, Severity, rule_of
+from ndgather.models.graph.runtime_notes import finding, remarks
 from ndgather.models.openvino.element_types import BY_DTYPE, BY_PRECISION
 from ndgather.models.openvino.ir_reading import Constants, constant_type
 from ndgather.models.openvino.layers import (
@@ -44,16 +42,6 @@ if TYPE_CHECKING:
 
 _RUNTIME = "OpenVINO"  # what the names of the runtimes begin with that read an IR
 
-# The first class that a refusal belongs to names the rule it is about.
-_RULES: tuple[tuple[type[Exception], str], ...] = (
-    (IndexOutOfBoundsError, "index range"),
-    (AttributeValueError, "attributes"),
-    (ShapeError, "shapes"),
-    (DTypeError, "types"),
-    (FileError, "constants"),
-    (NdgatherError, "layer"),
-)
-
 
 def check_network(network: Network, constants: Constants, place: str = "") -> Iterator[Finding]:
     """Yield what is wrong in `network` and in the bodies of its layers.
@@ -61,14 +49,8 @@ def check_network(network: Network, constants: Constants, place: str = "") -> It
     Layers that are neither of ours nor plain ones are believed what their ports declare.
     """
     wiring = wire(network)
-    for finding in wiring.findings:
-        yield Finding(
-            where=place + finding.where,
-            operator=finding.operator,
-            rule=finding.rule,
-            what=finding.what,
-            severity=finding.severity,
-        )
+    for found in wiring.findings:
+        yield replace(found, where=place + found.where)
     checker = _Checker(network, wiring, constants, place)
     for layer in wiring.order:
         yield from checker.check(layer)
@@ -105,7 +87,7 @@ class _Checker:
             check_ports(layer)
             inferred, facts = self._infer(layer)
         except NdgatherError as error:
-            rule = next(name for kind, name in _RULES if isinstance(error, kind))
+            rule = "constants" if isinstance(error, FileError) else rule_of(error, "layer")
             yield self._error(layer, title, rule, str(error).removeprefix(f"{title}: "))
             return
         for port, found in zip(layer.outputs, inferred, strict=True):
@@ -119,14 +101,7 @@ class _Checker:
         for remark, detail in remarks(facts):
             runtimes = tuple(name for name in remark.runtimes if name.startswith(_RUNTIME))
             if runtimes or not remark.runtimes:
-                yield Finding(
-                    where=f"{self.place}{layer}",
-                    operator=title,
-                    rule=remark.condition.value,
-                    what=f"{detail}: {remark.what}",
-                    severity=remark.severity,
-                    runtimes=runtimes,
-                )
+                yield finding(f"{self.place}{layer}", title, remark, detail, runtimes)
 
     def _error(self, layer: Layer, title: str, rule: str, what: str) -> Finding:
         return Finding(
@@ -163,17 +138,12 @@ class _Checker:
         }
         inference = function.infer(*given, constants=known, **attributes)
         roles = [each.role for each in row.inputs]
-        defaults = {each.name: each.default for each in row.attributes if each.default is not None}
         axis = known.get(Role.AXIS.value)
-        facts = Facts(
-            row=row,
+        facts = Facts.of(
+            row,
             declared=dict(zip(roles, given, strict=True)),
             inferred=dict(zip(roles, inference.inputs, strict=True)),
-            attributes={
-                **defaults,
-                **attributes,
-                **({} if axis is None else {"axis": axis.item()}),
-            },
+            attributes=attributes if axis is None else {**attributes, "axis": axis.item()},
             indices=known.get(Role.INDICES.value),
         )
         return inference.outputs, facts
