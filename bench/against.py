@@ -2,8 +2,8 @@
 
 The builds take turns. A turn is an untimed call, then some samples, of which the least counts. A
 round is a turn of each, in an order that changes from round to round. What disturbs a shared
-machine only ever adds time, so a build's time is the lowest decile of its turns, and there are
-more rounds while every second round alone gives another ratio than the others.
+machine only ever adds time, so the slowest quarter of a build's turns does not count, and there
+are more rounds while every second round alone gives another ratio than the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from statistics import quantiles
+from statistics import mean
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -45,11 +45,11 @@ class Comparison:
 
     @property
     def other_seconds(self) -> float:
-        return _least_decile(self.other_turns)
+        return _typical(self.other_turns)
 
     @property
     def own_seconds(self) -> float:
-        return _least_decile(self.own_turns)
+        return _typical(self.own_turns)
 
     @property
     def ratio(self) -> float:
@@ -57,10 +57,10 @@ class Comparison:
         return self.other_seconds / self.own_seconds
 
 
-def _least_decile(seconds: Sequence[float]) -> float:
-    if len(seconds) < 2:
-        return seconds[0]
-    return float(quantiles(seconds, n=10, method="inclusive")[0])
+def _typical(seconds: Sequence[float]) -> float:
+    """Return the mean of the fastest three quarters."""
+    fastest = sorted(seconds)[: max(len(seconds) * 3 // 4, 1)]
+    return mean(fastest)
 
 
 class Build:
@@ -185,7 +185,7 @@ def _agree(other: Sequence[float], own: Sequence[float]) -> bool:
     """Whether every second round alone gives about the same ratio as the others."""
     if len(own) < 2:
         return True
-    even, odd = (_least_decile(other[first::2]) / _least_decile(own[first::2]) for first in (0, 1))
+    even, odd = (_typical(other[first::2]) / _typical(own[first::2]) for first in (0, 1))
     return abs(even - odd) <= _AGREEMENT * odd
 
 

@@ -35,7 +35,7 @@ _TURN_SECONDS = 8e-3
 _TRIAL_SECONDS = 10e-3
 _PATIENCE_SECONDS = 60e-3
 _MOST_WAITED = 0.01  # of a sample
-_BYTES_PER_MOVE = 16 << 20
+_BYTES_PER_MOVE = 64 << 20
 
 
 class _Only(MetaPathFinder):
