@@ -70,10 +70,13 @@ mutants: build/mutants/installed
 check-portable: $(VENV)/installed-core
 	PATH="$(abspath $(BIN)):$$PATH" tests/core/portable.sh $(BIN)/cmake build/portable
 
-wheel:
+wheel: dist/built
+	@ls -l dist/*.whl
+
+dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.py*')
 	rm -rf dist
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
-	@ls -l dist
+	touch $@
 
 NUMPY ?= numpy
 WHEEL_VENV := build/wheel/venv
