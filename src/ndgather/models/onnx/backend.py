@@ -37,9 +37,23 @@ class PreparedModel(base.BackendRep):
         self.model = model
 
     def run(self, inputs: Sequence[object], **_options: Any) -> tuple[Array, ...]:
-        """Run the model on its inputs in their order, and return its outputs in theirs.
+        """Run the model.
 
-        Inputs with a value in the model may be left out at the end.
+        Parameters
+        ----------
+        inputs : sequence of array_like
+            In the order of the model; those with a default in it come last, and may be left
+            out.
+
+        Returns
+        -------
+        tuple of array
+            The outputs, in the order of the model.
+
+        Raises
+        ------
+        NdgatherError
+            As in `Model.run`.
         """
         inputs = sequence("run", "inputs", inputs)
         ports = sorted(self.model.inputs, key=lambda port: port.optional)
@@ -53,16 +67,41 @@ class PreparedModel(base.BackendRep):
 
 
 class Backend(base.Backend):
-    """Runs models and nodes as `run` does, for tools that ask for this form."""
+    """Runs models and nodes for tools that use `onnx.backend.base.Backend`.
+
+    Only the CPU is a device. Models and nodes run as in `run`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> onnx.Backend.run_model(model, [np.ones((2, 2), np.float32), np.array([[1]])])
+    (array([[1., 1.]], dtype=float32),)
+    """
 
     @classmethod
     def prepare(cls, model: Source, device: str = _DEVICE, **_options: Any) -> PreparedModel:
         """Check a model, and return what runs it.
 
+        Parameters
+        ----------
+        model : ModelProto, bytes, str or os.PathLike
+            The model in memory, its bytes, or the path of its file.
+        device : str, default "CPU"
+
+        Returns
+        -------
+        PreparedModel
+            Its method `run` takes the inputs as a list, and returns the outputs as a tuple.
+
         Raises
         ------
-        ModelError
-            The model is not valid, or `device` is not the CPU.
+        FileError, ModelError
+            The model cannot be read or is not valid, or `device` is not the CPU.
         """
         _check_device(device)
         proto = loaded(model, "prepare")
@@ -81,7 +120,29 @@ class Backend(base.Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **options: Any,
     ) -> tuple[Array, ...]:
-        """Run one node, in the newest version of its domain or in `opset_version`."""
+        """Run one node, in the newest version of its domain or in `opset_version`.
+
+        Parameters
+        ----------
+        node : NodeProto
+        inputs : sequence of array_like
+            The inputs of the node, without those that it leaves out.
+        device : str, default "CPU"
+        outputs_info
+            Ignored.
+        **options
+            `opset_version`, the version of ONNX that the node is of; others are ignored.
+
+        Returns
+        -------
+        tuple of array
+            The outputs of the node.
+
+        Raises
+        ------
+        NdgatherError
+            The node is not valid, or cannot run on these inputs.
+        """
         _check_device(device)
         instance("run_node", "node", node, onnx.NodeProto, "a node")
         inputs = sequence("run_node", "inputs", inputs)
@@ -113,6 +174,7 @@ class Backend(base.Backend):
 
     @classmethod
     def supports_device(cls, device: object) -> bool:
+        """Return whether `device` is the CPU."""
         return isinstance(device, str) and _CPU.fullmatch(device) is not None
 
 

@@ -39,7 +39,7 @@ def is_ours(node: NodeProto) -> bool:
 
 
 def implementation(op_type: str, domain: str, opset: int) -> Operator:
-    """Return what computes a node: the one place where a model meets our operators.
+    """Return the operator that computes a node.
 
     Parameters
     ----------
@@ -51,13 +51,21 @@ def implementation(op_type: str, domain: str, opset: int) -> Operator:
     Returns
     -------
     Operator
-        Takes the inputs of the node by position and its attributes by name, and refuses all
-        that this version does not allow.
+        Takes the inputs of the node by position and its attributes by name, and refuses what this
+        version does not allow.
 
     Raises
     ------
     AttributeValueError
         That version of the domain has no such operator.
+    DTypeError
+        An argument is of another type.
+
+    Examples
+    --------
+    >>> from ndgather.models import onnx
+    >>> str(onnx.implementation("GatherND", "", 18).row)
+    'ai.onnx GatherND-13'
     """
     instance("implementation", "op_type", op_type, str, "the name of an operator")
     instance("implementation", "domain", domain, str, "the name of a domain")

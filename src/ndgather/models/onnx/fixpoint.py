@@ -25,16 +25,18 @@ _HIDDEN = "ndgather.hidden"
 
 
 def infer(model: Source) -> ModelProto:
-    """Return a model with the type of every value that is known written in it.
+    """Return a model with the types of its values written into it.
 
-    Nodes of our operators get the types that `ndgather.operator(...).infer` gives, all others
-    those of `onnx.shape_inference`, in turn, until nothing more follows. Names of sizes
-    survive; what the model declares stays, and gains what it left open.
+    The types of gather and scatter nodes are those of `ndgather.operator(...).infer`, all others
+    those of `onnx.shape_inference`, in turn, until nothing more follows. Names of sizes are kept;
+    what the model declares stays, and gains what it left open.
 
     Parameters
     ----------
-    model : ModelProto or path
-        It is not changed.
+    model : ModelProto, bytes, str or os.PathLike
+        The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
+        files are looked for in its folder, and nowhere else.
+        A model in memory is not changed.
 
     Returns
     -------
@@ -43,9 +45,23 @@ def infer(model: Source) -> ModelProto:
 
     Raises
     ------
+    FileError, ModelError
+        The file cannot be read, or is not an ONNX model.
     NdgatherError
-        A node of ours can run on no inputs of such types, or gives another type than the model
-        declares; the text names the node.
+        A node can run on no inputs of such types, or gives another type than the model declares;
+        the text names the node.
+
+    Examples
+    --------
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> model.graph.output[0].ClearField("type")
+    >>> [dim.dim_param or dim.dim_value
+    ...  for dim in onnx.infer(model).graph.output[0].type.tensor_type.shape.dim]
+    ['M', 2]
     """
     proto, folder = opened(model, "infer")
     settled = settle(proto, folder)

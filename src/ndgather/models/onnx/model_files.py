@@ -113,13 +113,29 @@ def places_of_tensors(path: FilePath, caller: str) -> frozenset[Path]:
 def save(model: ModelProto, path: FilePath, folder: FilePath | None = None) -> None:
     """Write a model to a file, whole or not at all.
 
-    Tensors in files of their own, in `folder`, stay there where that is the folder of `path`,
-    and are put into the model elsewhere.
+    Parameters
+    ----------
+    model : ModelProto
+        It is not changed.
+    path : str or os.PathLike
+        The file. One that exists is replaced when the new one is complete.
+    folder : str or os.PathLike, optional
+        Where the model keeps tensors in other files. They stay there if it is the folder of
+        `path`; otherwise they become part of the model.
 
     Raises
     ------
     FileError
         The file cannot be written, or the model is too large for one file.
+
+    Examples
+    --------
+    >>> from onnx import ModelProto
+    >>> from ndgather.models import onnx
+    >>> onnx.save(ModelProto(), "nowhere/model.onnx")
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.FileError: nowhere/model.onnx: cannot be written: no such file or directory
     """
     whole = instance("save", "model", model, ModelProto, "a model")
     target = file_path("save", "path", path)

@@ -29,25 +29,39 @@ if TYPE_CHECKING:
 
 
 def check(model: Source) -> tuple[Finding, ...]:
-    """Return what is to be said about the nodes of our operators in a model.
+    """Check the gather and scatter nodes of a model.
 
-    Each node is held against the version of its operator that the model imports, with all that
-    inference finds out about its inputs; nodes in functions are looked at once for each call.
-    What runtimes do with what is allowed is in `ndgather.models.graph.runtime_notes`.
+    Each node is compared with the version of its operator that the model imports, with all that
+    inference knows about its inputs. A node in a function is checked for each call of it.
 
     Parameters
     ----------
-    model : ModelProto or path
+    model : ModelProto, bytes, str or os.PathLike
+        The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
+        files are looked for in its folder, and nowhere else.
 
     Returns
     -------
     tuple of Finding
-        In the order of the nodes; empty where there is nothing to say.
+        What the specification forbids, what gives other results in other runtimes, and what does
+        not run everywhere, in the order of the nodes; empty where nothing was found. A finding has
+        `where`, `operator`, `rule`, `what`, `severity` and `runtimes`.
 
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, or is no ONNX model.
+        The file cannot be read, or is not an ONNX model.
+
+    Examples
+    --------
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> model.graph.input[1].type.tensor_type.elem_type = 6  # int32
+    >>> [finding.what for finding in onnx.check(model)]
+    ['ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)']
     """
     proto, folder = opened(model, "check")
     findings: tuple[Finding, ...] = ()

@@ -52,29 +52,30 @@ def convert(
 ) -> ModelProto:
     """Return a model that gives the same bytes, in another version or with other operators.
 
-    To OpenVINO IR and back it is `ndgather.models.interchange`.
-
     Parameters
     ----------
-    model : ModelProto or path
-        It is not changed.
+    model : ModelProto, bytes, str or os.PathLike
+        The model in memory, its bytes, or the path of its file. A model in memory is not
+        changed.
     opset : int, optional
-        The version of ONNX that the result imports. Nodes that are not ours are converted by
-        `onnx.version_converter`, or stay where versions differ in types only.
+        The target opset: the version of ONNX that the result imports. Nodes of other operators
+        are converted by `onnx.version_converter`, or stay where versions differ in types only.
     domain : str, optional
-        Where the nodes of ours shall be from, as far as that domain has their operators:
+        The domain of the gather and scatter nodes, where that domain has their operators:
         ``"ai.onnx"`` or ``"com.microsoft"``.
     operator : str, optional
-        What the nodes that gather shall be: ``"GatherND"``, ``"GatherElements"`` or
-        ``"Gather"``; or ``"ScatterND"`` for those that scatter elements.
+        The operator that gather nodes become: ``"GatherND"``, ``"GatherElements"`` or
+        ``"Gather"``; ``"ScatterND"`` for ScatterElements nodes.
 
     Returns
     -------
     ModelProto
-        Without local functions: their bodies stand in place of their calls.
+        Local functions are inlined.
 
     Raises
     ------
+    FileError, ModelError
+        The file cannot be read, or is not an ONNX model.
     NdgatherError
         A node cannot be expressed exactly; the text names it and says why.
 
@@ -83,6 +84,16 @@ def convert(
     For all inputs that the model takes, the result is the same. Inputs that it refuses are
     refused as well, with one exception: where `batch_dims` had to be replaced, data with a
     batch axis of size 1 is repeated for indices with more.
+
+    Examples
+    --------
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> [node.op_type for node in onnx.convert(model, operator="Gather").graph.node][-1]
+    'Gather'
     """
     proto, folder = opened(model, "convert")
     settled = settle(proto, folder)

@@ -49,7 +49,20 @@ class _OwnOp(OpRun):
 
 
 def reference_ops() -> list[type[OpRun]]:
-    """Return our operators as classes for ``onnx.reference.ReferenceEvaluator(new_ops=...)``."""
+    """Return the operators of ndgather for the reference evaluator of `onnx`.
+
+    Returns
+    -------
+    list of type
+        Classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=...)``: the gather and
+        scatter operators of ONNX and com.microsoft.
+
+    Examples
+    --------
+    >>> from ndgather.models import onnx
+    >>> sorted({each.__name__ for each in onnx.reference_ops()})
+    ['Gather', 'GatherElements', 'GatherND', 'ScatterElements', 'ScatterND']
+    """
     return list(_OPS)
 
 
@@ -98,12 +111,34 @@ class _Evaluator(ReferenceEvaluator):
 
 
 class Model:
-    """An ONNX model that can be run.
+    """An ONNX model that can be run many times.
+
+    Parameters
+    ----------
+    proto : ModelProto
+        The model in memory. `Model.load` reads a file, or the bytes of one.
+    path : str, default "model"
+        What errors call the model.
 
     Attributes
     ----------
     inputs, outputs : tuple of Port
-        What the model declares.
+        What the model declares: names, dtypes and shapes.
+
+    Raises
+    ------
+    ModelError, FileError
+        Its functions call themselves, or it keeps tensors in files that are not known.
+
+    Examples
+    --------
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> [str(port) for port in onnx.Model(model).inputs]
+    ['data float32 (N, 2)', 'rows int64 (M, 1)']
     """
 
     def __init__(self, proto: onnx.ModelProto, path: str = IN_MEMORY) -> None:
@@ -118,12 +153,21 @@ class Model:
 
     @classmethod
     def load(cls, path: FilePath | Content) -> Self:
-        """Read and check a model: a file, with the tensors in its folder, or its bytes.
+        """Read and check a model.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or bytes
+            The path of a file, or what such a file holds.
+
+        Returns
+        -------
+        Model
 
         Raises
         ------
         FileError, ModelError
-            The file cannot be read, is no ONNX model, or not a valid one.
+            The file cannot be read, or is not a valid ONNX model.
         """
         proto = loaded(path, "Model.load")
         name = os.fspath(path) if isinstance(path, str | os.PathLike) else IN_MEMORY
@@ -134,14 +178,25 @@ class Model:
         return cls(proto, name)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Run the model on `inputs`.
+        """Run the model.
+
+        Parameters
+        ----------
+        inputs : mapping of str to array_like
+            The inputs by their names; see `run`.
+
+        Returns
+        -------
+        Run
+            `outputs`, each with its name, array and time; the time of all nodes; and how many of
+            them ran in ndgather and elsewhere.
 
         Raises
         ------
         ModelError
             An input is missing or unknown, or a node failed; the text names the node.
         ShapeError, DTypeError, IndexOutOfBoundsError
-            An input, or what a node of ours was given, does not fit; the text names the node.
+            An input, or what a node was given, does not fit; the text names it.
         """
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         try:
@@ -166,7 +221,51 @@ class Model:
 
 
 def run(model: Source, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Run an ONNX model, a file or in memory, and return its outputs by name."""
+    """Run an ONNX model and return its outputs by name.
+
+    Nodes of gather and scatter operators run in ndgather, all others in the reference evaluator
+    of the `onnx` package.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
+        files are looked for in its folder, and nowhere else.
+    inputs : mapping of str to array_like
+        The inputs of the model by their names, of the dtypes and shapes that it declares. Inputs
+        with a default in the model may be left out.
+
+    Returns
+    -------
+    dict of str to array
+        The outputs, in the order of the model.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read.
+    ModelError
+        It is not a valid ONNX model, an input is missing or unknown, or a node failed.
+    ShapeError, DTypeError, IndexOutOfBoundsError
+        An input, or what a node was given, does not fit; the text names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> data = np.array([[10, 11], [20, 21]], np.float32)
+    >>> onnx.run(model, {"data": data, "rows": [[1], [-2]]})
+    {'picked': array([[20., 21.],
+           [10., 11.]], dtype=float32)}
+    >>> onnx.run(model, {"data": data, "rows": [[2]]})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.IndexOutOfBoundsError: node GatherND without a name: ...
+    """
     ready = Model(model) if isinstance(model, onnx.ModelProto) else Model.load(model)
     return {output.name: output.array for output in ready.run(inputs).outputs}
 

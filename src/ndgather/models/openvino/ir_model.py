@@ -26,14 +26,19 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """An OpenVINO IR, or a bare layer of one.
+    """An OpenVINO IR, or a bare layer of one; `Model.load` reads it.
 
     Parameters
     ----------
     network : Network
-        What the file says.
+        What the XML says.
     constants : Constants
         Where its constants are.
+
+    Raises
+    ------
+    DTypeError
+        An argument is of another type.
     """
 
     def __init__(self, network: Network, constants: Constants) -> None:
@@ -50,12 +55,25 @@ class Model:
         constants: FilePath | None = None,
         limits: Limits | None = None,
     ) -> Self:
-        """Read a file, or the bytes of one; its constants are in the ``.bin`` beside it.
+        """Read an IR.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or bytes
+            The path of the XML, or what that file holds.
+        constants : str or os.PathLike, optional
+            The file of constants; without it the ``.bin`` beside the XML.
+        limits : Limits, optional
+            The largest size, depth and number of elements and layers to read.
+
+        Returns
+        -------
+        Model
 
         Raises
         ------
         FileError, ModelError
-            The file cannot be read, is no IR, or is larger than `limits`.
+            The file cannot be read, is not an IR, or exceeds `limits`.
         """
         source = bytes(path) if isinstance(path, Content) else _path("path", path)
         beside = None if constants is None else _path("constants", constants)
@@ -81,15 +99,27 @@ class Model:
 
     @property
     def inputs(self) -> tuple[Port, ...]:
+        """The names, dtypes and shapes of the inputs."""
         return tuple(_port(each.name, each.type) for each in self.graph.inputs)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
+        """The names, dtypes and shapes of the outputs."""
         types = value_types(self.graph)
         return tuple(_port(each.name, types[each.value]) for each in self.graph.outputs)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Run the model; an input goes by a name of its tensor or by that of its layer.
+        """Run the model.
+
+        Parameters
+        ----------
+        inputs : mapping of str to array_like
+            The inputs by a name of their tensor or of their layer.
+
+        Returns
+        -------
+        Run
+            `outputs`, each with its name, array and time; and the time of all layers.
 
         Raises
         ------
@@ -134,13 +164,76 @@ class Model:
 
 
 def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Run an IR, a file or one that is loaded, and return its outputs by name."""
+    """Run an OpenVINO IR of gather and scatter layers and return its outputs by name.
+
+    Parameters
+    ----------
+    model : Model, bytes, str or os.PathLike
+        An IR that is loaded, the bytes of its XML, or the path of that file.
+    inputs : mapping of str to array_like
+        The inputs by a name of their tensor or of their layer; those of a bare layer by the names
+        of its specification, such as ``"data"`` and ``"indices"``.
+
+    Returns
+    -------
+    dict of str to array
+        The outputs, in the order of the model; that of a bare layer is ``"output"``.
+
+    Raises
+    ------
+    FileError, ModelError
+        The file cannot be read, is not an IR, has a layer of another type, or an input is missing
+        or unknown.
+    ShapeError, DTypeError, IndexOutOfBoundsError
+        An input, or what a layer was given, does not fit; the text names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather.models import openvino
+    >>> layer = b'''<layer id="0" name="pick" type="GatherND" version="opset8"><input>
+    ...     <port id="0" precision="FP32"><dim>2</dim><dim>2</dim></port>
+    ...     <port id="1" precision="I64"><dim>-1</dim><dim>1</dim></port></input><output>
+    ...     <port id="2" precision="FP32"><dim>-1</dim><dim>2</dim></port></output></layer>'''
+    >>> data = np.array([[10, 11], [20, 21]], np.float32)
+    >>> openvino.run(layer, {"data": data, "indices": [[1], [0]]})
+    {'output': array([[20., 21.],
+           [10., 11.]], dtype=float32)}
+    """
     loaded = model if isinstance(model, Model) else Model.load(model)
     return {output.name: output.array for output in loaded.run(inputs).outputs}
 
 
 def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
-    """Return what is wrong with an IR, a file or one that is loaded."""
+    """Check an OpenVINO IR: its edges, attributes, constants and ports.
+
+    Parameters
+    ----------
+    model : Model, bytes, str or os.PathLike
+        An IR that is loaded, the bytes of its XML, or the path of that file.
+
+    Returns
+    -------
+    tuple of Finding
+        What is wrong, and what OpenVINO does otherwise than its specification says; empty where
+        nothing was found. A finding has `where`, `operator`, `rule`, `what`, `severity` and
+        `runtimes`.
+
+    Raises
+    ------
+    FileError, ModelError
+        The file cannot be read, or is not an IR.
+
+    Examples
+    --------
+    >>> from ndgather.models import openvino
+    >>> layer = b'''<layer id="0" name="pick" type="GatherND" version="opset8"><input>
+    ...     <port id="0" precision="FP32"><dim>2</dim><dim>2</dim></port>
+    ...     <port id="1" precision="I64"><dim>-1</dim><dim>1</dim></port></input><output>
+    ...     <port id="2" precision="FP32"><dim>-1</dim><dim>2</dim></port></output></layer>'''
+    >>> [finding.what for finding in openvino.check(layer.replace(b"FP32", b"FP16", 1))]
+    ['output port 2 declares precision FP32; inferred FP16']
+    """
     loaded = model if isinstance(model, Model) else Model.load(model)
     return loaded.check()
 

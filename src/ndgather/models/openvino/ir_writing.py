@@ -37,25 +37,29 @@ def write(
     path: FilePath,
     constants: FilePath | None = None,
 ) -> tuple[Finding, ...]:
-    """Write `graph` to an ``.xml`` file and its constants to a ``.bin`` file.
+    """Write a graph as an OpenVINO IR: an ``.xml`` file and a ``.bin`` file of its constants.
 
     Parameters
     ----------
     graph : Graph
         Operators of other domains are translated.
-    path, constants
-        The files; without `constants` it is the ``.bin`` beside the XML. Both appear whole, or
-        neither does.
+    path : str or os.PathLike
+        The XML.
+    constants : str or os.PathLike, optional
+        The file of constants; without it the ``.bin`` beside the XML. Both files appear
+        complete, or neither does.
 
     Returns
     -------
     tuple of Finding
-        Where a run of the graph and of what was written may part.
+        Where a run of the IR may differ from a run of the graph.
 
     Raises
     ------
+    FileError
+        A file cannot be written.
     NdgatherError
-        There is no such IR, or a file cannot be written.
+        The graph cannot be expressed as an IR; the text names the node and says why.
     """
     instance("write", "graph", graph, Graph, "a graph")
     place = file_path("write", "path", path)

@@ -20,7 +20,31 @@ Array = NDArray[Any]
 
 
 def tensor_from_bytes(content: bytes, path: object) -> Array:
-    """Return the array that a serialized TensorProto holds; `path` is for the error."""
+    """Return the array that a serialized TensorProto holds.
+
+    Parameters
+    ----------
+    content : bytes
+        What a ``.pb`` file holds.
+    path : object
+        What errors call it.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    FileError
+        It is not a complete TensorProto, or keeps its values in another file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather.models import onnx
+    >>> onnx.tensor_from_bytes(onnx.tensor_to_bytes(np.array([1, 2]), "array"), "array")
+    array([1, 2])
+    """
     try:
         tensor = onnx.TensorProto.FromString(content)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -33,7 +57,25 @@ def tensor_from_bytes(content: bytes, path: object) -> Array:
 
 
 def tensor_to_bytes(array: Array, path: object) -> bytes:
-    """Return `array` as a serialized TensorProto; `path` is for the error."""
+    """Return an array as a serialized TensorProto.
+
+    Parameters
+    ----------
+    array : array_like
+        Of a dtype that ONNX has.
+    path : object
+        What errors call it.
+
+    Returns
+    -------
+    bytes
+        What a ``.pb`` file holds.
+
+    Raises
+    ------
+    FileError
+        ONNX has no such dtype, or the array takes more than 2 GiB.
+    """
     array = as_array("array", array)
     try:
         strings = array.astype(object) if array.dtype.kind in "UT" else array
