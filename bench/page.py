@@ -5,22 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .peers import OWN
 from .report import (
-    ENOUGH_OF_LIMIT,
     bytes_text,
+    findings,
     fraction_text,
-    geometric_mean,
     limit_lines,
     ratio_text,
     time_text,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from .measure import Result
     from .report import Record
 
 _REPEAT = """\
@@ -69,7 +65,7 @@ def write(run: Record, path: Path, results: Path) -> None:
 def text(run: Record, picture: str) -> str:
     """Return the page as Markdown, with the file of its picture."""
     where = run.setting
-    peers = [name for name in where.versions if name != "reference"]
+    peers = list(where.versions)
     lines = [
         "# Benchmarks",
         "",
@@ -78,7 +74,7 @@ def text(run: Record, picture: str) -> str:
         f"Measured on {where.processor}, {where.processors} processors, {where.system}, with"
         f" {where.threads} threads, Python {where.python}, {where.date}.",
         "",
-        *_findings(run),
+        *(f"- {line}" for line in findings(run)),
         "",
         f"![Time of each library over ours, all cases together]({picture})\n",
         _METHOD,
@@ -106,8 +102,7 @@ def text(run: Record, picture: str) -> str:
     refused: dict[str, list[str]] = {}
     for result in run.results:
         for name, reason in result.refusals.items():
-            if name != "reference":
-                refused.setdefault(f"{name}, {reason}", []).append(f"`{result.case.name}`")
+            refused.setdefault(f"{name}, {reason}", []).append(f"`{result.case.name}`")
     if refused:
         lines += ["", "## Not timed", ""]
         lines += [f"- {why}: {', '.join(names)}" for why, names in sorted(refused.items())]
@@ -116,44 +111,3 @@ def text(run: Record, picture: str) -> str:
 
 def _table_row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _findings(run: Record) -> list[str]:
-    """Return the headline numbers, and every case that is slower or far from the limit."""
-    compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
-    if not compared:
-        return ["ndgather was not measured."]
-    ratios = [ratio for _, ratio in compared]
-    slower = [f"`{result.case.name}` ({ratio:.2f})" for result, ratio in compared if ratio < 1]
-    bound = [
-        (result, result.limit_fraction)
-        for result in run.results
-        if result.memory_bound and result.limit_fraction is not None
-    ]
-    far = [
-        f"`{result.case.name}` ({share:.0%}, {result.limit.set_by})"
-        for result, share in bound
-        if share < ENOUGH_OF_LIMIT
-    ]
-    return [
-        f"- {len(compared)} cases; the fastest other library of each takes"
-        f" **{geometric_mean(ratios):.2f} times** as long as {OWN.name} (geometric mean),"
-        f" from {min(ratios):.2f} to {max(ratios):.1f} times.",
-        *_by_operator(compared),
-        f"- Another library is faster on {len(slower)}: {', '.join(slower) or 'none'}.",
-        f"- Of {len(bound)} cases beyond the last-level cache, {len(bound) - len(far)} reach"
-        f" {ENOUGH_OF_LIMIT:.0%} of the limit. Below it, with what sets the limit:"
-        f" {', '.join(far) or 'none'}.",
-    ]
-
-
-def _by_operator(compared: Sequence[tuple[Result, float]]) -> list[str]:
-    """Return the mean of each operator."""
-    ratios: dict[str, list[float]] = {}
-    for result, ratio in compared:
-        ratios.setdefault(result.case.operator, []).append(ratio)
-    means = (
-        f"`{name}` {geometric_mean(each):.2f} ({len(each)})"
-        for name, each in sorted(ratios.items())
-    )
-    return [f"- By operator, with the number of cases: {', '.join(means)}."]

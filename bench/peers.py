@@ -13,5 +13,4 @@ PEERS = (
     Peer(name="onnxruntime", module="onnxruntime", threads="as given", needs=("onnx",)),
     Peer(name="openvino", module="openvino", threads="as given"),
     Peer(name="numba", module="numba", threads="as given"),
-    Peer(name="reference", module="ndgather", threads="one", has_modes=True),
 )

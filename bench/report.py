@@ -254,39 +254,60 @@ def row(result: Result, peers: Sequence[Peer]) -> str:
     return _line(columns, (text(result) for _, _, text in columns))
 
 
+def findings(run: Record) -> list[str]:
+    """Return the headline numbers, and every case that is slower or far from the limit."""
+    compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
+    if not compared:
+        return ["ndgather was not measured."]
+    ratios = [ratio for _, ratio in compared]
+    slower = [f"{result.case.name} ({ratio:.2f})" for result, ratio in compared if ratio < 1]
+    bound = [
+        (result, result.limit_fraction)
+        for result in run.results
+        if result.memory_bound and result.limit_fraction is not None
+    ]
+    far = [
+        f"{result.case.name} ({share:.0%}, {result.limit.set_by})"
+        for result, share in bound
+        if share < ENOUGH_OF_LIMIT
+    ]
+    return [
+        f"{len(compared)} cases; the fastest other library of each takes"
+        f" {geometric_mean(ratios):.2f} times as long as {OWN.name} (geometric mean),"
+        f" from {min(ratios):.2f} to {max(ratios):.1f} times.",
+        *_by_operator(compared),
+        f"Another library is faster on {len(slower)}: {', '.join(slower) or 'none'}.",
+        f"Of {len(bound)} cases beyond the last-level cache, {len(bound) - len(far)} reach"
+        f" {ENOUGH_OF_LIMIT:.0%} of the limit. Below it, with what sets the limit:"
+        f" {', '.join(far) or 'none'}.",
+    ]
+
+
+def _by_operator(compared: Sequence[tuple[Result, float]]) -> list[str]:
+    """Return the mean of each operator."""
+    ratios: dict[str, list[float]] = {}
+    for result, ratio in compared:
+        ratios.setdefault(result.case.operator, []).append(ratio)
+    means = (
+        f"{name} {geometric_mean(each):.2f} ({len(each)})" for name, each in sorted(ratios.items())
+    )
+    return [f"By operator, with the number of cases: {', '.join(means)}."]
+
+
 def summary(run: Record) -> str:
     """Return what the table says, in a few lines."""
-    lines = [
-        "ratio: time of the fastest peer over ours. of limit: least possible time over ours"
-        " (* all in the cache)",
-        "",
-    ]
-    compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
-    for title, chosen in (
-        ("gathers", [ratio for result, ratio in compared if not result.case.is_scatter]),
-        ("scatters", [ratio for result, ratio in compared if result.case.is_scatter]),
-        ("all", [ratio for _, ratio in compared]),
-    ):
-        if chosen:
-            lines.append(
-                f"{title}: {len(chosen)} cases, geometric mean {geometric_mean(chosen):.2f},"
-                f" least {min(chosen):.2f}"
-            )
-    slower = [f"{result.case.name} {ratio:.2f}" for result, ratio in compared if ratio < 1]
-    lines.append(f"slower than the fastest peer: {', '.join(slower) or 'none'}")
-    far = [
-        f"{result.case.name} {result.limit_fraction:.0%}"
-        for result in run.results
-        if result.memory_bound
-        and result.limit_fraction is not None
-        and result.limit_fraction < ENOUGH_OF_LIMIT
-    ]
-    lines += [
-        f"memory-bound and below {ENOUGH_OF_LIMIT:.0%} of the limit: {', '.join(far) or 'none'}",
-        "",
-    ]
-    lines += limit_lines(run)
-    return "\n".join([*lines, "", where(run.setting)])
+    return "\n".join(
+        [
+            "ratio: time of the fastest peer over ours. of limit: least possible time over ours"
+            " (* all in the cache)",
+            "",
+            *findings(run),
+            "",
+            *limit_lines(run),
+            "",
+            where(run.setting),
+        ]
+    )
 
 
 def limit_lines(run: Record) -> list[str]:

@@ -9,20 +9,8 @@ from bench.case import Case
 slices = partial(Case, group="axis", operator="gather")
 
 AXIS = (
-    slices(
-        "gather-middle",
-        "chosen channels of a batch of images",
-        (64, 256, 784),
-        (128,),
-        axis=1,
-    ),
-    slices(
-        "gather-last",
-        "chosen columns of a table",
-        (20_000, 500),
-        (100,),
-        axis=1,
-    ),
+    slices("gather-middle", "chosen channels of a batch of images", (64, 256, 784), (128,), axis=1),
+    slices("gather-last", "chosen columns of a table", (20_000, 500), (100,), axis=1),
     slices(
         "gather-columns",
         "three columns of a table of half a million rows",

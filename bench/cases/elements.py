@@ -22,18 +22,8 @@ ELEMENTS = (
         (4096, 4096),
         (4096, 4096),
     ),
-    elements(
-        "elements-first-odd",
-        "columns of an array of odd size",
-        (3001, 2999),
-        (3001, 2999),
-    ),
-    elements(
-        "elements-first-few",
-        "five order statistics of each column",
-        (4096, 4096),
-        (5, 4096),
-    ),
+    elements("elements-first-odd", "columns of an array of odd size", (3001, 2999), (3001, 2999)),
+    elements("elements-first-few", "five order statistics of each column", (4096, 4096), (5, 4096)),
     elements(
         "elements-middle",
         "reordering the time axis of a sensor x time x channel array",
@@ -42,10 +32,7 @@ ELEMENTS = (
         axis=1,
     ),
     elements(
-        "elements-first-tall",
-        "a few columns, a million rows each",
-        (1 << 20, 8),
-        (1 << 20, 8),
+        "elements-first-tall", "a few columns, a million rows each", (1 << 20, 8), (1 << 20, 8)
     ),
     elements(
         "elements-first-narrow",

@@ -10,35 +10,12 @@ points = partial(Case, group="points", operator="gather_nd")
 gather = partial(Case, group="points", operator="gather")
 
 POINTS = (
+    points("points-L1", "lookup table of a colour map or a quantiser", (64, 64), (1 << 18, 2)),
+    points("points-L2", "two-dimensional table of a physics code", (360, 360), (1 << 18, 2)),
+    points("points-L3", "sampling one greyscale photograph", (1500, 1500), (1 << 20, 2)),
+    points("points-64MB", "stations in one global elevation grid", (4096, 4096), (1 << 20, 2)),
     points(
-        "points-L1",
-        "lookup table of a colour map or a quantiser",
-        (64, 64),
-        (1 << 18, 2),
-    ),
-    points(
-        "points-L2",
-        "two-dimensional table of a physics code",
-        (360, 360),
-        (1 << 18, 2),
-    ),
-    points(
-        "points-L3",
-        "sampling one greyscale photograph",
-        (1500, 1500),
-        (1 << 20, 2),
-    ),
-    points(
-        "points-64MB",
-        "stations in one global elevation grid",
-        (4096, 4096),
-        (1 << 20, 2),
-    ),
-    points(
-        "points-1GB",
-        "stations in a grid far larger than any cache",
-        (16384, 16384),
-        (1 << 20, 2),
+        "points-1GB", "stations in a grid far larger than any cache", (16384, 16384), (1 << 20, 2)
     ),
     points(
         "points-64MB-dense",
@@ -70,10 +47,7 @@ POINTS = (
         index_layout="transposed",
     ),
     points(
-        "points-depth3",
-        "voxels of a medical volume of odd size",
-        (255, 257, 255),
-        (1 << 20, 3),
+        "points-depth3", "voxels of a medical volume of odd size", (255, 257, 255), (1 << 20, 3)
     ),
     points(
         "points-depth4",

@@ -15,12 +15,7 @@ ROWS = (
         (5_000_000, 3),
         (1 << 20, 1),
     ),
-    rows(
-        "rows-16B",
-        "vertices (x, y, z, w) of a mesh by face",
-        (1 << 22, 4),
-        (1 << 20, 1),
-    ),
+    rows("rows-16B", "vertices (x, y, z, w) of a mesh by face", (1 << 22, 4), (1 << 20, 1)),
     rows(
         "rows-64B",
         "one cache line each: hashed features of a recommender",
@@ -52,12 +47,7 @@ ROWS = (
         (60_000, 1000),
         (15_000, 1),
     ),
-    rows(
-        "rows-64KB",
-        "whole sample records from a data set in memory",
-        (4096, 16384),
-        (1024, 1),
-    ),
+    rows("rows-64KB", "whole sample records from a data set in memory", (4096, 16384), (1024, 1)),
     rows(
         "rows-every-second",
         "every second frame of a recording, then chosen frames of those",

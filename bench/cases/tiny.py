@@ -40,12 +40,7 @@ TINY = (
         axis=1,
         varied_shapes=True,
     ),
-    gather(
-        "call-gather-4x4",
-        "cost of picking a few rows of a tiny table",
-        (4, 4),
-        (4,),
-    ),
+    gather("call-gather-4x4", "cost of picking a few rows of a tiny table", (4, 4), (4,)),
     gather_nd(
         "call-nd-4x4-out",
         "a tiny call in a loop that keeps its output buffer",
@@ -53,25 +48,9 @@ TINY = (
         (4, 2),
         output="given",
     ),
-    scatter_nd(
-        "call-scatter-4x4",
-        "cost of one tiny scatter_nd",
-        (4, 4),
-        (4, 2),
-        reduction="add",
-    ),
-    gather(
-        "labels-1024",
-        "names of the labels of a batch of 1024 samples",
-        (1000,),
-        (1024,),
-    ),
-    gather_nd(
-        "call-nd-1000",
-        "a thousand lookups in a small table",
-        (100, 100),
-        (1000, 2),
-    ),
+    scatter_nd("call-scatter-4x4", "cost of one tiny scatter_nd", (4, 4), (4, 2), reduction="add"),
+    gather("labels-1024", "names of the labels of a batch of 1024 samples", (1000,), (1024,)),
+    gather_nd("call-nd-1000", "a thousand lookups in a small table", (100, 100), (1000, 2)),
     gather_nd(
         "lidar-sweeps",
         "twenty thousand lidar returns looked up in an occupancy grid",
