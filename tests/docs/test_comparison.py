@@ -36,7 +36,7 @@ def test_every_difference_has_its_line(here, there, diff):
     rules, examples = differences(here.name, diff, domain=here.domain, version=here.version)
 
     if here is there:
-        assert rules == "The rules are the same; only the words of the text differ."
+        assert rules == "The rules are the same; only the wording differs."
     else:
         assert len(rules) == len(here.diff(there))
         assert all(mine != other for mine, other in rules.values())
@@ -60,14 +60,14 @@ def test_12_and_11_of_gather_nd_differ_in_batch_dims():
     assert rules == {
         "attribute batch_dims": ("int, default 0, allowed: 0..min(q, r)-1", "none"),
         "batch axes": (
-            "the first batch_dims sizes of indices and data are equal; nothing is broadcast",
+            "the first batch_dims sizes of indices and data must be equal; nothing is broadcast",
             "none",
         ),
     }
     assert [example["title"] for example in examples] == [
         "One batch axis, in both",
         "Two batch axes, in both",
-        "Batch axes of unequal size, in both",
+        "Batch axes of different sizes, in both",
     ]
     for example in examples:
         assert example["runs"][1]["error"]["type"] == "AttributeValueError"
@@ -76,8 +76,8 @@ def test_12_and_11_of_gather_nd_differ_in_batch_dims():
 def test_dialects_differ_where_users_trip():
     rules, examples = differences("Gather", "openvino:8")
 
-    assert rules["other index values"] == ("an error", "zeros in the result")
-    (outside,) = (each for each in examples if each["title"].startswith("An index outside"))
+    assert rules["indices out of bounds"] == ("an error", "zeros in the result")
+    (outside,) = (each for each in examples if each["title"].startswith("An index out of"))
     assert outside["runs"][0]["error"]["type"] == "IndexOutOfBoundsError"
     assert outside["runs"][1]["result"]["values"] == [[0, 1, 2], [0, 0, 0]]
 
@@ -114,8 +114,8 @@ def test_versions_say_what_each_has_changed():
         {"version": "8", "change": "index values: -s..s-1 (before: 0..s-1)"},
         {
             "version": "",
-            "change": "other index values: zeros in the result (before: the text leaves it "
-            "undefined; this package raises an error)",
+            "change": "indices out of bounds: zeros in the result (before: undefined in the "
+            "text; this package raises an error)",
         },
     ]
     assert table[-1] == {"version": "1", "change": "the first version here"}

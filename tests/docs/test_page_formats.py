@@ -199,7 +199,7 @@ def test_json_has_the_rules_by_their_names(op):
     assert found["about"][0] == op.row.summary
     assert found["about"][1]["source"] == op.row.source
     (rules,) = found["sections"]["Rules"]
-    assert {"ranks", "shape of the result", "index values", "other index values"} <= set(rules)
+    assert {"ranks", "shape of the result", "index values", "indices out of bounds"} <= set(rules)
     (errata,) = found["sections"].get("Errors in the published text", [[]])
     assert [each["the text says"] for each in errata] == [each.quote for each in op.row.errata]
 

@@ -1,4 +1,4 @@
-"""``ndgather check``: say what is wrong in a model."""
+"""``ndgather check``: find errors in a model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Say what is wrong in a model, an ONNX file or an OpenVINO IR. Each gather and
-scatter operator is held against its specification in the version that the model
-asks for, with all that can be inferred of its inputs. A finding is one of
+Find errors in a model, an ONNX file or an OpenVINO IR. Each gather and scatter
+operator is checked against its specification in the version that the model
+imports, with everything that can be inferred about its inputs. A finding is one
+of
 
   error     the specification does not allow it
-  differs   allowed, and runtimes give different results
-  portable  it runs, and some runtimes or versions do not take it
+  differs   the specification allows it, but runtimes give different results
+  portable  it runs, but some runtimes or versions do not support it
 """
 
 EXAMPLES = """\
@@ -30,7 +31,7 @@ examples:
       print a table, the worst first
 
   ndgather check model.onnx --json > findings.json
-      print a list of objects with the same content
+      print the same findings as a list of JSON objects
 
 The exit status is 1 if there are errors.
 """
@@ -38,9 +39,9 @@ The exit status is 1 if there are errors.
 
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
-    check = add_command(commands, "check", "say what is wrong in a model", DESCRIPTION, EXAMPLES)
+    check = add_command(commands, "check", "find errors in a model", DESCRIPTION, EXAMPLES)
     check.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
-    check.add_argument("--json", action="store_true", help="print the findings as data")
+    check.add_argument("--json", action="store_true", help="print the findings as JSON")
     add_common(check, _check)
 
 

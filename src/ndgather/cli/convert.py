@@ -1,4 +1,4 @@
-"""``ndgather convert``: write a model in another form."""
+"""``ndgather convert``: convert a model to another version, operator or format."""
 
 from __future__ import annotations
 
@@ -18,52 +18,57 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DESCRIPTION = """\
-Write an ONNX model in another version of ONNX, or with its gather and scatter
-nodes as others that do exactly the same; or write it as an OpenVINO IR, or an
-IR as an ONNX model, as the names of the files say. What the target lacks is
-built from nodes that it has; what cannot be exact is refused with the node and
-the reason. Where runs of the two may part, a table says so.
+Convert an ONNX model to another version of ONNX, or replace its gather and
+scatter nodes with other operators that do exactly the same. If OUT ends in
+.xml, write an OpenVINO IR; if MODEL does, write an ONNX model. Operators that
+the target does not have are built from those that it has. A node that cannot be
+converted exactly is refused, with the reason. A table lists the nodes for which
+runtimes may give other results than before.
 """
 
 EXAMPLES = """\
 examples:
   ndgather convert model.onnx --opset 11 -o old.onnx
-      batch_dims, which GatherND-11 does not have, become coordinates
+      replace batch_dims, which GatherND-11 does not have, by coordinates
 
   ndgather convert model.onnx --domain ai.onnx -o portable.onnx
-      onnxruntime's own GatherND becomes that of ONNX; int32 indices get a Cast
+      replace onnxruntime's own GatherND by that of ONNX, and cast int32 indices
 
   ndgather convert model.onnx --operator GatherND -o one.onnx
-      Gather and GatherElements become GatherND
+      replace Gather and GatherElements by GatherND
 
   ndgather convert model.onnx -o model.xml
-      an IR of gather and scatter layers, its constants in model.bin
+      write an IR, with its constants in model.bin
 
   ndgather convert model.xml --opset 13 -o model.onnx
-      and back (default: opset 18)
+      convert it back (default: opset 18)
 
-OUT appears only when it is complete; until then a file of that name stays as it
-is.
+OUT is written only when it is complete; an existing file stays as it is until
+then.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     convert = add_command(
-        commands, "convert", "write a model in another form", DESCRIPTION, EXAMPLES
+        commands,
+        "convert",
+        "convert a model to another version, operator or format",
+        DESCRIPTION,
+        EXAMPLES,
     )
     convert.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
+    convert.add_argument("--opset", type=positive, metavar="N", help="the target opset of ONNX")
     convert.add_argument(
-        "--opset", type=positive, metavar="N", help="the version of ONNX that it shall import"
-    )
-    convert.add_argument(
-        "--domain", metavar="DOMAIN", help="where GatherND shall be from: ai.onnx, com.microsoft"
+        "--domain",
+        metavar="DOMAIN",
+        help="the domain of GatherND in the result: ai.onnx or com.microsoft",
     )
     convert.add_argument(
         "--operator",
         metavar="NAME",
-        help="what the nodes that gather shall be: GatherND, GatherElements or Gather; "
-        "or ScatterND for those that scatter elements",
+        help="the operator that replaces the gather nodes: GatherND, GatherElements or "
+        "Gather; or ScatterND, which replaces ScatterElements",
     )
     convert.add_argument(
         "-o", "--output", required=True, type=Path, metavar="OUT", help="the result: .onnx or .xml"

@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Show the page of an operator: its formula, rules, types and attributes, examples
-that are run as the page is made, the errors of the published text, and what
-differs from another version.
+that are run when the page is made, errors in the published text, and the
+differences from another version.
 """
 
 EXAMPLES = """\
 examples:
   ndgather doc GatherND
-      show the newest version of ONNX
+      show the newest version in ONNX
 
   ndgather doc GatherND --opset 12 --diff 11
-      show what opset 12 has, and what is different in version 11
+      show the version in opset 12, and its differences from version 11
 
   ndgather doc GatherND --diff openvino:8
       compare with version 8 of OpenVINO
 
   ndgather doc ScatterElementsUpdate --format html > page.html
-      write a page for a browser; md, rst and json go the same way
+      write a page for a browser; md, rst and json work the same way
 
-Text is in colours where it goes to a terminal and NO_COLOR is not set.
+Text in a terminal is coloured, unless NO_COLOR is set.
 """
 
 
@@ -40,17 +40,25 @@ def add_to(commands: Any) -> None:
     doc.add_argument("name", metavar="NAME", help="the operator, such as GatherND")
     which = doc.add_mutually_exclusive_group()
     which.add_argument(
-        "--version", type=int, metavar="N", help="the version that brought it (default: newest)"
+        "--version",
+        type=int,
+        metavar="N",
+        help="this version of the operator (default: the newest)",
     )
     which.add_argument(
-        "--opset", type=int, metavar="N", help="the newest version that this opset has"
+        "--opset", type=int, metavar="N", help="the version that is in force in this opset"
     )
     doc.add_argument(
         "--diff",
         metavar="[DOMAIN:]VERSION",
-        help="add the differences from this version, of the same specification or another",
+        help="add the differences from this version, of this domain or another",
     )
-    add_page_options(doc, "the specification (default: ai.onnx, or the one that has it)", _doc)
+    add_page_options(
+        doc,
+        "the domain: ai.onnx, com.microsoft or openvino (default: the first one "
+        "that has the operator)",
+        _doc,
+    )
 
 
 def _doc(options: argparse.Namespace) -> None:

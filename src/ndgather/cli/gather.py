@@ -11,8 +11,8 @@ COMMAND = GatherCommand(
     kind=Kind.GATHER,
     summary="copy whole slices along one axis",
     description="""\
-Copy slices of DATA along one axis: INDICES say which. The result has the shape
-of DATA with that axis replaced by the axes of INDICES.
+Copy the slices of DATA that INDICES select along one axis. The result has the
+shape of DATA with that axis replaced by the axes of INDICES.
 """,
     examples="""\
 examples:

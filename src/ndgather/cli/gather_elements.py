@@ -11,8 +11,8 @@ COMMAND = GatherCommand(
     kind=Kind.GATHER_ELEMENTS,
     summary="copy single elements along one axis",
     description="""\
-Copy single elements of DATA: each entry of INDICES replaces its own coordinate
-along one axis. The result has the shape of INDICES.
+Copy single elements of DATA: each entry of INDICES replaces the coordinate of
+its own position along one axis. The result has the shape of INDICES.
 """,
     examples="""\
 examples:

@@ -1,4 +1,4 @@
-"""What the commands share that call one function of the package on files."""
+"""What the commands that gather from files share."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 FILES = """\
 
 DATA and INDICES are .npy files (memory-mapped), .npz archives given as
-FILE.npz:MEMBER, or ONNX tensors (.pb). Neither data nor result has to fit in
-memory. OUT.npy appears only when it is complete; until then a file of that name
-stays as it is.
+FILE.npz:MEMBER, or ONNX tensors (.pb). Neither the data nor the result has to
+fit in memory. OUT.npy is written only when it is complete; an existing file
+stays as it is until then.
 """
 
 OPTION_HELP = {
@@ -59,8 +59,8 @@ class GatherCommand:
         """Add this command to the command line."""
         name = self.kind.value.replace("_", "-")
         parser = add_command(commands, name, self.summary, self.description, self.examples + FILES)
-        parser.add_argument("data", metavar="DATA", help="the array that is read")
-        parser.add_argument("indices", metavar="INDICES", help="the integers that say where")
+        parser.add_argument("data", metavar="DATA", help="the array to read from")
+        parser.add_argument("indices", metavar="INDICES", help="the indices, an array of integers")
         parser.add_argument(
             "-o", "--output", required=True, type=npy_file, metavar="OUT.npy", help="the result"
         )
@@ -74,14 +74,14 @@ class GatherCommand:
             choices=MODES,
             default="raise",
             metavar="MODE",
-            help="what an index outside its axis does: 'raise' an error (default), 'wrap' around, "
-            "'clip' to the nearest end, or 'fill' its place with V; negative indices count from "
-            "the end, except that 'clip' takes them as 0",
+            help="what to do with an index out of bounds: 'raise' an error (default), 'wrap' "
+            "around, 'clip' to the nearest end, or 'fill' with V; negative indices count from "
+            "the end, except that 'clip' treats them as 0",
         )
         parser.add_argument(
             "--fill-value",
             metavar="V",
-            help="what --mode fill writes (default: zero, or its like in other dtypes)",
+            help="the value that --mode fill writes (default: zero, empty or false)",
         )
         add_common(parser, self.work)
 

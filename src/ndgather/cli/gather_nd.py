@@ -1,4 +1,4 @@
-"""``ndgather gather-nd``: copy the elements or slices that index tuples name."""
+"""``ndgather gather-nd``: copy the elements or slices at index tuples."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ndgather.published.schema import Kind
 
 COMMAND = GatherCommand(
     kind=Kind.GATHER_ND,
-    summary="copy the elements or slices that index tuples name",
+    summary="copy the elements or slices at index tuples",
     description="""\
-Copy elements or slices of DATA. The last axis of INDICES holds tuples; each
-names a place in the leading axes of DATA (after the batch axes). The result has
-the shape INDICES.shape[:-1] + the axes of DATA that the tuples leave over.
+Copy elements or slices of DATA. The last axis of INDICES holds index tuples of
+length k, which address the first k axes of DATA after the batch axes. The
+result has the shape INDICES.shape[:-1] + DATA.shape[batch_dims + k:].
 """,
     examples="""\
 examples:

@@ -20,10 +20,10 @@ examples:
       list all of them
 
   ndgather ops GatherND
-      list those of one name, in every specification
+      list the versions of one operator, in every domain
 
   ndgather ops --domain openvino --format md
-      list one specification, as a Markdown table
+      list one domain, as a Markdown table
 """
 
 
@@ -31,7 +31,7 @@ def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     ops = add_command(commands, "ops", "list the operator versions", DESCRIPTION, EXAMPLES)
     ops.add_argument("name", nargs="?", metavar="NAME", help="only operators of this name")
-    add_page_options(ops, "only operators of this specification", _ops)
+    add_page_options(ops, "only operators of this domain", _ops)
 
 
 def _ops(options: argparse.Namespace) -> None:

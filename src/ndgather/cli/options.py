@@ -46,7 +46,7 @@ def add_common(
         "--threads",
         type=positive,
         metavar="N",
-        help="how many threads to use (default: as many as this process may)",
+        help="how many threads to use (default: all that this process may use)",
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.set_defaults(work=work)

@@ -10,7 +10,7 @@ from ndgather.version import __version__
 COMMANDS = (run, check, convert, gather_nd, gather_elements, gather, ops, doc)
 
 SUMMARY = """\
-Gather N-dimensional arrays, exactly as each published specification says.
+N-d gather and scatter, exactly as each published specification says.
 
 Start with one of these:
 
@@ -18,7 +18,7 @@ Start with one of these:
   ndgather gather-nd dem.npy points.npy -o heights.npy
   ndgather doc GatherND
 
-Each command explains itself, with examples: ndgather run --help
+The help of a command has examples: ndgather run --help
 """
 
 

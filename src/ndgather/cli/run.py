@@ -18,21 +18,20 @@ if TYPE_CHECKING:
     from ndgather.models import onnx, openvino
 
 DESCRIPTION = """\
-Run a model, an ONNX file or an OpenVINO IR, on arrays from files. Printed for
-each output: its shape, its dtype, the time of the nodes that lead to it, and
-its bytes per second.
+Run a model, an ONNX file or an OpenVINO IR, on arrays from files. For each
+output the shape, the dtype, the time of the nodes that lead to it and the bytes
+per second are printed.
 
-The nodes that gather or scatter run in ndgather. All others of an ONNX model
-run in the reference evaluator of the onnx package
-(pip install 'ndgather[onnx]'). An IR (pip install 'ndgather[openvino]') has its
-constants in the .bin beside it, and no other layers than Parameter, Const,
-Convert and Result.
+Gather and scatter nodes run in ndgather. All other nodes of an ONNX model run
+in the reference evaluator of the onnx package (pip install 'ndgather[onnx]').
+An IR (pip install 'ndgather[openvino]') has its constants in a .bin file beside
+it; its other layers may be Parameter, Const, Convert and Result only.
 """
 
 EXAMPLES = """\
 examples:
   ndgather run model.onnx --input data=dem.npy --input indices=points.npy
-      run the model and say what came out
+      run the model and print a table of its outputs
 
   ndgather run model.onnx --input data=dem.npz:elevation \\
           --input indices=points.pb --output heights=heights.npy
@@ -42,8 +41,8 @@ examples:
           --output-dir results
       keep every output as results/NAME.npy
 
-A .npy input is memory-mapped, not read at once. An output file appears only
-when it is complete; until then a file of that name stays as it is.
+A .npy input is memory-mapped, not read at once. An output file is written only
+when it is complete; an existing file stays as it is until then.
 """
 
 
@@ -56,7 +55,7 @@ def add_to(commands: Any) -> None:
         dest="inputs",
         action=Named,
         metavar="NAME=FILE",
-        help="an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb; once for each input",
+        help="an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb; repeat for each input",
     )
     keep = run.add_mutually_exclusive_group()
     keep.add_argument(
@@ -64,13 +63,13 @@ def add_to(commands: Any) -> None:
         dest="outputs",
         action=Named,
         metavar="NAME=FILE",
-        help="keep an output of the model as FILE.npy or FILE.pb; once for each output to keep",
+        help="keep an output of the model as FILE.npy or FILE.pb; repeat for each output",
     )
     keep.add_argument(
         "--output-dir",
         type=Path,
         metavar="DIR",
-        help="keep every output as DIR/NAME.npy; DIR is made if need be",
+        help="keep every output as DIR/NAME.npy; DIR is created if it does not exist",
     )
     add_common(run, _run)
 

@@ -1,4 +1,4 @@
-"""How two versions differ: each rule on both sides, and calls that tell them apart."""
+"""How two versions differ: each rule on both sides, and the calls that they answer differently."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 _LABELS = {
     "index_rule.negative": "index values",
-    "index_rule.outside": "other index values",
+    "index_rule.outside": "indices out of bounds",
     "batch_rule": "batch axes",
     "off_axis_rule": "sizes of indices",
-    "lowest_depth": "least length of a tuple",
-    "duplicates": "two updates for one place",
+    "lowest_depth": "minimum length of a tuple",
+    "duplicates": "duplicate indices",
     "one_element_updates": "shape of updates",
 }
 _GROUPS = {"inputs": "input", "attributes": "attribute"}
 _FIELDS = {
     "types": "types",
-    "lowest_rank": "least rank",
+    "lowest_rank": "minimum rank",
     "name": "name",
     "choices": "choices",
     "default": "default",
-    "required": "need",
+    "required": "required",
     "range": "range",
     "type": "type",
 }
@@ -68,7 +68,7 @@ def changes(here: Operator, there: Operator) -> tuple[Text, ...]:
 def _rules(here: Operator, there: Operator) -> Block:
     found = here.diff(there)
     if not found:
-        return Paragraph(plain("The rules are the same; only the words of the text differ."))
+        return Paragraph(plain("The rules are the same; only the wording differs."))
     return Table(
         titles=("rule", str(here.row), str(there.row)),
         rows=tuple(
@@ -98,7 +98,7 @@ def _is_list(difference: Difference) -> bool:
 
 
 def _side(difference: Difference, value: object) -> str:
-    """Say one side; of lists, each side says what the other has not."""
+    """Say one side; for lists, each side says what the other does not have."""
     if isinstance(value, bool):
         return _OF_FLAG.get(difference.what, _YES_OR_NO)[value]
     if _is_list(difference):
@@ -116,5 +116,5 @@ def _change(difference: Difference) -> str:
     if there == words.NONE:
         return f"{label}: {here}"
     if here == words.NONE:
-        return f"{label}: gone"
+        return f"{label}: removed"
     return f"{label}: {here} (before: {there})"

@@ -142,7 +142,7 @@ def _attributes(row: OperatorVersion) -> Section:
 
 
 def _attribute(attribute: Attribute) -> tuple[Text, ...]:
-    default = plain("none: it is required") if attribute.required else code(str(attribute.default))
+    default = plain("none (required)") if attribute.required else code(str(attribute.default))
     return (
         code(attribute.name),
         plain(attribute.type.value),
@@ -176,7 +176,7 @@ def _use(operator: Operator) -> tuple[Block, ...]:
         Paragraph(
             prose(
                 "`op` takes what this version allows and refuses everything else; "
-                f"`ndgather.{operator.row.kind.value}` is the same without the limits of one "
+                f"`ndgather.{operator.row.kind.value}` does the same without the limits of one "
                 "version."
             )
         ),
@@ -189,8 +189,8 @@ def _examples(examples: Sequence[Example]) -> Section:
         blocks=(
             Paragraph(
                 plain(
-                    "Each call was run when this page was made. An element of data tells its "
-                    "place: 12 stands in row 1 and column 2."
+                    "Each call was run when this page was made. The value of an element of data "
+                    "shows its position: 12 is in row 1, column 2."
                 )
             ),
             *examples,
@@ -212,7 +212,7 @@ def _errata(row: OperatorVersion) -> Iterator[Section]:
             title="Errors in the published text",
             blocks=(
                 Table(
-                    titles=("where", "the text says", "the truth"),
+                    titles=("where", "the text says", "correct"),
                     rows=tuple(
                         (plain(each.place), plain(each.quote), plain(each.truth))
                         for each in row.errata
@@ -232,7 +232,7 @@ def _versions(operator: Operator) -> Iterator[Section]:
     rows = [
         (plain("" if place else str(newer.version)), change)
         for newer, older in itertools.pairwise(family)
-        for place, change in enumerate(changes(newer, older) or (plain("only words"),))
+        for place, change in enumerate(changes(newer, older) or (plain("wording only"),))
     ]
     rows.append((plain(str(family[-1].version)), plain("the first version here")))
     yield Section(title="Versions", blocks=(Table(titles=("version", "change"), rows=tuple(rows)),))
@@ -257,7 +257,7 @@ def _elsewhere(operator: Operator) -> Iterator[Section]:
     yield Section(
         title="In other specifications",
         blocks=(
-            Paragraph(plain("These commands show what is different there:")),
+            Paragraph(plain("These commands show the differences:")),
             Code(tuple(f"{here} --diff {each.domain}:{each.version}" for each in others)),
         ),
     )

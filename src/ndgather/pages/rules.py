@@ -23,7 +23,7 @@ _BY_ELEMENT = {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}
 
 
 def rules(row: OperatorVersion) -> tuple[tuple[str, Text], ...]:
-    """Return the rules that a call has to keep, and what a result looks like."""
+    """Return the rules that a call has to follow, and the shape of its result."""
     return tuple((label, prose(text)) for label, text in _rules(row))
 
 
@@ -41,9 +41,9 @@ def _rules(row: OperatorVersion) -> Iterator[tuple[str, str]]:
         yield "shape of updates", _updates(row)
     yield "shape of the result", _result(row)
     yield "index values", words.NEGATIVE[row.index_rule.negative]
-    yield "other index values", words.OUTSIDE[row.index_rule.outside]
+    yield "indices out of bounds", words.OUTSIDE[row.index_rule.outside]
     if row.duplicates is not Duplicates.NOT_APPLICABLE:
-        yield "two updates for one place", words.DUPLICATES[row.duplicates]
+        yield "duplicate indices", words.DUPLICATES[row.duplicates]
 
 
 def _ranks(row: OperatorVersion) -> str:

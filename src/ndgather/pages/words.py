@@ -1,4 +1,4 @@
-"""How the pages say the values of the specifications: one text for each value, as data."""
+"""The text that the pages show for each value of a specification, as data."""
 
 from __future__ import annotations
 
@@ -30,38 +30,39 @@ INPUTS = {
     (Kind.GATHER_ELEMENTS, Role.INDICES): "one index for each element of the result",
     (Kind.GATHER, Role.DATA): "the array that is read",
     (Kind.GATHER, Role.INDICES): "which slices to copy",
-    (Kind.SCATTER_ND, Role.DATA): "the array that the result starts as",
+    (Kind.SCATTER_ND, Role.DATA): "the array that is copied and updated",
     (Kind.SCATTER_ND, Role.INDICES): "index tuples, on the last axis",
     (Kind.SCATTER_ND, Role.UPDATES): "one element or slice for each index tuple",
-    (Kind.SCATTER_ELEMENTS, Role.DATA): "the array that the result starts as",
+    (Kind.SCATTER_ELEMENTS, Role.DATA): "the array that is copied and updated",
     (Kind.SCATTER_ELEMENTS, Role.INDICES): "one index for each element of updates",
     (Kind.SCATTER_ELEMENTS, Role.UPDATES): "the elements to write",
 }
 
 OUTPUTS = {
-    Kind.GATHER_ND: "what the tuples name, one element or slice each",
+    Kind.GATHER_ND: "the elements or slices that the tuples address",
     Kind.GATHER_ELEMENTS: "the elements, in the shape of indices",
     Kind.GATHER: "the slices, joined along the axis",
-    Kind.SCATTER_ND: "data with the updates in their places",
-    Kind.SCATTER_ELEMENTS: "data with the updates in their places",
+    Kind.SCATTER_ND: "a copy of data with the updates written to it",
+    Kind.SCATTER_ELEMENTS: "a copy of data with the updates written to it",
 }
 
 SYMBOLS = {
-    Kind.GATHER_ND: "`p` is a place in `indices` without its last axis, a tuple of coordinates; "
-    "`*x` puts the entries of `x` there one by one, as in Python.",
-    Kind.GATHER_ELEMENTS: "`p` is a place in `indices`, a tuple of coordinates; `*x` puts the "
-    "entries of `x` there one by one, as in Python.",
+    Kind.GATHER_ND: "`p` is a position in `indices.shape[:-1]`, a tuple of coordinates; `*x` "
+    "unpacks `x`, as in Python.",
+    Kind.GATHER_ELEMENTS: "`p` is a position in `indices`, a tuple of coordinates; `*x` unpacks "
+    "`x`, as in Python.",
     Kind.GATHER: "`o`, `p` and `s` are tuples of coordinates: on the axes of `data` before "
-    "`axis`, on the axes of `indices` (after batch axes), and on the axes of `data` after `axis`.",
-    Kind.SCATTER_ND: "`p` is a place in `indices` without its last axis, a tuple of "
-    "coordinates; `*x` puts the entries of `x` there one by one, as in Python.",
-    Kind.SCATTER_ELEMENTS: "`p` is a place in `indices`, a tuple of coordinates; `*x` puts the "
-    "entries of `x` there one by one, as in Python.",
+    "`axis`, on the axes of `indices` (after the batch axes), and on the axes of `data` after "
+    "`axis`.",
+    Kind.SCATTER_ND: "`p` is a position in `indices.shape[:-1]`, a tuple of coordinates; `*x` "
+    "unpacks `x`, as in Python.",
+    Kind.SCATTER_ELEMENTS: "`p` is a position in `indices`, a tuple of coordinates; `*x` unpacks "
+    "`x`, as in Python.",
 }
 
 NEGATIVE = {
-    True: "`-s..s-1` on an axis of size `s`; negative values count from the end, -1 is the last",
-    False: "`0..s-1` on an axis of size `s`; a negative value is outside",
+    True: "`-s..s-1` on an axis of size `s`; negative values count from the end: -1 is the last",
+    False: "`0..s-1` on an axis of size `s`; negative values are out of bounds",
 }
 
 NEGATIVE_IN_SHORT = {True: "`-s..s-1`", False: "`0..s-1`"}
@@ -69,7 +70,7 @@ NEGATIVE_IN_SHORT = {True: "`-s..s-1`", False: "`0..s-1`"}
 OUTSIDE = {
     Outside.RAISE: "an error",
     Outside.ZEROS: "zeros in the result",
-    Outside.UNDEFINED: "the text leaves it undefined; this package raises an error",
+    Outside.UNDEFINED: "undefined in the text; this package raises an error",
 }
 
 OUTSIDE_IN_SHORT = {
@@ -80,17 +81,17 @@ OUTSIDE_IN_SHORT = {
 
 BATCH = {
     BatchRule.NONE: NONE,
-    BatchRule.EQUAL: "the first `batch_dims` sizes of `indices` and `data` are equal; nothing is "
-    "broadcast",
-    BatchRule.FUSED: "the first `batch_dims` sizes of `indices` and `data` are equal; more than "
-    "one become a single axis of the result",
+    BatchRule.EQUAL: "the first `batch_dims` sizes of `indices` and `data` must be equal; nothing "
+    "is broadcast",
+    BatchRule.FUSED: "the first `batch_dims` sizes of `indices` and `data` must be equal; if "
+    "there are several, they become a single axis of the result",
 }
 
 OFF_AXIS = {
     OffAxisRule.FREE: NONE,
-    OffAxisRule.AT_MOST: "at most those of `data` on every axis but `axis`; nothing is broadcast",
-    OffAxisRule.AT_MOST_EVERYWHERE: "at most those of `data` on every axis, `axis` too",
-    OffAxisRule.EQUAL: "those of `data` on every axis but `axis`",
+    OffAxisRule.AT_MOST: "at most those of `data`, except along `axis`; nothing is broadcast",
+    OffAxisRule.AT_MOST_EVERYWHERE: "at most those of `data`, along `axis` too",
+    OffAxisRule.EQUAL: "those of `data`, except along `axis`",
 }
 
 DUPLICATES = {
@@ -123,8 +124,8 @@ REDUCTIONS = {
 }
 
 ONE_ELEMENT_UPDATES = {
-    True: "one element of any rank will do where rank 0 is asked for",
-    False: "exactly the shape that is asked for",
+    True: "where the rule gives rank 0, one element of any rank is accepted",
+    False: "exactly the shape of the rule",
 }
 
 _SAID: dict[type, Mapping[Any, str]] = {

@@ -15,7 +15,7 @@ COMPLEX = ("complex64", "complex128")
 
 
 class Kind(StrEnum):
-    """The five walks over data that every operator is one of."""
+    """The five kinds of operators: each operator is one of them."""
 
     GATHER_ND = "gather_nd"
     GATHER_ELEMENTS = "gather_elements"
@@ -38,7 +38,7 @@ class Role(StrEnum):
 
 
 class Outside(StrEnum):
-    """What an index outside its axis comes to."""
+    """What happens to an index out of bounds."""
 
     RAISE = "raise"
     ZEROS = "zeros"
@@ -46,24 +46,24 @@ class Outside(StrEnum):
 
 
 class BatchRule(StrEnum):
-    """How the leading axes that data and indices share are held together."""
+    """The rule for the leading axes that data and indices share."""
 
     NONE = "none"
-    EQUAL = "equal"
-    FUSED = "equal; more than one is fused into a single axis of the result"
+    EQUAL = "must be equal"
+    FUSED = "must be equal; several are fused into a single axis of the result"
 
 
 class OffAxisRule(StrEnum):
     """How the sizes of indices relate to those of data, where one axis is indexed."""
 
     FREE = "free"
-    AT_MOST = "indices <= data, but on the axis"
-    AT_MOST_EVERYWHERE = "indices <= data, also on the axis"
-    EQUAL = "indices == data, but on the axis"
+    AT_MOST = "indices <= data, except along axis"
+    AT_MOST_EVERYWHERE = "indices <= data, along axis too"
+    EQUAL = "indices == data, except along axis"
 
 
 class Duplicates(StrEnum):
-    """What the text says of two updates for one place."""
+    """What the text says of two updates for one element."""
 
     NOT_APPLICABLE = "not applicable"
     FORBIDDEN = "forbidden"
@@ -74,7 +74,7 @@ class Duplicates(StrEnum):
 
 
 class Reduction(StrEnum):
-    """How an update meets the element that is there. The values are the native words."""
+    """How an update is combined with the original element. The values are the words of the core."""
 
     NONE = "none"
     ADD = "add"
@@ -148,7 +148,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRule:
-    """Which index values are allowed along an axis of size s, and what the others come to.
+    """Which index values are allowed along an axis of size s, and what happens to the others.
 
     `negative` is whether the range is ``[-s, s-1]`` rather than ``[0, s-1]``; `outside` is
     what the text says of the others. Where it says "undefined", this package raises.
@@ -164,7 +164,7 @@ class IndexRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erratum:
-    """A place where a published text is wrong: its words, and what is true."""
+    """An error in a published text: where it is, its words, and what is correct."""
 
     place: str
     quote: str
@@ -176,7 +176,7 @@ class OperatorVersion:
     """One version of one operator: a row of the table.
 
     `since` is the version of the domain that brought it; the row lives until the next
-    `since` of the same name. `lowest_depth` is the least length of an index tuple.
+    `since` of the same name. `lowest_depth` is the minimum length of an index tuple.
     `one_element_updates` is whether updates may have any rank, with a single element,
     where the rule asks for rank 0. `notes` say what this package does where the text is
     silent or contradicts itself, and why.

@@ -28,8 +28,8 @@ _gather_nd_1 = OperatorVersion(
     outputs=(Output(name="output", type_variable="T"),),
     index_rule=IndexRule(negative=True, outside=Outside.RAISE),
     lowest_depth=0,
-    summary="Copies the slices of data that the index tuples on the last axis of indices name; "
-    "the one GatherND of ONNX models that takes int32 indices.",
+    summary="Copies the slices of data that the index tuples on the last axis of indices address; "
+    "the only GatherND in ONNX models that takes int32 indices.",
     formula="output[p] = data[*indices[p]] for every p in indices.shape[:-1]; "
     "output.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
     source="https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
@@ -39,9 +39,9 @@ _gather_nd_1 = OperatorVersion(
         "int32 and int64 for the indices.",
         "The page does not mention negative indices or bounds. The kernel, which ai.onnx "
         "GatherND shares, counts negative values from the end and reports others as invalid, "
-        "so this package does; it does so also where the result is empty.",
-        "The page gives tuples no least length, and the kernel copies all of data for a tuple "
-        "of none; so does this package.",
+        "and so does this package, even if the result is empty.",
+        "The page gives tuples no minimum length, and the kernel copies all of data for an "
+        "empty tuple; so does this package.",
         "There is no batch_dims, though an example on the page has one: a model with it does "
         "not load.",
     ),

@@ -73,7 +73,7 @@ _REDUCTION_16 = Attribute(
         Choice(word="add", reduction=Reduction.ADD),
         Choice(word="mul", reduction=Reduction.MUL),
     ),
-    summary="how an update meets the element that is there; none replaces it",
+    summary="how an update is combined with the original element; none replaces it",
 )
 _REDUCTION_18 = replace(
     _REDUCTION_16,
@@ -105,24 +105,24 @@ _INVERSE_OF_SCATTER_ND = Erratum(
 )
 _ZERO_SIZE_NOTE = (
     "Sizes of zero are not mentioned. They follow from the formula: no tuples give an empty "
-    "result, and every tuple into an axis of size 0 is out of bounds, also where the slice "
+    "result, and every tuple into an axis of size 0 is out of bounds, even if the slice "
     "that it would copy is empty."
 )
 _ALWAYS_CHECKED_NOTE = (
-    "An index out of bounds is an error without exception in the text, so it is reported also "
-    "where the result has no elements."
+    "The text makes an index out of bounds an error without exception, so it is reported even "
+    "if the result has no elements."
 )
 _ZERO_SIZE_NOTE_OF_SLICES = (
     "Sizes of zero are not mentioned. They follow from the formula: no indices give an empty "
-    "result, and every index into an axis of size 0 is out of bounds, also where the slice "
+    "result, and every index into an axis of size 0 is out of bounds, even if the slice "
     "that it would copy is empty."
 )
 _RANK_0_NOTE = (
-    "Indices of any rank are taken, so also those of rank 0: by the formula the result has one "
+    "Indices of any rank are allowed, including rank 0: by the formula the result then has one "
     "axis less than data. Indices of one element keep the axis, with size 1."
 )
 _LEAST_DEPTH_NOTE = (
-    "The text asks for tuples of at least one index and does not say what a tuple of none "
+    "The text requires tuples of at least one index and does not say what an empty tuple "
     "does; this package refuses it for this operator."
 )
 
@@ -135,7 +135,7 @@ _gather_nd_11 = OperatorVersion(
     outputs=(_OUTPUT,),
     index_rule=_FROM_BOTH_ENDS,
     lowest_depth=1,
-    summary="Copies the slices of data that the index tuples on the last axis of indices name.",
+    summary="Copies the slices of data that the index tuples on the last axis of indices address.",
     formula="output[p] = data[*indices[p]] for every p in indices.shape[:-1]; "
     "output.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
     source=f"{_CHANGELOG}#GatherND-11",
@@ -156,8 +156,8 @@ _gather_nd_12 = replace(
     since=12,
     attributes=(_BATCH_DIMS,),
     batch_rule=BatchRule.EQUAL,
-    summary="Copies the slices of data that the index tuples on the last axis of indices name, "
-    "batch by batch where the two share leading axes.",
+    summary="Copies the slices of data that the index tuples on the last axis of indices address, "
+    "batch by batch where data and indices share leading axes.",
     formula="output[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
     "output.shape = indices.shape[:-1] + data.shape[b+k:], b = batch_dims, "
     "k = indices.shape[-1]",
@@ -166,8 +166,8 @@ _gather_nd_12 = replace(
         _LEAST_DEPTH_NOTE,
         _ZERO_SIZE_NOTE,
         _ALWAYS_CHECKED_NOTE,
-        "A negative batch_dims is not foreseen: the attribute is a number of axes, and this "
-        "package refuses it. Some tools compute a wrong shape from it.",
+        "The text has no negative batch_dims: the attribute is a number of axes, and this "
+        "package refuses negative values. Some tools compute a wrong shape from it.",
         "Batch axes must be equal, neither broadcast nor merely of equal product; some "
         "runtimes accept both.",
     ),
@@ -247,7 +247,7 @@ _gather_elements_11 = OperatorVersion(
     index_rule=_FROM_BOTH_ENDS,
     off_axis_rule=OffAxisRule.AT_MOST,
     summary="Copies one element of data for each element of indices, which replaces the "
-    "position's coordinate on one axis.",
+    "coordinate of its position along one axis.",
     formula="output[p] = data[*p[:axis], indices[p], *p[axis+1:]] for every p in "
     "indices.shape; output.shape = indices.shape",
     source=f"{_CHANGELOG}#GatherElements-11",
@@ -280,12 +280,12 @@ _gather_1 = OperatorVersion(
     outputs=(_OUTPUT,),
     attributes=(_AXIS,),
     index_rule=IndexRule(negative=False, outside=Outside.RAISE),
-    summary="Copies whole slices of data along one axis, which the axes of indices replace.",
+    summary="Copies whole slices of data along one axis; the axes of indices replace it.",
     formula="output[o, p, s] = data[o, indices[p], s]; "
     "output.shape = data.shape[:axis] + indices.shape + data.shape[axis+1:]",
     source=f"{_CHANGELOG}#Gather-1",
     notes=(
-        "The text asks for indices within bounds and does not name the bounds. Version 11 "
+        "The text requires indices within bounds and does not name the bounds. Version 11 "
         "brought the range [-s, s-1], and runtimes of this version refused negative values, so "
         "this package reads [0, s-1] here.",
     ),
@@ -322,15 +322,15 @@ _scatter_nd_11 = OperatorVersion(
     outputs=(_OUTPUT,),
     index_rule=IndexRule(negative=True, outside=Outside.UNDEFINED),
     duplicates=Duplicates.FORBIDDEN,
-    summary="Copies data and replaces the slices that the index tuples name by the updates.",
+    summary="Copies data and replaces the slices that the index tuples address with the updates.",
     formula="output = copy of data; output[*indices[p]] = updates[p] for every p in "
     "indices.shape[:-1]; updates.shape = indices.shape[:-1] + data.shape[k:], "
     "k = indices.shape[-1]",
     source=f"{_CHANGELOG}#ScatterND-11",
     notes=(
-        "Indices are expected in the valid range, and nothing is said of others; this package "
-        "raises.",
-        "Tuples have no least length, unlike those of GatherND: with k = 0 every update "
+        "Indices are expected to be in the valid range, and the text says nothing of others; "
+        "this package raises an error.",
+        "Tuples have no minimum length, unlike those of GatherND: with k = 0 every update "
         "replaces the whole tensor.",
     ),
     errata=(_ANY_TYPE,),
@@ -350,8 +350,8 @@ _scatter_nd_16 = replace(
     since=16,
     attributes=(_REDUCTION_16,),
     duplicates=Duplicates.FORBIDDEN_WITHOUT_REDUCTION,
-    summary="Copies data and lets the updates replace, or be combined with, the slices that "
-    "the index tuples name.",
+    summary="Copies data, and replaces the slices that the index tuples address with the "
+    "updates, or combines them.",
     formula="output = copy of data; output[*indices[p]] = f(output[*indices[p]], updates[p]) "
     "for every p in indices.shape[:-1], in any order; "
     "updates.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
@@ -385,7 +385,7 @@ _scatter_elements_11 = OperatorVersion(
     off_axis_rule=OffAxisRule.AT_MOST,
     duplicates=Duplicates.SILENT,
     summary="Copies data and replaces one element for each element of updates, at the "
-    "position's coordinates with one of them taken from indices.",
+    "coordinates of its position, of which the one along axis is taken from indices.",
     formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = updates[p] "
     "for every p in indices.shape; updates.shape = indices.shape",
     source=f"{_CHANGELOG}#ScatterElements-11",

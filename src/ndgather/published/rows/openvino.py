@@ -71,9 +71,9 @@ _TYPES_NOTE = (
     "8 to 64 bits."
 )
 _UNDEFINED_NOTE = (
-    "Indices are required to be in range, and nothing is said of others. This package raises, "
-    "also where the result is empty; the CPU plugin reads memory without a check, or gives "
-    "zeros."
+    "Indices are required to be in range, and nothing is said of others. This package raises "
+    "an error, even if the result is empty; the CPU plugin reads memory without a check, or "
+    "gives zeros."
 )
 
 _gather_nd_5 = OperatorVersion(
@@ -96,7 +96,7 @@ _gather_nd_5 = OperatorVersion(
     index_rule=_FROM_THE_FRONT,
     batch_rule=BatchRule.FUSED,
     lowest_depth=0,
-    summary="Copies the slices of data that the index tuples on the last axis of indices name; "
+    summary="Copies the slices of data that the index tuples on the last axis of indices address; "
     "several batch axes become one axis of the result.",
     formula="slices[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
     "output = slices.reshape(output.shape); "
@@ -110,10 +110,10 @@ _gather_nd_5 = OperatorVersion(
         "package asks for equal batch axes.",
         "Several batch axes are fused in the result. The page itself calls that incorrect and "
         "points to version 8; here it is done as written.",
-        "No least length of a tuple is given; a tuple of none copies a whole batch of data.",
+        "No minimum length of a tuple is given; an empty tuple copies a whole batch of data.",
         _UNDEFINED_NOTE,
-        "Negative indices are outside the stated range [0, s-1] and raise; the CPU plugin "
-        "counts them from the end.",
+        "Negative indices are outside the stated range [0, s-1] and raise an error; the CPU "
+        "plugin counts them from the end.",
         _TYPES_NOTE,
     ),
     errata=(
@@ -140,8 +140,8 @@ _gather_nd_8 = replace(
     since=8,
     index_rule=replace(_FROM_THE_FRONT, negative=True),
     batch_rule=BatchRule.EQUAL,
-    summary="Copies the slices of data that the index tuples on the last axis of indices name, "
-    "batch by batch where the two share leading axes.",
+    summary="Copies the slices of data that the index tuples on the last axis of indices address, "
+    "batch by batch where data and indices share leading axes.",
     formula="output[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
     "output.shape = indices.shape[:-1] + data.shape[b+k:], b = batch_dims, "
     "k = indices.shape[-1]",
@@ -155,7 +155,7 @@ _gather_nd_8 = replace(
         "fits equal axes only, and with pull request 32660 of November 2025 the operator itself "
         "still refuses others: models from ONNX are broadcast before it. This package asks for "
         "equal batch axes.",
-        "No least length of a tuple is given; a tuple of none copies a whole batch of data.",
+        "No minimum length of a tuple is given; an empty tuple copies a whole batch of data.",
         _UNDEFINED_NOTE,
         _TYPES_NOTE,
     ),
@@ -203,7 +203,7 @@ _gather_elements_6 = OperatorVersion(
     index_rule=_FROM_BOTH_ENDS,
     off_axis_rule=OffAxisRule.EQUAL,
     summary="Copies one element of data for each element of indices, which replaces the "
-    "position's coordinate on one axis.",
+    "coordinate of its position along one axis.",
     formula="output[p] = data[*p[:axis], indices[p], *p[axis+1:]] for every p in "
     "indices.shape; output.shape = indices.shape",
     source=f"{_PAGES}/gather-elements-6.html",
@@ -211,9 +211,10 @@ _gather_elements_6 = OperatorVersion(
         "Older revisions of the page state the range [0, s-1]. Pull request 30800 of June 2025 "
         "brought negative indices to the page, the reference and the CPU plugin in the same "
         "version; this package counts them from the end.",
-        "Indices are expected within bounds; the CPU plugin throws for others, and this "
-        "package raises.",
-        "Off the axis the sizes must be equal, so smaller indices, which ONNX allows, are refused.",
+        "Indices are expected to be within bounds; the CPU plugin throws for others, and this "
+        "package raises an error.",
+        "Except along axis the sizes must be equal; smaller indices, which ONNX allows, are "
+        "refused.",
     ),
     errata=(
         Erratum(
@@ -238,7 +239,7 @@ _gather_1 = OperatorVersion(
     inputs=(_DATA, replace(_INDICES, lowest_rank=0), _AXIS),
     outputs=(_OUTPUT,),
     index_rule=_FROM_THE_FRONT,
-    summary="Copies whole slices of data along one axis, which the axes of indices replace.",
+    summary="Copies whole slices of data along one axis; the axes of indices replace it.",
     formula="output[o, p, s] = data[o, indices[p], s]; "
     "output.shape = data.shape[:axis] + indices.shape + data.shape[axis+1:]",
     source=f"{_PAGES}/gather-1.html",
@@ -270,15 +271,15 @@ _gather_7 = replace(
         ),
     ),
     batch_rule=BatchRule.EQUAL,
-    summary="Copies whole slices of data along one axis, which the axes of indices replace, "
-    "batch by batch where the two share leading axes.",
+    summary="Copies whole slices of data along one axis; the axes of indices replace it, "
+    "batch by batch where data and indices share leading axes.",
     formula="output[o, p, s] = data[o, indices[o[:b], p], s]; output.shape = "
     "data.shape[:axis] + indices.shape[b:] + data.shape[axis+1:], b = batch_dims",
     source=f"{_PAGES}/gather-7.html",
     notes=(
         _UNDEFINED_NOTE,
         "The page calls the operator identical to TensorFlow's; where that leaves an index to "
-        "the device, this package raises.",
+        "the device, this package raises an error.",
         _TYPES_NOTE,
     ),
     errata=(
@@ -303,7 +304,7 @@ _gather_8 = replace(
     errata=(_AXIS_ONE,),
 )
 
-_NUMERIC_NOTE = "Numeric is read as: neither bool nor string."
+_NUMERIC_NOTE = "Numeric is taken to mean: neither bool nor string."
 _SCATTER_INDICES = replace(_INDICES, types=("int32", "int64"))
 
 _scatter_nd_update_3 = OperatorVersion(
@@ -320,14 +321,14 @@ _scatter_nd_update_3 = OperatorVersion(
     index_rule=_FROM_THE_FRONT,
     duplicates=Duplicates.UNDEFINED,
     one_element_updates=True,
-    summary="Copies data and replaces the slices that the index tuples name by the updates.",
+    summary="Copies data and replaces the slices that the index tuples address with the updates.",
     formula="output = copy of data; output[*indices[p]] = updates[p] for every p in "
     "indices.shape[:-1]; updates.shape = indices.shape[:-1] + data.shape[k:], "
     "k = indices.shape[-1]",
     source=f"{_PAGES}/scatter-nd-update-3.html",
     notes=(
         _UNDEFINED_NOTE,
-        "No least length of a tuple is given; by the formula an update of a tuple of none "
+        "No minimum length of a tuple is given; by the formula the update of an empty tuple "
         "replaces the whole tensor, where the CPU plugin changes nothing.",
         _NUMERIC_NOTE,
         _TYPES_NOTE,
@@ -355,21 +356,21 @@ _scatter_nd_update_15 = replace(
                 Choice(word="min", reduction=Reduction.MIN),
                 Choice(word="max", reduction=Reduction.MAX),
             ),
-            summary="how an update meets the element that is there; none replaces it",
+            summary="how an update is combined with the original element; none replaces it",
         ),
     ),
     index_rule=_FROM_BOTH_ENDS,
     duplicates=Duplicates.ANY_ORDER,
-    summary="Copies data and lets the updates replace, or be combined with, the slices that "
-    "the index tuples name.",
+    summary="Copies data, and replaces the slices that the index tuples address with the "
+    "updates, or combines them.",
     formula="output = copy of data; output[*indices[p]] = f(output[*indices[p]], updates[p]) "
     "for every p in indices.shape[:-1], in any order; "
     "updates.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
     source=f"{_PAGES}/scatter-nd-update-15.html",
     notes=(
-        "No least length of a tuple is given; by the formula an update of a tuple of none "
-        "meets the whole tensor.",
-        "Numeric is read as: bool too, for which the page defines sum, sub and prod as OR, XOR "
+        "No minimum length of a tuple is given; by the formula the update of an empty tuple "
+        "is combined with the whole tensor.",
+        "Numeric is taken to include bool, for which the page defines sum, sub and prod as OR, XOR "
         "and AND, but not string.",
         _TYPES_NOTE,
     ),
@@ -415,15 +416,14 @@ _scatter_elements_update_3 = OperatorVersion(
     off_axis_rule=OffAxisRule.AT_MOST_EVERYWHERE,
     duplicates=Duplicates.ANY_ORDER,
     summary="Copies data and replaces one element for each element of updates, at the "
-    "position's coordinates with one of them taken from indices.",
+    "coordinates of its position, of which the one along axis is taken from indices.",
     formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = updates[p] "
     "for every p in indices.shape, in any order; updates.shape = indices.shape",
     source=f"{_PAGES}/scatter-elements-update-3.html",
     notes=(
-        "The sizes of updates are at most those of data; the axis itself is not excepted, as "
-        "it is from version 12 on.",
-        "Data may have any rank, but a tensor of rank 0 has no axis to name: the rank is at "
-        "least 1.",
+        "The sizes of updates are at most those of data, along axis too; from version 12 on, "
+        "axis is excepted.",
+        "Data may have any rank, but a tensor of rank 0 has no axis: the rank is at least 1.",
         _NUMERIC_NOTE,
         _TYPES_NOTE,
     ),
@@ -446,7 +446,7 @@ _scatter_elements_update_12 = replace(
                 Choice(word="max", reduction=Reduction.MAX),
                 Choice(word="mean", reduction=Reduction.MEAN),
             ),
-            summary="how an update meets the element that is there; none replaces it",
+            summary="how an update is combined with the original element; none replaces it",
         ),
         Attribute(
             name="use_init_val",
@@ -458,8 +458,8 @@ _scatter_elements_update_12 = replace(
     ),
     index_rule=_FROM_BOTH_ENDS,
     off_axis_rule=OffAxisRule.AT_MOST,
-    summary="Copies data and lets each element of updates replace, or be combined with, the "
-    "element at the position's coordinates with one of them taken from indices.",
+    summary="Copies data and replaces one element for each element of updates, or combines the "
+    "two, at the coordinates of its position, of which the one along axis is taken from indices.",
     formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = f(the element "
     "there, updates[p]) for every p in indices.shape, in any order; "
     "updates.shape = indices.shape",
@@ -467,8 +467,7 @@ _scatter_elements_update_12 = replace(
     notes=(
         "The mean of integers is rounded down; bool has no mean, and its sum and prod are OR "
         "and AND.",
-        "Data may have any rank, but a tensor of rank 0 has no axis to name: the rank is at "
-        "least 1.",
+        "Data may have any rank, but a tensor of rank 0 has no axis: the rank is at least 1.",
         _TYPES_NOTE,
     ),
     errata=(
