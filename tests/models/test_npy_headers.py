@@ -23,8 +23,8 @@ def header(shape="(3,)", descr="'<i2'", order="False"):
 
 
 SHAPE = "its shape is not a tuple of at most 64 sizes"
-LITERAL = "its header is no literal"
-DESCR = "its descr is no dtype"
+LITERAL = "its header is not a literal"
+DESCR = "its descr is not a dtype"
 HOSTILE = {
     "2**60 elements": (npy(header("(1152921504606846976,)")),
                        "its header promises 2305843009213693952 bytes, 0 follow it"),

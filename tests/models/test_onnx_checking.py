@@ -9,7 +9,7 @@ from ndgather.errors import FileError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.call_conditions import Condition
 from ndgather.models.graph.diagnostics import Severity
-from ndgather.models.graph.runtime_notes import REMARKS
+from ndgather.models.graph.runtime_notes import RUNTIME_NOTES
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 ERROR, DIFFERS, PORTABLE = Severity.ERROR, Severity.DIFFERS, Severity.PORTABLE
@@ -286,12 +286,12 @@ def test_no_finding_without_its_condition(model):
 
 
 def test_each_condition_has_a_remark_and_a_case():
-    assert {remark.condition for remark in REMARKS} == set(Condition)
-    errors = {remark.condition for remark in REMARKS if remark.severity is ERROR}
+    assert {note.condition for note in RUNTIME_NOTES} == set(Condition)
+    errors = {note.condition for note in RUNTIME_NOTES if note.severity is ERROR}
     assert set(OTHERS) | errors == set(Condition)
-    for remark in REMARKS:
-        assert remark.source.startswith("https://")
-        assert remark.condition in errors or remark.severity in {DIFFERS, PORTABLE}
+    for note in RUNTIME_NOTES:
+        assert note.source.startswith("https://")
+        assert note.condition in errors or note.severity in {DIFFERS, PORTABLE}
 
 
 def test_what_inference_learns_counts():

@@ -31,7 +31,7 @@ def onnx_to_openvino(
     Returns
     -------
     int, tuple of Finding
-        How many nodes there are, and where runs of the two files may part.
+        How many nodes there are, and where runs of the two files may differ.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def openvino_to_onnx(
     Returns
     -------
     int, tuple of Finding
-        How many nodes there are, and where runs of the two files may part.
+        How many nodes there are, and where runs of the two files may differ.
 
     Raises
     ------

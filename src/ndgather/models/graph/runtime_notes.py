@@ -1,7 +1,7 @@
 """What runtimes make of calls that a specification allows, or forbids, whatever the file format.
 
-`REMARKS` is the one table of it: for each condition that a call can meet, what which runtimes
-do, and where that can be read. `remarks` says which of them a call meets, and why.
+`RUNTIME_NOTES` is the one table of it: for each condition that a call can meet, what which runtimes
+do, and where that can be read. `runtime_notes` says which of them a call meets, and why.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
+class RuntimeNote:
     """What some runtimes do with a call that meets a condition.
 
     `kinds` are the kinds of operators it is true of; empty where it is every one. No runtimes
@@ -37,8 +37,8 @@ _ERROR, _DIFFERS, _PORTABLE = Severity.ERROR, Severity.DIFFERS, Severity.PORTABL
 _ONNX_IN_OPENVINO = "ONNX frontend of OpenVINO"  # of an IR it knows nothing
 _GATHERS = (Kind.GATHER_ND, Kind.GATHER_ELEMENTS, Kind.GATHER)
 
-REMARKS = (
-    Remark(
+RUNTIME_NOTES = (
+    RuntimeNote(
         condition=Condition.INDEX_OUTSIDE,
         runtimes=("TensorFlow", "TensorRT"),
         what="TensorFlow and TensorRT give zeros on a GPU",
@@ -46,7 +46,7 @@ REMARKS = (
         source="https://www.tensorflow.org/api_docs/python/tf/gather_nd",
         kinds=_GATHERS,
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.INDEX_OUTSIDE,
         runtimes=("XLA",),
         what="XLA takes the nearest place",
@@ -54,7 +54,7 @@ REMARKS = (
         source="https://openxla.org/stablehlo/spec#gather",
         kinds=_GATHERS,
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.INDEX_OUTSIDE,
         runtimes=("OpenVINO",),
         what="OpenVINO reads memory without a check",
@@ -62,7 +62,7 @@ REMARKS = (
         source="https://github.com/openvinotoolkit/openvino/pull/38297",
         kinds=(Kind.GATHER_ND,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.NEGATIVE_INDEX,
         runtimes=("TensorFlow",),
         what="TensorFlow refuses it on a CPU and gives zeros on a GPU",
@@ -70,7 +70,7 @@ REMARKS = (
         source="https://github.com/tensorflow/tensorflow/issues/11101",
         kinds=(Kind.GATHER_ND, Kind.GATHER),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.NEGATIVE_INDEX,
         runtimes=("XLA",),
         what="XLA takes it as 0",
@@ -78,7 +78,7 @@ REMARKS = (
         source="https://openxla.org/stablehlo/spec#gather",
         kinds=_GATHERS,
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.NEGATIVE_INDEX,
         runtimes=("torch.gather",),
         what="torch.gather refuses it",
@@ -86,7 +86,7 @@ REMARKS = (
         source="https://github.com/pytorch/pytorch/issues/55143",
         kinds=(Kind.GATHER_ELEMENTS,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.NEGATIVE_INDEX,
         runtimes=("LiteRT",),
         what="LiteRT (TFLite) refuses it",
@@ -94,7 +94,7 @@ REMARKS = (
         source="https://github.com/PINTO0309/onnx2tf/pull/277",
         kinds=(Kind.GATHER_ND, Kind.GATHER),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.NEGATIVE_INDEX,
         runtimes=("OpenVINO before June 2025",),
         what="OpenVINO GatherND-8 was specified without negative values",
@@ -102,7 +102,7 @@ REMARKS = (
         source="https://github.com/openvinotoolkit/openvino/pull/30764",
         kinds=(Kind.GATHER_ND,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.NEGATIVE_INDEX,
         runtimes=("OpenVINO before June 2025",),
         what="OpenVINO GatherElements-6 was specified without negative values",
@@ -110,7 +110,7 @@ REMARKS = (
         source="https://github.com/openvinotoolkit/openvino/pull/30800",
         kinds=(Kind.GATHER_ELEMENTS,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.INDEX_BEYOND_32_BITS,
         runtimes=("TensorRT",),
         what="TensorRT casts indices to 32 bits where data is not int64",
@@ -118,14 +118,14 @@ REMARKS = (
         source="https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/operators/Gather.html",
         kinds=_GATHERS,
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.WIDE_INTEGERS,
         runtimes=("OpenVINO CPU",),
         what="OpenVINO cuts it to 32 bits on a CPU",
         severity=_DIFFERS,
         source="https://github.com/openvinotoolkit/openvino/issues/35837",
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.WIDE_FLOATS,
         runtimes=("OpenVINO CPU",),
         what="the CPU plugin of OpenVINO has no type wider than float32",
@@ -133,21 +133,21 @@ REMARKS = (
         source="https://docs.openvino.ai/2024/openvino-workflow/running-inference/"
         "inference-devices-and-modes/cpu-device.html",
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.COMPLEX_DATA,
         runtimes=("onnxruntime",),
         what="onnxruntime has no complex tensors",
         severity=_PORTABLE,
         source="https://github.com/microsoft/onnxruntime/blob/main/docs/OperatorKernels.md",
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.STRINGS,
         runtimes=("TensorRT",),
         what="TensorRT has no strings",
         severity=_PORTABLE,
         source="https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/operators/Gather.html",
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.BATCH_SIZES_DIFFER,
         runtimes=("onnxruntime", _ONNX_IN_OPENVINO),
         what="onnxruntime runs it where the numbers of slices divide, and the ONNX frontend of "
@@ -156,7 +156,7 @@ REMARKS = (
         source="https://github.com/openvinotoolkit/openvino/pull/32660",
         kinds=(Kind.GATHER_ND,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.BATCH_SIZES_UNPROVED,
         runtimes=("onnxruntime", _ONNX_IN_OPENVINO),
         what="where they differ and one is 1, onnxruntime and the ONNX frontend of OpenVINO "
@@ -165,7 +165,7 @@ REMARKS = (
         source="https://github.com/microsoft/onnxruntime/issues/25053",
         kinds=(Kind.GATHER_ND,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.BATCH_DIMS,
         runtimes=("onnxruntime symbolic_shape_infer",),
         what="the symbolic shape inference of onnxruntime ignores it and declares a wrong shape",
@@ -173,7 +173,7 @@ REMARKS = (
         source="https://github.com/microsoft/onnxruntime/pull/24206",
         kinds=(Kind.GATHER_ND,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.DEPTH_ZERO,
         runtimes=("onnxruntime",),
         what="onnxruntime copies all of data for each",
@@ -182,7 +182,7 @@ REMARKS = (
         "tensor/gather_nd.cc",
         kinds=(Kind.GATHER_ND,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.DEPTH_UNKNOWN,
         runtimes=("TensorRT",),
         what="TensorRT has to know it when it builds",
@@ -191,7 +191,7 @@ REMARKS = (
         "classnvinfer1_1_1_i_gather_layer.html",
         kinds=(Kind.GATHER_ND,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.CONTRIBUTED_DEPTH_UNKNOWN,
         runtimes=("onnxruntime",),
         what="the shape inference of onnxruntime takes it as 0 and declares a wrong shape",
@@ -200,14 +200,14 @@ REMARKS = (
         "contrib_ops/contrib_defs.cc",
         kinds=(Kind.GATHER_ND,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.CONTRIBUTED,
         runtimes=("all but onnxruntime",),
         what="only onnxruntime has it",
         severity=_PORTABLE,
         source="https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md",
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.SMALLER_OFF_AXIS,
         runtimes=("OpenVINO", "numpy.take_along_axis", "onnx.reference"),
         what="OpenVINO and numpy.take_along_axis refuse it, as onnx.reference did until "
@@ -216,7 +216,7 @@ REMARKS = (
         source="https://github.com/onnx/onnx/pull/8444",
         kinds=(Kind.GATHER_ELEMENTS,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.DUPLICATES,
         runtimes=(),
         what="which update stays is not defined",
@@ -224,7 +224,7 @@ REMARKS = (
         source="https://github.com/onnx/onnx/issues/3234",
         kinds=(Kind.SCATTER_ND, Kind.SCATTER_ELEMENTS),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.REDUCTION,
         runtimes=("TensorRT",),
         what="the scatter layer of TensorRT has no reduction",
@@ -232,7 +232,7 @@ REMARKS = (
         source="https://github.com/onnx/onnx-tensorrt/issues/957",
         kinds=(Kind.SCATTER_ND,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.HALF_REDUCTION,
         runtimes=("onnxruntime CPU",),
         what="onnxruntime does not have it on a CPU",
@@ -240,7 +240,7 @@ REMARKS = (
         source="https://github.com/microsoft/onnxruntime/pull/32025",
         kinds=(Kind.SCATTER_ELEMENTS,),
     ),
-    Remark(
+    RuntimeNote(
         condition=Condition.HALF_REDUCTION,
         runtimes=("onnxruntime CPU",),
         what="onnxruntime does not have it on a CPU",
@@ -251,31 +251,31 @@ REMARKS = (
 )
 
 
-def remarks(facts: Facts) -> Iterator[tuple[Remark, str]]:
+def runtime_notes(facts: Facts) -> Iterator[tuple[RuntimeNote, str]]:
     """Yield what runtimes do with a call, each with what about the call it is true for.
 
-    Remarks of forbidden calls come only where the call is refused, all others only where it
+    Notes on forbidden calls come only where the call is refused, all others only where it
     is not.
     """
-    for remark in REMARKS:
-        if remark.kinds and facts.row.kind not in remark.kinds:
+    for note in RUNTIME_NOTES:
+        if note.kinds and facts.row.kind not in note.kinds:
             continue
-        if (remark.severity is Severity.ERROR) == (facts.refusal is None):
+        if (note.severity is Severity.ERROR) == (facts.refusal is None):
             continue
-        detail = PREDICATES[remark.condition](facts)
+        detail = PREDICATES[note.condition](facts)
         if detail is not None:
-            yield remark, detail
+            yield note, detail
 
 
 def finding(
-    where: str, operator: str, remark: Remark, detail: str, runtimes: Sequence[str]
+    where: str, operator: str, note: RuntimeNote, detail: str, runtimes: Sequence[str]
 ) -> Finding:
-    """Return what `remarks` says of a call as a finding."""
+    """Return what `runtime_notes` says of a call as a finding."""
     return Finding(
         where=where,
         operator=operator,
-        rule=remark.condition.value,
-        what=f"{detail}: {remark.what}",
-        severity=remark.severity,
+        rule=note.condition.value,
+        what=f"{detail}: {note.what}",
+        severity=note.severity,
         runtimes=tuple(runtimes),
     )

@@ -48,7 +48,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """The translated graph, and where it and the graph may part."""
+    """The translated graph, and where their runs may differ."""
 
     graph: Graph
     findings: tuple[Finding, ...]

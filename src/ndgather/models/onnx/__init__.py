@@ -1,6 +1,6 @@
-"""ONNX models: run, checked, inferred and converted, with our operators in place of their own.
+"""ONNX models: run, checked, inferred and converted, their gather and scatter nodes by ndgather.
 
-The nodes that are not ours run in the reference evaluator of the `onnx` package, and are
+All other nodes run in the reference evaluator of the `onnx` package, and are
 inferred by it.
 """
 

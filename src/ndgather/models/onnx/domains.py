@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 DOMAINS = (DEFAULT_DOMAIN, microsoft.DOMAIN)
-"""The domains of our rows that nodes of ONNX models can have, as the rows write them."""
+"""The domains of published operators that nodes of ONNX models can have, as the rows write them."""
 
 _SHORT = {DEFAULT_DOMAIN: ""}
 
 OURS = frozenset((each.name, each.domain) for each in operators() if each.domain in DOMAINS)
-"""Name and domain of every operator of ours that a node can be."""
+"""Name and domain of every published operator that a node can be."""
 
 
 def row_domain(domain: str) -> str:

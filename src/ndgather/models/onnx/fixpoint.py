@@ -1,4 +1,4 @@
-"""Types of the values of a model: our inference over our operators, onnx's over the rest."""
+"""Types of the values of a model: ndgather infers its operators, onnx the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ndgather.errors import NdgatherError, onnx_errors
 from ndgather.models.onnx.domains import subgraphs, with_one_name
 from ndgather.models.onnx.function_sizes import refuse_unbounded
 from ndgather.models.onnx.model_files import Source, opened
-from ndgather.models.onnx.op_nodes import Scope, Site, nodes, sites
+from ndgather.models.onnx.op_nodes import OpNode, Scope, nodes, op_nodes
 from ndgather.models.onnx.type_protos import forget_negative_sizes
 from ndgather.published.tensor_types import RankAtLeast, TensorType
 
@@ -64,55 +64,57 @@ def infer(model: Source) -> ModelProto:
     ['M', 2]
     """
     proto, folder = opened(model, "infer")
-    settled = settle(proto, folder)
-    for each in settled.judged:
+    fixpoint = infer_to_fixpoint(proto, folder)
+    for each in fixpoint.judged:
         if each.refusal is not None:
-            raise each.site.named(each.refusal)
+            raise each.op_node.named(each.refusal)
     result = ModelProto()
     result.CopyFrom(proto)
-    _copy_declarations(settled.model.graph, result.graph)
+    _copy_declarations(fixpoint.model.graph, result.graph)
     return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A node of ours, and what inference says of it; neither where it cannot be applied.
+    """A gather or scatter node, and what is inferred of it; neither where it cannot be applied.
 
     Both where what follows is not what the model declares.
     """
 
-    site: Site
+    op_node: OpNode
     inference: Inference | None = None
     refusal: NdgatherError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Fixpoint:
     """A model with every known type in it, its functions in place of their calls."""
 
     model: ModelProto
     judged: tuple[Judged, ...]
 
 
-def settle(model: ModelProto, folder: str | None) -> Settled:
+def infer_to_fixpoint(model: ModelProto, folder: str | None) -> Fixpoint:
     """Alternate the two inferences until nothing more follows."""
     declared = without_functions(with_one_name(model))
-    for site in sites(declared):
-        site.refuse_missing_import()
+    for op_node in op_nodes(declared):
+        op_node.refuse_missing_import()
     names = size_names(declared.graph)
     while True:
         view = _inferred_by_onnx(declared, folder)
-        judged = tuple(_judge(site) for site in sites(view, folder))
+        judged = tuple(_judge(op_node) for op_node in op_nodes(view, folder))
         learnt = [
-            _learn(site, each, names)
-            for site, each in zip(sites(declared, folder), judged, strict=True)
+            _learn(op_node, each, names)
+            for op_node, each in zip(op_nodes(declared, folder), judged, strict=True)
         ]
         judged = tuple(
-            Judged(site=each.site, inference=each.inference, refusal=refusal) if refusal else each
+            Judged(op_node=each.op_node, inference=each.inference, refusal=refusal)
+            if refusal
+            else each
             for each, (_, refusal) in zip(judged, learnt, strict=True)
         )
         if not any(changed for changed, _ in learnt):
-            return Settled(model=view, judged=judged)
+            return Fixpoint(model=view, judged=judged)
 
 
 def without_functions(model: ModelProto) -> ModelProto:
@@ -132,7 +134,7 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     """Return a copy of `model` with what onnx infers.
 
     It believes what it reads: a negative `batch_dims`, or a negative size of `indices`, makes it
-    read memory that is not its own. So nodes of ours that we refuse are kept from it, and sizes
+    read memory that is not its own. So nodes that are refused here are kept from it, and sizes
     below 0 as well.
     """
     shown = ModelProto()
@@ -143,7 +145,7 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
         for attribute in (each for node in graph.node for each in node.attribute):
             for declared in (attribute.tp, *attribute.type_protos):
                 forget_negative_sizes(declared)
-    hidden = [each.node for each in sites(shown, folder) if _judge(each).refusal is not None]
+    hidden = [each.node for each in op_nodes(shown, folder) if _judge(each).refusal is not None]
     if hidden:
         shown.opset_import.add(domain=_HIDDEN, version=1)
     domains = [node.domain for node in hidden]
@@ -168,17 +170,17 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
             yield from _graphs(inner)
 
 
-def _judge(site: Site) -> Judged:
+def _judge(op_node: OpNode) -> Judged:
     try:
-        site.operator()
-        if site.is_open:
-            return Judged(site=site)
-        return Judged(site=site, inference=site.infer())
+        op_node.operator()
+        if op_node.is_open:
+            return Judged(op_node=op_node)
+        return Judged(op_node=op_node, inference=op_node.infer())
     except NdgatherError as refusal:
-        return Judged(site=site, refusal=refusal)
+        return Judged(op_node=op_node, refusal=refusal)
 
 
-def _learn(site: Site, judged: Judged, names: set[str]) -> tuple[bool, NdgatherError | None]:
+def _learn(op_node: OpNode, judged: Judged, names: set[str]) -> tuple[bool, NdgatherError | None]:
     """Declare what was inferred for a node, and return whether that is new.
 
     Names that are not in `names` are those that onnx made up for sizes it does not know.
@@ -187,12 +189,12 @@ def _learn(site: Site, judged: Judged, names: set[str]) -> tuple[bool, NdgatherE
         return False, None
     changed = False
     values = [
-        *zip(site.node.output, judged.inference.outputs, strict=False),
-        *zip(site.node.input, judged.inference.inputs, strict=False),
+        *zip(op_node.node.output, judged.inference.outputs, strict=False),
+        *zip(op_node.node.input, judged.inference.inputs, strict=False),
     ]
     try:
         for name, known in values:
-            maker = site.scope.maker_of(name)
+            maker = op_node.scope.maker_of(name)
             if maker is not None and isinstance(maker.body, GraphProto):
                 changed |= _declare(maker, name, with_names(known, names))
     except NdgatherError as refusal:

@@ -33,7 +33,7 @@ def opened(model: Source, caller: str) -> tuple[ModelProto, str | None]:
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, or is no ONNX model.
+        The file cannot be read, or is not an ONNX model.
     DTypeError
         `model` is of another type.
     """
@@ -84,7 +84,7 @@ def loaded(model: Source, caller: str) -> ModelProto:
     Raises
     ------
     FileError, ModelError
-        A file cannot be read, or is no ONNX model.
+        A file cannot be read, or is not an ONNX model.
     """
     proto, folder = opened(model, caller)
     if folder is not None:

@@ -27,7 +27,7 @@ DEFAULT_OPSET = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """An ONNX model, and where a run of it may part from one of the graph it was made of."""
+    """An ONNX model, and where a run of it may differ from one of the graph."""
 
     model: onnx.ModelProto
     findings: tuple[Finding, ...]

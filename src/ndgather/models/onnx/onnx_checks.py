@@ -14,8 +14,8 @@ from ndgather.errors import (
 from ndgather.errors.texts import reason
 from ndgather.models.graph.call_conditions import Facts
 from ndgather.models.graph.diagnostics import Finding, Severity, has_errors, rule_of
-from ndgather.models.graph.runtime_notes import finding, remarks
-from ndgather.models.onnx.fixpoint import Judged, settle
+from ndgather.models.graph.runtime_notes import finding, runtime_notes
+from ndgather.models.onnx.fixpoint import Judged, infer_to_fixpoint
 from ndgather.models.onnx.model_files import Source, opened
 from ndgather.published import operators
 from ndgather.published.schema import Role
@@ -24,7 +24,7 @@ from ndgather.published.tensor_types import TensorType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ndgather.models.onnx.op_nodes import Site
+    from ndgather.models.onnx.op_nodes import OpNode
     from ndgather.published import Operator
 
 
@@ -66,8 +66,8 @@ def check(model: Source) -> tuple[Finding, ...]:
     proto, folder = opened(model, "check")
     findings: tuple[Finding, ...] = ()
     try:
-        settled = settle(proto, folder)
-        findings = tuple(found for each in settled.judged for found in _findings(each))
+        fixpoint = infer_to_fixpoint(proto, folder)
+        findings = tuple(found for each in fixpoint.judged for found in _findings(each))
     except NdgatherError as error:
         findings = (_about_the_model(str(error)),)
     if not has_errors(findings):
@@ -91,32 +91,32 @@ def _invalid(model: onnx.ModelProto | str) -> Iterator[Finding]:
 
 
 def _findings(judged: Judged) -> Iterator[Finding]:
-    site, refusal = judged.site, judged.refusal
+    op_node, refusal = judged.op_node, judged.refusal
     try:
-        operator = site.operator()
+        operator = op_node.operator()
     except NdgatherError as error:
-        yield _finding(site, "", "opset", str(error), Severity.ERROR)
+        yield _finding(op_node, "", "opset", str(error), Severity.ERROR)
         return
     name = str(operator.row)
     try:
-        known = [] if site.is_open else list(remarks(_facts(judged, operator)))
+        known = [] if op_node.is_open else list(runtime_notes(_facts(judged, operator)))
     except NdgatherError:  # an attribute has no value, as the refusal says
         known = []
     if refusal is not None:
         rule = rule_of(refusal, "model")
-        parts = [str(refusal), *(remark.what for remark, _ in known)]
-        others = _versions_that_take(site, operator)
+        parts = [str(refusal), *(note.what for note, _ in known)]
+        others = _versions_that_take(op_node, operator)
         if others and judged.inference is None:
             parts.append(f"{others} takes it")
-        runtimes = tuple(dict.fromkeys(each for remark, _ in known for each in remark.runtimes))
-        yield _finding(site, name, rule, "; ".join(parts), Severity.ERROR, runtimes)
+        runtimes = tuple(dict.fromkeys(each for note, _ in known for each in note.runtimes))
+        yield _finding(op_node, name, rule, "; ".join(parts), Severity.ERROR, runtimes)
         return
-    for remark, detail in known:
-        yield finding(site.where, name, remark, detail, remark.runtimes)
+    for note, detail in known:
+        yield finding(op_node.where, name, note, detail, note.runtimes)
 
 
 def _finding(
-    site: Site,
+    op_node: OpNode,
     operator: str,
     rule: str,
     what: str,
@@ -124,7 +124,7 @@ def _finding(
     runtimes: tuple[str, ...] = (),
 ) -> Finding:
     return Finding(
-        where=site.where,
+        where=op_node.where,
         operator=operator,
         rule=rule,
         what=what,
@@ -134,33 +134,33 @@ def _finding(
 
 
 def _facts(judged: Judged, operator: Operator) -> Facts:
-    site, row = judged.site, operator.row
+    op_node, row = judged.op_node, operator.row
     missing = (TensorType(),) * len(row.inputs)
     declared = dict(
-        zip((each.role for each in row.inputs), (*site.types(), *missing), strict=False)
+        zip((each.role for each in row.inputs), (*op_node.types(), *missing), strict=False)
     )
     inferred = declared
     if judged.inference is not None:
         inferred = dict(zip(declared, judged.inference.inputs, strict=True))
-    indices = site.constants().get(Role.INDICES.value)
+    indices = op_node.constants().get(Role.INDICES.value)
     return Facts.of(
         row,
         declared=declared,
         inferred=inferred,
-        attributes=site.attributes(),
+        attributes=op_node.attributes(),
         indices=None if indices is None else np.asarray(indices),
         refusal=judged.refusal,
     )
 
 
-def _versions_that_take(site: Site, refusing: Operator) -> str:
+def _versions_that_take(op_node: OpNode, refusing: Operator) -> str:
     """Return the other versions of a refused operator in which the node could run."""
     taking = []
     for other in operators(refusing.name, refusing.domain):
         if other is refusing:
             continue
         try:
-            other.infer(*site.types(), constants=site.constants(), **site.attributes())
+            other.infer(*op_node.types(), constants=op_node.constants(), **op_node.attributes())
         except NdgatherError:
             continue
         taking.append(str(other.row))

@@ -24,13 +24,13 @@ from ndgather.models.onnx.domains import (
 )
 from ndgather.models.onnx.fixpoint import (
     Judged,
-    settle,
+    infer_to_fixpoint,
     size_names,
     with_names,
     without_functions,
 )
 from ndgather.models.onnx.model_files import Source, opened
-from ndgather.models.onnx.rewrites import EQUIVALENCES, KEPT_ATTRIBUTES, Draft
+from ndgather.models.onnx.rewrites import EQUIVALENCES, KEPT_ATTRIBUTES, Rewrite
 from ndgather.models.onnx.type_protos import declaration
 from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
@@ -96,18 +96,20 @@ def convert(
     'Gather'
     """
     proto, folder = opened(model, "convert")
-    settled = settle(proto, folder)
-    for each in settled.judged:
+    fixpoint = infer_to_fixpoint(proto, folder)
+    for each in fixpoint.judged:
         if each.refusal is not None:
-            raise each.site.named(each.refusal)
-    for function in settled.model.functions:
+            raise each.op_node.named(each.refusal)
+    for function in fixpoint.model.functions:
         raise conversion_errors.function_stays(function.domain, function.name)
-    plan = _plan(settled.model, opset, domain, operator)
+    plan = _plan(fixpoint.model, opset, domain, operator)
     result = without_functions(with_one_name(proto))
-    rewriter = _Rewriter(plan, iter(settled.judged), _value_names(result), size_names(result.graph))
+    rewriter = _Rewriter(
+        plan, iter(fixpoint.judged), _value_names(result), size_names(result.graph)
+    )
     rewriter.rewrite(result.graph)
     if plan.opset != plan.source.get(DEFAULT_DOMAIN, plan.opset):
-        result = _with_opset(result, settled.model, plan)
+        result = _with_opset(result, fixpoint.model, plan)
     _show(result)
     _import_domains(result, plan)
     _refuse_invalid(proto, result)
@@ -167,7 +169,7 @@ def _value_names(model: ModelProto) -> set[str]:
 
 @dataclass(slots=True)
 class _Rewriter:
-    """Replaces the nodes of ours, one graph after the other, and hides them from onnx.
+    """Replaces the gather and scatter nodes, one graph after the other, and hides them from onnx.
 
     `taken` are the names of values, `names` those of sizes.
     """
@@ -181,11 +183,11 @@ class _Rewriter:
         nodes: list[NodeProto] = []
         for node in graph.node:
             if is_ours(node):
-                draft, rewritten = self._rewritten(next(self.judged))
-                for name, known in draft.made.items():
+                rewrite, rewritten = self._rewritten(next(self.judged))
+                for name, known in rewrite.made.items():
                     made = graph.value_info.add(name=name)
                     made.type.CopyFrom(declaration(with_names(known, self.names)))
-                for added in (*draft.before, rewritten):
+                for added in (*rewrite.before, rewritten):
                     added.domain = _HIDDEN + added.domain
                     nodes.append(added)
                 continue
@@ -196,56 +198,58 @@ class _Rewriter:
         del graph.node[:]
         graph.node.extend(copies)
 
-    def _rewritten(self, judged: Judged) -> tuple[Draft, NodeProto]:
-        """Return the draft of a node as it was carried out, and the node that it gives."""
-        site = judged.site
+    def _rewritten(self, judged: Judged) -> tuple[Rewrite, NodeProto]:
+        """Return the rewrite of a node as it was carried out, and the node that it gives."""
+        op_node = judged.op_node
         try:
-            draft = self._draft(judged)
-            self._change_operator(draft)
-            if self.plan.domain is not None and operators(draft.name, self.plan.domain):
-                draft.domain = self.plan.domain
-            target = implementation(draft.name, draft.domain, self.plan.version(draft.domain))
-            _fit(draft, target)
+            rewrite = self._rewrite_of(judged)
+            self._change_operator(rewrite)
+            if self.plan.domain is not None and operators(rewrite.name, self.plan.domain):
+                rewrite.domain = self.plan.domain
+            target = implementation(rewrite.name, rewrite.domain, self.plan.version(rewrite.domain))
+            _fit(rewrite, target)
         except NdgatherError as error:
-            raise site.named(error) from error
+            raise op_node.named(error) from error
         node = NodeProto()
-        node.CopyFrom(site.node)
-        node.op_type, node.domain = draft.name, file_domain(draft.domain)
-        node.input[:] = draft.inputs.values()
-        if draft.attributes != site.attributes():
+        node.CopyFrom(op_node.node)
+        node.op_type, node.domain = rewrite.name, file_domain(rewrite.domain)
+        node.input[:] = rewrite.inputs.values()
+        if rewrite.attributes != op_node.attributes():
             del node.attribute[:]
             node.attribute.extend(
-                helper.make_attribute(name, value) for name, value in draft.attributes.items()
+                helper.make_attribute(name, value) for name, value in rewrite.attributes.items()
             )
-        return draft, node
+        return rewrite, node
 
-    def _draft(self, judged: Judged) -> Draft:
-        site, row = judged.site, judged.site.operator().row
+    def _rewrite_of(self, judged: Judged) -> Rewrite:
+        op_node, row = judged.op_node, judged.op_node.operator().row
         roles = [each.role for each in row.inputs]
-        types = judged.inference.inputs if judged.inference else site.types()
-        return Draft(
+        types = judged.inference.inputs if judged.inference else op_node.types()
+        return Rewrite(
             row=row,
             name=row.name,
             domain=row.domain,
-            inputs=dict(zip(roles, site.node.input, strict=True)),
+            inputs=dict(zip(roles, op_node.node.input, strict=True)),
             types=dict(zip(roles, types, strict=True)),
-            attributes=site.attributes(),
-            indices=site.constants().get(Role.INDICES.value),
+            attributes=op_node.attributes(),
+            indices=op_node.constants().get(Role.INDICES.value),
             taken=self.taken,
         )
 
-    def _change_operator(self, draft: Draft) -> None:
+    def _change_operator(self, rewrite: Rewrite) -> None:
         wanted = self.plan.operator
-        if wanted is None or wanted == draft.name or not _same_side(draft.row.kind, wanted):
+        if wanted is None or wanted == rewrite.name or not _same_side(rewrite.row.kind, wanted):
             return
-        change = (draft.name, wanted)
-        draft.name = wanted
-        draft.domain = DEFAULT_DOMAIN
+        change = (rewrite.name, wanted)
+        rewrite.name = wanted
+        rewrite.domain = DEFAULT_DOMAIN
         if change not in EQUIVALENCES:
-            raise draft.refuse("no exact form is known")
-        EQUIVALENCES[change](draft)
+            raise rewrite.refuse("no exact form is known")
+        EQUIVALENCES[change](rewrite)
         kept = KEPT_ATTRIBUTES.get(change, ())
-        draft.attributes = {name: value for name, value in draft.attributes.items() if name in kept}
+        rewrite.attributes = {
+            name: value for name, value in rewrite.attributes.items() if name in kept
+        }
 
 
 def _same_side(kind: Kind, name: str) -> bool:
@@ -253,34 +257,34 @@ def _same_side(kind: Kind, name: str) -> bool:
     return kind.scatters == any(each.row.kind.scatters for each in operators(name))
 
 
-def _fit(draft: Draft, target: Operator) -> None:
-    """Make a draft what the version `target` takes, and refuse what it cannot."""
+def _fit(rewrite: Rewrite, target: Operator) -> None:
+    """Make a rewrite what the version `target` takes, and refuse what it cannot."""
     row = target.row
-    source = {each.name: each.default for each in draft.row.attributes}
-    for name, value in list(draft.attributes.items()):
+    source = {each.name: each.default for each in rewrite.row.attributes}
+    for name, value in list(rewrite.attributes.items()):
         if row.attribute(name) is not None:
             continue
         if name == "batch_dims" and value:
-            draft.fold_batch_dims()
+            rewrite.fold_batch_dims()
         elif value == source.get(name):
-            del draft.attributes[name]
+            del rewrite.attributes[name]
         else:
-            raise draft.refuse(f"{name} = {value!r} does not exist there")
+            raise rewrite.refuse(f"{name} = {value!r} does not exist there")
     for each in row.inputs:
-        before = draft.row.input(each.role)
-        dtype = draft.types[each.role].dtype
+        before = rewrite.row.input(each.role)
+        dtype = rewrite.types[each.role].dtype
         if each.role is Role.INDICES and dtype != "int64" and each.types == ("int64",):
-            draft.cast_indices()
+            rewrite.cast_indices()
         elif dtype is None and before is not None and not set(before.types) <= set(each.types):
-            raise draft.refuse(f"the type of {each.name} is not known")
-    if draft.row.index_rule.negative and not row.index_rule.negative:
-        draft.count_from_the_front()
-    if row.lowest_depth > draft.row.lowest_depth and row.kind is draft.row.kind:
-        depth = draft.dims(Role.INDICES)[-1]
+            raise rewrite.refuse(f"the type of {each.name} is not known")
+    if rewrite.row.index_rule.negative and not row.index_rule.negative:
+        rewrite.count_from_the_front()
+    if row.lowest_depth > rewrite.row.lowest_depth and row.kind is rewrite.row.kind:
+        depth = rewrite.dims(Role.INDICES)[-1]
         if not isinstance(depth, int):
-            raise draft.refuse("the length of the index tuples is not known, and may be 0")
-    constants = {} if draft.indices is None else {Role.INDICES.value: draft.indices}
-    target.infer(*draft.types.values(), constants=constants, **draft.attributes)
+            raise rewrite.refuse("the length of the index tuples is not known, and may be 0")
+    constants = {} if rewrite.indices is None else {Role.INDICES.value: rewrite.indices}
+    target.infer(*rewrite.types.values(), constants=constants, **rewrite.attributes)
 
 
 def _with_opset(model: ModelProto, typed: ModelProto, plan: _Plan) -> ModelProto:
@@ -307,7 +311,7 @@ def _show(model: ModelProto) -> None:
 
 
 def _import_domains(model: ModelProto, plan: _Plan) -> None:
-    """Import the domains of all nodes, and those of ours only where there is a node."""
+    """Import the domains of all nodes, and those of rows only where there is a node."""
     used = {row_domain(inner.domain) for node in model.graph.node for inner in nodes_within(node)}
     imports = {
         domain: version

@@ -1,4 +1,4 @@
-"""ONNX models run on arrays: our operators, and the reference evaluator around them."""
+"""ONNX models run on arrays: our operators within the reference evaluator of onnx."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ Array = NDArray[Any]
 
 
 class _OwnOp(OpRun):
-    """A node of one of our operators, as the reference evaluator wants it."""
+    """A gather or scatter node, as the reference evaluator wants it."""
 
     def _run(self, *inputs: Array, **attributes: object) -> tuple[Array]:
         opset = self.run_params["opsets"][self.domain]
-        # The evaluator adds defaults by the operator's bare name; ours stand in the functions.
+        # The evaluator adds defaults by the operator's bare name; ndgather has its own.
         given = {item.name: attributes[item.name] for item in self.onnx_node.attribute}
         return (implementation(self.op_type, self.domain, opset)(*inputs, **given),)
 
@@ -71,7 +71,7 @@ _OPS = tuple(
 )
 
 
-# How many nodes of one run were ours (True) and not ours (False), in subgraphs too.
+# How many nodes of one run ran in ndgather (True) and elsewhere (False), in subgraphs too.
 _tally: ContextVar[Counter[bool]] = ContextVar("tally")
 
 
@@ -102,7 +102,7 @@ class _Step(Step):
 
 
 class _Evaluator(ReferenceEvaluator):
-    """The reference evaluator with our operators, in subgraphs and local functions too."""
+    """The reference evaluator with the operators of ndgather, in subgraphs and functions too."""
 
     def __init__(self, proto: object, **options: Any) -> None:
         super().__init__(proto, **{**options, "new_ops": reference_ops()})

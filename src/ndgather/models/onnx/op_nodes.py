@@ -1,4 +1,4 @@
-"""Where our operators stand in a model: the nodes, and what the model says of their inputs."""
+"""The gather and scatter nodes of a model, and what the model says of their inputs."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def constant_tensor(node: NodeProto) -> TensorProto | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """A node of one of our operators."""
+class OpNode:
+    """A gather or scatter node."""
 
     node: NodeProto
     scope: Scope
@@ -226,11 +226,13 @@ def _title(node: NodeProto) -> str:
     return node.name or f"{node.op_type} of {next(iter(node.output), 'nothing')}"
 
 
-def sites(model: onnx.ModelProto, folder: str | os.PathLike[str] | None = None) -> Iterator[Site]:
-    """Yield every node of ours in a model: in its graph, its subgraphs and its functions."""
+def op_nodes(
+    model: onnx.ModelProto, folder: str | os.PathLike[str] | None = None
+) -> Iterator[OpNode]:
+    """Yield the gather and scatter nodes of the graph, its subgraphs and its functions."""
     for scope, node in nodes(model, folder):
         if is_ours(node):
-            yield Site(node=node, scope=scope)
+            yield OpNode(node=node, scope=scope)
 
 
 def nodes(

@@ -1,4 +1,4 @@
-"""The nodes that are not ours, brought from one version of ONNX to another."""
+"""Nodes of other operators, brought from one version of ONNX to another."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _with_opset(model: ModelProto, opset: int) -> ModelProto:
 
 
 def _others(model: ModelProto) -> Iterator[tuple[Scope, NodeProto]]:
-    """Yield the nodes of ONNX itself that are not ours."""
+    """Yield the nodes of ONNX itself that are of other operators."""
     for scope, node in nodes(model):
         if row_domain(node.domain) == DEFAULT_DOMAIN and not is_ours(node):
             yield scope, node

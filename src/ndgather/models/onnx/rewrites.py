@@ -1,4 +1,4 @@
-"""A node of ours on its way to another operator, with the nodes that have to stand before it.
+"""A node that becomes another operator, with the nodes that have to stand before it.
 
 The nodes that are added use only what opsets from 11 on have in common.
 """
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class Rewrite:
     """What the node shall be: its operator by name and domain, its inputs and attributes.
 
     `row` is the version that the node has been so far. `taken` are the names in use. `made` are
@@ -162,50 +162,50 @@ class Draft:
         self.indices = None
 
 
-def _gather_as_gather_nd(draft: Draft) -> None:
-    if draft.axis() != 0:
-        raise draft.refuse(f"axis = {draft.axis()} is not the first one")
-    draft.cast_indices()
-    draft.append_axis()
+def _gather_as_gather_nd(rewrite: Rewrite) -> None:
+    if rewrite.axis() != 0:
+        raise rewrite.refuse(f"axis = {rewrite.axis()} is not the first one")
+    rewrite.cast_indices()
+    rewrite.append_axis()
 
 
-def _gather_nd_as_gather(draft: Draft) -> None:
-    if draft.batch_dims():
-        raise draft.refuse(f"batch_dims = {draft.batch_dims()} is not 0")
-    _refuse_other_depths(draft)
-    draft.drop_last_axis()
+def _gather_nd_as_gather(rewrite: Rewrite) -> None:
+    if rewrite.batch_dims():
+        raise rewrite.refuse(f"batch_dims = {rewrite.batch_dims()} is not 0")
+    _refuse_other_depths(rewrite)
+    rewrite.drop_last_axis()
 
 
-def _refuse_other_depths(draft: Draft) -> None:
-    depth = draft.dims(Role.INDICES)[-1]
+def _refuse_other_depths(rewrite: Rewrite) -> None:
+    depth = rewrite.dims(Role.INDICES)[-1]
     if depth != 1:
-        raise draft.refuse(f"the length of the index tuples is {depth or 'not known'}, not 1")
+        raise rewrite.refuse(f"the length of the index tuples is {depth or 'not known'}, not 1")
 
 
-def _gather_elements_as_gather_nd(draft: Draft) -> None:
-    draft.cast_indices()
-    draft.spell_out_coordinates()
+def _gather_elements_as_gather_nd(rewrite: Rewrite) -> None:
+    rewrite.cast_indices()
+    rewrite.spell_out_coordinates()
 
 
-def _gather_nd_as_gather_elements(draft: Draft) -> None:
-    _refuse_other_depths(draft)
-    rank, count = len(draft.dims(Role.DATA)), draft.batch_dims()
-    if count != rank - 1 or len(draft.dims(Role.INDICES)) != rank + 1:
-        raise draft.refuse(
+def _gather_nd_as_gather_elements(rewrite: Rewrite) -> None:
+    _refuse_other_depths(rewrite)
+    rank, count = len(rewrite.dims(Role.DATA)), rewrite.batch_dims()
+    if count != rank - 1 or len(rewrite.dims(Role.INDICES)) != rank + 1:
+        raise rewrite.refuse(
             "only tuples along the last axis of data, with all axes before it as batch axes and "
             "one axis of positions, are indices of single elements"
         )
-    draft.drop_last_axis()
-    draft.attributes["axis"] = rank - 1
+    rewrite.drop_last_axis()
+    rewrite.attributes["axis"] = rank - 1
 
 
-def _flat(draft: Draft) -> None:
-    ranks = [len(draft.dims(role)) for role in (Role.DATA, Role.INDICES)]
+def _flat(rewrite: Rewrite) -> None:
+    ranks = [len(rewrite.dims(role)) for role in (Role.DATA, Role.INDICES)]
     if ranks != [1, 1]:
-        raise draft.refuse(f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1")
+        raise rewrite.refuse(f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1")
 
 
-EQUIVALENCES: dict[tuple[str, str], Callable[[Draft], None]] = {
+EQUIVALENCES: dict[tuple[str, str], Callable[[Rewrite], None]] = {
     ("Gather", "GatherND"): _gather_as_gather_nd,
     ("GatherND", "Gather"): _gather_nd_as_gather,
     ("GatherElements", "GatherND"): _gather_elements_as_gather_nd,

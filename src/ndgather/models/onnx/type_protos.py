@@ -30,7 +30,7 @@ _ELEMENT_TYPES = {name: each for each, name in _NAMES.items()}
 
 
 def tensor_type(declared: TypeProto) -> TensorType:
-    """Return what a declaration says; nothing is known of what is no tensor."""
+    """Return what a declaration says; nothing is known of what is not a tensor."""
     tensor = declared.tensor_type
     shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
     return TensorType(_NAMES.get(tensor.elem_type), shape)

@@ -1,7 +1,7 @@
 """What an IR says of itself against what follows from it: its edges, attributes and ports.
 
-And what OpenVINO itself does with it that its own pages do not say; what other runtimes would
-do is no matter of an IR.
+And what OpenVINO itself does with it that its own pages do not say; other runtimes do not
+read an IR.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import plain
 from ndgather.models.graph.call_conditions import Facts
 from ndgather.models.graph.diagnostics import Finding, Severity, rule_of
-from ndgather.models.graph.runtime_notes import finding, remarks
+from ndgather.models.graph.runtime_notes import finding, runtime_notes
 from ndgather.models.openvino.element_types import BY_DTYPE, BY_PRECISION
 from ndgather.models.openvino.ir_reading import Constants, constant_type
 from ndgather.models.openvino.layers import (
@@ -46,7 +46,7 @@ _RUNTIME = "OpenVINO"  # what the names of the runtimes begin with that read an 
 def check_network(network: Network, constants: Constants, place: str = "") -> Iterator[Finding]:
     """Yield what is wrong in `network` and in the bodies of its layers.
 
-    Layers that are neither of ours nor plain ones are believed what their ports declare.
+    What the ports of layers of other types declare is taken as true.
     """
     wiring = wire(network)
     for found in wiring.findings:
@@ -95,13 +95,13 @@ class _Checker:
             for what in _differences(port, found, f"output port {port.id}"):
                 yield self._error(layer, title, "port", what)
         if facts is not None:
-            yield from self._remarks(layer, title, facts)
+            yield from self._runtime_notes(layer, title, facts)
 
-    def _remarks(self, layer: Layer, title: str, facts: Facts) -> Iterator[Finding]:
-        for remark, detail in remarks(facts):
-            runtimes = tuple(name for name in remark.runtimes if name.startswith(_RUNTIME))
-            if runtimes or not remark.runtimes:
-                yield finding(f"{self.place}{layer}", title, remark, detail, runtimes)
+    def _runtime_notes(self, layer: Layer, title: str, facts: Facts) -> Iterator[Finding]:
+        for note, detail in runtime_notes(facts):
+            runtimes = tuple(name for name in note.runtimes if name.startswith(_RUNTIME))
+            if runtimes or not note.runtimes:
+                yield finding(f"{self.place}{layer}", title, note, detail, runtimes)
 
     def _error(self, layer: Layer, title: str, rule: str, what: str) -> Finding:
         return Finding(

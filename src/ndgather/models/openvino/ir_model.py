@@ -91,7 +91,7 @@ class Model:
         Raises
         ------
         NdgatherError
-            A layer is not one of ours, its edges make no sense, or a constant is not there.
+            A layer is of another type, its edges make no sense, or a constant is not there.
         """
         if self._graph is None:
             self._graph = graph_of(self.network, self.constants)
@@ -124,7 +124,7 @@ class Model:
         Raises
         ------
         ModelError
-            An input is missing or unknown, or a layer is not one of ours.
+            An input is missing or unknown, or a layer is of another type.
         ShapeError, DTypeError, IndexOutOfBoundsError
             An input, or what a layer was given, does not fit; the text names it.
         """

@@ -61,7 +61,7 @@ def read(source: Path | bytes, limits: Limits = Limits()) -> Network:
     FileError
         The file cannot be read, or is larger than `limits` allow.
     ModelError
-        It is no IR, or asks for more than `limits`.
+        It is not an IR, or asks for more than `limits`.
     """
     place = source if isinstance(source, Path) else IN_MEMORY
     text = content(source, limits.file_bytes) if isinstance(source, Path) else source
@@ -190,7 +190,7 @@ def declared_shape(text: str) -> tuple[tuple[int, int | None], ...] | None:
     Raises
     ------
     ValueError
-        The text is no shape.
+        The text is not a shape.
     """
     text = text.strip()
     if text == "...":

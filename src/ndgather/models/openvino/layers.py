@@ -109,7 +109,7 @@ def check_ports(layer: Layer) -> None:
 
 
 def port_counts(layer: Layer) -> tuple[int, int]:
-    """Return how many input and output ports a layer of one of our types has."""
+    """Return how many input and output ports a layer of a known type has."""
     if layer.type in OPERATOR_TYPES:
         return len(operator_of(layer).row.inputs), 1
     return _PLAIN_PORTS[layer.type]

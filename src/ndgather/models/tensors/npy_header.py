@@ -54,7 +54,7 @@ def read(file: IO[bytes]) -> Header:
     Raises
     ------
     ValueError
-        It is no header, or of an array that cannot be.
+        It is not a header, or describes an array that cannot exist.
     """
     version = npy.read_magic(file)
     if version not in _FORMS:
@@ -65,7 +65,9 @@ def read(file: IO[bytes]) -> Header:
         raise ValueError(f"its header has {length} bytes (allowed: at most {LONGEST})")
     text = _exactly(file, length).decode(encoding)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # escapes in a text that is no header; old names of dtypes
+        warnings.simplefilter(
+            "ignore"
+        )  # escapes in a text that is not a header; old names of dtypes
         found = _literal(text)
         if not isinstance(found, dict) or found.keys() != _KEYS:
             raise ValueError(f"its header is not a dict of {', '.join(sorted(_KEYS))}")
@@ -94,14 +96,14 @@ def _literal(text: str) -> object:
         except SyntaxError:
             return ast.literal_eval(_LONG.sub("", text))
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
-        raise ValueError("its header is no literal") from error
+        raise ValueError("its header is not a literal") from error
 
 
 def _dtype(description: Any) -> np.dtype[Any]:
     try:
         dtype = npy.descr_to_dtype(description)
     except Exception as error:  # it takes the description apart before it has looked at it
-        raise ValueError("its descr is no dtype") from error
+        raise ValueError("its descr is not a dtype") from error
     if dtype.itemsize == 0:
         raise ValueError(f"elements of its dtype {dtype} have no bytes")
     return dtype

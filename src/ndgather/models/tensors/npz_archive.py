@@ -30,7 +30,7 @@ def read(path: Path, member: str) -> Array:
     Raises
     ------
     FileError
-        There is no such member, or it is no array, or too large.
+        There is no such member, or it is not an array, or is too large.
     OSError
         The file cannot be read.
     """
