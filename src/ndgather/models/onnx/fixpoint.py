@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from onnx import GraphProto, ModelProto, inliner, shape_inference
 
 from ndgather.errors import NdgatherError, onnx_errors
+from ndgather.models.onnx.declared_types import merged, size_names, with_names
 from ndgather.models.onnx.domains import subgraphs, with_one_name
 from ndgather.models.onnx.function_sizes import refuse_unbounded
 from ndgather.models.onnx.model_files import Source, opened
 from ndgather.models.onnx.op_nodes import OpNode, Scope, nodes, op_nodes
 from ndgather.models.onnx.type_protos import forget_negative_sizes
-from ndgather.published.tensor_types import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ndgather.published.tensor_types import Dim, Inference, Shape
+    from ndgather.published.tensor_types import Inference, TensorType
 
 _HIDDEN = "ndgather.hidden"
 """The domain of nodes that onnx is to leave alone."""
@@ -202,73 +202,14 @@ def _learn(op_node: OpNode, judged: Judged, names: set[str]) -> tuple[bool, Ndga
     return changed, None
 
 
-def with_names(known: TensorType, names: set[str]) -> TensorType:
-    """Return a type without the names of sizes that are not in `names`."""
-
-    def kept(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        return tuple(dim if not isinstance(dim, str) or dim in names else None for dim in dims)
-
-    shape = known.shape
-    if isinstance(shape, RankAtLeast):
-        return TensorType(known.dtype, RankAtLeast(kept(shape.first)))
-    return known if shape is None else TensorType(known.dtype, kept(shape))
-
-
 def _declare(scope: Scope, name: str, known: TensorType) -> bool:
     """Add to what a graph declares of a value, and return whether that is more than before."""
     before = scope.declared(name)
-    after = _merged(name, before, known)
+    after = merged(name, before, known)
     if after == before:
         return False
     scope.declare(name, after)
     return True
-
-
-def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
-    """Return what both say; a declared name stays, except where the size is known."""
-    if None not in {declared.dtype, known.dtype} and declared.dtype != known.dtype:
-        raise onnx_errors.declared_dtype(name, known.dtype, declared.dtype)
-    if not _fits(declared.shape, known.shape):
-        raise onnx_errors.declared_shape(name, _shown(known.shape), _shown(declared.shape))
-    return TensorType(declared.dtype or known.dtype, _merged_shape(declared.shape, known.shape))
-
-
-def _fits(declared: Shape, known: Shape) -> bool:
-    """Return whether a tensor can have both shapes."""
-    if not isinstance(declared, tuple) or known is None:
-        return True
-    dims = known if isinstance(known, tuple) else known.first
-    if len(dims) > len(declared) or (isinstance(known, tuple) and len(dims) < len(declared)):
-        return False
-    pairs = zip(declared, dims, strict=False)
-    return all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs)
-
-
-def _merged_shape(declared: Shape, known: Shape) -> Shape:
-    if not isinstance(declared, tuple):
-        return known if isinstance(known, tuple) else None
-    dims = known.first if isinstance(known, RankAtLeast) else known or ()
-    merged = [
-        dim if before is None or isinstance(dim, int) else before
-        for before, dim in zip(declared, dims, strict=False)
-    ]
-    return (*merged, *declared[len(merged) :])
-
-
-def _shown(shape: Shape) -> tuple[object, ...]:
-    dims = shape.first if isinstance(shape, RankAtLeast) else shape or ()
-    rest = ("...",) if isinstance(shape, RankAtLeast) else ()
-    return (*("?" if dim is None else dim for dim in dims), *rest)
-
-
-def size_names(graph: GraphProto) -> set[str]:
-    """Return the names of sizes that a graph declares."""
-    infos = (*graph.input, *graph.output, *graph.value_info)
-    names = {dim.dim_param for info in infos for dim in info.type.tensor_type.shape.dim}
-    for node in graph.node:
-        for inner in subgraphs(node):
-            names |= size_names(inner)
-    return names
 
 
 def _copy_declarations(source: GraphProto, target: GraphProto) -> None:

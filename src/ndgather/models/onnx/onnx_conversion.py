@@ -11,6 +11,7 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 from ndgather.errors import NdgatherError, conversion_errors
 from ndgather.models.entry_checks import instance
 from ndgather.models.onnx import other_nodes
+from ndgather.models.onnx.declared_types import size_names, with_names
 from ndgather.models.onnx.domains import (
     DOMAINS,
     file_domain,
@@ -22,13 +23,7 @@ from ndgather.models.onnx.domains import (
     subgraphs,
     with_one_name,
 )
-from ndgather.models.onnx.fixpoint import (
-    Judged,
-    infer_to_fixpoint,
-    size_names,
-    with_names,
-    without_functions,
-)
+from ndgather.models.onnx.fixpoint import Judged, infer_to_fixpoint, without_functions
 from ndgather.models.onnx.model_files import Source, opened
 from ndgather.models.onnx.rewrites import EQUIVALENCES, KEPT_ATTRIBUTES, Rewrite
 from ndgather.models.onnx.type_protos import declaration

@@ -19,7 +19,7 @@ from ndgather.models.graph.call_conditions import Facts
 from ndgather.models.graph.diagnostics import Finding, Severity, rule_of
 from ndgather.models.graph.runtime_notes import finding, runtime_notes
 from ndgather.models.openvino.element_types import BY_DTYPE, BY_PRECISION
-from ndgather.models.openvino.ir_reading import Constants, constant_type
+from ndgather.models.openvino.layer_constants import Constants, constant_type
 from ndgather.models.openvino.layers import (
     OPERATOR_TYPES,
     PLAIN_TYPES,

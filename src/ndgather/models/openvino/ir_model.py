@@ -12,7 +12,8 @@ from ndgather.models.graph.evaluation import evaluate
 from ndgather.models.graph.ports import Port, Run, fit_inputs
 from ndgather.models.graph.value_types import value_types
 from ndgather.models.openvino.ir_checks import check_network
-from ndgather.models.openvino.ir_reading import Constants, Limits, read
+from ndgather.models.openvino.ir_reading import Limits, read
+from ndgather.models.openvino.layer_constants import Constants
 from ndgather.models.openvino.layers import graph_of, layer_names, parameter_bounds
 from ndgather.models.openvino.network import Network
 from ndgather.published.tensor_types import RankAtLeast, TensorType

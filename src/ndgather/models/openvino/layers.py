@@ -16,7 +16,7 @@ from ndgather.models.graph import (
     unique,
 )
 from ndgather.models.openvino.element_types import BY_NAME, BY_PRECISION, ElementType
-from ndgather.models.openvino.ir_reading import Constants, declared_shape
+from ndgather.models.openvino.layer_constants import Constants, declared_shape
 from ndgather.models.openvino.wiring import Wiring, wire
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows.openvino import DOMAIN
