@@ -169,7 +169,11 @@ class Model:
         FileError, ModelError
             The file cannot be read, or is not a valid ONNX model.
         """
-        proto = loaded(path, "Model.load")
+        return cls._load(path, "Model.load")
+
+    @classmethod
+    def _load(cls, path: FilePath | Content, caller: str) -> Self:
+        proto = loaded(path, caller)
         name = os.fspath(path) if isinstance(path, str | os.PathLike) else IN_MEMORY
         try:
             onnx.checker.check_model(proto if name is IN_MEMORY else name)
@@ -266,7 +270,7 @@ def run(model: Source, inputs: Mapping[str, Array]) -> dict[str, Array]:
     ...
     ndgather.errors.IndexOutOfBoundsError: node GatherND without a name: ...
     """
-    ready = Model(model) if isinstance(model, onnx.ModelProto) else Model.load(model)
+    ready = Model(model) if isinstance(model, onnx.ModelProto) else Model._load(model, "run")
     return {output.name: output.array for output in ready.run(inputs).outputs}
 
 

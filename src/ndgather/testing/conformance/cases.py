@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ndgather.runtimes.operator_call import OperatorName
-from ndgather.testing.conformance.tensors import Tensor
+from ndgather.testing.conformance.case_tensors import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
