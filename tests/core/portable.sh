@@ -34,7 +34,7 @@ build() {
   done
   "$cmake" -S . -B "$folder/$name" -G Ninja --log-level=WARNING -DNDGATHER_CORE_ONLY=ON \
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$compiler" \
-    -DCMAKE_CXX_FLAGS="-Wall -Wextra -Wconversion" "${options[@]}" > /dev/null || return 1
+    -DCMAKE_CXX_FLAGS="-Wall -Wextra -Wconversion -Werror" "${options[@]}" > /dev/null || return 1
   "$cmake" --build "$folder/$name" -- --quiet -k 0 || return 1
   [ ${#runs[@]} = 0 ] || "${runs[@]}" "$folder/$name/core_calls" $calls
 }
