@@ -13,7 +13,7 @@
 #   make test-wheel   the test suite against that wheel in a fresh environment, also of another
 #     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.0.*'
 #   make faults   the core makes one fault at a time, and a test has to fail for each: 3 minutes
-#   make mutants MUTANTS='ndgather.shapes*'   changes of Python code that no test notices: hours for all
+#   make mutants MUTANTS='ndgather.published.inference*'   changes of Python code that no test notices: hours for all
 #   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and for Windows
 #   make bench   measure against numpy, torch, onnxruntime, openvino and numba
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
@@ -53,7 +53,10 @@ lint: $(VENV)/installed-lint
 	$(BIN)/python -m mypy.stubtest ndgather._core
 	$(BIN)/lint-imports
 
-check: lint check-core test test-large bench-quick run
+# Two at a time as long as nothing is timed.
+check:
+	$(MAKE) --jobs 2 --output-sync=target lint check-core
+	$(MAKE) test test-large bench-quick run
 
 faults: build/faults/installed
 	build/faults/venv/bin/python tests/core/faults.py
