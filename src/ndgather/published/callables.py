@@ -1,4 +1,4 @@
-"""Operators to call: one version of one published operator, and exactly what it allows."""
+"""The class of operators: one version of one published operator, and exactly what it allows."""
 
 from __future__ import annotations
 
@@ -30,15 +30,25 @@ _MOST_KNOWN = 512
 
 
 class Operator:
-    """One version of one operator, callable.
+    """One version of one published operator, which can be called.
 
-    A call takes what the text of this version allows and refuses everything else: other
-    types, attributes, ranks and sizes, and index values that the text forbids.
+    An operator takes what the text of its version allows and refuses everything else: other
+    types, attributes, ranks and sizes, and index values that the text forbids. Get one from
+    `ndgather.operator`.
+
+    Parameters
+    ----------
+    row : OperatorVersion
+        The specification of this version, as data.
 
     Attributes
     ----------
     row : OperatorVersion
-        The specification of this version, as data.
+        The specification of this version, as data; ``row.source`` is the address of its text.
+
+    See Also
+    --------
+    ndgather.operator : Find an operator by its name, domain, and version or opset.
 
     Examples
     --------
@@ -67,14 +77,17 @@ class Operator:
 
     @property
     def name(self) -> str:
+        """The name of the operator in its specification, such as ``"GatherND"``."""
         return self.row.name
 
     @property
     def domain(self) -> str:
+        """The specification: ``"ai.onnx"``, ``"com.microsoft"`` or ``"openvino"``."""
         return self.row.domain
 
     @property
     def version(self) -> int:
+        """The version of the domain in which this text of the operator came into force."""
         return self.row.since
 
     def __call__(self, *inputs: ArrayLike, **named: Any) -> Array:
@@ -83,19 +96,45 @@ class Operator:
         Parameters
         ----------
         *inputs : array_like
-            The inputs in the order of the specification: data, indices, and what follows.
+            The inputs in the order of the specification: data, indices, then updates or the axis
+            where the operator has them. The shapes and dtypes that are allowed are those of the
+            version: ``ndgather doc NAME`` shows them.
         **named
-            Attributes, and inputs by their names.
+            Attributes by their names, and inputs by their names.
 
         Returns
         -------
-        array
-            A new array of the type of data.
+        array, dtype of data
+            A new C-contiguous array in the shape that the version defines; see `infer_shape`.
 
         Raises
         ------
-        DTypeError, ShapeError, AttributeValueError, IndexOutOfBoundsError
-            This version does not allow the call.
+        DTypeError
+            An input has a type that this version does not allow, or is not an array.
+        ShapeError
+            The ranks or sizes of the inputs do not fit the rules of this version.
+        AttributeValueError
+            An attribute is unknown, missing or out of range, or the number of inputs is wrong.
+        IndexOutOfBoundsError
+            An index is out of bounds, and the text does not say what the result would be.
+        MemoryError
+            There is no memory for the result.
+
+        Notes
+        -----
+        The checks of a call are remembered by the types and shapes of its arrays, so that a call
+        like an earlier one costs little more than the work itself.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import ndgather
+        >>> add = ndgather.operator("ScatterND", version=16)
+        >>> add(np.zeros(4), np.array([[1], [1]]), np.array([2.0, 3.0]), reduction="add")
+        array([0., 5., 0., 0.])
+        >>> gather = ndgather.operator("Gather", domain="openvino", version=8)
+        >>> gather(np.array([1, 2, 3]), np.array([0, 7]), 0)  # out of bounds: zeros, says the text
+        array([1, 0])
         """
         key = _key(inputs, named, self._axis_place)
         known = None if key is None else self._known.get(key)
@@ -134,21 +173,46 @@ class Operator:
         constants: Mapping[str, ArrayLike] | None = None,
         **named: Any,
     ) -> Inference:
-        """Return the types of the outputs, and what was learnt about the inputs.
+        """Return the types of the outputs, and what follows for the inputs.
 
         Parameters
         ----------
         *types : TensorType
-            One for each input; sizes may be numbers, names or None.
-        constants : mapping, optional
-            Values of inputs that are known, by name. Known indices are checked.
+            One for each input, in the order of the specification. Sizes may be numbers, names,
+            or None where they are unknown; so may the whole shape and the dtype.
+        constants : mapping of str to array_like, optional
+            Values of inputs that are known, by the name of the input. Known indices are checked.
         **named
-            Attributes, and known values of inputs such as an axis.
+            Attributes by their names, and the values of inputs such as an axis.
+
+        Returns
+        -------
+        Inference
+            ``outputs`` and ``inputs`` are tuples of TensorType. Those of the inputs are the given
+            ones with everything that follows from the call: sizes that must be equal to others,
+            and ranks. ``equalities`` are the sizes that the call forces a name to have, and
+            ``depth`` is the length of an index tuple where there is only one that fits.
 
         Raises
         ------
-        DTypeError, ShapeError, AttributeValueError, IndexOutOfBoundsError
-            No call of these types can run.
+        DTypeError, ShapeError, AttributeValueError
+            No call with inputs of these types can run.
+        IndexOutOfBoundsError
+            A known index is out of bounds of an axis of known size.
+
+        Examples
+        --------
+        >>> import ndgather
+        >>> from ndgather import TensorType
+        >>> op = ndgather.operator("GatherND", version=13)
+        >>> found = op.infer(TensorType("float32", ("N", "C")), TensorType("int64", (8, 2)))
+        >>> found.outputs
+        (TensorType(dtype='float32', shape=(8,)),)
+        >>> op.infer(TensorType("float32", (5,)), TensorType(), constants={"indices": [[9]]})
+        Traceback (most recent call last):
+        ...
+        ndgather.errors.IndexOutOfBoundsError: ai.onnx GatherND-13: indices[0, 0] = 9 is outside \
+axis 0 of data, which has size 5 (allowed: -5..4)
         """
         given, attributes = arguments.bind(self.row, types, named)
         known = dict(constants or {})
@@ -177,12 +241,65 @@ class Operator:
         return infer(self.row, declared, attributes, values=values)
 
     def infer_shape(self, *given: Shape | Sequence[int | str | None], **named: Any) -> Shape:
-        """Return the shape of the result for shapes of the inputs; see `infer`."""
+        """Return the shape of the result for shapes of the inputs.
+
+        Parameters
+        ----------
+        *given : tuple of int, str or None; RankAtLeast; or None
+            One shape for each input. A size may be a name or None (unknown). `RankAtLeast` gives
+            the first sizes of a shape, and None stands for a shape of unknown rank.
+        **named
+            Attributes by their names, and the values of inputs such as an axis.
+
+        Returns
+        -------
+        tuple of int, str or None; RankAtLeast; or None
+            What is known of the shape of the output.
+
+        Raises
+        ------
+        ShapeError, AttributeValueError, DTypeError
+            No call with inputs of these shapes can run.
+
+        See Also
+        --------
+        infer : Infer element types too, and what follows for the inputs.
+
+        Examples
+        --------
+        >>> import ndgather
+        >>> gather = ndgather.operator("Gather", version=13)
+        >>> gather.infer_shape(("N", 32, 32), (5,), axis=1)
+        ('N', 5, 32)
+        >>> gather.infer_shape((4, 5), None)
+        RankAtLeast(first=(None,))
+        """
         types = (TensorType(None, shape) for shape in given)  # type: ignore[arg-type]  # infer checks
         return self.infer(*types, **named).outputs[0].shape
 
     def diff(self, other: Operator) -> tuple[Difference, ...]:
-        """Return the rules in which this version differs from another operator."""
+        """Return the rules in which this version differs from another operator.
+
+        Parameters
+        ----------
+        other : Operator
+            Any operator, usually another version of this one or that of another domain.
+
+        Returns
+        -------
+        tuple of Difference
+            One for each rule that differs, in a fixed order, with the name of the rule (``what``)
+            and its value on both sides (``here`` and ``there``). It is empty if only the wording
+            of the two texts differs.
+
+        Examples
+        --------
+        >>> import ndgather
+        >>> new = ndgather.operator("GatherND", version=13)
+        >>> old = ndgather.operator("GatherND", version=12)
+        >>> [(each.what, each.here, each.there) for each in new.diff(old)]
+        [('inputs.data.types', ('bfloat16',), ())]
+        """
         return differences(self.row, other.row)
 
     def _remember(

@@ -23,10 +23,15 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One rule that differs, such as ``attributes.axis.required``.
+    """One rule in which two operators differ.
 
-    `here` and `there` are its two values, None where one side has no such thing. Of types
-    and choices they are those that only that side has.
+    Attributes
+    ----------
+    what : str
+        The rule, such as ``"attributes.axis.required"``.
+    here, there : object
+        Its value on each side, None where a side does not have it. For types and choices these
+        are the ones that only that side has.
     """
 
     what: str

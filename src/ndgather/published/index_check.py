@@ -30,7 +30,7 @@ def refuse_outside(
     row : OperatorVersion
         Its index rule says whether negative values count from the end.
     data : sequence
-        The sizes of data, or the first of them; those that are no integers are unknown.
+        The sizes of data, or the first of them; those that are not integers are unknown.
     indices : array of integers
         The values.
     axis : int

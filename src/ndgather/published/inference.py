@@ -1,9 +1,9 @@
 """Shape and type rules of every kind of operator, where sizes may be names or unknown.
 
-`infer` refuses what a run would refuse for every value, and says what follows from the
-rest. It settles sizes by making them equal. Where a depth or an axis is not
-known, it tries each one that is possible: those that are refused drop out, a single one
-left is a fact, and several are joined.
+`infer` refuses what a run would refuse for every value, and says what follows from the rest.
+Sizes are found by making them equal. Where the length of a tuple or an axis is not known, each
+possible one is tried: those that are refused are dropped, a single one that is left is a fact,
+and of several the result has what they have in common.
 """
 
 from __future__ import annotations

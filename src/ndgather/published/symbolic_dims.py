@@ -88,7 +88,7 @@ class Sizes:
 
 
 LARGEST_RANK = 64
-"""The most axes that an array has: a model that asks for more asks for memory without end."""
+"""The most axes that an array can have. A model that declares more could use up the memory."""
 
 
 @dataclass(slots=True)

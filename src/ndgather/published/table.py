@@ -10,7 +10,26 @@ _OPERATORS = tuple(Operator(row) for row in ROWS)
 
 
 def operators(name: str | None = None, domain: str | None = None) -> tuple[Operator, ...]:
-    """Return every operator of the table, or those of a name, of a domain, or of both."""
+    """Return all operators, or those with a name, of a domain, or both.
+
+    Parameters
+    ----------
+    name : str, optional
+        The name of the operator, such as ``"GatherND"``.
+    domain : str, optional
+        The specification: ``"ai.onnx"`` (also ``""``), ``"com.microsoft"`` or ``"openvino"``.
+
+    Returns
+    -------
+    tuple of Operator
+        One for each version, oldest first for each name. It is empty if there is none.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> [op.version for op in ndgather.operators("GatherND", "openvino")]
+    [5, 8]
+    """
     if domain is not None:
         domain = ALIASES.get(domain, domain)
     return tuple(
@@ -31,17 +50,36 @@ def operator(
     ----------
     name : str
         The name of the operator, such as ``"GatherND"``.
-    domain : str
-        The specification it is from.
+    domain : str, default "ai.onnx"
+        The specification: ``"ai.onnx"`` (also ``""``), ``"com.microsoft"`` or ``"openvino"``.
     version : int, optional
-        The version that brought it. Without it the newest is returned.
+        A version of the operator: the opset in which that text came into force. Without `version`
+        and `opset` the newest version is returned.
     opset : int, optional
-        The newest version that this version of the domain has.
+        An opset of the domain; the version that is in force in it is returned.
+
+    Returns
+    -------
+    Operator
+        The operator, which can be called.
 
     Raises
     ------
     AttributeValueError
-        There is no such operator.
+        There is no such operator, version or opset, or both `version` and `opset` are given.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> ndgather.operator("GatherND")
+    operator('GatherND', domain='ai.onnx', version=13)
+    >>> ndgather.operator("Gather", opset=12)
+    operator('Gather', domain='ai.onnx', version=11)
+    >>> ndgather.operator("GatherND", version=14)
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.AttributeValueError: operator: version = 14 has no ai.onnx GatherND \
+(allowed: 11, 12, 13)
     """
     found = {each.version: each for each in operators(name, domain)}
     if not found:

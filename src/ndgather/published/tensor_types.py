@@ -14,7 +14,20 @@ Dim: TypeAlias = int | str | None
 
 @dataclass(frozen=True, slots=True)
 class RankAtLeast:
-    """A shape whose first sizes are given, and that may go on."""
+    """A shape of which only the first sizes are given; more axes may follow.
+
+    Parameters
+    ----------
+    first : tuple of int, str or None
+        The first sizes: numbers, names, or None where a size is unknown.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> some = ndgather.RankAtLeast(("N",))
+    >>> ndgather.operator("Gather").infer_shape(some, (3,), axis=0)
+    RankAtLeast(first=(3,))
+    """
 
     first: tuple[Dim, ...]
 
@@ -25,7 +38,21 @@ Shape: TypeAlias = tuple[Dim, ...] | RankAtLeast | None
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """The type and the shape of a tensor; None stands for what is unknown."""
+    """The element type and the shape of a tensor; None stands for what is unknown.
+
+    Parameters
+    ----------
+    dtype : str, optional
+        The name of the element type as NumPy and ml_dtypes have it, or ``"string"``.
+    shape : tuple of int, str or None; or RankAtLeast, optional
+        The sizes: numbers, names, or None where a size is unknown.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> ndgather.TensorType("float32", ("N", 3, None))
+    TensorType(dtype='float32', shape=('N', 3, None))
+    """
 
     dtype: str | None = None
     shape: Shape = None
@@ -33,7 +60,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equality:
-    """A name, and the size or the other name that it must equal."""
+    """The name of a size, and the number or the other name that it must equal."""
 
     name: str
     equals: int | str
@@ -43,9 +70,16 @@ class Equality:
 class Inference:
     """What follows from the types and shapes of the inputs of one call.
 
-    `inputs` are the inputs again, with what was learnt about them: sizes merged, ranks
-    found. `depth` is the length of an index tuple, where there are tuples and one length
-    fits. `equalities` are the names that the call forces to be equal.
+    Attributes
+    ----------
+    outputs : tuple of TensorType
+        The types of the outputs.
+    inputs : tuple of TensorType
+        The types of the inputs, with the sizes and ranks that follow from the call.
+    equalities : tuple of Equality
+        The names of sizes that the call forces to be equal to a number or to another name.
+    depth : int or None
+        The length of an index tuple, if there are tuples and only one length fits.
     """
 
     outputs: tuple[TensorType, ...]
