@@ -15,6 +15,7 @@ import traceback
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ndgather.cli.completion import complete
 from ndgather.cli.parser import command_line
 from ndgather.errors import NdgatherError, file_errors
 from ndgather.errors.texts import one_line, reason
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+    complete(parser)
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help(sys.stderr)

@@ -19,6 +19,9 @@ Start with one of these:
   ndgather doc GatherND
 
 The help of a command has examples: ndgather run --help
+
+Completion in the shell: pip install 'ndgather[completion]', and then
+eval "$(register-python-argcomplete ndgather)"
 """
 
 
