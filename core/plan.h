@@ -15,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "refusal.h"
+
 namespace ndgather {
 
 using Size = std::ptrdiff_t;
@@ -139,44 +141,6 @@ struct NearPlaces {
   Byte* near;
   Size step;
   const Size* listed;  // null: all of them
-};
-
-// Why a call is refused. Python finds the words; see ndgather/errors.
-enum class Rule : int {
-  none,
-  convert,           // an argument is no plain NumPy array: convert it, then call again
-  references,        // elements are references, which the engine does not copy
-  index_dtype,
-  data_rank,
-  index_rank,
-  ranks_differ,
-  batch_dims,        // out of range; the facts are the lowest and highest allowed value
-  axis,
-  batch_size,        // the fact is the axis
-  depth,
-  off_axis,
-  result_rank,
-  result_size,
-  mode,
-  out_type,
-  out_dtype,
-  out_shape,
-  out_read_only,
-  out_overlaps_itself,
-  out_overlaps_input,
-  out_of_bounds,
-  indices_changed,
-  reduction,         // unknown
-  reduction_type,    // has no meaning for this type of element
-  updates_shape,
-  updates_dtype,
-  integer,
-};
-
-struct Refusal {
-  Rule rule = Rule::none;
-  Size first = 0, second = 0;
-  explicit operator bool() const { return rule != Rule::none; }
 };
 
 // The shape of a result: known before anything is allocated or read.

@@ -1,113 +1,53 @@
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from numpy.typing import NDArray
 
-# Rules of a refusal, and the arguments that one can be about; see core/plan.h.
-CONVERT: Final[int]
-REFERENCES: Final[int]
-INDEX_DTYPE: Final[int]
-DATA_RANK: Final[int]
-INDEX_RANK: Final[int]
-RANKS_DIFFER: Final[int]
-BATCH_DIMS: Final[int]
-AXIS: Final[int]
-BATCH_SIZE: Final[int]
-DEPTH: Final[int]
-OFF_AXIS: Final[int]
-RESULT_RANK: Final[int]
-RESULT_SIZE: Final[int]
-MODE: Final[int]
-OUT_TYPE: Final[int]
-OUT_DTYPE: Final[int]
-OUT_SHAPE: Final[int]
-OUT_READ_ONLY: Final[int]
-OUT_OVERLAPS_ITSELF: Final[int]
-OUT_OVERLAPS_INPUT: Final[int]
-OUT_OF_BOUNDS: Final[int]
-INDICES_CHANGED: Final[int]
-INTEGER: Final[int]
-REDUCTION: Final[int]
-REDUCTION_TYPE: Final[int]
-UPDATES_SHAPE: Final[int]
-UPDATES_DTYPE: Final[int]
-FIRST_OPTION: Final[int]
+_Shape: TypeAlias = tuple[int, ...]
 
-# Places among the functions of the core, for straight().
-GATHER_ND: Final[int]
-GATHER_ELEMENTS: Final[int]
-GATHER: Final[int]
-SCATTER_ND: Final[int]
-SCATTER_ELEMENTS: Final[int]
+# Why a call is refused: one of RULES, the facts of it, and the shapes of data, of indices, of the
+# slices that the indices name, and of updates; see core/refusal.h.
+Refusal: TypeAlias = tuple[str, tuple[Any, ...], _Shape, _Shape, _Shape, _Shape]
 
-class Refused(Exception): ...  # noqa: N818 - a signal between two layers, never seen by users
+KINDS: Final[tuple[str, ...]]
+ARGUMENTS: Final[tuple[str, ...]]
+GATHER_MODES: Final[tuple[str, ...]]
+SCATTER_MODES: Final[tuple[str, ...]]
+REDUCTIONS: Final[tuple[str, ...]]
+RULES: Final[tuple[str, ...]]
 
-def straight(
-    place: int,
-    python: Callable[..., NDArray[Any]],
-    names: tuple[str | None, ...],
-    defaults: tuple[object, ...],
+def run(
+    kind: str,
+    data: object,
+    indices: object,
+    updates: object,
+    axis: object,
+    batch_dims: object,
+    reduction: object,
+    mode: object,
+    fill_value: object,
+    use_init_val: object,
+    out: object,
+    negative: object,
+    arithmetic: object,
+    /,
+) -> NDArray[Any] | Refusal: ...
+def slices_shape(
+    kind: str, data_shape: _Shape, indices_shape: _Shape, axis: int, batch_dims: int, /
+) -> Refusal: ...
+def check_out(out: object, result: NDArray[Any], /) -> Refusal: ...
+def fast_call(
+    kind: str,
+    answer: Callable[..., object],
+    misuse: Callable[..., Exception],
+    names: tuple[str, ...],
+    required: int,
     positional: int,
+    defaults: tuple[object, ...],
     doc: str,
-    module: ModuleType,
+    module: str,
     /,
 ) -> Callable[..., NDArray[Any]]: ...
-def gather_nd(
-    data: object,
-    indices: object,
-    batch_dims: object,
-    mode: object,
-    fill: object,
-    out: object,
-    negative: object,
-    /,
-) -> NDArray[Any]: ...
-def gather_elements(
-    data: object,
-    indices: object,
-    axis: object,
-    mode: object,
-    fill: object,
-    out: object,
-    negative: object,
-    /,
-) -> NDArray[Any]: ...
-def gather(
-    data: object,
-    indices: object,
-    axis: object,
-    batch_dims: object,
-    mode: object,
-    fill: object,
-    out: object,
-    negative: object,
-    /,
-) -> NDArray[Any]: ...
-def scatter_nd(
-    data: object,
-    indices: object,
-    updates: object,
-    batch_dims: object,
-    reduction: object,
-    mode: object,
-    out: object,
-    negative: object,
-    arithmetic: object,
-    /,
-) -> NDArray[Any]: ...
-def scatter_elements(
-    data: object,
-    indices: object,
-    updates: object,
-    axis: object,
-    reduction: object,
-    mode: object,
-    out: object,
-    negative: object,
-    arithmetic: object,
-    /,
-) -> NDArray[Any]: ...
 def get_num_threads() -> int: ...
 def set_num_threads(count: int, /) -> None: ...
 def get_memory_limit() -> int: ...

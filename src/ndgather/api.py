@@ -1,15 +1,19 @@
-"""The front door: the functions of the native dialect.
+"""The front door: the functions that people call.
 
-The native dialect takes everything that is unambiguous; the dialects of published specifications
-are stricter, and stand on the same functions of the core.
+They take everything that is unambiguous. The operators of published specifications are stricter;
+they make a `Call`, which has options that the functions do not have, and `run` it.
 """
+
+# mypy: disable-error-code="empty-body"
+# The core has the bodies of the functions; see fast_call.py.
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from ndgather import _core, calls
-from ndgather.straight import straight
+from ndgather.array_call import Call
+from ndgather.fallback import result_shape, run
+from ndgather.fast_call import fast_call
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -18,18 +22,19 @@ if TYPE_CHECKING:
     ScatterMode = Literal["raise", "wrap", "clip", "drop"]
     Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
+__all__ = [
+    "Call",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "result_shape",
+    "run",
+    "scatter_elements",
+    "scatter_nd",
+]
 
-@straight(
-    _core.GATHER_ND,
-    "data",
-    "indices",
-    "batch_dims",
-    "mode",
-    "fill_value",
-    "out",
-    "negative",
-    negative=True,
-)
+
+@fast_call
 def gather_nd(
     data: ArrayLike,
     indices: ArrayLike,
@@ -116,30 +121,9 @@ def gather_nd(
     ndgather.errors.IndexOutOfBoundsError: gather_nd: indices[1, 0] = 2 is outside axis 0 of data, \
 which has size 2 (allowed: -2..1)
     """
-    return calls.Gather(
-        caller="gather_nd",
-        function=_core.gather_nd,
-        data=data,
-        indices=indices,
-        options=(batch_dims,),
-        option_names=("batch_dims",),
-        mode=mode,
-        fill_value=fill_value,
-        out=out,
-    ).run()
 
 
-@straight(
-    _core.GATHER_ELEMENTS,
-    "data",
-    "indices",
-    "axis",
-    "mode",
-    "fill_value",
-    "out",
-    "negative",
-    negative=True,
-)
+@fast_call
 def gather_elements(
     data: ArrayLike,
     indices: ArrayLike,
@@ -206,31 +190,9 @@ def gather_elements(
     ndgather.errors.IndexOutOfBoundsError: gather_elements: indices[1, 0] = 9 is outside axis 1 of \
 data, which has size 3 (allowed: -3..2)
     """
-    return calls.Gather(
-        caller="gather_elements",
-        function=_core.gather_elements,
-        data=data,
-        indices=indices,
-        options=(axis,),
-        option_names=("axis",),
-        mode=mode,
-        fill_value=fill_value,
-        out=out,
-    ).run()
 
 
-@straight(
-    _core.GATHER,
-    "data",
-    "indices",
-    "axis",
-    "batch_dims",
-    "mode",
-    "fill_value",
-    "out",
-    "negative",
-    negative=True,
-)
+@fast_call
 def gather(
     data: ArrayLike,
     indices: ArrayLike,
@@ -297,34 +259,9 @@ def gather(
     >>> gather(data, 5, mode="clip")
     array([4, 5, 6])
     """
-    return calls.Gather(
-        caller="gather",
-        function=_core.gather,
-        data=data,
-        indices=indices,
-        options=(axis, batch_dims),
-        option_names=("axis", "batch_dims"),
-        mode=mode,
-        fill_value=fill_value,
-        out=out,
-    ).run()
 
 
-@straight(
-    _core.SCATTER_ND,
-    "data",
-    "indices",
-    "updates",
-    "batch_dims",
-    "reduction",
-    "mode",
-    "out",
-    "negative",
-    "arithmetic",
-    batch_dims=0,
-    negative=True,
-    arithmetic=None,
-)
+@fast_call
 def scatter_nd(
     data: ArrayLike,
     indices: ArrayLike,
@@ -427,35 +364,9 @@ def scatter_nd(
     ndgather.errors.IndexOutOfBoundsError: scatter_nd: indices[1, 0] = 8 is outside axis 0 of \
 data, which has size 8 (allowed: -8..7)
     """
-    return calls.Scatter(
-        caller="scatter_nd",
-        function=_core.scatter_nd,
-        data=data,
-        indices=indices,
-        updates=updates,
-        options=(0,),
-        option_names=("batch_dims",),
-        reduction=reduction,
-        mode=mode,
-        use_init_val=use_init_val,
-        out=out,
-    ).run()
 
 
-@straight(
-    _core.SCATTER_ELEMENTS,
-    "data",
-    "indices",
-    "updates",
-    "axis",
-    "reduction",
-    "mode",
-    "out",
-    "negative",
-    "arithmetic",
-    negative=True,
-    arithmetic=None,
-)
+@fast_call
 def scatter_elements(
     data: ArrayLike,
     indices: ArrayLike,
@@ -531,16 +442,3 @@ def scatter_elements(
     ndgather.errors.IndexOutOfBoundsError: scatter_elements: indices[1] = 9 is outside axis 0 of \
 data, which has size 3 (allowed: -3..2)
     """
-    return calls.Scatter(
-        caller="scatter_elements",
-        function=_core.scatter_elements,
-        data=data,
-        indices=indices,
-        updates=updates,
-        options=(axis,),
-        option_names=("axis",),
-        reduction=reduction,
-        mode=mode,
-        use_init_val=use_init_val,
-        out=out,
-    ).run()

@@ -112,7 +112,9 @@ def apply_defaults() -> None:
 def _integer(caller: str, option: str, value: int) -> int:
     try:
         return operator.index(value)
-    except TypeError:
+    except MemoryError:
+        raise
+    except Exception:  # whatever its __index__ raises
         raise option_errors.option_not_integer(caller, option, value) from None
 
 

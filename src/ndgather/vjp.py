@@ -1,24 +1,27 @@
 """Vector-Jacobian products: the gradients of the gathers and scatters, as plain functions.
 
-Each takes the cotangent of a result, the gradient of some number with respect to it, and returns
-the cotangents of the inputs. All the functions here are linear, so nothing but shapes and indices
-is needed besides. Sums are made in the type of the cotangent, in the order of the indices.
+Each takes the cotangent of a result, which is the gradient of some number with respect to that
+result, and returns the cotangents of the inputs. All these functions are linear, so a gradient
+needs shapes and indices but no values of data. Sums are made in the dtype of the cotangent, in the
+order of the indices.
 
-All take values of indices as ``mode="raise"`` does, and raise what the functions themselves raise.
+Index values are taken as ``mode="raise"`` takes them: negative ones count from the end.
 """
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import _core, arithmetic, calls, conversion
-from ndgather.errors import argument_errors, option_errors
+from ndgather import plain_arrays, reductions
+from ndgather.api import Call, run
+from ndgather.errors import argument_errors, option_errors, shape_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -28,22 +31,51 @@ _LINEAR = ("none", "add")
 
 
 def gather_nd(
-    cotangent: ArrayLike, data_shape: tuple[int, ...], indices: ArrayLike, batch_dims: int = 0
+    cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike, batch_dims: int = 0
 ) -> Array:
     """Return the cotangent of `data` in ``gather_nd(data, indices, batch_dims)``.
 
-    Every slice of the cotangent is added to zeros where the gather took it from.
+    Every slice of the cotangent is added to zeros where the gather took it from. With
+    ``b = batch_dims``, for every position `p` in ``indices.shape[:-1]``::
+
+        result[(*p[:b], *indices[p])] += cotangent[p]
 
     Parameters
     ----------
-    cotangent : array_like of numbers, shape of the result of the gather
-    data_shape : tuple of int
-    indices, batch_dims
+    cotangent : array_like of integers, floats or complex numbers, shape ``(B..., N..., S...)``
+        The shape of the result of the gather.
+    data_shape : sequence of int, ``(B..., D1, ..., Dk, S...)``
+    indices : array_like of any integer type, shape ``(B..., N..., k)``
         Those of the gather.
+    batch_dims : int, default 0
+        That of the gather.
 
     Returns
     -------
     array, shape `data_shape`, dtype of `cotangent`
+        A new C-contiguous array.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        An entry of `indices` is out of bounds. It names the first such entry in C order.
+    ShapeError
+        The shapes do not fit, or `data_shape` is not a shape.
+    DTypeError
+        `indices` is not of an integer type, or `cotangent` cannot be summed.
+    AttributeValueError
+        `batch_dims` is out of range.
+    MemoryError
+        The result does not fit in memory.
+
+    See Also
+    --------
+    ndgather.gather_nd : The function that this is a gradient of.
+
+    Notes
+    -----
+    The gradient of ``tf.gather_nd`` and of ONNX GatherND. It is a scatter with
+    ``reduction="add"``: each element of `cotangent` is read once.
 
     Examples
     --------
@@ -51,27 +83,47 @@ def gather_nd(
     >>> vjp.gather_nd([1.0, 10.0, 100.0], (4,), [[2], [0], [2]])
     array([ 10.,   0., 101.,   0.])
     """
-    pair = _Pair("vjp.gather_nd", _core.gather_nd, _core.scatter_nd, "batch_dims", batch_dims)
+    pair = _Pair("vjp.gather_nd", "gather_nd", "scatter_nd", batch_dims=batch_dims)
     return pair.add_to_zeros(cotangent, data_shape, indices)
 
 
 def gather_elements(
-    cotangent: ArrayLike, data_shape: tuple[int, ...], indices: ArrayLike, axis: int = 0
+    cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike, axis: int = 0
 ) -> Array:
     """Return the cotangent of `data` in ``gather_elements(data, indices, axis)``.
 
-    Every element of the cotangent is added to zeros where the gather took it from.
+    Every element of the cotangent is added to zeros where the gather took it from. For every
+    position `p` in ``indices.shape``::
+
+        result[(*p[:axis], indices[p], *p[axis + 1 :])] += cotangent[p]
 
     Parameters
     ----------
-    cotangent : array_like of numbers, shape of `indices`
-    data_shape : tuple of int
-    indices, axis
+    cotangent : array_like of integers, floats or complex numbers, shape of `indices`
+    data_shape : sequence of int
+        As many sizes as `indices` has axes.
+    indices : array_like of any integer type
         Those of the gather.
+    axis : int, default 0
+        That of the gather.
 
     Returns
     -------
     array, shape `data_shape`, dtype of `cotangent`
+        A new C-contiguous array.
+
+    Raises
+    ------
+    IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
+        As for `gather_nd`.
+
+    See Also
+    --------
+    ndgather.gather_elements : The function that this is a gradient of.
+
+    Notes
+    -----
+    The gradient of ``torch.gather`` and of ONNX GatherElements.
 
     Examples
     --------
@@ -80,8 +132,7 @@ def gather_elements(
     array([[   0.,   10.],
            [ 101., 1000.]])
     """
-    caller = "vjp.gather_elements"
-    pair = _Pair(caller, _core.gather_elements, _core.scatter_elements, "axis", axis)
+    pair = _Pair("vjp.gather_elements", "gather_elements", "scatter_elements", axis=axis)
     return pair.add_to_zeros(cotangent, data_shape, indices)
 
 
@@ -90,20 +141,40 @@ def scatter_nd(
 ) -> tuple[Array, Array]:
     """Return the cotangents of `data` and `updates` in `scatter_nd`.
 
-    For ``add`` data passes as it is, and each update has the cotangent of its place. For ``none``
-    an element that was replaced has none; of several updates of one place the last has all of it.
+    For ``add`` the cotangent of `data` is `cotangent`, and that of each update is the slice of
+    `cotangent` that the update was added to. For ``none`` an element of `data` that was replaced
+    has the cotangent 0; of several updates of one place the last has all of it.
 
     Parameters
     ----------
-    cotangent : array_like of numbers, shape of `data`
-    indices : array_like
+    cotangent : array_like of integers, floats or complex numbers, shape ``(D1, ..., Dk, S...)``
+        The shape of `data`.
+    indices : array_like of any integer type, shape ``(N..., k)``
         Those of the scatter.
     reduction : {"none", "add"}, default "none"
+        That of the scatter. The others are not linear.
 
     Returns
     -------
-    array, shape of `data`, dtype of `cotangent`
-    array, shape of `updates`, dtype of `cotangent`
+    of_data : array, shape and dtype of `cotangent`
+    of_updates : array, shape ``(N..., S...)``, dtype of `cotangent`
+        Two new C-contiguous arrays.
+
+    Raises
+    ------
+    IndexOutOfBoundsError, ShapeError, DTypeError, MemoryError
+        As for `gather_nd`.
+    AttributeValueError
+        `reduction` is neither ``none`` nor ``add``.
+
+    See Also
+    --------
+    ndgather.scatter_nd : The function that this is a gradient of.
+
+    Notes
+    -----
+    The gradient of ``tf.tensor_scatter_nd_update`` and ``tf.tensor_scatter_nd_add``, and of ONNX
+    ScatterND with these two reductions.
 
     Examples
     --------
@@ -114,7 +185,7 @@ def scatter_nd(
     >>> of_updates
     array([  0.,   1., 100.])
     """
-    pair = _Pair("vjp.scatter_nd", _core.gather_nd, _core.scatter_nd, "batch_dims", 0)
+    pair = _Pair("vjp.scatter_nd", "gather_nd", "scatter_nd")
     return pair.of_data_and_updates(cotangent, indices, reduction)
 
 
@@ -126,20 +197,40 @@ def scatter_elements(
 ) -> tuple[Array, Array]:
     """Return the cotangents of `data` and `updates` in `scatter_elements`.
 
-    For ``add`` data passes as it is, and each update has the cotangent of its place. For ``none``
-    an element that was replaced has none; of several updates of one place the last has all of it.
+    For ``add`` the cotangent of `data` is `cotangent`, and that of each update is the element of
+    `cotangent` that the update was added to. For ``none`` an element of `data` that was replaced
+    has the cotangent 0; of several updates of one place the last has all of it.
 
     Parameters
     ----------
-    cotangent : array_like of numbers, shape of `data`
-    indices, axis
+    cotangent : array_like of integers, floats or complex numbers
+        The shape of `data`.
+    indices : array_like of any integer type, the rank of `cotangent`
         Those of the scatter.
+    axis : int, default 0
+        That of the scatter.
     reduction : {"none", "add"}, default "none"
+        That of the scatter. The others are not linear.
 
     Returns
     -------
-    array, shape of `data`, dtype of `cotangent`
-    array, shape of `indices`, dtype of `cotangent`
+    of_data : array, shape and dtype of `cotangent`
+    of_updates : array, shape of `indices`, dtype of `cotangent`
+        Two new C-contiguous arrays.
+
+    Raises
+    ------
+    IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
+        As for `scatter_nd`.
+
+    See Also
+    --------
+    ndgather.scatter_elements : The function that this is a gradient of.
+
+    Notes
+    -----
+    The gradient of ``torch.scatter`` and ``torch.scatter_add``, and of ONNX ScatterElements with
+    these two reductions.
 
     Examples
     --------
@@ -150,8 +241,7 @@ def scatter_elements(
     >>> of_updates
     array([[  0., 100.]])
     """
-    caller = "vjp.scatter_elements"
-    pair = _Pair(caller, _core.gather_elements, _core.scatter_elements, "axis", axis)
+    pair = _Pair("vjp.scatter_elements", "gather_elements", "scatter_elements", axis=axis)
     return pair.of_data_and_updates(cotangent, indices, reduction)
 
 
@@ -160,59 +250,77 @@ class _Pair:
     """A gather and its scatter, for one caller and one value of their option."""
 
     caller: str
-    core_gather: Callable[..., Array]
-    core_scatter: Callable[..., Array]
-    option_name: str
-    option: int
+    gather_kind: str
+    scatter_kind: str
+    axis: Any = 0
+    batch_dims: Any = 0
 
     def gather(self, data: Array, indices: ArrayLike) -> Array:
-        return calls.Gather(
-            caller=self.caller,
-            function=self.core_gather,
-            data=data,
-            indices=indices,
-            options=(self.option,),
-            option_names=(self.option_name,),
-        ).run()
+        return run(
+            Call(
+                self.caller,
+                self.gather_kind,
+                data,
+                indices,
+                axis=self.axis,
+                batch_dims=self.batch_dims,
+            )
+        )
 
     def scatter(self, data: Array, indices: ArrayLike, updates: Array, reduction: str) -> Array:
-        return calls.Scatter(
-            caller=self.caller,
-            function=self.core_scatter,
-            data=data,
-            indices=indices,
-            updates=updates,
-            updates_name="cotangent",
-            options=(self.option,),
-            option_names=(self.option_name,),
-            reduction=reduction,
-        ).run()
+        return run(
+            Call(
+                self.caller,
+                self.scatter_kind,
+                data,
+                indices,
+                updates,
+                axis=self.axis,
+                batch_dims=self.batch_dims,
+                reduction=reduction,
+                updates_name="cotangent",
+            )
+        )
 
     def numbers(self, cotangent: ArrayLike) -> Array:
-        array = conversion.plain_array(self.caller, "cotangent", cotangent)
-        if arithmetic.number_kind(array.dtype) in ("", "b"):
+        array = plain_arrays.plain_array(self.caller, "cotangent", cotangent)
+        if reductions.number_kind(array.dtype) in ("", "b"):
             raise argument_errors.cotangent_dtype(self.caller, array.dtype)
         return array
 
+    def zeros(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        try:
+            sizes = tuple(map(operator.index, shape))
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise shape_errors.not_sizes(self.caller, "data_shape", shape) from error
+        if min(sizes, default=0) < 0:
+            raise shape_errors.not_sizes(self.caller, "data_shape", shape)
+        try:
+            return np.zeros(sizes, dtype)
+        except ValueError:  # more axes or more bytes than an array can have
+            raise argument_errors.result_too_large(self.caller, sizes) from None
+
     def add_to_zeros(
-        self, cotangent: ArrayLike, data_shape: tuple[int, ...], indices: ArrayLike
+        self, cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike
     ) -> Array:
         cotangent = self.numbers(cotangent)
-        return self.scatter(np.zeros(data_shape, cotangent.dtype), indices, cotangent, "add")
+        return self.scatter(self.zeros(data_shape, cotangent.dtype), indices, cotangent, "add")
 
     def of_data_and_updates(
-        self, cotangent: ArrayLike, indices: ArrayLike, reduction: str
+        self, cotangent: ArrayLike, indices: ArrayLike, reduction: object
     ) -> tuple[Array, Array]:
-        if reduction not in _LINEAR:
+        if not isinstance(reduction, str) or str.__str__(reduction) not in _LINEAR:
             raise option_errors.unknown_choice(self.caller, "reduction", reduction, _LINEAR)
         cotangent = self.numbers(cotangent)
-        indices = conversion.plain_indices(self.caller, indices)
+        indices = plain_arrays.native_indices(self.caller, indices)
         of_updates = self.gather(cotangent, indices)
         if reduction == "add":
             return cotangent.copy(), of_updates
         # Updates are numbered, by tuple or by element; the last of a place leaves its number.
         places, count = cotangent.shape, indices.shape
-        if self.option_name == "batch_dims":
+        if self.gather_kind == "gather_nd":
             places, count = places[: count[-1]], count[:-1]
         numbers = np.arange(np.prod(count, dtype=int)).reshape(count)
         last = self.scatter(np.zeros(places, int), indices, numbers, "none")

@@ -11,6 +11,7 @@ in which NumPy would crash are left out there.
 
 import ctypes
 import gc
+import inspect
 import mmap
 import os
 import sys
@@ -18,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import numpy.ma  # which NumPy would import during the first call that converts
 
 import ndgather
-from ndgather import _core
+from ndgather import _core, api
 from ndgather.errors import DTypeError, IndexOutOfBoundsError
 from ndgather.testing import element_bytes
 
@@ -86,16 +88,13 @@ class Call:
         return self.function(*self.arguments, out=self.out, **self.options)
 
     def by_python(self):
-        """Make the call by the Python form of the function, which calls the core by its name.
-
-        The core takes only names of arguments that are interned, and leaves others to Python.
-        """
+        """Make the call from Python, which calls the core by its name."""
         if self.function not in PUBLIC:
             return self()
-        options = {"mode": "raise", **self.options}
-        if self.out is not None:
-            options["out"] = self.out
-        return self.function(*self.arguments, **{"".join(list(o)): v for o, v in options.items()})
+        names = inspect.signature(self.function).parameters
+        options = dict(zip(names, self.arguments, strict=False)) | self.options
+        kind = self.function.__name__
+        return api.run(api.Call(kind, kind, **options, out=self.out))
 
     def arrays(self):
         arrays = [each for each in self.arguments if isinstance(each, np.ndarray)]
@@ -114,9 +113,8 @@ def counts(arrays):
     return [(sys.getrefcount(array), sys.getrefcount(array.dtype)) for array in arrays]
 
 
-NAMES = ("gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements")
-CORE = {name: getattr(_core, name) for name in NAMES}
-PUBLIC = [getattr(ndgather, name) for name in NAMES]
+RUN = _core.run
+PUBLIC = [getattr(ndgather, name) for name in _core.KINDS]
 
 
 def failing(function, failures, first, last):
@@ -138,14 +136,12 @@ def attempt(call, failures, first, burst, in_core):
     last = first + burst - 1
     make = call.by_python if in_core else failing(call, failures, first, last)
     if in_core:
-        for name, function in CORE.items():
-            setattr(_core, name, failing(function, failures, first, last))
+        _core.run = failing(RUN, failures, first, last)
     try:
         result = make()
     except Exception as caught:
         error = caught
-    for name, function in CORE.items():
-        setattr(_core, name, function)
+    _core.run = RUN
     if error is not None:
         error.__traceback__ = error.__context__ = error.__cause__ = None
     return result, error

@@ -173,5 +173,5 @@ def test_limits_out_of_range_are_refused(limit):
 
 @pytest.mark.parametrize("limit", [1.5, "1", None])
 def test_limits_that_are_no_integer_are_refused(limit):
-    with pytest.raises(DTypeError, match="no integer"):
+    with pytest.raises(DTypeError, match="not an integer"):
         ndgather.set_memory_limit(limit)

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ndgather import arithmetic, reference, scatter_nd
+from ndgather import reductions, reference, scatter_nd
 from ndgather.testing import element_bytes
 from ndgather.testing.scatter_strategies import assert_same_numbers
 
@@ -64,7 +64,7 @@ def test_every_number_of_sixteen_bits_with_a_few(dtype, reduction):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", ONE_BYTE, ids=str)
 def test_every_pair_of_one_byte(dtype, reduction):
-    every = arithmetic.every(dtype).astype(np.float64).astype(dtype)
+    every = reductions.every(dtype).astype(np.float64).astype(dtype)
     agree(every, every, reduction)
 
 
@@ -199,6 +199,6 @@ def test_elements_of_data_can_be_left_out(reduction, char, expected):
 )
 def test_the_identity_is_the_end_of_the_type(dtype, reduction):
     end = np.array(reference.identity(reduction, dtype)).astype(dtype)
-    identity = arithmetic.identity(dtype, reduction)
+    identity = reductions.identity(dtype, reduction)
     assert identity.dtype == dtype
     assert identity.astype(object) == end.astype(object)

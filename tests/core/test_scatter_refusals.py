@@ -69,7 +69,8 @@ CASES = [
     (
         ND | {"updates": 5, "reduction": "mean"},
         ShapeError,
-        "scatter_nd: updates.shape = () does not fit indices and data (allowed: (2, 3))",
+        "scatter_nd: updates.shape = () does not fit indices and data (allowed: (2, 3)); one value "
+        "for all is np.broadcast_to(updates, (2, 3))",
     ),
     (
         ELEMENTS | {"updates": INTS},
@@ -80,7 +81,8 @@ CASES = [
         ND | {"indices": np.zeros((2, 3), int)},
         ShapeError,
         "scatter_nd: indices.shape[-1] = 3 is more than the 2 axes that data (2, 3) has; "
-        "indices.shape = (2, 3) (allowed: 0..2)",
+        "indices.shape = (2, 3) (allowed: 0..2); in place of np.nonzero(mask) use "
+        "np.argwhere(mask)",
     ),
     (
         ND | {"indices": 0},
@@ -91,7 +93,7 @@ CASES = [
         ELEMENTS | {"indices": np.zeros((1, 4), int), "updates": np.zeros((1, 4), int)},
         ShapeError,
         "scatter_elements: indices.shape[1] = 4 is more than data.shape[1] = 3: indices (1, 4) "
-        "may exceed data (2, 3) on axis 0 only (allowed: 0..3)",
+        "may be larger than data (2, 3) only on axis 0 (allowed: 0..3)",
     ),
     (
         ELEMENTS | {"indices": [0]},
@@ -113,12 +115,14 @@ CASES = [
     (
         ND | {"updates": INTS.astype("f4")},
         DTypeError,
-        "scatter_nd: updates.dtype = float32 differs from data.dtype = int64 (allowed: int64)",
+        "scatter_nd: updates.dtype = float32 differs from data.dtype = int64 (allowed: int64); "
+        "write updates.astype(data.dtype)",
     ),
     (
         ND | {"data": OBJECTS},
         DTypeError,
-        "scatter_nd: updates.dtype = int64 differs from data.dtype = object (allowed: object)",
+        "scatter_nd: updates.dtype = int64 differs from data.dtype = object (allowed: object); "
+        "write updates.astype(data.dtype)",
     ),
     (
         ND | {"updates": [[1, 2, 3], [4, 5.5, 6]]},
@@ -135,14 +139,14 @@ CASES = [
     (
         ND | {"data": {1: 2}},
         DTypeError,
-        "scatter_nd: data = dict object is no array (allowed: an array, a number or nested lists "
-        "of numbers)",
+        "scatter_nd: data = dict object is not an array (allowed: an array, a number or nested "
+        "lists of numbers)",
     ),
     # reductions and modes
     (
         ND | {"reduction": "ADD"},
         AttributeValueError,
-        f"scatter_nd: reduction = 'ADD' is unknown (allowed: {ALL})",
+        f"scatter_nd: reduction = 'ADD' is unknown (allowed: {ALL}); write 'add'",
     ),
     (
         ND | {"reduction": None},
@@ -152,7 +156,7 @@ CASES = [
     (
         ND | {"reduction": "sum", "use_init_val": False},
         AttributeValueError,
-        f"scatter_nd: reduction = 'sum' is unknown (allowed: {ALL})",
+        f"scatter_nd: reduction = 'sum' is unknown (allowed: {ALL}); write 'add'",
     ),
     (
         ND | {"data": INTS.astype("F"), "updates": INTS.astype("F"), "reduction": "min"},
@@ -184,7 +188,7 @@ CASES = [
     (
         ELEMENTS | {"axis": 0.5},
         DTypeError,
-        "scatter_elements: axis = 0.5 is no integer (allowed: an integer)",
+        "scatter_elements: axis = 0.5 is not an integer (allowed: an integer)",
     ),
     (
         ELEMENTS | {"data": 1, "indices": 0, "updates": 1},
@@ -195,7 +199,7 @@ CASES = [
     (
         ND | {"out": [1]},
         DTypeError,
-        "scatter_nd: out = list object is no array (allowed: a NumPy array)",
+        "scatter_nd: out = list object is not an array (allowed: a NumPy array)",
     ),
     (
         ND | {"out": np.zeros((2, 3))},

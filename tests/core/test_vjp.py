@@ -155,8 +155,8 @@ REFUSALS = [
     (
         lambda: vjp.gather_nd([True], (3,), [[0]]),
         DTypeError,
-        "vjp.gather_nd: cotangent.dtype = bool has no sums (allowed: integers, floats and complex "
-        "numbers)",
+        "vjp.gather_nd: cotangent.dtype = bool cannot be summed (allowed: integers, floats and "
+        "complex numbers)",
     ),
 ]
 

@@ -542,7 +542,7 @@ REFUSED = [
     (
         "onnxruntime-23828",
         SHAPE,
-        "batch axes are equal",
+        "batch axes must be equal",
         [
             way
             for data, indices in (

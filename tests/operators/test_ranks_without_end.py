@@ -59,7 +59,8 @@ def test_the_most_axes_are_inferred():
 def test_declared_axes(shape):
     rank = len(shape.first if isinstance(shape, RankAtLeast) else shape)
     assert refusal(ShapeError, "Gather", TensorType("float32", shape), INDICES) == (
-        f"ai.onnx Gather-13: data has {rank} axes, more than an array can (allowed: at most 64)"
+        f"ai.onnx Gather-13: data has {rank} axes, more than an array can have "
+        "(allowed: at most 64)"
     )
 
 

@@ -223,7 +223,7 @@ def test_gather_elements_ranks_are_equal(version):
     ids=["unequal", "divisible", "data 1", "indices 1", "equal product", "zero"],
 )
 def test_gather_nd_batch_axes_are_equal_and_not_broadcast(version, data, indices, batch_dims):
-    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+    with pytest.raises(errors.ShapeError, match="batch axes must be equal"):
         gather("GatherND", version)(np.zeros(data), np.zeros(indices, I64), batch_dims=batch_dims)
 
 
@@ -429,7 +429,7 @@ def test_gather_nd_inference_keeps_what_an_unknown_depth_leaves(version):
 def test_gather_nd_inference_merges_the_batch_sizes_of_both_inputs(version):
     op = gather("GatherND", version)
     assert op.infer_shape((2, "M", 3), ("N", 4, 1), batch_dims=2) == (2, 4)
-    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+    with pytest.raises(errors.ShapeError, match="batch axes must be equal"):
         op.infer_shape((2, "M", 3), (3, 4, 1), batch_dims=1)
 
 

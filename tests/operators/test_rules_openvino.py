@@ -73,7 +73,7 @@ def test_gather_nd_batch_dims_is_below_both_ranks(op, batch_dims):
 @GATHER_ND
 @pytest.mark.parametrize("shape", [(1, 3), (4, 3)])
 def test_gather_nd_batch_axes_are_equal(op, shape):
-    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+    with pytest.raises(errors.ShapeError, match="batch axes must be equal"):
         op(np.zeros(shape), np.zeros((2, 1), np.int64), batch_dims=1)
 
 
@@ -159,7 +159,7 @@ def test_undefined_out_of_bounds_raises(op, value):
 def test_gather_nd_inference_merges_batch_axes(version, expected):
     op = openvino("GatherND", version)
     assert op.infer_shape((2, "M", 3), ("N", 4, 1), batch_dims=2) == expected
-    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+    with pytest.raises(errors.ShapeError, match="batch axes must be equal"):
         op.infer_shape((2, "M", 3), (3, 4, 1), batch_dims=2)
 
 
@@ -333,7 +333,7 @@ def test_gather_batch_dims_counted_from_the_back_may_be_more_than_data_has(op):
 
 @BATCHED_GATHER
 def test_gather_batch_axes_are_equal(op):
-    with pytest.raises(errors.ShapeError, match="batch axes are equal"):
+    with pytest.raises(errors.ShapeError, match="batch axes must be equal"):
         op(ROWS, np.zeros((3, 1), np.int64), 1, batch_dims=1)
 
 

@@ -35,6 +35,10 @@ class ExtraMissingError(NdgatherError, ImportError):
     """A package that is needed for this alone is not installed."""
 
 
+class CallError(NdgatherError, TypeError):
+    """An argument is missing, given twice, or not one of the function."""
+
+
 class IndexOutOfBoundsError(NdgatherError, IndexError):
     """An entry of `indices` names no place on the axis of data that it addresses.
 

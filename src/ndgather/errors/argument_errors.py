@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.errors.shape_errors import shown
+from ndgather.errors.shown_values import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,26 +28,28 @@ def masked_array(caller: str, argument: str) -> DTypeError:
 
 def fill_value_lost(caller: str, value: object, dtype: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: fill_value = {value!r} cannot be held by data.dtype = {dtype} "
+        f"{caller}: fill_value = {shown_value(value)} cannot be held by data.dtype = {dtype} "
         f"(allowed: one value of that type)"
     )
 
 
 def fill_value_unused(caller: str, mode: str) -> AttributeValueError:
     return AttributeValueError(
-        f"{caller}: fill_value is given, but mode = {mode!r} fills nothing (allowed: mode='fill')"
+        f"{caller}: fill_value is given, but mode = {shown_value(mode)} fills nothing "
+        f"(allowed: mode='fill')"
     )
 
 
-def updates_dtype(caller: str, updates: object, data: object) -> DTypeError:
+def updates_dtype(caller: str, updates: object, data: object, name: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: updates.dtype = {updates} differs from data.dtype = {data} (allowed: {data})"
+        f"{caller}: {name}.dtype = {updates} differs from data.dtype = {data} (allowed: {data}); "
+        f"write {name}.astype(data.dtype)"
     )
 
 
-def updates_lost(caller: str, updates: object, dtype: object) -> DTypeError:
+def updates_lost(caller: str, updates: object, dtype: object, name: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: updates = {type(updates).__name__} object cannot be held by data.dtype = "
+        f"{caller}: {name} = {type(updates).__name__} object cannot be held by data.dtype = "
         f"{dtype} (allowed: values of that type, floating ones may be rounded)"
     )
 
@@ -62,14 +65,14 @@ def reduction_type(
 
 def cotangent_dtype(caller: str, dtype: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: cotangent.dtype = {dtype} has no sums (allowed: integers, floats and complex "
-        f"numbers)"
+        f"{caller}: cotangent.dtype = {dtype} cannot be summed (allowed: integers, floats "
+        f"and complex numbers)"
     )
 
 
 def out_not_an_array(caller: str, out: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: out = {type(out).__name__} object is no array (allowed: a NumPy array)"
+        f"{caller}: out = {type(out).__name__} object is not an array (allowed: a NumPy array)"
     )
 
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 def index_out_of_bounds(
     caller: str,
-    *,
     position: tuple[int, ...],
     value: int,
     axis: int,
@@ -55,10 +54,4 @@ def indices_changed(caller: str) -> NdgatherError:
     return NdgatherError(
         f"{caller}: indices changed while they were read (another thread wrote an entry that is "
         f"out of bounds, and replaced it)"
-    )
-
-
-def shape_changed(caller: str) -> NdgatherError:
-    return NdgatherError(
-        f"{caller}: an array changed its shape during the call (another thread gave it another)"
     )

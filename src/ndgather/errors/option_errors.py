@@ -5,9 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import AttributeValueError, DTypeError
+from ndgather.errors.shown_values import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+# What other libraries call a reduction or a mode.
+_MEANT = {
+    "sum": "add",
+    "subtract": "sub",
+    "prod": "mul",
+    "multiply": "mul",
+    "amin": "min",
+    "minimum": "min",
+    "amax": "max",
+    "maximum": "max",
+    "average": "mean",
+    "assign": "none",
+    "replace": "none",
+    "update": "none",
+    "promise_in_bounds": "raise",
+}
 
 
 def option_out_of_range(
@@ -15,19 +33,33 @@ def option_out_of_range(
 ) -> AttributeValueError:
     allowed = f"{lowest}..{highest}" if lowest <= highest else "nothing"
     return AttributeValueError(
-        f"{caller}: {option} = {value} is out of range for {why} (allowed: {allowed})"
+        f"{caller}: {option} = {shown_value(value, str)} is out of range for {why} "
+        f"(allowed: {allowed})"
     )
 
 
 def option_not_integer(caller: str, option: str, value: object) -> DTypeError:
-    return DTypeError(f"{caller}: {option} = {value!r} is no integer (allowed: an integer)")
+    return DTypeError(
+        f"{caller}: {option} = {shown_value(value)} is not an integer (allowed: an integer)"
+    )
+
+
+def option_not_boolean(caller: str, option: str, value: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {option} = {shown_value(value)} is neither true nor false "
+        f"(allowed: True, False)"
+    )
 
 
 def unknown_choice(
     caller: str, option: str, value: object, choices: Sequence[str]
 ) -> AttributeValueError:
+    lower = str.lower(value) if isinstance(value, str) else ""
+    meant = _MEANT.get(lower, lower)
+    hint = f"; write {meant!r}" if meant in choices else ""
     return AttributeValueError(
-        f"{caller}: {option} = {value!r} is unknown (allowed: {', '.join(map(repr, choices))})"
+        f"{caller}: {option} = {shown_value(value)} is unknown "
+        f"(allowed: {', '.join(map(repr, choices))}){hint}"
     )
 
 
@@ -40,5 +72,5 @@ def axis_before_batch(caller: str, axis: int, batch_dims: int) -> AttributeValue
 
 def environment_not_integer(name: str, text: str) -> AttributeValueError:
     return AttributeValueError(
-        f"ndgather: environment[{name}] = {text!r} is no integer (allowed: an integer)"
+        f"ndgather: environment[{name}] = {text!r} is not an integer (allowed: an integer)"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import ShapeError
+from ndgather.errors.shown_values import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,14 +40,15 @@ def batch_sizes_differ(
 ) -> ShapeError:
     return ShapeError(
         f"{caller}: indices.shape[{axis}] = {indices[axis]} differs from data.shape[{axis}] = "
-        f"{data[axis]}: batch axes are equal in data {shown(data)} and indices {shown(indices)} "
-        f"(allowed: {data[axis]})"
+        f"{data[axis]}: batch axes must be equal in data {shown(data)} and indices "
+        f"{shown(indices)} (allowed: {data[axis]})"
     )
 
 
 def too_many_axes(caller: str, name: str, rank: int, highest: int) -> ShapeError:
     return ShapeError(
-        f"{caller}: {name} has {rank} axes, more than an array can (allowed: at most {highest})"
+        f"{caller}: {name} has {rank} axes, more than an array can have "
+        f"(allowed: at most {highest})"
     )
 
 
@@ -59,9 +61,15 @@ def index_too_deep(
 ) -> ShapeError:
     most = len(data) - batch_dims if most is None else most
     left = f" after {batch_dims} batch axes" if batch_dims else ""
+    if len(indices) == 1:
+        hint = "; one index for each slice is indices[:, None]"
+    elif len(indices) == 2 and indices[0] == most:
+        hint = "; in place of np.nonzero(mask) use np.argwhere(mask)"
+    else:
+        hint = ""
     return ShapeError(
         f"{caller}: indices.shape[-1] = {indices[-1]} is more than the {most} axes that data "
-        f"{shown(data)} has{left}; indices.shape = {shown(indices)} (allowed: 0..{most})"
+        f"{shown(data)} has{left}; indices.shape = {shown(indices)} (allowed: 0..{most}){hint}"
     )
 
 
@@ -84,8 +92,8 @@ def longer_off_axis(
 ) -> ShapeError:
     return ShapeError(
         f"{caller}: indices.shape[{axis}] = {indices[axis]} is more than data.shape[{axis}] = "
-        f"{data[axis]}: indices {shown(indices)} may exceed data {shown(data)} on axis {along} "
-        f"only (allowed: 0..{data[axis]})"
+        f"{data[axis]}: indices {shown(indices)} may be larger than data {shown(data)} only "
+        f"on axis {along} (allowed: 0..{data[axis]})"
     )
 
 
@@ -94,8 +102,8 @@ def off_axis_sizes_differ(
 ) -> ShapeError:
     return ShapeError(
         f"{caller}: indices.shape[{axis}] = {indices[axis]} differs from data.shape[{axis}] = "
-        f"{data[axis]}: indices {shown(indices)} and data {shown(data)} differ on axis {along} "
-        f"only (allowed: {data[axis]})"
+        f"{data[axis]}: indices {shown(indices)} and data {shown(data)} may differ only on axis "
+        f"{along} (allowed: {data[axis]})"
     )
 
 
@@ -104,10 +112,11 @@ def updates_do_not_fit(
     updates: Sequence[object],
     wanted: Sequence[object],
     name: str = "updates",
+    hint: str = "",
 ) -> ShapeError:
     return ShapeError(
         f"{caller}: {name}.shape = {shown(updates)} does not fit indices and data "
-        f"(allowed: {shown(wanted)})"
+        f"(allowed: {shown(wanted)}){f'; {hint}' if hint else ''}"
     )
 
 
@@ -115,4 +124,10 @@ def out_shape(caller: str, out: Sequence[object], result: Sequence[object]) -> S
     return ShapeError(
         f"{caller}: out.shape = {shown(out)} differs from the shape of the result "
         f"(allowed: {shown(result)})"
+    )
+
+
+def not_sizes(caller: str, argument: str, value: object) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {argument} = {shown_value(value)} is not a shape (allowed: integers from 0 on)"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import conversion
+from ndgather import plain_arrays
 from ndgather.errors import operator_errors, option_errors
 from ndgather.published.schema import Attribute, AttributeType, OperatorVersion, Role
 from ndgather.published.tensor_types import RankAtLeast, TensorType
@@ -68,8 +68,8 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
 
 def plain_input(row: OperatorVersion, name: str, value: object) -> Array:
     if name == Role.INDICES:
-        return conversion.plain_indices(str(row), value)
-    return conversion.plain_array(str(row), name, value)
+        return plain_arrays.plain_indices(str(row), value)
+    return plain_arrays.plain_array(str(row), name, value)
 
 
 def checked_type(caller: str, name: str, given: TensorType) -> TensorType:

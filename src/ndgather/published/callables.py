@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import _core, calls
+from ndgather import api
 from ndgather.errors import operator_errors
 from ndgather.published import arguments, execution
 from ndgather.published.diff import Difference, differences
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-# The function, how many inputs it takes as arrays, the arguments after them, the shape it gives.
-_Known: TypeAlias = tuple[Callable[..., Any], int, tuple[Any, ...], tuple[int, ...]]
+# A function of the inputs that are arrays, how many these are, and the shape of the result.
+_Known: TypeAlias = tuple[Callable[..., Any], int, tuple[int, ...]]
 _MOST_KNOWN = 512
 
 
@@ -139,10 +139,12 @@ class Operator:
         key = _key(inputs, named, self._axis_place)
         known = None if key is None else self._known.get(key)
         if known is not None:
-            function, count, rest, shape = known
+            function, count, shape = known
             # What the core refuses is answered below, and a shape that is another one by now.
-            with suppress(_core.Refused, ValueError):
-                return function(*inputs[:count], *rest).reshape(shape)  # type: ignore[no-any-return]  # an array
+            made = function(*inputs[:count])
+            if isinstance(made, np.ndarray):
+                with suppress(ValueError):
+                    return made.reshape(shape)
         if key is not None:
             # What is remembered below holds for what is looked at here.
             inputs = _held(inputs, self._axis_place)
@@ -162,7 +164,7 @@ class Operator:
         if axis is not None:
             attributes["axis"] = int(axis.item())
         call = execution.native_call(self.row, arrays, attributes)
-        result = call.run().reshape(shape)
+        result = api.run(call).reshape(shape)
         if key is not None:
             self._remember(key, call, len(arrays), shape)
         return result
@@ -303,12 +305,12 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         return differences(self.row, other.row)
 
     def _remember(
-        self, key: tuple[object, ...], call: calls.Call, count: int, shape: tuple[int, ...]
+        self, key: tuple[object, ...], call: api.Call, count: int, shape: tuple[int, ...]
     ) -> None:
         """Keep what calls with the same types, shapes and options hand to the core."""
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[key] = (call.function, count, call.arguments()[count:], shape)
+        self._known[key] = (call.repeatable(), count, shape)
 
 
 def _key(

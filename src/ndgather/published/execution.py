@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ndgather import _core, arithmetic, calls
+from ndgather import reductions
+from ndgather.api import Call
 from ndgather.errors import argument_errors
 from ndgather.published.inference import infer
 from ndgather.published.schema import Kind, OperatorVersion, Reduction, Role
 from ndgather.published.tensor_types import TensorType, dtype_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -19,14 +21,6 @@ if TYPE_CHECKING:
     from ndgather.published.arguments import AttributeValue
 
     Array = NDArray[Any]
-
-_NATIVE: dict[Kind, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    Kind.GATHER_ND: (_core.gather_nd, ("batch_dims",)),
-    Kind.GATHER_ELEMENTS: (_core.gather_elements, ("axis",)),
-    Kind.GATHER: (_core.gather, ("axis", "batch_dims")),
-    Kind.SCATTER_ND: (_core.scatter_nd, ("batch_dims",)),
-    Kind.SCATTER_ELEMENTS: (_core.scatter_elements, ("axis",)),
-}
 
 
 def result_shape(
@@ -41,37 +35,32 @@ def result_shape(
 
 def native_call(
     row: OperatorVersion, arrays: Mapping[Role, Array], attributes: Mapping[str, AttributeValue]
-) -> calls.Call:
+) -> Call:
     """Return the native call that does what the row says."""
     data, indices = arrays[Role.DATA], arrays[Role.INDICES]
     batch_dims = int(attributes.get("batch_dims", 0))
     batch_dims += indices.ndim if batch_dims < 0 else 0
-    options = {"axis": int(attributes.get("axis", 0)) % data.ndim, "batch_dims": batch_dims}
-    function, names = _NATIVE[row.kind]
+    fills = not row.index_rule.raises
+    call = Call(
+        str(row),
+        row.kind.value,
+        data,
+        indices,
+        axis=int(attributes.get("axis", 0)) % max(data.ndim, 1),
+        batch_dims=batch_dims,
+        negative=row.index_rule.negative,
+    )
     if row.kind.scatters:
-        return calls.Scatter(
-            caller=str(row),
-            function=function,
-            data=data,
-            indices=indices,
+        return replace(
+            call,
             updates=_updates(row, data, indices, arrays[Role.UPDATES]),
-            options=tuple(options[name] for name in names),
-            option_names=names,
             reduction=_reduction(row, attributes, data.dtype).value,
             use_init_val=bool(attributes.get("use_init_val", True)),
-            negative=row.index_rule.negative,
         )
-    fills = not row.index_rule.raises
-    return calls.Gather(
-        caller=str(row),
-        function=function,
-        data=data,
-        indices=indices,
-        options=tuple(options[name] for name in names),
-        option_names=names,
+    return replace(
+        call,
         mode="fill" if fills else "raise",
         fill_value="" if fills and data.dtype.kind == "O" else None,
-        negative=row.index_rule.negative,
     )
 
 
@@ -88,7 +77,7 @@ def _reduction(
     if attribute is None:
         return Reduction.NONE
     word = attributes["reduction"]
-    meaningful = arithmetic.reductions(dtype)
+    meaningful = reductions.meaningful(dtype)
     allowed = {
         each.word: each.reduction
         for each in attribute.choices

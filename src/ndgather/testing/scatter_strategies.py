@@ -14,7 +14,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ndgather import arithmetic, reference
+from ndgather import reference
+from ndgather.reductions import NAMES, every, meaningful, number_kind
 from ndgather.testing import Call, element_bytes, moves_as_bytes, split
 from ndgather.testing.strategies import (
     FLAVOURS,
@@ -76,11 +77,11 @@ class ScatterCall(Call):
 def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
     """Return random elements of a type: small ones, all of its range, zeros, infinities, NaN."""
     rng = np.random.default_rng(seed)
-    kind = arithmetic.number_kind(dtype)
+    kind = number_kind(dtype)
     if dtype.isbuiltin == 2 and dtype.itemsize == 1:
         # By value: several bytes may hold the same number of less than eight bits.
-        every = arithmetic.every(dtype).astype(np.float64).astype(dtype)
-        return every[rng.integers(0, 256, (*shape, 1))][..., 0]
+        values = every(dtype).astype(np.float64).astype(dtype)
+        return values[rng.integers(0, 256, (*shape, 1))][..., 0]
     if kind == "c":
         result = np.empty(shape, dtype)
         result.real = numbers(shape, result.real.dtype, seed)
@@ -127,14 +128,14 @@ def scatter_calls(
     index_dtypes: Sequence[np.dtype[Any]] = INDEX_DTYPES,
     modes: Sequence[str] = SCATTER_MODES,
     flavours: Sequence[str] = FLAVOURS,
-    reductions: Sequence[str] = arithmetic.REDUCTIONS,
+    reductions: Sequence[str] = NAMES,
 ) -> ScatterCall:
     """Draw a well-shaped call of `function` with a reduction that its type has."""
     flavour = draw(st.sampled_from(flavours))
     mode = "raise" if flavour == "stray" else draw(st.sampled_from(modes))
     data_shape, shape, options = draw(GEOMETRIES[function](flavour))
     dtype, index_dtype = draw(st.sampled_from(dtypes)), draw(st.sampled_from(index_dtypes))
-    allowed = [each for each in reductions if each in arithmetic.reductions(dtype)]
+    allowed = [each for each in reductions if each in meaningful(dtype)]
     reduction = draw(st.sampled_from(allowed))
     options = {**options, "mode": mode, "reduction": reduction}
     if reduction != "none" and draw(st.booleans()):

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arithmetic
+from ndgather import reductions
 from ndgather.errors import argument_errors
+from ndgather.errors.shown_values import shown_value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,26 +21,43 @@ def plain_array(caller: str, argument: str, value: object) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         raise argument_errors.masked_array(caller, argument)
     if isinstance(value, np.ndarray):
-        return value.view(np.ndarray)
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise argument_errors.not_an_array(
-            caller, argument, value, f"is no array: {error}"
-        ) from error
+        return np.ndarray.view(value, np.ndarray)
+    array = _as_array(caller, argument, value)
     if array.dtype == object and array.ndim == 0:
-        raise argument_errors.not_an_array(caller, argument, value, "is no array")
+        raise argument_errors.not_an_array(caller, argument, value, "is not an array")
     return array
 
 
+def _as_array(
+    caller: str, argument: str, value: object, dtype: np.dtype[Any] | None = None
+) -> Array:
+    """Return ``np.asarray(value, dtype)``; containers of other libraries may raise anything."""
+    try:
+        return np.ndarray.view(np.asarray(value, dtype), np.ndarray)
+    except MemoryError:
+        raise
+    except Exception as error:
+        why = f"is not an array: {shown_value(error, str)}"
+        raise argument_errors.not_an_array(caller, argument, value, why) from error
+
+
 def plain_indices(caller: str, value: object) -> Array:
-    """Return `value` as indices in native byte order; their type is for the core to judge."""
+    """Return `value` as indices in native byte order; their type is for the core to check."""
     indices = plain_array(caller, "indices", value)
     if indices.size == 0 and not isinstance(value, np.ndarray):
         return indices.astype(np.int64)  # an empty list has no type of its own
     if indices.dtype.kind in "iu" and not indices.dtype.isnative:
         return indices.astype(indices.dtype.newbyteorder("="))
     return indices
+
+
+def native_indices(caller: str, value: object) -> Array:
+    """Return `plain_indices`, where an empty array of floats counts as empty.
+
+    ``np.empty((0, 2))`` is how an empty list of index tuples is often written.
+    """
+    indices = plain_indices(caller, value)
+    return indices.astype(np.int64) if indices.size == 0 and indices.dtype.kind == "f" else indices
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
@@ -50,7 +68,9 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
             # A 0-d array gives its element; anything else is one, a list among objects too.
             element[... if isinstance(value, np.ndarray) and value.ndim == 0 else ()] = value
         kept = _holds(element, value)
-    except (TypeError, ValueError, OverflowError, FloatingPointError):
+    except MemoryError:
+        raise
+    except Exception:  # whatever the methods of `value` raise
         kept = False
     if not kept:
         raise argument_errors.fill_value_lost(caller, value, dtype)
@@ -60,7 +80,7 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
 def _holds(element: Array, value: Any) -> bool:
     """Whether an element that `value` was assigned to holds it, rounded at most."""
     dtype = element.dtype
-    kind = arithmetic.number_kind(dtype)
+    kind = reductions.number_kind(dtype)
     if kind in ("b", "i") or dtype.kind in "SUmM":
         unlike = value != value  # noqa: PLR0124 - NaT is unlike itself
         return bool(element[()] == value) or bool(unlike)
@@ -70,23 +90,20 @@ def _holds(element: Array, value: Any) -> bool:
     return not isinstance(value, bytes) or dtype.kind != "V" or len(value) <= dtype.itemsize
 
 
-def plain_updates(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
+def plain_updates(caller: str, value: object, dtype: np.dtype[Any], name: str) -> Array:
     """Return `value` as updates of `dtype`.
 
     Arrays have that type already, in any byte order. Numbers and lists are converted where the
     type holds every value of them; floating values may be rounded.
     """
     if isinstance(value, np.ndarray):
-        updates = plain_array(caller, "updates", value)
+        updates = plain_array(caller, name, value)
         if not np.can_cast(updates.dtype, dtype, "equiv"):
-            raise argument_errors.updates_dtype(caller, updates.dtype, dtype)
+            raise argument_errors.updates_dtype(caller, updates.dtype, dtype, name)
         return updates.astype(dtype, copy=False)
     if dtype.kind in "OT":
-        try:
-            return np.asarray(value, dtype)
-        except (TypeError, ValueError):
-            raise argument_errors.updates_lost(caller, value, dtype) from None
-    updates = plain_array(caller, "updates", value)
+        return _as_array(caller, name, value, dtype)
+    updates = plain_array(caller, name, value)
     if updates.size == 0:
         return updates.astype(dtype)  # an empty list has no type of its own
     try:
@@ -95,13 +112,13 @@ def plain_updates(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
     except (TypeError, ValueError, OverflowError):
         converted = None
     if converted is None:
-        raise argument_errors.updates_lost(caller, value, dtype)
+        raise argument_errors.updates_lost(caller, value, dtype, name)
     return converted
 
 
 def _converted(given: Array, dtype: np.dtype[Any]) -> Array | None:
     """Return the values of `given` in `dtype`, rounded at most; None where one would be lost."""
-    source, target = arithmetic.number_kind(given.dtype), arithmetic.number_kind(dtype)
+    source, target = reductions.number_kind(given.dtype), reductions.number_kind(dtype)
     if source == "" or target == "" or "b" in (source, target):
         if given.dtype.kind != dtype.kind:
             return None
@@ -119,6 +136,6 @@ def _converted(given: Array, dtype: np.dtype[Any]) -> Array | None:
             wide = converted.astype(np.result_type(given.dtype, np.float64))
             kept = (np.isnan(given) == np.isnan(wide)) & (np.isinf(given) == np.isinf(wide))
             if dtype.itemsize == 1:  # some of these types hold their largest for all beyond it
-                lowest, highest = arithmetic.extremes(dtype).astype(np.float64)
+                lowest, highest = reductions.extremes(dtype).astype(np.float64)
                 kept &= ~((given < lowest) | (given > highest))
     return converted if kept.all() else None

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ndgather import _core
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,13 +21,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
+NAMES = (*_core.REDUCTIONS, "mean")
 
 # The reductions that have a meaning, by the kind of number.
 _MEANINGFUL = {
     "b": ("none", "add", "sub", "mul", "min", "max"),
-    "i": REDUCTIONS,
-    "f": REDUCTIONS,
+    "i": NAMES,
+    "f": NAMES,
     "c": ("none", "add", "sub", "mul", "mean"),
     "": ("none",),
 }
@@ -58,7 +60,7 @@ def _registered(dtype: np.dtype[Any]) -> bool:
     return dtype.isbuiltin == 2
 
 
-def reductions(dtype: np.dtype[Any]) -> tuple[str, ...]:
+def meaningful(dtype: np.dtype[Any]) -> tuple[str, ...]:
     """Return the reductions that have a meaning for elements of `dtype`."""
     return _MEANINGFUL[number_kind(dtype)]
 

@@ -1,0 +1,127 @@
+// arguments.cpp - see arguments.h.
+#include "arguments.h"
+
+namespace ndgather {
+
+PyObject *kind_names, *argument_names, *gather_mode_names, *scatter_mode_names, *reduction_names,
+    *rule_names;
+
+namespace {
+
+template <int Count>
+bool make_tuple(PyObject*& made, const char* const (&names)[Count]) {
+  PyObject* tuple = PyTuple_New(Count);
+  for (int n = 0; tuple != nullptr && n < Count; ++n) {
+    PyObject* name = PyUnicode_InternFromString(names[n]);
+    if (name == nullptr) {
+      Py_DECREF(tuple);
+      return false;
+    }
+    PyTuple_SetItem(tuple, n, name);
+  }
+  made = tuple;
+  return made != nullptr;
+}
+
+// The place of an integer type among i8, i16, i32, i64, u8, u16, u32, u64, as IndexType and ElementType
+// begin.
+int integer_place(PyArrayObject* of) {
+  const int first = PyArray_DESCR(of)->kind == 'i' ? 0 : 4;
+  switch (PyArray_ITEMSIZE(of)) {
+    case 1: return first;
+    case 2: return first + 1;
+    case 4: return first + 2;
+    default: return first + 3;
+  }
+}
+static_assert(static_cast<int>(IndexType::u64) == 7 && static_cast<int>(ElementType::u64) == 7);
+
+}  // namespace
+
+bool make_names() {
+  return make_tuple(kind_names, kKindNames) && make_tuple(argument_names, kArgumentNames) &&
+         make_tuple(gather_mode_names, kGatherModeNames) &&
+         make_tuple(scatter_mode_names, kScatterModeNames) &&
+         make_tuple(reduction_names, kReductionNames) && make_tuple(rule_names, kRuleNames);
+}
+
+int place_among(PyObject* object, PyObject* names) {
+  const auto count = static_cast<int>(PyTuple_Size(names));
+  for (int n = 0; n < count; ++n) {
+    if (object == PyTuple_GetItem(names, n)) return n;
+  }
+  if (!PyUnicode_Check(object)) return -1;
+  for (int n = 0; n < count; ++n) {
+    if (PyUnicode_Compare(object, PyTuple_GetItem(names, n)) == 0) return n;
+  }
+  return -1;
+}
+
+Refusal read_integer(PyObject* object, Argument which, Size& value) {
+  // Without an exception type, integers beyond 64 bits are cut to the nearest that fits: out of range all
+  // the same.
+  value = PyNumber_AsSsize_t(object, nullptr);
+  if (value != -1 || !PyErr_Occurred()) return {};
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
+    return {Rule::raised};
+  }
+  PyErr_Clear();
+  return {Rule::option_type, which};
+}
+
+Refusal read_mode(PyObject* object, Kind kind, Mode& mode) {
+  const int place = place_among(object, scatters(kind) ? scatter_mode_names : gather_mode_names);
+  if (place < 0) return {Rule::mode};
+  mode = static_cast<Mode>(place);
+  return {};
+}
+
+Refusal read_index_type(PyArrayObject* indices, IndexType& type) {
+  const char kind = PyArray_DESCR(indices)->kind;
+  if (kind == 'i' || kind == 'u') {
+    if (PyArray_ISBYTESWAPPED(indices)) return {Rule::fallback};
+    type = static_cast<IndexType>(integer_place(indices));
+    return {};
+  }
+  // np.empty((0, 2)) is how an empty list of index tuples is often written.
+  return {kind == 'f' && PyArray_SIZE(indices) == 0 ? Rule::fallback : Rule::index_dtype};
+}
+
+bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type) {
+  static constexpr struct {
+    int number;
+    ElementType type;
+  } kTypes[] = {
+      {NPY_BOOL, ElementType::boolean},
+      {NPY_HALF, ElementType::f16},
+      {NPY_FLOAT, ElementType::f32},
+      {NPY_DOUBLE, ElementType::f64},
+      {NPY_LONGDOUBLE, ElementType::long_double},
+      {NPY_CFLOAT, ElementType::c64},
+      {NPY_CDOUBLE, ElementType::c128},
+      {NPY_CLONGDOUBLE, ElementType::complex_long_double},
+  };
+  if (arithmetic != Py_None) {
+    if (!PyArray_CheckExact(arithmetic)) {
+      type = ElementType::bf16;
+    } else {
+      type = ElementType::table;
+      plan.table = static_cast<const char*>(PyArray_DATA(array(arithmetic)));
+    }
+    return true;
+  }
+  if (PyArray_ISBYTESWAPPED(data)) return false;
+  const char kind = PyArray_DESCR(data)->kind;
+  if (kind == 'i' || kind == 'u') {
+    type = static_cast<ElementType>(integer_place(data));
+    return true;
+  }
+  for (const auto& known : kTypes) {
+    if (PyArray_TYPE(data) != known.number) continue;
+    type = known.type;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace ndgather

@@ -1,0 +1,59 @@
+// arguments.h - what a caller gives besides arrays: numbers, modes, reductions, types of elements.
+//
+// The names of kinds, arguments, modes and reductions stand here once; Python gets its lists from these.
+#pragma once
+
+#include "../run.h"
+#include "python.h"
+
+namespace ndgather {
+
+enum class Kind : int { gather_nd, gather_elements, gather, scatter_nd, scatter_elements };
+inline constexpr const char* kKindNames[] = {"gather_nd", "gather_elements", "gather", "scatter_nd",
+                                             "scatter_elements"};
+inline constexpr int kKindCount = 5;
+inline bool scatters(Kind kind) { return kind >= Kind::scatter_nd; }
+
+// The arguments of run(), which are the same for all kinds; a kind ignores those that it does not have.
+enum Argument : int {
+  kData, kIndices, kUpdates, kAxis, kBatchDims, kReduction, kMode, kFillValue, kUseInitVal, kOut,
+  kNegative,    // whether negative index values count from the end
+  kArithmetic,  // how to compute with elements of a type that is not NumPy's own; see element_type
+  kArgumentCount
+};
+inline constexpr const char* kArgumentNames[] = {
+    "data", "indices", "updates", "axis", "batch_dims", "reduction", "mode", "fill_value",
+    "use_init_val", "out", "negative", "arithmetic"};
+static_assert(std::size(kArgumentNames) == kArgumentCount);
+
+// In the order of Mode. What fills a slice of a gather drops an update of a scatter.
+inline constexpr const char* kGatherModeNames[] = {"raise", "wrap", "clip", "fill"};
+inline constexpr const char* kScatterModeNames[] = {"raise", "wrap", "clip", "drop"};
+static_assert(static_cast<int>(Mode::fill) == 3);
+
+// In the order of Reduction.
+inline constexpr const char* kReductionNames[] = {"none", "add", "sub", "mul", "min", "max"};
+static_assert(static_cast<int>(Reduction::max) == 5);
+
+// Interned, each a tuple.
+extern PyObject *kind_names, *argument_names, *gather_mode_names, *scatter_mode_names,
+    *reduction_names, *rule_names;
+
+// Makes the tuples of names, once in a process. False: a Python exception is set.
+bool make_names();
+
+// The place of a string in a tuple of interned strings; -1 where it is none of them.
+int place_among(PyObject* object, PyObject* names);
+
+// An integer option: rule `option_type` with the argument where it is not an integer.
+Refusal read_integer(PyObject* object, Argument which, Size& value);
+
+Refusal read_mode(PyObject* object, Kind kind, Mode& mode);
+
+Refusal read_index_type(PyArrayObject* indices, IndexType& type);
+
+// What the arithmetic has to know of the elements of `data`. NumPy's own types speak for themselves; for
+// others Python hands over a table of all results, or the name of bfloat16. False: not known.
+bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type);
+
+}  // namespace ndgather

@@ -1,0 +1,269 @@
+// calls.cpp - see calls.h. Arguments are looked at in turn, the result is allocated, the plan is made and
+// carried out.
+#include "calls.h"
+
+#include <algorithm>
+
+#include "arrays.h"
+#include "gil.h"
+
+namespace ndgather {
+
+Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Size& axis, Size& batch_dims,
+                     Shape& slices) {
+  Refusal refusal;
+  switch (kind) {
+    case Kind::gather_nd:
+    case Kind::scatter_nd: refusal = shape_gather_nd(data, indices, batch_dims, slices); break;
+    case Kind::gather_elements:
+    case Kind::scatter_elements: refusal = shape_gather_elements(data, indices, axis, slices); break;
+    case Kind::gather: refusal = shape_gather(data, indices, axis, batch_dims, slices); break;
+  }
+  if (!refusal && slices.rank > kMaxRank) return {Rule::result_rank, slices.rank, kMaxRank};
+  return refusal;
+}
+
+PyObject* refused(const Refusal& refusal, PyObject* facts, PyObject* data, PyObject* indices,
+                  const Shape& slices, PyObject* updates) {
+  if (facts == nullptr) facts = Py_BuildValue("(nn)", refusal.first, refusal.second);
+  return Py_BuildValue("(ONNNNN)", PyTuple_GetItem(rule_names, static_cast<int>(refusal.rule)), facts,
+                       data, indices, shape_tuple(slices.size, std::min(slices.rank, kMaxRank)), updates);
+}
+
+namespace {
+
+class Call {
+ public:
+  Call(Kind kind, PyObject* const* given) : kind_(kind), given_(given) {}
+
+  PyObject* run() {
+    Refusal refusal = read_arguments();
+    if (!refusal) refusal = read_shapes();
+    if (!refusal) refusal = provide_out();
+    if (!refusal) refusal = carry_out();
+    if (!refusal) return object(out_);
+    Py_XDECREF(object(out_));
+    return refusal.rule == Rule::raised ? nullptr : refused(refusal);
+  }
+
+ private:
+  Refusal read_arguments();
+  Refusal read_shapes();
+  Refusal provide_out();
+  Refusal carry_out();
+  Refusal gather();
+  Refusal scatter();
+  Refusal check_all();
+  Refusal check_first();
+  Refusal first_bad();
+  PyObject* refused(const Refusal& refusal) const;
+  PyObject* bad_entry() const;
+
+  PyArrayObject* given(Argument which) const { return array(given_[which]); }
+  bool is_empty() const { return plan_.positions == 0 || plan_.width * plan_.slice_elements() == 0; }
+
+  const Kind kind_;
+  PyObject* const* const given_;
+  Plan plan_;
+  Size axis_ = 0, batch_dims_ = 0;
+  Reduction reduction_ = Reduction::none;
+  ElementType type_ = ElementType::opaque;
+  Shape slices_;
+  ShapeSnapshot data_, indices_, updates_, out_snapshot_;
+  PyArrayObject* out_ = nullptr;
+  bool callers_out_ = false;
+  bool in_place_ = false;  // a scatter into `data` itself
+  Outside bad_;
+};
+
+Refusal Call::read_arguments() {
+  if (!PyArray_CheckExact(given_[kData]) || !PyArray_CheckExact(given_[kIndices]) ||
+      (scatters(kind_) && !PyArray_CheckExact(given_[kUpdates]))) {
+    return {Rule::fallback};
+  }
+  PyArrayObject* data = given(kData);
+  if (auto refusal = read_index_type(given(kIndices), plan_.index_type)) return refusal;
+  if (auto refusal = read_integer(given_[kAxis], kAxis, axis_)) return refusal;
+  if (auto refusal = read_integer(given_[kBatchDims], kBatchDims, batch_dims_)) return refusal;
+  if (auto refusal = read_mode(given_[kMode], kind_, plan_.mode)) return refusal;
+  plan_.element = plan_.width = PyArray_ITEMSIZE(data);
+  // References are counted, and elements without bytes have no address: NumPy moves these.
+  if (PyDataType_REFCHK(PyArray_DESCR(data)) || plan_.element == 0) return {Rule::fallback};
+  if (scatters(kind_)) {
+    const int place = place_among(given_[kReduction], reduction_names);
+    if (place < 0) return {Rule::fallback};  // mean, or unknown
+    reduction_ = static_cast<Reduction>(place);
+    if (!PyArray_EquivTypes(PyArray_DESCR(given(kUpdates)), PyArray_DESCR(data))) {
+      return {Rule::fallback};
+    }
+    if (reduction_ != Reduction::none &&
+        (given_[kUseInitVal] != Py_True ||
+         !read_element_type(data, given_[kArithmetic], plan_, type_) ||
+         engine().pick_store(plan_, reduction_, type_) == nullptr)) {
+      return {Rule::fallback};
+    }
+  } else if (PyObject* fill = given_[kFillValue]; fill != Py_None) {
+    if (plan_.mode != Mode::fill || !PyArray_CheckExact(fill) || PyArray_NDIM(array(fill)) != 0 ||
+        !PyArray_EquivTypes(PyArray_DESCR(array(fill)), PyArray_DESCR(data))) {
+      return {Rule::fallback};
+    }
+    plan_.fill = static_cast<const char*>(PyArray_DATA(array(fill)));
+  }
+  return {};
+}
+
+Refusal Call::read_shapes() {
+  data_.take(given(kData));
+  indices_.take(given(kIndices));
+  if (scatters(kind_)) updates_.take(given(kUpdates));
+  if (auto refusal = slices_shape(kind_, data_.array(), indices_.array(), axis_, batch_dims_, slices_)) {
+    return refusal;
+  }
+  return {scatters(kind_) && !updates_.has_shape(slices_) ? Rule::updates_shape : Rule::none};
+}
+
+// Takes the caller's `out`, or makes an array for the result.
+Refusal Call::provide_out() {
+  Shape whole;
+  if (scatters(kind_)) whole.append(data_.array().shape, data_.array().rank);
+  const Shape& shape = scatters(kind_) ? whole : slices_;
+  PyObject* out = given_[kOut];
+  callers_out_ = out != Py_None;
+  if (callers_out_) {
+    if (auto refusal = check_out(out, given(kData), shape)) return refusal;
+    const Extent extent = extent_of(array(out));
+    in_place_ = scatters(kind_) && same_memory(array(out), given(kData));
+    if (extent.meets(extent_of(given(kIndices))) ||
+        (!in_place_ && extent.meets(extent_of(given(kData)))) ||
+        (scatters(kind_) && extent.meets(extent_of(given(kUpdates)))) ||
+        (plan_.fill != nullptr && extent.meets({plan_.fill, plan_.fill + plan_.element}))) {
+      return {Rule::out_overlaps_input};
+    }
+    out_ = array(Py_NewRef(out));
+  } else if (auto refusal = make_array(given(kData), shape, out_)) {
+    return refusal;
+  }
+  out_snapshot_.take(out_);
+  return {};
+}
+
+Refusal Call::carry_out() {
+  // A gather copies from data to the result; a scatter takes its updates to the copy of data.
+  const Array& indexed = scatters(kind_) ? out_snapshot_.array() : data_.array();
+  const Array& dense = scatters(kind_) ? updates_.array() : out_snapshot_.array();
+  const Array& indices = indices_.array();
+  switch (kind_) {
+    case Kind::gather_nd:
+    case Kind::scatter_nd: plan_gather_nd(plan_, indexed, indices, dense, batch_dims_); break;
+    case Kind::gather_elements:
+    case Kind::scatter_elements: plan_gather_elements(plan_, indexed, indices, dense, axis_); break;
+    case Kind::gather: plan_gather(plan_, indexed, indices, dense, axis_, batch_dims_); break;
+  }
+  if (given_[kNegative] == Py_False) {
+    for (int c = 0; c < plan_.column_count; ++c) plan_.column[c].lift = 0;
+  }
+  return scatters(kind_) ? scatter() : gather();
+}
+
+Refusal Call::gather() {
+  const bool empty = is_empty();
+  if (empty || callers_out_) {
+    if (auto refusal = check_first()) return refusal;
+  }
+  if (empty) return {};
+  bool inside = true;
+  const auto work = [&](Stop* stop) { inside = run_gather(plan_, stop); };
+  if (stopped(nanoseconds(plan_), !callers_out_, work)) return {Rule::raised};
+  return inside ? Refusal{} : first_bad();
+}
+
+Refusal Call::scatter() {
+  const bool empty = is_empty();
+  Scatter scatter(plan_, reduction_, type_);
+  const bool looks_later = !callers_out_ || (in_place_ && scatter.looks_first());
+  Refusal refusal;
+  if (empty || !looks_later) refusal = check_first();
+  if (!refusal && !in_place_) {
+    Plan copy;
+    plan_copy(copy, data_.array(), out_snapshot_.array(), plan_.element);
+    const auto work = [&](Stop* stop) { run_gather(copy, stop); };
+    if (!scatter.replaces(copy) && stopped(nanoseconds(copy), !callers_out_, work)) {
+      refusal = {Rule::raised};
+    }
+  }
+  if (!refusal && !empty) {
+    bool inside = true;
+    const auto work = [&](Stop* stop) { inside = scatter.run(stop); };
+    if (stopped(nanoseconds(plan_), !callers_out_, work)) {
+      refusal = {Rule::raised};
+    } else if (!inside) {
+      refusal = first_bad();
+    }
+  }
+  scatter.release();
+  return refusal;
+}
+
+// Looks at all entries of indices, and keeps the first that is out of bounds.
+Refusal Call::check_all() {
+  Plan check;
+  plan_check(check, plan_, indices_.array());
+  const auto work = [&](Stop* stop) { bad_ = run_check(check, stop); };
+  if (stopped(nanoseconds(check), true, work)) return {Rule::raised};
+  return {bad_.count > 0 ? Rule::out_of_bounds : Rule::none};
+}
+
+// Looks at all entries before a call that writes into the caller's memory, or copies nothing. Should another
+// thread change an entry from now on, its place is filled with zeros, or its update dropped: the caller's
+// memory is never left half written by an error.
+Refusal Call::check_first() {
+  if (plan_.mode == Mode::fill) return {};
+  const bool names_nothing =
+      std::any_of(plan_.column, plan_.column + plan_.column_count,
+                  [](const Column& column) { return column.extent == 0; });
+  if (plan_.mode == Mode::raise || names_nothing) {
+    if (auto refusal = check_all()) return refusal;
+  }
+  if (plan_.mode == Mode::raise) plan_.mode = Mode::fill;
+  return {};
+}
+
+// After a loop has met a bad value: finds the first, and counts them.
+Refusal Call::first_bad() {
+  const Refusal refusal = check_all();
+  return refusal ? refusal : Refusal{Rule::indices_changed};
+}
+
+PyObject* Call::refused(const Refusal& refusal) const {
+  return ndgather::refused(
+      refusal, refusal.rule == Rule::out_of_bounds ? bad_entry() : nullptr, data_.shape_tuple(),
+      indices_.shape_tuple(), slices_, updates_.shape_tuple());
+}
+
+// (position in indices, value, axis of data, its size, lowest allowed value, how many are out of bounds, of
+// how many entries)
+PyObject* Call::bad_entry() const {
+  const Array& indices = indices_.array();
+  Size position[kMaxRank];
+  Size entry = bad_.entry, total = 1;
+  for (int d = indices.rank - 1; d >= 0; --d) {
+    position[d] = entry % indices.shape[d];
+    entry /= indices.shape[d];
+    total *= indices.shape[d];
+  }
+  const bool tuples = kind_ == Kind::gather_nd || kind_ == Kind::scatter_nd;
+  const Size axis = tuples ? batch_dims_ + position[indices.rank - 1] : axis_;
+  const Size size = data_.array().shape[axis];
+  const bool is_signed = plan_.index_type != IndexType::u64;
+  PyObject* where = shape_tuple(position, indices.rank);
+  PyObject* value = is_signed ? PyLong_FromLongLong(static_cast<long long>(bad_.value))
+                              : PyLong_FromUnsignedLongLong(bad_.value);
+  return Py_BuildValue("(NNnnnnn)", where, value, axis, size,
+                       given_[kNegative] == Py_False ? 0 : -size, bad_.count, total);
+}
+
+}  // namespace
+
+PyObject* run(Kind kind, PyObject* const* given) { return Call(kind, given).run(); }
+
+}  // namespace ndgather

@@ -1,0 +1,22 @@
+// calls.h - one call from its arguments to its result, or to the reason why it is refused.
+#pragma once
+
+#include "arguments.h"
+
+namespace ndgather {
+
+// Carries out a call. Returns the result, a new reference; or what refused() returns; or null, with an
+// exception set. `given` holds kArgumentCount objects.
+PyObject* run(Kind kind, PyObject* const* given);
+
+// A tuple that says why a call is refused: (rule, facts, data.shape, indices.shape, shape of the slices,
+// updates.shape). Takes over the references; without `facts` they are the two numbers of the refusal.
+PyObject* refused(const Refusal& refusal, PyObject* facts, PyObject* data, PyObject* indices,
+                  const Shape& slices, PyObject* updates);
+
+// The shape of the slices that indices name: of the result of a gather, of the updates of a scatter. A
+// refusal where the shapes do not fit; options are brought into the range from 0 on.
+Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Size& axis, Size& batch_dims,
+                     Shape& slices);
+
+}  // namespace ndgather

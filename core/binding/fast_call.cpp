@@ -1,0 +1,135 @@
+// fast_call.cpp - see fast_call.h.
+#include "fast_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "calls.h"
+
+namespace ndgather {
+namespace {
+
+struct FastCall {
+  PyObject* answer;                    // of Python, for a call that the core refuses
+  PyObject* misuse;                    // of Python, for arguments that the function does not have
+  PyObject* names[kArgumentCount];     // of the parameters, in the order of the signature
+  Argument places[kArgumentCount];     // of the parameters among the arguments of run()
+  PyObject* defaults[kArgumentCount];  // in the order of the arguments of run()
+  Py_ssize_t count, required, positional;
+};
+
+// A function finds its entry by its kind: a state of its own would keep it from being pickled.
+FastCall fast_calls[kKindCount];
+
+// Puts what is given where run() wants it. False: it does not fit the signature.
+bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject* names,
+          PyObject** given) {
+  if (count > to.positional) return false;
+  std::copy_n(to.defaults, kArgumentCount, given);
+  for (Py_ssize_t a = 0; a < to.required; ++a) given[to.places[a]] = nullptr;
+  for (Py_ssize_t a = 0; a < count; ++a) given[to.places[a]] = args[a];
+  const Py_ssize_t named = names != nullptr ? PyTuple_Size(names) : 0;
+  for (Py_ssize_t n = 0; n < named; ++n) {
+    PyObject* name = PyTuple_GetItem(names, n);
+    const auto is_name = [&](PyObject* known) {
+      return known == name || PyUnicode_Compare(known, name) == 0;
+    };
+    PyObject* const* end = to.names + to.count;
+    PyObject* const* found = std::find(to.names + count, end, name);
+    if (found == end) found = std::find_if(to.names + count, end, is_name);
+    if (found == end) return false;
+    given[to.places[found - to.names]] = args[count + n];
+  }
+  return std::all_of(to.places, to.places + to.required,
+                     [&](Argument place) { return given[place] != nullptr; });
+}
+
+// Calls a function of Python with `first`, `second` (may be null) and others, all borrowed. An exception that
+// it returns is raised.
+PyObject* call_python(PyObject* function, PyObject* first, PyObject* second, PyObject* const* others,
+                      Py_ssize_t count) {
+  const int leading = second == nullptr ? 1 : 2;
+  PyObject* arguments = PyTuple_New(leading + count);
+  if (arguments == nullptr) return nullptr;
+  PyTuple_SetItem(arguments, 0, Py_NewRef(first));
+  if (second != nullptr) PyTuple_SetItem(arguments, 1, Py_NewRef(second));
+  for (Py_ssize_t a = 0; a < count; ++a) {
+    PyTuple_SetItem(arguments, leading + a, Py_NewRef(others[a]));
+  }
+  PyObject* result = PyObject_CallObject(function, arguments);
+  Py_DECREF(arguments);
+  if (result == nullptr || !PyExceptionInstance_Check(result)) return result;
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(result)), result);
+  Py_DECREF(result);
+  return nullptr;
+}
+
+PyObject* call(Kind kind, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  const FastCall& to = fast_calls[static_cast<int>(kind)];
+  PyObject* name = PyTuple_GetItem(kind_names, static_cast<int>(kind));
+  PyObject* given[kArgumentCount];
+  if (!bind(to, args, count, names, given)) {
+    const Py_ssize_t named = names != nullptr ? PyTuple_Size(names) : 0;
+    PyObject* no_names = names == nullptr ? PyTuple_New(0) : Py_NewRef(names);
+    PyObject* result =
+        no_names != nullptr ? call_python(to.misuse, name, no_names, args, count + named) : nullptr;
+    Py_XDECREF(no_names);
+    return result;
+  }
+  PyObject* result = run(kind, given);
+  if (result == nullptr || !PyTuple_Check(result)) return result;
+  PyObject* answer = call_python(to.answer, name, result, given, kArgumentCount);
+  Py_DECREF(result);
+  return answer;
+}
+
+template <int K>
+PyObject* call_kind(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return call(static_cast<Kind>(K), args, count, names);
+}
+
+template <int... Kinds>
+PyMethodDef* methods_of(std::integer_sequence<int, Kinds...>) {
+  static PyMethodDef methods[] = {
+      {kKindNames[Kinds], reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_kind<Kinds>)),
+       METH_FASTCALL | METH_KEYWORDS, nullptr}...};
+  return methods;
+}
+
+}  // namespace
+
+PyObject* make_fast_call(PyObject*, PyObject* arguments) {
+  PyObject *kind_name, *answer, *misuse, *names, *defaults, *doc, *module;
+  Py_ssize_t required, positional;
+  if (!PyArg_ParseTuple(arguments, "OOOO!nnO!OU", &kind_name, &answer, &misuse, &PyTuple_Type, &names,
+                        &required, &positional, &PyTuple_Type, &defaults, &doc, &module)) {
+    return nullptr;
+  }
+  const int kind = place_among(kind_name, kind_names);
+  const Py_ssize_t count = PyTuple_Size(names);
+  if (kind < 0 || count > kArgumentCount || required > count || positional > count ||
+      PyTuple_Size(defaults) != kArgumentCount || !PyUnicode_Check(doc)) {
+    PyErr_SetString(PyExc_ValueError, "kind, names and defaults do not fit");
+    return nullptr;
+  }
+  FastCall& to = fast_calls[kind];
+  to = {answer, misuse, {}, {}, {}, count, required, positional};
+  for (Py_ssize_t n = 0; n < count; ++n) {
+    const int place = place_among(PyTuple_GetItem(names, n), argument_names);
+    if (place < 0) {
+      PyErr_SetString(PyExc_ValueError, "a parameter is not an argument of run()");
+      return nullptr;
+    }
+    to.names[n] = PyTuple_GetItem(names, n);
+    to.places[n] = static_cast<Argument>(place);
+  }
+  for (int a = 0; a < kArgumentCount; ++a) to.defaults[a] = PyTuple_GetItem(defaults, a);
+  // Kept for good: a second import, after the first was purged, leaves the functions of the first with what
+  // is put here.
+  for (PyObject* kept : {answer, misuse, names, defaults, doc}) Py_INCREF(kept);
+  PyMethodDef& method = methods_of(std::make_integer_sequence<int, kKindCount>())[kind];
+  method.ml_doc = PyUnicode_AsUTF8AndSize(doc, nullptr);
+  return PyCFunction_NewEx(&method, nullptr, module);
+}
+
+}  // namespace ndgather

@@ -1,0 +1,41 @@
+// gil.cpp - see gil.h.
+#include "gil.h"
+
+namespace ndgather {
+namespace {
+
+// In nanoseconds. Shorter work keeps the GIL: giving it up and taking it back costs as much.
+constexpr double kReleaseFrom = 10'000;
+// Shorter work does not look for signals.
+constexpr double kStopFrom = 20'000'000;
+static_assert(kReleaseFrom <= kStopFrom);
+
+// Signal handlers run on the main thread alone, so only its calls look for signals.
+bool is_main_thread() {
+  PyObject* threading = PyImport_ImportModule("threading");
+  PyObject* main = threading ? PyObject_CallMethod(threading, "main_thread", nullptr) : nullptr;
+  PyObject* ident = main ? PyObject_GetAttrString(main, "ident") : nullptr;
+  const bool is_main = ident != nullptr && PyLong_Check(ident) &&
+                       PyLong_AsUnsignedLong(ident) == PyThread_get_thread_ident();
+  PyErr_Clear();
+  Py_XDECREF(ident);
+  Py_XDECREF(main);
+  Py_XDECREF(threading);
+  return is_main;
+}
+
+}  // namespace
+
+GilRelease::GilRelease(double nanoseconds, bool may_stop)
+    : stops_(may_stop && nanoseconds >= kStopFrom && is_main_thread()),
+      state_(nanoseconds >= kReleaseFrom ? PyEval_SaveThread() : nullptr) {}
+
+bool GilRelease::handler_raises(void* self) noexcept {
+  PyThreadState*& state = static_cast<GilRelease*>(self)->state_;
+  PyEval_RestoreThread(state);
+  const bool raises = PyErr_CheckSignals() < 0;
+  state = PyEval_SaveThread();
+  return raises;
+}
+
+}  // namespace ndgather

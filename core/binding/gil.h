@@ -1,0 +1,40 @@
+// gil.h - giving up the GIL around long work, and looking for signals meanwhile.
+#pragma once
+
+#include "../threads.h"
+#include "python.h"
+
+namespace ndgather {
+
+// Gives up the GIL around work that is worth it, and takes it back now and then during work that may be left
+// half done, to see whether a signal handler raises.
+class GilRelease {
+ public:
+  GilRelease(double nanoseconds, bool may_stop);
+  // At the end of the interpreter the wait for the GIL may end the thread by unwinding it.
+  ~GilRelease() noexcept(false) {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+  Stop* stop() noexcept { return stops_ ? &stop_ : nullptr; }
+
+ private:
+  static bool handler_raises(void* self) noexcept;
+
+  bool stops_;
+  PyThreadState* state_;
+  Stop stop_{handler_raises, this};
+};
+
+// Does `work`, without the GIL where that is worth it. True: a signal handler has raised an exception, and
+// what was done means nothing.
+template <class Work>
+bool stopped(double nanoseconds, bool may_stop, Work work) {
+  GilRelease release(nanoseconds, may_stop);
+  work(release.stop());
+  return release.stop() != nullptr && release.stop()->wanted();
+}
+
+}  // namespace ndgather

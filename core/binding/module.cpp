@@ -1,0 +1,150 @@
+// module.cpp - the module _core: its functions, and the names that Python gets from the core.
+#define NDGATHER_IMPORTS_NUMPY
+#include <algorithm>
+
+#include "../memory.h"
+#include "arrays.h"
+#include "calls.h"
+#include "fast_call.h"
+
+namespace {
+
+using namespace ndgather;
+
+bool read_kind(PyObject* name, Kind& kind) {
+  const int place = place_among(name, kind_names);
+  if (place < 0) PyErr_Format(PyExc_ValueError, "kind = %R is unknown", name);
+  kind = static_cast<Kind>(place);
+  return place >= 0;
+}
+
+PyObject* run_by_name(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Kind kind;
+  if (count != 1 + kArgumentCount) {
+    return PyErr_Format(PyExc_TypeError, "%d arguments are needed, %zd given", 1 + kArgumentCount, count);
+  }
+  return read_kind(args[0], kind) ? run(kind, args + 1) : nullptr;
+}
+
+// Reads a tuple of sizes. False: a Python exception is set.
+bool read_shape(PyObject* tuple, Size* sizes, Array& array) {
+  array.shape = sizes;
+  array.rank = static_cast<int>(std::min<Py_ssize_t>(PyTuple_Size(tuple), kMaxRank));
+  for (int d = 0; d < array.rank; ++d) {
+    sizes[d] = PyLong_AsSsize_t(PyTuple_GetItem(tuple, d));
+    if (sizes[d] == -1 && PyErr_Occurred()) return false;
+  }
+  return true;
+}
+
+PyObject* shape_by_name(PyObject*, PyObject* args) {
+  PyObject *name, *data_shape, *indices_shape;
+  Size axis, batch_dims;
+  Kind kind;
+  if (!PyArg_ParseTuple(args, "OO!O!nn", &name, &PyTuple_Type, &data_shape, &PyTuple_Type,
+                        &indices_shape, &axis, &batch_dims) ||
+      !read_kind(name, kind)) {
+    return nullptr;
+  }
+  Size sizes[2][kMaxRank];
+  Array data{}, indices{};
+  if (!read_shape(data_shape, sizes[0], data) || !read_shape(indices_shape, sizes[1], indices)) {
+    return nullptr;
+  }
+  Shape slices;
+  const Refusal refusal = slices_shape(kind, data, indices, axis, batch_dims, slices);
+  return refused(refusal, nullptr, Py_NewRef(data_shape), Py_NewRef(indices_shape), slices,
+                 PyTuple_New(0));
+}
+
+// Whether `out` can take a copy of `result`.
+PyObject* check_out_for(PyObject*, PyObject* args) {
+  PyObject *out, *result;
+  if (!PyArg_ParseTuple(args, "OO!", &out, &PyArray_Type, &result)) return nullptr;
+  ShapeSnapshot snapshot;
+  snapshot.take(array(result));
+  Shape shape;
+  shape.append(snapshot.array().shape, snapshot.array().rank);
+  return refused(check_out(out, array(result), shape), nullptr, snapshot.shape_tuple(), PyTuple_New(0),
+                 shape, PyTuple_New(0));
+}
+
+PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(threads()); }
+
+PyObject* set_num_threads(PyObject*, PyObject* count) {
+  const long value = PyLong_AsLong(count);
+  if (value == -1 && PyErr_Occurred()) return nullptr;
+  set_threads(static_cast<int>(std::clamp(value, 1L, 1024L)));
+  Py_RETURN_NONE;
+}
+
+PyObject* get_memory_limit(PyObject*, PyObject*) { return PyLong_FromSize_t(memory::limit()); }
+
+PyObject* set_memory_limit(PyObject*, PyObject* bytes) {
+  const std::size_t value = PyLong_AsSize_t(bytes);
+  if (value == static_cast<std::size_t>(-1) && PyErr_Occurred()) return nullptr;
+  memory::set_limit(value);
+  Py_RETURN_NONE;
+}
+
+PyObject* release_memory(PyObject*, PyObject*) {
+  return PyLong_FromSize_t(memory::release_kept());
+}
+
+PyMethodDef methods[] = {
+    {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_by_name)), METH_FASTCALL,
+     "run(kind, data, indices, updates, axis, batch_dims, reduction, mode, fill_value, use_init_val, "
+     "out, negative, arithmetic, /)\n--\n\n"},
+    {"slices_shape", shape_by_name, METH_VARARGS,
+     "slices_shape(kind, data_shape, indices_shape, axis, batch_dims, /)\n--\n\n"},
+    {"check_out", check_out_for, METH_VARARGS, "check_out(out, result, /)\n--\n\n"},
+    {"fast_call", make_fast_call, METH_VARARGS,
+     "fast_call(kind, answer, misuse, names, required, positional, defaults, doc, module, /)\n--\n\n"},
+    {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\n"},
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(count, /)\n--\n\n"},
+    {"get_memory_limit", get_memory_limit, METH_NOARGS, "get_memory_limit()\n--\n\n"},
+    {"set_memory_limit", set_memory_limit, METH_O, "set_memory_limit(bytes, /)\n--\n\n"},
+    {"release_memory", release_memory, METH_NOARGS, "release_memory()\n--\n\n"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+int execute(PyObject* module) {
+  if (PyArray_ImportNumPyAPI() < 0) return -1;
+  // Once in a process: a second import, after the first was purged, shares what the functions of the first
+  // still use.
+  if (kind_names == nullptr) {
+    if (!make_memory_handler() || !make_names()) return -1;
+    engine();
+    prepare_threads();
+  }
+  const struct {
+    const char* name;
+    PyObject* value;
+  } lists[] = {
+      {"KINDS", kind_names},           {"ARGUMENTS", argument_names},
+      {"GATHER_MODES", gather_mode_names}, {"SCATTER_MODES", scatter_mode_names},
+      {"REDUCTIONS", reduction_names}, {"RULES", rule_names},
+  };
+  for (const auto& list : lists) {
+    if (PyModule_AddObjectRef(module, list.name, list.value) < 0) return -1;
+  }
+  return 0;
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(execute)},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, nullptr},
+};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_core", "The engine of ndgather.", 0,
+                          methods, slots, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__core() { return PyModuleDef_Init(&definition); }

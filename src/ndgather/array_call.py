@@ -1,0 +1,69 @@
+"""One call of the core: its arguments, as data.
+
+The fields after `caller` and `kind` are the arguments of ``_core.run``, in its order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ndgather import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The arguments of one gather or scatter; a kind ignores those that it does not have."""
+
+    caller: str  # the name that error texts begin with
+    kind: str  # one of _core.KINDS
+    data: Any
+    indices: Any
+    updates: Any = None
+    axis: Any = 0
+    batch_dims: Any = 0
+    reduction: Any = "none"
+    mode: Any = "raise"
+    fill_value: Any = None
+    use_init_val: Any = True
+    out: Any = None
+    negative: bool = True  # whether negative index values count from the end
+    arithmetic: Any = None  # what the core has to be told about the type of data
+    updates_name: str = "updates"  # what the caller calls them
+
+    @property
+    def scatters(self) -> bool:
+        return self.kind.startswith("scatter")
+
+    def repeatable(self) -> Callable[..., Array | _core.Refusal]:
+        """Return a function that makes this call with other plain arrays, without conversion."""
+        kind, rest = self.kind, self._options()
+
+        def repeat(data: Array, indices: Array, updates: Array | None = None) -> Any:
+            return _core.run(kind, data, indices, updates, *rest)
+
+        return repeat
+
+    def run(self) -> Array | _core.Refusal:
+        """Make the call; return the result, or why the core refuses it."""
+        return _core.run(self.kind, self.data, self.indices, self.updates, *self._options())
+
+    def _options(self) -> tuple[Any, ...]:
+        return (
+            self.axis,
+            self.batch_dims,
+            self.reduction,
+            self.mode,
+            self.fill_value,
+            self.use_init_val,
+            self.out,
+            self.negative,
+            self.arithmetic,
+        )

@@ -1,0 +1,211 @@
+"""What happens to a call that the core does not take: convert it and call again, or say why not.
+
+The core takes plain NumPy arrays in native byte order. Lists, subclasses, other containers and
+other byte orders are converted here once, and then the core is called. Elements that are
+references, and reductions that the core does not know, take a few steps more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import _core, plain_arrays, reductions
+from ndgather.array_call import Call
+from ndgather.errors import argument_errors, index_errors, option_errors
+from ndgather.explain import explain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+def answer(kind: str, refusal: _core.Refusal, *arguments: Any) -> Array | Exception:
+    """Return the result of a call that the core refused, or the exception that says why.
+
+    The core calls this for the public functions, and raises the exception.
+    """
+    rule = refusal[0]
+    if rule == "out_of_bounds":
+        return index_errors.index_out_of_bounds(kind, *refusal[1])
+    call = Call(kind, kind, *arguments)
+    if rule in ("fallback", "out_overlaps_input"):
+        return run(call)
+    return explain(call, refusal)
+
+
+def run(call: Call) -> Array:
+    """Carry out a call with arguments of any kind.
+
+    Raises
+    ------
+    NdgatherError
+        The core refuses the call, or an argument cannot be converted.
+    """
+    plain = _with_plain_scatter(call) if call.scatters else _with_plain_gather(call)
+    if isinstance(call.out, np.ndarray):
+        plain = replace(plain, out=plain_arrays.plain_array(call.caller, "out", call.out))
+    if plain.data.dtype.hasobject or plain.data.itemsize == 0:
+        move = _scatter_references if call.scatters else _gather_references
+        result = _deliver(plain, move(plain))
+    elif call.scatters and not _is_one_step(plain):
+        result = _deliver(plain, _scatter_in_steps(plain))
+    else:
+        result = _run_plain(plain)
+    return result if call.out is None else call.out
+
+
+def result_shape(call: Call) -> tuple[int, ...]:
+    """Return the shape of the slices that `call` names, for plain arrays or a stand-in for them.
+
+    Raises
+    ------
+    NdgatherError
+        The shapes do not fit.
+    """
+    refusal = _core.slices_shape(
+        call.kind, call.data.shape, call.indices.shape, call.axis, call.batch_dims
+    )
+    if refusal[0] != "none":
+        raise explain(call, refusal)
+    return refusal[4]
+
+
+def _run_plain(call: Call) -> Array:
+    result = call.run()
+    if not isinstance(result, tuple):
+        return result
+    if result[0] == "out_overlaps_input":
+        np.copyto(call.out, _run_plain(replace(call, out=None)))
+        return call.out  # type: ignore[no-any-return]  # an array, as the core found
+    raise explain(call, result)
+
+
+def _deliver(call: Call, result: Array) -> Array:
+    """Copy a result to `out`, if there is one and it can take it."""
+    if call.out is None:
+        return result
+    refusal = _core.check_out(call.out, result)
+    if refusal[0] != "none":
+        raise explain(call, refusal)
+    np.copyto(call.out, result)
+    return call.out  # type: ignore[no-any-return]  # an array, as the core found
+
+
+def _with_plain_gather(call: Call) -> Call:
+    data = plain_arrays.plain_array(call.caller, "data", call.data)
+    indices = plain_arrays.native_indices(call.caller, call.indices)
+    mode, fill_value = _word(call.mode), call.fill_value
+    if fill_value is not None:
+        if mode not in _core.GATHER_MODES:
+            raise option_errors.unknown_choice(call.caller, "mode", mode, _core.GATHER_MODES)
+        if mode != "fill":
+            raise argument_errors.fill_value_unused(call.caller, mode)
+        fill_value = plain_arrays.fill_element(call.caller, fill_value, data.dtype)
+    return replace(call, data=data, indices=indices, mode=mode, fill_value=fill_value)
+
+
+def _with_plain_scatter(call: Call) -> Call:
+    caller = call.caller
+    data = plain_arrays.plain_array(caller, "data", call.data)
+    indices = plain_arrays.native_indices(caller, call.indices)
+    updates = plain_arrays.plain_updates(caller, call.updates, data.dtype, call.updates_name)
+    reduction = _word(call.reduction)
+    if reduction not in reductions.NAMES:
+        raise option_errors.unknown_choice(caller, "reduction", reduction, reductions.NAMES)
+    meaningful = reductions.meaningful(data.dtype)
+    if reduction not in meaningful:
+        raise argument_errors.reduction_type(caller, reduction, data.dtype, meaningful)
+    return replace(
+        call,
+        data=data,
+        indices=indices,
+        updates=updates,
+        reduction=reduction,
+        mode=_word(call.mode),
+        use_init_val=reduction == "none" or _truth(caller, "use_init_val", call.use_init_val),
+        arithmetic=reductions.for_core(data.dtype, reduction),
+    )
+
+
+def _word(value: object) -> Any:
+    """Return a string without the methods of a subclass, and anything else as it is."""
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+def _truth(caller: str, option: str, value: object) -> bool:
+    try:
+        return bool(value)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise option_errors.option_not_boolean(caller, option, value) from error
+
+
+def _gather_references(call: Call) -> Array:
+    """Gather elements that are references or have no bytes.
+
+    The core finds the places; NumPy copies the elements and counts the references.
+    """
+    data = call.data
+    places = np.arange(data.size).reshape(data.shape)
+    fills = call.mode == "fill"
+    fill = np.array(-1, places.dtype) if fills else None
+    where = _run_plain(replace(call, data=places, fill_value=fill, out=None))
+    flat, flat_where = data.reshape(-1), where.reshape(-1)
+    if not fills:
+        return flat[flat_where].reshape(where.shape)  # type: ignore[no-any-return]  # an array
+    result = np.empty(flat_where.shape, data.dtype)
+    result[...] = np.zeros((), data.dtype) if call.fill_value is None else call.fill_value
+    inside = flat_where >= 0
+    result[inside] = flat[flat_where[inside]]
+    return result.reshape(where.shape)
+
+
+def _scatter_references(call: Call) -> Array:
+    """Scatter elements that are references or have no bytes; the last update of a place counts."""
+    data, updates = call.data, call.updates
+    numbers = np.arange(updates.size).reshape(updates.shape)
+    last = _run_plain(replace(call, data=np.full(data.shape, -1), updates=numbers, out=None))
+    result: Array = data.copy()
+    written = last >= 0
+    result[written] = updates.reshape(-1)[last[written]]
+    return result
+
+
+def _is_one_step(call: Call) -> bool:
+    """Whether the core can carry out a scatter of plain arrays at once."""
+    if call.reduction == "none":
+        return True
+    return bool(call.use_init_val and call.reduction != "mean" and call.data.dtype.isnative)
+
+
+def _scatter_in_steps(call: Call) -> Array:
+    """Reduce in a copy of data: in native order, from the identity, to the mean."""
+    dtype = call.data.dtype
+    native = dtype.newbyteorder("=")
+    data: Array = call.data.astype(native, order="C")
+    updates: Array = call.updates.astype(native, copy=False)
+    start_from_data = call.use_init_val
+    step = replace(call, data=data, updates=updates, out=data, use_init_val=True)
+    if not start_from_data:
+        identity = reductions.identity(native, call.reduction)
+        start = np.broadcast_to(identity, updates.shape)
+        _run_plain(replace(step, updates=start, reduction="none"))
+    if call.reduction != "mean":
+        _run_plain(step)
+    else:
+        arithmetic = reductions.for_core(native, "add")
+        _run_plain(replace(step, reduction="add", arithmetic=arithmetic))
+        first = int(start_from_data)
+        counts = np.full(data.shape, first)
+        ones = np.broadcast_to(np.int64(1), updates.shape)
+        _run_plain(
+            replace(step, data=counts, updates=ones, reduction="add", out=counts, arithmetic=None)
+        )
+        touched = counts > first
+        data[touched] = reductions.quotient(data[touched], counts[touched])
+    return data.astype(dtype, copy=False)
