@@ -23,9 +23,12 @@ Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Size& a
   return refusal;
 }
 
+PyObject* facts_of(const Refusal& refusal) {
+  return Py_BuildValue("(nn)", refusal.first, refusal.second);
+}
+
 PyObject* refused(const Refusal& refusal, PyObject* facts, PyObject* data, PyObject* indices,
                   const Shape& slices, PyObject* updates) {
-  if (facts == nullptr) facts = Py_BuildValue("(nn)", refusal.first, refusal.second);
   return Py_BuildValue("(ONNNNN)", PyTuple_GetItem(rule_names, static_cast<int>(refusal.rule)), facts,
                        data, indices, shape_tuple(slices.size, std::min(slices.rank, kMaxRank)), updates);
 }
@@ -235,9 +238,9 @@ Refusal Call::first_bad() {
 }
 
 PyObject* Call::refused(const Refusal& refusal) const {
-  return ndgather::refused(
-      refusal, refusal.rule == Rule::out_of_bounds ? bad_entry() : nullptr, data_.shape_tuple(),
-      indices_.shape_tuple(), slices_, updates_.shape_tuple());
+  PyObject* facts = refusal.rule == Rule::out_of_bounds ? bad_entry() : facts_of(refusal);
+  return ndgather::refused(refusal, facts, data_.shape_tuple(), indices_.shape_tuple(), slices_,
+                           updates_.shape_tuple());
 }
 
 // (position in indices, value, axis of data, its size, lowest allowed value, how many are out of bounds, of

@@ -10,7 +10,7 @@ namespace ndgather {
 PyObject* run(Kind kind, PyObject* const* given);
 
 // A tuple that says why a call is refused: (rule, facts, data.shape, indices.shape, shape of the slices,
-// updates.shape). Takes over the references; without `facts` they are the two numbers of the refusal.
+// updates.shape). Takes over the references; null where one of them is, with an exception set.
 PyObject* refused(const Refusal& refusal, PyObject* facts, PyObject* data, PyObject* indices,
                   const Shape& slices, PyObject* updates);
 
@@ -18,5 +18,8 @@ PyObject* refused(const Refusal& refusal, PyObject* facts, PyObject* data, PyObj
 // refusal where the shapes do not fit; options are brought into the range from 0 on.
 Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Size& axis, Size& batch_dims,
                      Shape& slices);
+
+// The two numbers of a refusal, as a tuple.
+PyObject* facts_of(const Refusal& refusal);
 
 }  // namespace ndgather

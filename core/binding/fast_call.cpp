@@ -78,7 +78,10 @@ PyObject* call(Kind kind, PyObject* const* args, Py_ssize_t count, PyObject* nam
   }
   PyObject* result = run(kind, given);
   if (result == nullptr || !PyTuple_Check(result)) return result;
-  PyObject* answer = call_python(to.answer, name, result, given, kArgumentCount);
+  // The facts of a bad index say all; a text about anything else takes the arguments.
+  const bool bad_index = PyTuple_GetItem(result, 0) ==
+                         PyTuple_GetItem(rule_names, static_cast<int>(Rule::out_of_bounds));
+  PyObject* answer = call_python(to.answer, name, result, given, bad_index ? 0 : kArgumentCount);
   Py_DECREF(result);
   return answer;
 }

@@ -53,7 +53,7 @@ PyObject* shape_by_name(PyObject*, PyObject* args) {
   }
   Shape slices;
   const Refusal refusal = slices_shape(kind, data, indices, axis, batch_dims, slices);
-  return refused(refusal, nullptr, Py_NewRef(data_shape), Py_NewRef(indices_shape), slices,
+  return refused(refusal, facts_of(refusal), Py_NewRef(data_shape), Py_NewRef(indices_shape), slices,
                  PyTuple_New(0));
 }
 
@@ -65,8 +65,9 @@ PyObject* check_out_for(PyObject*, PyObject* args) {
   snapshot.take(array(result));
   Shape shape;
   shape.append(snapshot.array().shape, snapshot.array().rank);
-  return refused(check_out(out, array(result), shape), nullptr, snapshot.shape_tuple(), PyTuple_New(0),
-                 shape, PyTuple_New(0));
+  const Refusal refusal = check_out(out, array(result), shape);
+  return refused(refusal, facts_of(refusal), snapshot.shape_tuple(), PyTuple_New(0), shape,
+                 PyTuple_New(0));
 }
 
 PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(threads()); }

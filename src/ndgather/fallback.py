@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def answer(kind: str, refusal: _core.Refusal, *arguments: Any) -> Array | Exception:
     """Return the result of a call that the core refused, or the exception that says why.
 
-    The core calls this for the public functions, and raises the exception.
+    The core calls this for the public functions, and raises the exception. With an index out of
+    bounds it gives no arguments: the facts of the refusal say all.
     """
     rule = refusal[0]
     if rule == "out_of_bounds":
@@ -98,10 +99,9 @@ def _deliver(call: Call, result: Array) -> Array:
 def _with_plain_gather(call: Call) -> Call:
     data = plain_arrays.plain_array(call.caller, "data", call.data)
     indices = plain_arrays.native_indices(call.caller, call.indices)
-    mode, fill_value = _word(call.mode), call.fill_value
+    mode, fill_value = call.mode, call.fill_value
     if fill_value is not None:
-        if mode not in _core.GATHER_MODES:
-            raise option_errors.unknown_choice(call.caller, "mode", mode, _core.GATHER_MODES)
+        mode = choice(call.caller, "mode", mode, _core.GATHER_MODES)
         if mode != "fill":
             raise argument_errors.fill_value_unused(call.caller, mode)
         fill_value = plain_arrays.fill_element(call.caller, fill_value, data.dtype)
@@ -113,9 +113,7 @@ def _with_plain_scatter(call: Call) -> Call:
     data = plain_arrays.plain_array(caller, "data", call.data)
     indices = plain_arrays.native_indices(caller, call.indices)
     updates = plain_arrays.plain_updates(caller, call.updates, data.dtype, call.updates_name)
-    reduction = _word(call.reduction)
-    if reduction not in reductions.NAMES:
-        raise option_errors.unknown_choice(caller, "reduction", reduction, reductions.NAMES)
+    reduction = choice(caller, "reduction", call.reduction, reductions.NAMES)
     meaningful = reductions.meaningful(data.dtype)
     if reduction not in meaningful:
         raise argument_errors.reduction_type(caller, reduction, data.dtype, meaningful)
@@ -125,15 +123,17 @@ def _with_plain_scatter(call: Call) -> Call:
         indices=indices,
         updates=updates,
         reduction=reduction,
-        mode=_word(call.mode),
         use_init_val=reduction == "none" or _truth(caller, "use_init_val", call.use_init_val),
         arithmetic=reductions.for_core(data.dtype, reduction),
     )
 
 
-def _word(value: object) -> Any:
-    """Return a string without the methods of a subclass, and anything else as it is."""
-    return str.__str__(value) if isinstance(value, str) else value
+def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) -> str:
+    """Return the choice that a string names; one of a subclass may compare as it likes."""
+    word = str.__str__(value) if isinstance(value, str) else ""
+    if word not in choices:
+        raise option_errors.unknown_choice(caller, option, value, choices)
+    return word
 
 
 def _truth(caller: str, option: str, value: object) -> bool:
@@ -152,7 +152,7 @@ def _gather_references(call: Call) -> Array:
     """
     data = call.data
     places = np.arange(data.size).reshape(data.shape)
-    fills = call.mode == "fill"
+    fills = choice(call.caller, "mode", call.mode, _core.GATHER_MODES) == "fill"
     fill = np.array(-1, places.dtype) if fills else None
     where = _run_plain(replace(call, data=places, fill_value=fill, out=None))
     flat, flat_where = data.reshape(-1), where.reshape(-1)

@@ -18,7 +18,8 @@ import numpy as np
 
 from ndgather import plain_arrays, reductions
 from ndgather.api import Call, run
-from ndgather.errors import argument_errors, option_errors, shape_errors
+from ndgather.errors import argument_errors, shape_errors
+from ndgather.fallback import choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -311,8 +312,7 @@ class _Pair:
     def of_data_and_updates(
         self, cotangent: ArrayLike, indices: ArrayLike, reduction: object
     ) -> tuple[Array, Array]:
-        if not isinstance(reduction, str) or str.__str__(reduction) not in _LINEAR:
-            raise option_errors.unknown_choice(self.caller, "reduction", reduction, _LINEAR)
+        reduction = choice(self.caller, "reduction", reduction, _LINEAR)
         cotangent = self.numbers(cotangent)
         indices = plain_arrays.native_indices(self.caller, indices)
         of_updates = self.gather(cotangent, indices)

@@ -91,8 +91,7 @@ class Call:
         """Make the call from Python, which calls the core by its name."""
         if self.function not in PUBLIC:
             return self()
-        names = inspect.signature(self.function).parameters
-        options = dict(zip(names, self.arguments, strict=False)) | self.options
+        options = dict(zip(PUBLIC[self.function], self.arguments, strict=False)) | self.options
         kind = self.function.__name__
         return api.run(api.Call(kind, kind, **options, out=self.out))
 
@@ -114,7 +113,10 @@ def counts(arrays):
 
 
 RUN = _core.run
-PUBLIC = [getattr(ndgather, name) for name in _core.KINDS]
+PUBLIC = {
+    function: tuple(inspect.signature(function).parameters)
+    for function in (getattr(ndgather, name) for name in _core.KINDS)
+}
 
 
 def failing(function, failures, first, last):

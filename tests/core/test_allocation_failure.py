@@ -63,7 +63,7 @@ def run_script(way, **environment):
 def test_each_allocation_of_python_objects():
     pytest.importorskip("_testcapi", reason="this Python came without its test modules")
     failed = run_script("interpreter")
-    assert int(failed["a bad index"][0]) >= 3
+    assert int(failed["a bad index"][0]) >= 1  # the core makes one array, and one refusal
 
 
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="malloc is taken already")
@@ -83,4 +83,4 @@ def test_each_allocation_of_the_process(tmp_path):
     for name in ("gather_nd", "gather_elements", "gather", "scatter_nd", "large", "bands"):
         assert int(failed[name][0]) >= 2, name
     for name in ("a bad index", "large, bad", "bands, bad", "large scatter, bad"):
-        assert int(failed[name][0]) >= 6, name
+        assert int(failed[name][0]) >= 3, name

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ndgather
-from ndgather import vjp
+from ndgather import operator, vjp
 from ndgather.errors import NdgatherError
 
 DATA = np.arange(6.0).reshape(2, 3)
@@ -28,6 +28,7 @@ GOOD = {
     vjp.gather_elements: {"cotangent": DATA[:1], "data_shape": (2, 3), "indices": PLACES},
     vjp.scatter_nd: {"cotangent": DATA, "indices": ROWS},
     vjp.scatter_elements: {"cotangent": DATA, "indices": PLACES},
+    operator: {"name": "GatherND"},
     ndgather.set_num_threads: {"count": 1},
     ndgather.set_memory_limit: {"limit": 1},
 }
@@ -191,7 +192,30 @@ def test_the_answer_is_a_result_or_an_error_of_this_package(function, thing):
                 function(**(good | options | {name: thing()}))
 
 
-@pytest.mark.parametrize("function", GOOD, ids=name_of)
+@pytest.mark.parametrize("thing", [pytest.param(make, id=name) for name, make in things()])
+@pytest.mark.filterwarnings("ignore")
+def test_operators_answer_or_refuse(thing):
+    gather, scatter = operator("GatherND"), operator("ScatterND")
+    for call in (
+        lambda: gather(thing(), ROWS),
+        lambda: gather(DATA, thing()),
+        lambda: gather(DATA, ROWS, batch_dims=thing()),
+        lambda: gather(DATA, ROWS, axis=thing()),
+        lambda: scatter(DATA, ROWS, thing()),
+        lambda: scatter(DATA, ROWS, DATA, reduction=thing()),
+        lambda: gather.infer_shape(thing(), ("N", 1)),
+        lambda: gather.infer_shape((2, 3), thing()),
+        lambda: gather.infer_shape((2, thing()), ("N", 1)),
+        lambda: gather.infer(thing(), thing()),
+        lambda: gather.infer_shape((2, 3), ("N", 1), batch_dims=thing()),
+    ):
+        with suppress(NdgatherError, MemoryError):
+            call()
+
+
+@pytest.mark.parametrize(
+    "function", [each for each in GOOD if "set_" not in each.__name__][:-1], ids=name_of
+)
 def test_memory_error_and_interrupts_pass(function):
     good = GOOD[function]
     first = next(iter(good))

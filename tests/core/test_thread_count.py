@@ -91,7 +91,7 @@ def test_counts_out_of_range_are_refused(count):
 @pytest.mark.parametrize("count", [1.0, "2", None, [2], np.float64(2)])
 def test_counts_that_are_no_integer_are_refused(count):
     before = ndgather.get_num_threads()
-    with pytest.raises(DTypeError, match="no integer"):
+    with pytest.raises(DTypeError, match="not an integer"):
         ndgather.set_num_threads(count)
     assert ndgather.get_num_threads() == before
 

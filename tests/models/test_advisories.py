@@ -455,7 +455,7 @@ REFUSED = [
     (
         "CVE-2021-29552",
         SHAPE,
-        "is no single value",
+        "is not a single value",
         [
             published("Gather", 8, ROWS, [0], np.array([], I8), domain="openvino"),
             published(

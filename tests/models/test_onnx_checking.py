@@ -83,8 +83,8 @@ ERRORS = {
     "batch sizes": (
         one_node(data=(1, 4), indices=(6, 1), batch_dims=1),
         "shapes",
-        "ai.onnx GatherND-13: indices.shape[0] = 6 differs from data.shape[0] = 1: batch axes are "
-        "equal in data (1, 4) and indices (6, 1) (allowed: 1); onnxruntime runs it where the "
+        "ai.onnx GatherND-13: indices.shape[0] = 6 differs from data.shape[0] = 1: batch axes must "
+        "be equal in data (1, 4) and indices (6, 1) (allowed: 1); onnxruntime runs it where the "
         "numbers of slices divide, and the ONNX frontend of OpenVINO where one size is 1, so the "
         "model may seem to work",
         ("onnxruntime", "ONNX frontend of OpenVINO"),
@@ -99,7 +99,7 @@ ERRORS = {
     "attribute of a later version": (
         one_node(batch_dims=0, opset=11),
         "attributes",
-        "ai.onnx GatherND-11: batch_dims is no attribute of this version (allowed: no "
+        "ai.onnx GatherND-11: batch_dims is not an attribute of this version (allowed: no "
         "attributes); ai.onnx GatherND-12 or ai.onnx GatherND-13 takes it",
         (),
     ),

@@ -234,8 +234,8 @@ REFUSED = {
     "batch sizes": (
         pick_model([2, 3], [3, 1], batch_dims=1),
         ShapeError,
-        "ai.onnx GatherND-13: indices.shape[0] = 3 differs from data.shape[0] = 2: batch axes are "
-        "equal in data (2, 3) and indices (3, 1) (allowed: 2)",
+        "ai.onnx GatherND-13: indices.shape[0] = 3 differs from data.shape[0] = 2: batch axes must "
+        "be equal in data (2, 3) and indices (3, 1) (allowed: 2)",
     ),
     "depth": (
         pick_model([2, 3], [4, 0]),

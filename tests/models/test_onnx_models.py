@@ -111,7 +111,7 @@ def test_an_attribute_that_the_operator_has_not_is_refused():
     with pytest.raises(AttributeValueError) as refusal:
         onnx_models.run(model, {"data": DATA, "indices": INDICES})
     assert str(refusal.value) == (
-        "node 'pick' (GatherND): com.microsoft GatherND-1: batch_dims is no attribute of this "
+        "node 'pick' (GatherND): com.microsoft GatherND-1: batch_dims is not an attribute of this "
         "version (allowed: no attributes)"
     )
 
@@ -130,7 +130,7 @@ def test_an_operator_that_the_opset_has_not_is_refused():
     [
         (
             gather_model(opset=11, batch_dims=0),
-            "ai.onnx GatherND-11: batch_dims is no attribute of this version "
+            "ai.onnx GatherND-11: batch_dims is not an attribute of this version "
             "(allowed: no attributes)",
         ),
         (
@@ -140,7 +140,7 @@ def test_an_operator_that_the_opset_has_not_is_refused():
         (
             gather_model(batch_dims=1),
             "ai.onnx GatherND-13: indices.shape[0] = 2 differs from data.shape[0] = 3: batch axes "
-            "are equal in data (3, 4) and indices (2, 2) (allowed: 3)",
+            "must be equal in data (3, 4) and indices (2, 2) (allowed: 3)",
         ),
         (
             gather_model(kind=TensorProto.FLOAT8E4M3FN),
@@ -310,7 +310,7 @@ def test_a_function_has_versions_of_its_own_and_gives_attributes_on():
             out = onnx_models.run(model, inputs)["out"]
             np.testing.assert_array_equal(out, np.array([3, 4, 9], np.float32), strict=True)
         else:
-            with pytest.raises(AttributeValueError, match="GatherND-11: batch_dims is no attr"):
+            with pytest.raises(AttributeValueError, match="GatherND-11: batch_dims is not an attr"):
                 onnx_models.run(model, inputs)
 
 

@@ -67,5 +67,5 @@ def test_declared_axes(shape):
 def test_an_attribute_name_stays_on_one_line():
     text = refusal(NdgatherError, "GatherND", DATA, INDICES, **{"a\nb": 1})
     assert text == (
-        "ai.onnx GatherND-13: 'a\\nb' is no attribute of this version (allowed: batch_dims)"
+        "ai.onnx GatherND-13: 'a\\nb' is not an attribute of this version (allowed: batch_dims)"
     )

@@ -125,7 +125,7 @@ def test_byte_order_is_no_part_of_a_type():
 
 
 def test_gather_nd_11_has_no_attributes():
-    with pytest.raises(errors.AttributeValueError, match="batch_dims is no attribute"):
+    with pytest.raises(errors.AttributeValueError, match="batch_dims is not an attribute"):
         gather("GatherND", 11)(ROWS, np.array([[1]]), batch_dims=0)
 
 
@@ -173,7 +173,7 @@ def test_axis_is_an_int(name, version, value):
 
 @pytest.mark.parametrize(("name", "version"), BY_AXIS)
 def test_axis_is_the_only_attribute(name, version):
-    with pytest.raises(errors.AttributeValueError, match="batch_dims is no attribute"):
+    with pytest.raises(errors.AttributeValueError, match="batch_dims is not an attribute"):
         gather(name, version)(ROWS, indices_for(name, [1]), batch_dims=0)
 
 
@@ -555,7 +555,7 @@ def test_scatter_elements_index_types_are_int32_and_int64(version, dtype):
 @pytest.mark.parametrize("version", [11, 13, 16, 18])
 @pytest.mark.parametrize("name", ["batch_dims", "axis"])
 def test_scatter_nd_has_no_batch_dims_and_no_axis(version, name):
-    with pytest.raises(errors.AttributeValueError, match=f"{name} is no attribute"):
+    with pytest.raises(errors.AttributeValueError, match=f"{name} is not an attribute"):
         gather("ScatterND", version)(ROWS, np.array([[1]]), ROWS[:1], **{name: 0})
 
 

@@ -275,9 +275,9 @@ def test_gather_axis_is_an_input(op):
 
 @GATHER
 def test_gather_axis_is_one_integer_in_range(op):
-    with pytest.raises(errors.ShapeError, match="no single value"):
+    with pytest.raises(errors.ShapeError, match="not a single value"):
         op(ROWS, [0], [0, 1])
-    with pytest.raises(errors.ShapeError, match="no single value"):
+    with pytest.raises(errors.ShapeError, match="not a single value"):
         op(ROWS, [0], [[0]])
     with pytest.raises(errors.DTypeError, match=r"axis\.dtype = float64"):
         op(ROWS, [0], 0.0)

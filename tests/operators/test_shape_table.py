@@ -214,7 +214,7 @@ def test_constant_of_another_shape_than_declared_is_refused():
 
 @pytest.mark.parametrize("shape", [(-1,), (1.5,), (True,), ("",), "N", 3])
 def test_what_is_no_shape_is_refused(shape):
-    with pytest.raises(errors.DTypeError, match="is no shape"):
+    with pytest.raises(errors.DTypeError, match="is not a shape"):
         operator("GatherND").infer_shape(shape, (1, 1))
 
 
@@ -222,7 +222,7 @@ def test_what_is_no_shape_is_named():
     with pytest.raises(errors.DTypeError) as caught:
         operator("GatherND").infer_shape((2, -1), (1, 1))
     assert str(caught.value) == (
-        "ai.onnx GatherND-13: data.shape = (2, -1) is no shape "
+        "ai.onnx GatherND-13: data.shape = (2, -1) is not a shape "
         "(allowed: a tuple of sizes, names and None; RankAtLeast; None)"
     )
 

@@ -21,10 +21,11 @@ def index_out_of_bounds(
     count: int,
     total: int,
 ) -> IndexOutOfBoundsError:
+    where = str(position)[1:-1].rstrip(",")
     allowed = f"allowed: {lowest}..{size - 1}" if size else "the axis is empty"
     others = f"; {count} of {total} entries of indices are out of bounds" if count > 1 else ""
     return IndexOutOfBoundsError(
-        f"{caller}: indices[{', '.join(map(str, position))}] = {value} is outside axis {axis} "
+        f"{caller}: indices[{where}] = {value} is outside axis {axis} "
         f"of data, which has size {size} ({allowed}){others}",
         position=position,
         value=value,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.errors.shape_errors import shown
+from ndgather.errors.shown_values import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def unknown_operator(name: str, domain: str, known: Sequence[str]) -> AttributeValueError:
+    close = [each for each in known if each.casefold() == name.casefold()]
+    close = close or difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
     return AttributeValueError(
         f"operator: name = {name!r} is unknown in domain {domain!r} (allowed: "
-        f"{', '.join(known) or 'no name, the domain is unknown'})"
+        f"{', '.join(known) or 'no name, the domain is unknown'}){hint}"
     )
 
 
@@ -22,21 +27,22 @@ def unknown_version(
     name: str, domain: str, option: str, value: object, known: Sequence[int]
 ) -> AttributeValueError:
     return AttributeValueError(
-        f"operator: {option} = {value} has no {domain} {name} (allowed: "
+        f"operator: {option} = {shown_value(value, str)} has no {domain} {name} (allowed: "
         f"{'' if option == 'version' else 'at least '}{', '.join(map(str, known))})"
     )
 
 
 def version_and_opset(version: object, opset: object) -> AttributeValueError:
     return AttributeValueError(
-        f"operator: version = {version} and opset = {opset} are both given (allowed: one of them)"
+        f"operator: version = {shown_value(version)} and opset = {shown_value(opset)} "
+        f"are both given (allowed: one of them)"
     )
 
 
 def unknown_attribute(caller: str, name: str, known: Sequence[str]) -> AttributeValueError:
     return AttributeValueError(
-        f"{caller}: {name if name.isidentifier() else repr(name)} is no attribute of this version "
-        f"(allowed: {', '.join(known) or 'no attributes'})"
+        f"{caller}: {name if name.isidentifier() else repr(name)} is not an attribute of this "
+        f"version (allowed: {', '.join(known) or 'no attributes'})"
     )
 
 
@@ -45,7 +51,9 @@ def missing_attribute(caller: str, name: str) -> AttributeValueError:
 
 
 def attribute_type(caller: str, name: str, value: object, wanted: str) -> DTypeError:
-    return DTypeError(f"{caller}: {name} = {value!r} is of another type (allowed: {wanted})")
+    return DTypeError(
+        f"{caller}: {name} = {shown_value(value)} is of another type (allowed: {wanted})"
+    )
 
 
 def wrong_inputs(caller: str, count: int, names: Sequence[str]) -> AttributeValueError:
@@ -75,14 +83,15 @@ def types_differ(caller: str, name: str, dtype: str, other: str, wanted: str) ->
 
 def no_tensor_type(caller: str, name: str, value: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: {name} = {value!r} is no type of a tensor (allowed: TensorType(dtype, shape))"
+        f"{caller}: {name} = {shown_value(value)} is not the type of a tensor "
+        f"(allowed: TensorType(dtype, shape))"
     )
 
 
 def not_a_shape(caller: str, name: str, value: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: {name}.shape = {value!r} is no shape (allowed: a tuple of sizes, names and "
-        f"None; RankAtLeast; None)"
+        f"{caller}: {name}.shape = {shown_value(value)} is not a shape (allowed: a tuple of sizes, "
+        f"names and None; RankAtLeast; None)"
     )
 
 
@@ -97,5 +106,5 @@ def value_does_not_fit(
 
 def axis_not_single(caller: str, shape: Sequence[object]) -> ShapeError:
     return ShapeError(
-        f"{caller}: axis.shape = {shown(shape)} is no single value (allowed: () or (1,))"
+        f"{caller}: axis.shape = {shown(shape)} is not a single value (allowed: () or (1,))"
     )

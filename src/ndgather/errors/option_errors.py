@@ -44,6 +44,12 @@ def option_not_integer(caller: str, option: str, value: object) -> DTypeError:
     )
 
 
+def option_not_string(caller: str, option: str, value: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {option} = {shown_value(value)} is not a string (allowed: a string)"
+    )
+
+
 def option_not_boolean(caller: str, option: str, value: object) -> DTypeError:
     return DTypeError(
         f"{caller}: {option} = {shown_value(value)} is neither true nor false "

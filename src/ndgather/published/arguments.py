@@ -57,9 +57,10 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
         return bool(value)
     if attribute.type is AttributeType.STRING and isinstance(value, str):
         words = [choice.word for choice in attribute.choices]
-        if value not in words:
+        word = str.__str__(value)  # one of a subclass may compare as it likes
+        if word not in words:
             raise option_errors.unknown_choice(caller, name, value, words)
-        return value
+        return word
     integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if attribute.type is AttributeType.INT and integral:
         return int(value)  # type: ignore[call-overload, no-any-return]  # it is integral

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ndgather.errors import operator_errors
+import operator as integers
+
+from ndgather.errors import operator_errors, option_errors
 from ndgather.published.callables import Operator
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, ROWS
 
@@ -30,7 +32,10 @@ def operators(name: str | None = None, domain: str | None = None) -> tuple[Opera
     >>> [op.version for op in ndgather.operators("GatherND", "openvino")]
     [5, 8]
     """
+    if name is not None:
+        name = _string("operators", "name", name)
     if domain is not None:
+        domain = _string("operators", "domain", domain)
         domain = ALIASES.get(domain, domain)
     return tuple(
         each for each in _OPERATORS if name in {None, each.name} and domain in {None, each.domain}
@@ -67,6 +72,8 @@ def operator(
     ------
     AttributeValueError
         There is no such operator, version or opset, or both `version` and `opset` are given.
+    DTypeError
+        `name` or `domain` is not a string, or `version` or `opset` not an integer.
 
     Examples
     --------
@@ -81,6 +88,9 @@ def operator(
     ndgather.errors.AttributeValueError: operator: version = 14 has no ai.onnx GatherND \
 (allowed: 11, 12, 13)
     """
+    name, domain = _string("operator", "name", name), _string("operator", "domain", domain)
+    version = None if version is None else _integer("version", version)
+    opset = None if opset is None else _integer("opset", opset)
     found = {each.version: each for each in operators(name, domain)}
     if not found:
         known = sorted({each.name for each in operators(domain=domain)})
@@ -94,3 +104,18 @@ def operator(
     if version is None:
         version = max(each for each in found if opset is None or each <= opset)
     return found[version]
+
+
+def _string(caller: str, option: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise option_errors.option_not_string(caller, option, value)
+    return str.__str__(value)
+
+
+def _integer(option: str, value: object) -> int:
+    try:
+        return integers.index(value)  # type: ignore[arg-type]  # the error says so
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise option_errors.option_not_integer("operator", option, value) from error

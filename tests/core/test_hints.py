@@ -1,0 +1,123 @@
+"""What the errors of common slips say to write, and that it works."""
+
+import inspect
+from typing import get_args
+
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather import _core, api, gather, gather_elements, gather_nd, operator, reference, scatter_nd
+from ndgather.errors import AttributeValueError, CallError, DTypeError, NdgatherError, ShapeError
+from ndgather.explain import explain
+
+DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+SLIPS = {
+    "1-d indices": (lambda: gather_nd(DATA, np.arange(4)), ShapeError, "indices[:, None]"),
+    "1-d indices of a scatter": (
+        lambda: scatter_nd(DATA, np.array([0, 2]), DATA[:2]),
+        ShapeError,
+        "indices[:, None]",
+    ),
+    "the output of nonzero": (
+        lambda: gather_nd(DATA, np.nonzero(DATA)),
+        ShapeError,
+        "np.argwhere(mask)",
+    ),
+    "dim": (lambda: gather(DATA, [0], dim=1), CallError, "write axis="),
+    "index": (lambda: gather_elements(DATA, axis=0, index=[[0]]), CallError, "write indices="),
+    "sum": (
+        lambda: scatter_nd(DATA, [[0]], DATA[:1], reduction="sum"),
+        AttributeValueError,
+        "'add'",
+    ),
+    "amax": (
+        lambda: scatter_nd(DATA, [[0]], DATA[:1], reduction="amax"),
+        AttributeValueError,
+        "write 'max'",
+    ),
+    "float64 updates": (
+        lambda: scatter_nd(DATA, [[0]], np.zeros((1, 3))),
+        DTypeError,
+        "updates.astype(data.dtype)",
+    ),
+    "one value for all": (
+        lambda: scatter_nd(DATA, [[0]], 1.0),
+        ShapeError,
+        "np.broadcast_to(updates, (1, 3))",
+    ),
+    "GatherNd": (lambda: operator("GatherNd"), AttributeValueError, "did you mean 'GatherND'?"),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "hint"), SLIPS.values(), ids=SLIPS)
+def test_the_error_says_what_to_write(call, error, hint):
+    with pytest.raises(error) as caught:
+        call()
+    assert hint in str(caught.value)
+
+
+def test_what_the_hints_say_works():
+    mask = DATA > 5
+    np.testing.assert_array_equal(gather_nd(DATA, np.arange(4)[:, None]), DATA)
+    np.testing.assert_array_equal(gather_nd(DATA, np.argwhere(mask)), DATA[mask])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_an_empty_float_array_of_indices_counts_as_empty(dtype):
+    indices = np.empty((0, 2), dtype)
+    assert gather_nd(DATA, indices).shape == (0,)
+    np.testing.assert_array_equal(scatter_nd(DATA, indices, np.empty(0, "f4")), DATA)
+    with pytest.raises(DTypeError):
+        operator("GatherND")(DATA, indices)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: gather_nd(DATA, [[0]], 0, "raise"),
+            "gather_nd: 4 positional arguments are given (allowed: 3, data, indices, batch_dims)",
+        ),
+        (
+            lambda: gather_nd(DATA),
+            "gather_nd: indices is missing (allowed: gather_nd(data, indices, batch_dims=0, *, "
+            "mode='raise', fill_value=None, out=None))",
+        ),
+        (
+            lambda: gather_nd(DATA, [[0]], data=DATA),
+            "gather_nd: data is given by position and by name (allowed: one of them)",
+        ),
+        (
+            lambda: gather_nd(DATA, [[0]], axis=1),
+            "gather_nd: axis = 1 is not an argument of this function (allowed: data, indices, "
+            "batch_dims, mode, fill_value, out)",
+        ),
+    ],
+)
+def test_calls_that_do_not_fit_the_signature(call, text):
+    with pytest.raises(CallError) as caught:
+        call()
+    assert str(caught.value) == text
+    assert isinstance(caught.value, TypeError)
+
+
+def test_every_refusal_has_a_text():
+    call = api.Call("gather_nd", "gather_nd", DATA, np.zeros((1, 1), int), out=DATA)
+    internal = {"none", "raised", "fallback", "out_overlaps_input"}
+    bad_index = ((0, 0), 9, 0, 4, -4, 1, 1)
+    for rule in set(_core.RULES) - internal:
+        facts = bad_index if rule == "out_of_bounds" else (0, 0)
+        error = explain(call, (rule, facts, (4, 3), (1, 1), (1, 3), ()))
+        assert isinstance(error, (NdgatherError, MemoryError))
+        assert str(error).startswith("gather_nd: ")
+
+
+def test_the_lists_of_the_core_are_those_of_the_annotations():
+    assert get_args(reference.Reduction) == (*_core.REDUCTIONS, "mean")
+    assert set(get_args(reference.Mode)) == {*_core.GATHER_MODES, *_core.SCATTER_MODES}
+    for kind in _core.KINDS:
+        assert set(inspect.signature(getattr(ndgather, kind)).parameters) <= set(_core.ARGUMENTS)
+    fields = list(api.Call.__dataclass_fields__)
+    assert tuple(fields[2 : 2 + len(_core.ARGUMENTS)]) == _core.ARGUMENTS
