@@ -5,9 +5,8 @@ from numpy.typing import NDArray
 
 _Shape: TypeAlias = tuple[int, ...]
 
-# Why a call is refused: one of RULES, the facts of it, and the shapes of data, of indices, of the
-# slices that the indices name, and of updates; see core/refusal.h.
-Refusal: TypeAlias = tuple[str, tuple[Any, ...], _Shape, _Shape, _Shape, _Shape]
+# See array_call.py, where it has a name for all to import.
+_Refusal: TypeAlias = tuple[str, tuple[Any, ...], _Shape, _Shape, _Shape, _Shape]
 
 KINDS: Final[tuple[str, ...]]
 ARGUMENTS: Final[tuple[str, ...]]
@@ -31,11 +30,11 @@ def run(
     negative: object,
     arithmetic: object,
     /,
-) -> NDArray[Any] | Refusal: ...
+) -> NDArray[Any] | _Refusal: ...
 def slices_shape(
     kind: str, data_shape: _Shape, indices_shape: _Shape, axis: int, batch_dims: int, /
-) -> Refusal: ...
-def check_out(out: object, result: NDArray[Any], /) -> Refusal: ...
+) -> _Refusal: ...
+def check_out(out: object, result: NDArray[Any], /) -> _Refusal: ...
 def fast_call(
     kind: str,
     answer: Callable[..., object],

@@ -6,7 +6,7 @@ The fields after `caller` and `kind` are the arguments of ``_core.run``, in its 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ndgather import _core
 
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+# Why the core refuses a call: one of _core.RULES, its facts, and the shapes of data, of indices, of
+# the slices that the indices name, and of updates; see core/refusal.h.
+Refusal: TypeAlias = tuple[
+    str, tuple[Any, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Call:
     def scatters(self) -> bool:
         return self.kind.startswith("scatter")
 
-    def repeatable(self) -> Callable[..., Array | _core.Refusal]:
+    def repeatable(self) -> Callable[..., Array | Refusal]:
         """Return a function that makes this call with other plain arrays, without conversion."""
         kind, rest = self.kind, self._options()
 
@@ -51,7 +57,7 @@ class Call:
 
         return repeat
 
-    def run(self) -> Array | _core.Refusal:
+    def run(self) -> Array | Refusal:
         """Make the call; return the result, or why the core refuses it."""
         return _core.run(self.kind, self.data, self.indices, self.updates, *self._options())
 

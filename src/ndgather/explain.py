@@ -9,7 +9,7 @@ from ndgather.errors import argument_errors, index_errors, option_errors, shape_
 from ndgather.errors.shape_errors import shown
 
 if TYPE_CHECKING:
-    from ndgather.array_call import Call
+    from ndgather.array_call import Call, Refusal
 
 # What a refusal of an index type calls it, by the kind of its dtype.
 _KINDS = {
@@ -25,7 +25,7 @@ _KINDS = {
 }
 
 
-def explain(call: Call, refusal: _core.Refusal) -> Exception:
+def explain(call: Call, refusal: Refusal) -> Exception:
     """Return the exception for a refusal of a call; shapes are those that the core has seen."""
     rule, facts, data, indices, slices, updates = refusal
     caller, first = call.caller, facts[0]
@@ -89,7 +89,7 @@ def explain(call: Call, refusal: _core.Refusal) -> Exception:
             raise AssertionError(f"the core refused a call by an unknown rule: {refusal}")
 
 
-def _updates_hint(refusal: _core.Refusal) -> str:
+def _updates_hint(refusal: Refusal) -> str:
     """Say what to write where updates would fit indices of another shape, or were broadcast."""
     _, _, data, indices, slices, updates = refusal
     if len(indices) == 1 and updates == (*indices, *data[1:]):

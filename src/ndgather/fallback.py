@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import _core, plain_arrays, reductions
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Refusal
 from ndgather.errors import argument_errors, index_errors, option_errors
 from ndgather.explain import explain
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-def answer(kind: str, refusal: _core.Refusal, *arguments: Any) -> Array | Exception:
+def answer(kind: str, refusal: Refusal, *arguments: Any) -> Array | Exception:
     """Return the result of a call that the core refused, or the exception that says why.
 
     The core calls this for the public functions, and raises the exception. With an index out of
