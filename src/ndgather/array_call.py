@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ndgather import _core
+from ndgather.compiled import _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather import _core
+from ndgather.compiled import _core
 from ndgather.errors import argument_errors, index_errors, option_errors, shape_errors
 from ndgather.errors.shape_errors import shown
 

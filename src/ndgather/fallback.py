@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import _core, plain_arrays, reductions
+from ndgather import plain_arrays, reductions
 from ndgather.array_call import Call, Refusal
+from ndgather.compiled import _core
 from ndgather.errors import argument_errors, index_errors, option_errors
 from ndgather.explain import explain
 

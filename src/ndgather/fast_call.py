@@ -10,8 +10,9 @@ import inspect
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ndgather import _core, fallback
+from ndgather import fallback
 from ndgather.array_call import Call
+from ndgather.compiled import _core
 from ndgather.errors import call_errors
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import operator
 import os
 from pathlib import Path
 
-from ndgather import _core
+from ndgather.compiled import _core
 from ndgather.errors import option_errors
 
 _KEPT_AT_MOST = 256 << 20

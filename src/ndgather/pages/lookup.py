@@ -1,4 +1,4 @@
-"""From what somebody typed to an operator: names in any case, domains that go without saying."""
+"""Find an operator by what a person types: names in any case, the domain optional."""
 
 from __future__ import annotations
 

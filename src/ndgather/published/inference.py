@@ -118,7 +118,7 @@ def _refuse_known_outside(call: CallShapes, values: Mapping[Role, NDArray[Any]])
 
 
 def _settle(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
-    """Return the call with what was learnt, the shape of the result, and the depth."""
+    """Return the call with what was found, the shape of the result, and the length of a tuple."""
     by_depth = call.row.kind in {Kind.GATHER_ND, Kind.SCATTER_ND}
     if call.batch_dims < 0:  # counted from the rank of indices, which is not known
         return call, None, None
@@ -142,7 +142,7 @@ def _settle(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
 
 
 def _depths(call: CallShapes) -> Iterable[int] | None:
-    """Return the lengths that an index tuple may have, or None where there is no greatest."""
+    """Return the lengths that an index tuple may have, or None where there is no limit."""
     data, indices, lowest = call.data, call.indices, call.row.lowest_depth
     depth = call.sizes.value(indices.sizes[-1]) if indices.exact else None
     if depth is None:

@@ -44,7 +44,7 @@ class Sizes:
         return found if isinstance(found, int) else None
 
     def bounds(self, size: Size) -> tuple[int, int | None]:
-        """Return the least and the greatest that `size` can be; None is no bound."""
+        """Return the bounds of `size`; None stands for no upper bound."""
         found = self.find(size)
         return (found, found) if isinstance(found, int) else self._bounds.get(found, (0, None))
 

@@ -27,7 +27,7 @@ def check(asked: Asked) -> None:
     if asked.other:
         raise CannotExpressError(f"has no {', '.join(sorted(asked.other))}")
     if asked.kind is Kind.GATHER_ND and not asked.indices.ndim:
-        raise CannotExpressError("a number is no tuple of indices")
+        raise CannotExpressError("a number is not a tuple of indices")
     if asked.kind is Kind.GATHER_ND and not asked.indices.shape[-1]:
         raise CannotExpressError("a key of no indices has no positions")
     if asked.batch_dims < 0 or asked.batch_dims > min(asked.data.ndim, asked.indices.ndim):

@@ -35,8 +35,8 @@ class Runtime:
     domains : tuple of str
         The domains of the operators that it implements.
     idiom : bool
-        Whether it is asked for the same work in its own words: it implements no version of a
-        published operator, so the rules of a version do not bind it.
+        Whether it is asked for the same work by functions of its own: it implements no version
+        of a published operator, so the rules of a version do not apply to it.
     """
 
     name: str

@@ -88,7 +88,7 @@ def _scatter(asked: Asked, data: Any, indices: Any) -> Any:
 
 
 def _tensor(array: Array) -> Any:
-    """Return a tensor of the same memory, or say that there is no such tensor."""
+    """Return a tensor that shares the memory, or say why there is none."""
     try:
         if array.dtype.name in _BITS:
             stored = _torch().from_numpy(array.view(_BITS[array.dtype.name]))
