@@ -1,68 +1,46 @@
 // check.h - looking at index values without copying anything.
 #pragma once
 
-#include <algorithm>
-
-#include "cursor.h"
-#include "dispatch.h"
-#include "engine.h"
+#include "walk.h"
 
 namespace ndgather::NDGATHER_ISA {
 
-// Looks at n positions of the innermost dim, the first of which reads its tuple at `index`; entries
-// are counted from there.
-template <class Rule, class Index>
-Outside outside(const Plan& plan, const char* index, Size n) noexcept {
-  const Position& inner = plan.position[plan.position_rank - 1];
+// Counts the bad entries of n tuples of one run, and names the first of them.
+template <class Policy, class Index>
+Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
   Outside found;
-  for (int c = 0; c < plan.column_count; ++c) {
-    const Column column = plan.column[c];
-    const char* at = index + c * plan.column_stride;
-    std::uint64_t place = 0;
-    if (inner.index == Size{sizeof(Index)}) {  // a packed run: let the compiler vectorise
-      for (Size i = 0; i < n; ++i) {
-        found.count += !Rule::place(load<Index>(at + i * Size{sizeof(Index)}), column, place);
-      }
-    } else {
-      for (Size i = 0; i < n; ++i) {
-        found.count += !Rule::place(load<Index>(at + i * inner.index), column, place);
-      }
-    }
-  }
-  if (found.count == 0) return found;
   for (Size i = 0; i < n; ++i) {
     for (int c = 0; c < plan.column_count; ++c) {
       std::uint64_t place = 0;
-      const auto entry = load<Index>(index + i * inner.index + c * plan.column_stride);
-      if (!Rule::place(entry, plan.column[c], place)) {
-        found.entry = i * plan.column_count + c;
-        found.value = static_cast<std::uint64_t>(entry);
-        return found;
-      }
+      const auto value = load<Index>(index + i * plan.inner().index + c * plan.column_stride);
+      if (Policy::resolve(value, plan.column[c], place)) continue;
+      if (found.count++ == 0) found = {1, i * plan.column_count + c, static_cast<std::uint64_t>(value)};
     }
   }
-  return {};  // the indices changed meanwhile
+  return found;
 }
 
+// Looks at the index values of the positions [begin, end) of a check plan.
 inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
-  return with_rule(plan.mode, [&](auto rule) {
-    return with_index_type(plan.index_type, [&](auto index) {
-      Outside all;
-      Cursor cursor(plan, begin);
-      for (Size at = begin; at < end;) {
-        const Size n = std::min(end - at, cursor.left);
-        const auto found = outside<decltype(rule), decltype(index)>(plan, cursor.index, n);
-        if (found.count > 0 && all.count == 0) {
-          all.entry = at * plan.column_count + found.entry;
-          all.value = found.value;
-        }
-        all.count += found.count;
-        cursor.advance(n);
-        at += n;
-      }
-      return all;
-    });
-  });
+  const Walk walk(plan);
+  Outside all;
+  Size at[kBlock];
+  Cursor cursor(plan, begin);
+  for (Size done = begin; done < end;) {
+    const Size n = std::min({end - done, cursor.left, kBlock});
+    if (!walk.offsets(plan, cursor.index, 0, walk.bases, n, at)) {
+      const Outside found = with_policy(plan.mode, [&](auto policy) {
+        return with_index_type(plan.index_type, [&](auto index) {
+          return find_outside<decltype(policy), decltype(index)>(plan, cursor.index, n);
+        });
+      });
+      if (all.count == 0 && found.count > 0) all = {0, done * plan.column_count + found.entry, found.value};
+      all.count += found.count;
+    }
+    cursor.advance(n);
+    done += n;
+  }
+  return all;
 }
 
 }  // namespace ndgather::NDGATHER_ISA

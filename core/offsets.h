@@ -1,27 +1,18 @@
-// offsets.h - a run of index tuples becomes a run of checked byte offsets into the far array.
+// offsets.h - a run of index tuples becomes a run of checked byte offsets into the indexed array.
 //
-// Offsets are of type At: Size, or 32 bits where all of them are known to fit.
-//
-// Every index value is loaded once, into a local; that local is checked and used. The functions
-// are called through pointers, so no caller can see the values again.
+// Every index value is loaded once, into a local; that local is checked and used. The functions are called through
+// pointers, so no caller can see the values again.
 #pragma once
 
 #include <cstring>
 #include <type_traits>
 
-#include "index_rule.h"
+#include "index_policy.h"
 
 namespace ndgather::NDGATHER_ISA {
 
-inline constexpr Size kBlock = 256;  // offsets that are computed before they are used
-
-// Stands for "no place": what Fill leaves. No real offset is the most negative number, or the largest of
-// 32 bits.
-template <class At>
-inline constexpr At kNowhereAs = static_cast<At>(-1);
-template <>
-inline constexpr Size kNowhereAs<Size> = PTRDIFF_MIN;
-inline constexpr Size kNowhere = kNowhereAs<Size>;
+// Stands for an index outside its axis, which Fill leaves. No real offset is the most negative number.
+inline constexpr Size kOutside = PTRDIFF_MIN;
 
 template <class Index>
 inline Index load(const char* at) noexcept {
@@ -30,64 +21,120 @@ inline Index load(const char* at) noexcept {
   return value;
 }
 
-// Writes out[0..n) for n positions of the innermost position dim, the first of which reads its
-// tuple at `index`; position i starts at offset far + bases[i]. False: one of the values names no
-// place; under Fill its offset is kNowhere, under the other rules the offsets must not be used.
-//
-// Columns fixes the depth at compile time, and Step how far apart positions are, in values: as many as
-// there are columns where tuples follow each other without gaps, 1 where the values of a column do, as
-// numpy.argwhere leaves them, and 0 where the plan says. All that is only there to let the compiler
-// unroll and vectorise.
-template <class Rule, class Index, int Columns, int Step, class At>
-bool offsets(const Plan& plan, const char* index, Size far, const Size* __restrict bases, Size n,
-             At* __restrict out) noexcept {
-  using Sum = std::make_unsigned_t<At>;
-  const Size step = Step > 0 ? Size{Step} * Size{sizeof(Index)}
-                             : plan.position[plan.position_rank - 1].index;
-  const Size column_step = Step == Columns ? Size{sizeof(Index)} : plan.column_stride;
-  Column column[Columns];  // a copy that the stores to `out` cannot touch
+// Writes out[0..n) for n positions of the innermost loop dim, the first of which reads its tuple at `index`; position
+// i starts at base + bases[i]. False: an index is outside its axis; under Fill its offset is kOutside, under the
+// other policies the offsets must not be used.
+using Offsets = bool (*)(const Plan&, const char* index, Size base, const Size* bases, Size n, Size* out) noexcept;
+
+// How the values of a tuple lie: one after the other as in a C-ordered array of tuples, each column contiguous as
+// numpy.argwhere leaves them, or in any other way. Known at compile time, so that the loop can be vectorised.
+enum class Layout { tuples, columns, any };
+
+template <class Policy, class Index, int Columns, Layout layout>
+bool offsets(const Plan& plan, const char* index, Size base, const Size* __restrict bases, Size n,
+             Size* __restrict out) noexcept {
+  constexpr Size kValue{sizeof(Index)};
+  const Size step = layout == Layout::tuples ? Columns * kValue : layout == Layout::columns ? kValue : plan.inner().index;
+  const Size column_step = layout == Layout::tuples ? kValue : plan.column_stride;
+  IndexColumn column[Columns];  // a copy that the stores to `out` cannot touch
   for (int c = 0; c < Columns; ++c) column[c] = plan.column[c];
   std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
   for (Size i = 0; i < n; ++i) {
-    auto at = static_cast<Sum>(far + (fault("base-left-out") ? 0 : bases[i]));
+    auto at = static_cast<std::uint64_t>(base + (fault("base-left-out") ? 0 : bases[i]));
     std::uint64_t inside = 1;
     for (int c = 0; c < Columns; ++c) {
       std::uint64_t place = 0;
       const auto value = load<Index>(index + i * step + c * column_step);
-      inside &= std::uint64_t{Rule::place(value, column[c], place)};
-      at += static_cast<Sum>(place) * static_cast<Sum>(column[c].stride);
+      inside &= std::uint64_t{Policy::resolve(value, column[c], place)};
+      at += place * static_cast<std::uint64_t>(column[c].stride);
     }
-    out[i] = inside || !Rule::fills ? static_cast<At>(at) : kNowhereAs<At>;
+    out[i] = inside || !Policy::fills ? static_cast<Size>(at) : kOutside;
     good &= inside | std::uint64_t{fault("one-column-inside")};
   }
   return good != 0;
 }
 
-// The same for any depth: column after column, so that what is known of a column stays in registers.
-template <class Rule, class Index, class At>
-bool offsets_by_column(const Plan& plan, const char* index, Size far, const Size* __restrict bases,
-                       Size n, At* __restrict out) noexcept {
-  using Sum = std::make_unsigned_t<At>;
-  const Size step = plan.position[plan.position_rank - 1].index;
-  for (Size i = 0; i < n; ++i) out[i] = static_cast<At>(far + bases[i]);
+// The same for any number of columns: column after column, so that what is known of a column stays in registers.
+template <class Policy, class Index>
+bool offsets_by_column(const Plan& plan, const char* index, Size base, const Size* __restrict bases, Size n,
+                       Size* __restrict out) noexcept {
+  const Size step = plan.inner().index;
+  for (Size i = 0; i < n; ++i) out[i] = base + bases[i];
   std::uint64_t good = 1;
   for (int c = 0; c < plan.column_count; ++c, index += plan.column_stride) {
-    const Column column = plan.column[c];
+    const IndexColumn column = plan.column[c];
     for (Size i = 0; i < n; ++i) {
       std::uint64_t place = 0;
-      const auto value = load<Index>(index + i * step);
-      const bool inside = Rule::place(value, column, place);
-      const auto at = static_cast<At>(static_cast<Sum>(out[i]) +
-                                      static_cast<Sum>(place) * static_cast<Sum>(column.stride));
-      const bool nowhere = Rule::fills && (!inside || out[i] == kNowhereAs<At>);
-      out[i] = nowhere ? kNowhereAs<At> : at;
+      const bool inside = Policy::resolve(load<Index>(index + i * step), column, place);
+      const auto at = static_cast<Size>(static_cast<std::uint64_t>(out[i]) +
+                                        place * static_cast<std::uint64_t>(column.stride));
+      const bool outside = Policy::fills && (!inside || out[i] == kOutside);
+      out[i] = outside ? kOutside : at;
       good &= std::uint64_t{inside};
     }
   }
   return good != 0;
 }
 
-template <class At>
-using Offsets = bool (*)(const Plan&, const char*, Size, const Size*, Size, At*) noexcept;
+// Calls visit with a value of the C++ type that the tag stands for.
+template <class Visit>
+auto with_index_type(IndexType type, Visit visit) noexcept {
+  switch (type) {
+    case IndexType::i8: return visit(std::int8_t{});
+    case IndexType::i16: return visit(std::int16_t{});
+    case IndexType::i32: return visit(std::int32_t{});
+    case IndexType::i64: return visit(std::int64_t{});
+    case IndexType::u8: return visit(std::uint8_t{});
+    case IndexType::u16: return visit(std::uint16_t{});
+    case IndexType::u32: return visit(std::uint32_t{});
+    default: return visit(std::uint64_t{});
+  }
+}
+
+template <class Visit>
+auto with_policy(Mode mode, Visit visit) noexcept {
+  switch (mode) {
+    case Mode::raise: return visit(Raise{});
+    case Mode::wrap: return visit(Wrap{});
+    case Mode::clip: return visit(Clip{});
+    default: return visit(Fill{});
+  }
+}
+
+template <class Policy, class Index, Layout layout>
+Offsets pick_count(int columns) noexcept {
+  switch (columns) {
+    case 1: return offsets<Policy, Index, 1, layout>;
+    case 2: return offsets<Policy, Index, 2, layout>;
+    case 3: return offsets<Policy, Index, 3, layout>;
+    case 4: return offsets<Policy, Index, 4, layout>;
+    default: return offsets_by_column<Policy, Index>;
+  }
+}
+
+// int32 and int64 indices without gaps have loops of their own where negative values count from the end; all others
+// share the general ones.
+template <class Policy, class Index>
+Offsets pick_layout(const Plan& plan) noexcept {
+  if constexpr ((std::is_same_v<Policy, Raise> || std::is_same_v<Policy, Fill>) && std::is_signed_v<Index> &&
+                sizeof(Index) >= 4) {
+    constexpr Size kValue{sizeof(Index)};
+    const Size step = plan.inner().index;
+    if (plan.column_stride == kValue && step == kValue * plan.column_count) {
+      return pick_count<Policy, Index, Layout::tuples>(plan.column_count);
+    }
+    if (step == kValue) return pick_count<Policy, Index, Layout::columns>(plan.column_count);
+  }
+  if (plan.column_count == 1) return offsets<Policy, Index, 1, Layout::any>;
+  return offsets_by_column<Policy, Index>;
+}
+
+inline Offsets pick_offsets(const Plan& plan) noexcept {
+  return with_policy(plan.mode, [&](auto policy) {
+    return with_index_type(plan.index_type, [&](auto index) -> Offsets {
+      return pick_layout<decltype(policy), decltype(index)>(plan);
+    });
+  });
+}
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -1,8 +1,8 @@
 // plan.cpp - shape rules, the plan of each kind of operator, and its simplification.
 #include "plan.h"
 
-#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "fault.h"
 
@@ -23,29 +23,31 @@ Refusal batch_sizes(const Array& data, const Array& indices, Size batch_dims) {
   return {};
 }
 
-void set_column(Plan& plan, int c, const Array& far, Size axis) {
-  const Size extent = far.shape[axis];
-  plan.column[c] = {extent, extent, far.strides[fault("column-of-first-axis") ? 0 : axis]};
+void set_column(Plan& plan, int c, const Array& indexed, Size axis) {
+  plan.column[c] = {indexed.shape[axis], indexed.shape[axis], indexed.strides[fault("column-of-first-axis") ? 0 : axis]};
 }
 
-void set_slice(Plan& plan, const Array& far, Size first, const Array& near, Size near_first) {
+// The slice: the axes of the indexed array from `first` on, those of the dense one from `dense_first` on.
+void set_slice(Plan& plan, const Array& indexed, Size first, const Array& dense, Size dense_first) {
   plan.slice_rank = 0;
-  for (Size d = first; d < far.rank; ++d) {
-    plan.slice[plan.slice_rank++] = {far.shape[d], far.strides[d],
-                                     near.strides[near_first + d - first]};
+  for (Size d = first; d < indexed.rank; ++d) {
+    plan.slice[plan.slice_rank++] = {indexed.shape[d], indexed.strides[d], dense.strides[dense_first + d - first]};
   }
 }
 
-void set_bytes(Plan& plan, const Array& far, const Array& indices, const Array& near) {
-  plan.far = far.bytes;
-  plan.near = near.bytes;
-  plan.indices = indices.bytes;
+void count_positions(Plan& plan) {
   plan.positions = 1;
-  for (int d = 0; d < plan.position_rank; ++d) plan.positions *= plan.position[d].size;
+  for (int d = 0; d < plan.loop_rank; ++d) plan.positions *= plan.loop[d].size;
 }
 
-// Whether the elements of an array follow each other in C order without gaps.
-bool is_packed(const Array& array, Size element) {
+void set_arrays(Plan& plan, const Array& indexed, const char* indices, const Array& dense) {
+  plan.indexed = indexed.bytes;
+  plan.dense = dense.bytes;
+  plan.indices = indices;
+  count_positions(plan);
+}
+
+bool is_contiguous(const Array& array, Size element) {
   Size stride = element;
   for (int d = array.rank - 1; d >= 0; --d) {
     if (array.shape[d] != 1 && array.strides[d] != stride) return false;
@@ -54,28 +56,71 @@ bool is_packed(const Array& array, Size element) {
   return true;
 }
 
-// Drops slice dims of size 1, and brings the others into the order in which they lie in memory, and so that
-// they go upwards, where the two arrays do not disagree.
-void order_slices(Plan& plan) {
-  const auto vote = [](Size outer, Size inner) {
+// Drops slice dims of size 1, and brings the others into the order in which they lie in memory, all going upwards,
+// where the two arrays do not disagree.
+void order_slice(Plan& plan) {
+  const auto compare = [](Size outer, Size inner) {
     return (std::abs(outer) > std::abs(inner)) - (std::abs(outer) < std::abs(inner));
   };
   int rank = 0;
   for (int d = 0; d < plan.slice_rank; ++d) {
-    Slice dim = plan.slice[d];
+    SliceDim dim = plan.slice[d];
     if (dim.size == 1) continue;
-    if (dim.far < 0 && dim.near < 0) {
-      plan.far += (dim.size - 1) * dim.far;
-      plan.near += (dim.size - 1) * dim.near;
-      dim = {dim.size, -dim.far, -dim.near};
+    if (dim.indexed < 0 && dim.dense < 0) {
+      plan.indexed += (dim.size - 1) * dim.indexed;
+      plan.dense += (dim.size - 1) * dim.dense;
+      dim = {dim.size, -dim.indexed, -dim.dense};
     }
     int e = rank++;
     plan.slice[e] = dim;
     for (; e > 0; --e) {
-      Slice &outer = plan.slice[e - 1], &inner = plan.slice[e];
-      if (vote(outer.far, inner.far) + vote(outer.near, inner.near) >= 0) break;
+      SliceDim &outer = plan.slice[e - 1], &inner = plan.slice[e];
+      if (compare(outer.indexed, inner.indexed) + compare(outer.dense, inner.dense) >= 0) break;
       std::swap(outer, inner);
     }
+  }
+  plan.slice_rank = rank;
+}
+
+void merge_loops(Plan& plan) {
+  int rank = 0;
+  for (int d = 0; d < plan.loop_rank; ++d) {
+    const LoopDim inner = plan.loop[d];
+    if (inner.size == 1) continue;
+    if (rank > 0) {
+      LoopDim& outer = plan.loop[rank - 1];
+      if (outer.index == inner.size * inner.index && outer.indexed == inner.size * inner.indexed &&
+          (outer.dense == inner.size * inner.dense || fault("merge-any-stride"))) {
+        outer = {outer.size * inner.size, inner.index, inner.indexed, inner.dense};
+        continue;
+      }
+    }
+    plan.loop[rank++] = inner;
+  }
+  if (rank == 0) plan.loop[rank++] = {1, 0, 0, 0};
+  plan.loop_rank = rank;
+  plan.dense_linear = true;
+  for (int d = 0; d + 1 < rank; ++d) {
+    plan.dense_linear &= plan.loop[d].dense == plan.loop[d + 1].size * plan.loop[d + 1].dense;
+  }
+}
+
+void merge_slice(Plan& plan) {
+  order_slice(plan);
+  int rank = 0;
+  for (int d = 0; d < plan.slice_rank; ++d) {
+    const SliceDim inner = plan.slice[d];
+    if (rank > 0) {
+      SliceDim& outer = plan.slice[rank - 1];
+      if (outer.indexed == inner.size * inner.indexed && outer.dense == inner.size * inner.dense) {
+        outer = {outer.size * inner.size, inner.indexed, inner.dense};
+        continue;
+      }
+    }
+    plan.slice[rank++] = inner;
+  }
+  if (rank > 0 && plan.slice[rank - 1].indexed == plan.width && plan.slice[rank - 1].dense == plan.width) {
+    plan.width *= plan.slice[--rank].size;
   }
   plan.slice_rank = rank;
 }
@@ -91,7 +136,7 @@ Refusal shape_gather_nd(const Array& data, const Array& indices, Size batch_dims
   if (depth > data.rank - batch_dims + fault("depth-unbounded")) return {Rule::depth};
   result.append(indices.shape, indices.rank - 1);
   const Size first = batch_dims + depth;
-  result.append(data.shape + first, static_cast<int>(data.rank - first));
+  result.append(data.shape + first, data.rank - first);
   return {};
 }
 
@@ -106,8 +151,7 @@ Refusal shape_gather_elements(const Array& data, const Array& indices, Size& axi
   return {};
 }
 
-Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& batch_dims,
-                     Shape& result) {
+Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& batch_dims, Shape& result) {
   if (data.rank < 1) return {Rule::data_rank, 1};
   if (!normalise(axis, data.rank)) return {Rule::axis, -data.rank, data.rank - 1};
   const Size most = std::min<Size>(axis, indices.rank);
@@ -117,85 +161,81 @@ Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& 
     return {Rule::batch_dims, asked < 0 ? -Size{indices.rank} : 0, most};
   }
   if (auto refusal = batch_sizes(data, indices, batch_dims)) return refusal;
-  result.append(data.shape, static_cast<int>(axis));
-  result.append(indices.shape + batch_dims, static_cast<int>(indices.rank - batch_dims));
-  result.append(data.shape + axis + 1, static_cast<int>(data.rank - axis - 1));
+  result.append(data.shape, axis);
+  result.append(indices.shape + batch_dims, indices.rank - batch_dims);
+  result.append(data.shape + axis + 1, data.rank - axis - 1);
   return {};
 }
 
-void plan_gather_nd(Plan& plan, const Array& far, const Array& indices, const Array& near,
-                    Size batch_dims) {
-  plan.tuples = true;
-  plan.position_rank = indices.rank - 1;
-  for (int d = 0; d < plan.position_rank; ++d) {
-    plan.position[d] = {indices.shape[d], indices.strides[d],
-                        d < batch_dims ? far.strides[d] : 0, near.strides[d]};
-  }
-  plan.column_count = static_cast<int>(indices.shape[plan.position_rank]);
-  plan.column_stride = indices.strides[plan.position_rank];
-  for (int c = 0; c < plan.column_count; ++c) set_column(plan, c, far, batch_dims + c);
-  set_slice(plan, far, batch_dims + plan.column_count, near, plan.position_rank);
-  set_bytes(plan, far, indices, near);
+bool same_shape(const Array& array, const Shape& shape) {
+  return array.rank == shape.rank && std::equal(array.shape, array.shape + array.rank, shape.size);
 }
 
-void plan_gather_elements(Plan& plan, const Array& far, const Array& indices, const Array& near,
-                          Size axis) {
+void plan_gather_nd(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size batch_dims) {
+  plan.tuples = true;
+  plan.loop_rank = indices.rank - 1;
+  for (int d = 0; d < plan.loop_rank; ++d) {
+    plan.loop[d] = {indices.shape[d], indices.strides[d], d < batch_dims ? indexed.strides[d] : 0, dense.strides[d]};
+  }
+  plan.column_count = static_cast<int>(indices.shape[plan.loop_rank]);
+  plan.column_stride = indices.strides[plan.loop_rank];
+  for (int c = 0; c < plan.column_count; ++c) set_column(plan, c, indexed, batch_dims + c);
+  set_slice(plan, indexed, batch_dims + plan.column_count, dense, plan.loop_rank);
+  set_arrays(plan, indexed, indices.bytes, dense);
+}
+
+void plan_gather_elements(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis) {
   plan.tuples = false;
   plan.any_order = true;
-  plan.position_rank = indices.rank;
+  plan.loop_rank = indices.rank;
   for (int d = 0; d < indices.rank; ++d) {
-    plan.position[d] = {indices.shape[d], indices.strides[d], d == axis && !fault("axis-steps-too") ? 0 : far.strides[d],
-                        near.strides[d]};
+    const bool stays = d == axis && !fault("axis-steps-too");
+    plan.loop[d] = {indices.shape[d], indices.strides[d], stays ? 0 : indexed.strides[d], dense.strides[d]};
   }
   plan.column_count = 1;
   plan.column_stride = 0;
-  set_column(plan, 0, far, axis);
+  set_column(plan, 0, indexed, axis);
   plan.slice_rank = 0;
-  set_bytes(plan, far, indices, near);
+  set_arrays(plan, indexed, indices.bytes, dense);
 }
 
-void plan_gather(Plan& plan, const Array& far, const Array& indices, const Array& near, Size axis,
+void plan_gather(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis,
                  Size batch_dims) {
   plan.tuples = false;
   int rank = 0;
   for (Size d = 0; d < axis; ++d, ++rank) {
-    plan.position[rank] = {far.shape[d], d < batch_dims ? indices.strides[d] : 0, far.strides[d],
-                           near.strides[rank]};
+    plan.loop[rank] = {indexed.shape[d], d < batch_dims ? indices.strides[d] : 0, indexed.strides[d],
+                       dense.strides[rank]};
   }
   for (Size d = batch_dims; d < indices.rank; ++d, ++rank) {
-    plan.position[rank] = {indices.shape[d], indices.strides[d], 0, near.strides[rank]};
+    plan.loop[rank] = {indices.shape[d], indices.strides[d], 0, dense.strides[rank]};
   }
-  plan.position_rank = rank;
+  plan.loop_rank = rank;
   plan.column_count = 1;
   plan.column_stride = 0;
-  set_column(plan, 0, far, axis);
-  set_slice(plan, far, axis + 1, near, rank);
-  set_bytes(plan, far, indices, near);
+  set_column(plan, 0, indexed, axis);
+  set_slice(plan, indexed, axis + 1, dense, rank);
+  set_arrays(plan, indexed, indices.bytes, dense);
 }
 
 void plan_copy(Plan& plan, const Array& from, const Array& to, Size element) {
   plan.element = plan.width = element;
-  if (is_packed(from, element) && is_packed(to, element)) {
+  if (is_contiguous(from, element) && is_contiguous(to, element)) {
     for (int d = 0; d < from.rank; ++d) plan.width *= from.shape[d];
   } else {
     const int last = from.rank - 1;
-    plan.position_rank = last;
-    for (int d = 0; d < last; ++d) {
-      plan.position[d] = {from.shape[d], 0, from.strides[d], to.strides[d]};
-    }
+    plan.loop_rank = last;
+    for (int d = 0; d < last; ++d) plan.loop[d] = {from.shape[d], 0, from.strides[d], to.strides[d]};
     set_slice(plan, from, last, to, last);
   }
-  set_bytes(plan, from, {nullptr, 0, nullptr, nullptr}, to);
+  set_arrays(plan, from, nullptr, to);
 }
 
 void plan_check(Plan& check, const Plan& plan, const Array& indices) {
   check.tuples = plan.tuples;
-  check.position_rank = plan.tuples ? indices.rank - 1 : indices.rank;
-  check.positions = 1;
-  for (int d = 0; d < check.position_rank; ++d) {
-    check.position[d] = {indices.shape[d], indices.strides[d], 0, 0};
-    check.positions *= indices.shape[d];
-  }
+  check.loop_rank = plan.tuples ? indices.rank - 1 : indices.rank;
+  for (int d = 0; d < check.loop_rank; ++d) check.loop[d] = {indices.shape[d], indices.strides[d], 0, 0};
+  count_positions(check);
   check.indices = plan.indices;
   check.column_count = plan.column_count;
   check.column_stride = plan.column_stride;
@@ -205,128 +245,79 @@ void plan_check(Plan& check, const Plan& plan, const Array& indices) {
 }
 
 void simplify(Plan& plan) {
-  int rank = 0;
-  for (int d = 0; d < plan.position_rank; ++d) {
-    const Position inner = plan.position[d];
-    if (inner.size == 1) continue;
-    if (rank > 0) {
-      Position& outer = plan.position[rank - 1];
-      if (outer.index == inner.size * inner.index && outer.far == inner.size * inner.far &&
-          (outer.near == inner.size * inner.near || fault("merge-any-stride"))) {
-        outer = {outer.size * inner.size, inner.index, inner.far, inner.near};
-        continue;
-      }
-    }
-    plan.position[rank++] = inner;
-  }
-  if (rank == 0) plan.position[rank++] = {1, 0, 0, 0};
-  plan.position_rank = rank;
-  plan.near_linear = true;
-  for (int d = 0; d + 1 < rank; ++d) {
-    const Position& inner = plan.position[d + 1];
-    plan.near_linear &= plan.position[d].near == inner.size * inner.near;
-  }
-
-  order_slices(plan);
-  rank = 0;
-  for (int d = 0; d < plan.slice_rank; ++d) {
-    const Slice inner = plan.slice[d];
-    if (rank > 0) {
-      Slice& outer = plan.slice[rank - 1];
-      if (outer.far == inner.size * inner.far && outer.near == inner.size * inner.near) {
-        outer = {outer.size * inner.size, inner.far, inner.near};
-        continue;
-      }
-    }
-    plan.slice[rank++] = inner;
-  }
-  if (rank > 0 && plan.slice[rank - 1].far == plan.width &&
-      plan.slice[rank - 1].near == plan.width) {
-    plan.width *= plan.slice[--rank].size;
-  }
-  plan.slice_rank = rank;
+  merge_loops(plan);
+  merge_slice(plan);
 }
 
-bool runs_join(const Plan& plan) {
-  if (plan.position_rank < 2) return false;
-  const Position& inner = plan.position[plan.position_rank - 1];
-  const Position& outer = plan.position[plan.position_rank - 2];
-  return outer.index == inner.size * inner.index && outer.near == inner.size * inner.near;
-}
-
-void join_runs(Plan& plan) {
-  const Position inner = plan.position[plan.position_rank - 1];
-  Position& outer = plan.position[plan.position_rank - 2];
+void join_runs(Plan& plan, Size most) {
+  if (plan.loop_rank < 2 || plan.run > 0) return;
+  const LoopDim inner = plan.inner();
+  LoopDim& outer = plan.loop[plan.loop_rank - 2];
+  if (inner.size > most || outer.dense != inner.size * inner.dense) return;
+  bool repeated = inner.index != 0;
+  for (int d = 0; d + 1 < plan.loop_rank; ++d) repeated &= plan.loop[d].index == 0;
+  if (!repeated && outer.index != inner.size * inner.index) return;
   plan.run = inner.size;
-  plan.run_far = inner.far;
-  plan.runs_far = outer.far;
-  outer = {outer.size * inner.size, inner.index, 0, inner.near};
-  --plan.position_rank;
+  plan.run_step = inner.indexed;
+  plan.next_run = outer.indexed;
+  plan.run_index = repeated ? inner.index : 0;
+  outer = {outer.size * inner.size, repeated ? 0 : inner.index, 0, inner.dense};
+  --plan.loop_rank;
 }
 
-void split_slices(Plan& plan, Size part) {
-  const int outer = plan.slice_rank;
-  std::copy_backward(plan.position, plan.position + plan.position_rank,
-                     plan.position + plan.position_rank + outer);
-  Slice last = plan.slice[outer - 1];
-  plan.slice[outer - 1] = {last.size / part, part * last.far, part * last.near};
-  for (int d = 0; d < outer; ++d) {
-    const Slice& dim = plan.slice[d];
-    plan.position[d] = {dim.size, 0, dim.far, dim.near};
+void loop_over_slices(Plan& plan) {
+  for (int d = 0; d < plan.slice_rank; ++d) {
+    const SliceDim& dim = plan.slice[d];
+    plan.loop[plan.loop_rank++] = {dim.size, 0, dim.indexed, dim.dense};
     plan.positions *= dim.size;
   }
-  plan.position_rank += outer;
-  plan.near_linear = false;
-  last.size = part;
-  plan.slice[0] = last;
-  plan.slice_rank = part > 1;
+  plan.slice_rank = 0;
+  merge_loops(plan);
 }
 
-void cut_slices(Plan& plan, Size begin, Size size) {
-  Slice& inner = plan.slice[plan.slice_rank - 1];
-  plan.far += begin * inner.far;
-  plan.near += begin * inner.near;
-  inner.size = size;
-}
-
-void pack(Plan& plan, Plan& copy, char* memory) {
+void make_contiguous(Plan& plan, Plan& copy, char* memory) {
   copy.element = plan.element;
   copy.width = plan.width;
-  copy.far = plan.far;
-  copy.near = plan.far = memory;
-  Size packed = plan.width;
-  const auto next = [&](Size size, Size& far) {
-    const Position dim{size, 0, far, packed};
-    far = packed;
-    packed *= size;
+  copy.indexed = plan.indexed;
+  copy.dense = plan.indexed = memory;
+  Size bytes = plan.width;
+  const auto next = [&](Size size, Size& stride) {
+    const LoopDim dim{size, 0, stride, bytes};
+    stride = bytes;
+    bytes *= size;
     return dim;
   };
   copy.slice_rank = plan.slice_rank;
   for (int d = plan.slice_rank - 1; d >= 0; --d) {
-    const Position dim = next(plan.slice[d].size, plan.slice[d].far);
-    copy.slice[d] = {dim.size, dim.far, dim.near};
+    const LoopDim dim = next(plan.slice[d].size, plan.slice[d].indexed);
+    copy.slice[d] = {dim.size, dim.indexed, dim.dense};
   }
-  Position dims[kMaxRank];  // of data axes: no more than it has
+  LoopDim dims[kMaxRank];  // each is an axis of data, of which there are no more
   int rank = 0;
-  for (int c = plan.column_count - 1; c >= 0; --c) {
-    dims[rank++] = next(plan.column[c].extent, plan.column[c].stride);
+  for (int c = plan.column_count - 1; c >= 0; --c) dims[rank++] = next(plan.column[c].extent, plan.column[c].stride);
+  for (int d = plan.loop_rank - 1; d >= 0; --d) {
+    if (plan.loop[d].indexed != 0) dims[rank++] = next(plan.loop[d].size, plan.loop[d].indexed);
   }
-  for (int d = plan.position_rank - 1; d >= 0; --d) {
-    if (plan.position[d].far != 0) dims[rank++] = next(plan.position[d].size, plan.position[d].far);
-  }
-  copy.position_rank = rank;
-  copy.positions = 1;
-  for (int d = 0; d < rank; ++d) {
-    copy.position[d] = dims[rank - 1 - d];
-    copy.positions *= dims[d].size;
-  }
+  copy.loop_rank = rank;
+  std::reverse_copy(dims, dims + rank, copy.loop);
+  count_positions(copy);
   simplify(copy);
   simplify(plan);
 }
 
-void narrow(Plan& plan, Size begin, Size end) {
-  plan.far += begin;
-  plan.near += begin;
+void keep_range(Plan& plan, int d, Size begin, Size end) {
+  LoopDim& dim = plan.loop[d];
+  plan.indices += begin * dim.index;
+  plan.indexed += begin * dim.indexed;
+  plan.dense += begin * dim.dense;
+  plan.positions = plan.positions / dim.size * (end - begin);
+  if (d > 0 && dim.size != end - begin) plan.dense_linear = false;  // the cut leaves gaps
+  dim.size = end - begin;
+}
+
+void keep_bytes(Plan& plan, Size begin, Size end) {
+  plan.indexed += begin;
+  plan.dense += begin;
   plan.width = end - begin;
 }
 

@@ -1,127 +1,147 @@
-// scatter.h - the loop behind every scatter: the walk of a gather with the two arrays swapped.
+// scatter.h - the walk of a gather with the two arrays swapped: stores that assign or reduce, and the loop over them.
 #pragma once
 
-#include <algorithm>
-
-#include "bands.h"
-#include "gather.h"
-#include "store.h"
+#include "copy.h"
+#include "reduction.h"
 
 namespace ndgather::NDGATHER_ISA {
 
-// Keeps of n offsets those that name a place, in order, lists where their updates are, and returns how
-// many there are.
-inline Size keep_places(Size* offsets, Size n, Size* listed, Size step) noexcept {
-  Size kept = 0;
-  for (Size i = 0; i < n; ++i) {
-    const Size at = offsets[i];
-    offsets[kept] = at;
-    listed[kept] = i * step;
-    kept += Size{at != kNowhere};
-  }
-  return kept;
+template <class Apply>
+void each_update(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n, Apply apply) noexcept {
+  each_slice(plan, at, updates, n, [=, to = plan.indexed, from = static_cast<const char*>(plan.dense)](
+                                       Size indexed, Size dense) { apply(to + indexed, from + dense); });
 }
 
-// A block of updates, some of which may name no place.
-struct Placed : Block {
-  Size listed[kBlock];
+template <Reduction R, class T>
+void reduce_run(char* __restrict to, const char* __restrict from, Size bytes) noexcept {
+  for (Size b = 0; b < bytes; b += Size{sizeof(T)}) {
+    T old, update;
+    std::memcpy(&old, to + b, sizeof(T));
+    std::memcpy(&update, from + b, sizeof(T));
+    const T result = reduce<R, T>(old, update);
+    std::memcpy(to + b, &result, sizeof(T));
+  }
+}
+
+template <Reduction R, class T>
+void store_reduced(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
+  if (plan.width == Size{sizeof(T)}) {
+    each_update(plan, at, updates, n, [](char* to, const char* from) { reduce_run<R, T>(to, from, sizeof(T)); });
+  } else {
+    each_update(plan, at, updates, n,
+                [width = plan.width](char* to, const char* from) { reduce_run<R, T>(to, from, width); });
+  }
+}
+
+// One-byte elements that C++ knows nothing of: the result for every pair is looked up.
+inline void store_table(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
+  each_update(plan, at, updates, n, [table = plan.table, width = plan.width](char* to, const char* from) {
+    for (Size b = 0; b < width; ++b) {
+      to[b] = table[static_cast<unsigned char>(to[b]) * 256 + static_cast<unsigned char>(from[b])];
+    }
+  });
+}
+
+template <int Width>
+void store_elements(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
+  each_update(plan, at, updates, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
+}
+
+template <void copy(char*, const char*, Size) noexcept>
+void store_rows(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
+  each_update(plan, at, updates, n, [width = plan.width](char* to, const char* from) { copy(to, from, width); });
+}
+
+inline void copy_bytes(char* to, const char* from, Size width) noexcept {
+  std::memcpy(to, from, static_cast<std::size_t>(width));
+}
+
+inline Store pick_assignment(const Plan& plan, bool nontemporal) noexcept {
+  switch (plan.width) {
+    case 1: return store_elements<1>;
+    case 2: return store_elements<2>;
+    case 4: return store_elements<4>;
+    case 8: return store_elements<8>;
+    case 16: return store_elements<16>;
+    case 32: return store_elements<32>;
+    default: break;
+  }
+  if (plan.width < kLine) return store_rows<copy_bytes>;
+  return nontemporal ? store_rows<write_row> : store_rows<copy_row>;
+}
+
+template <class T>
+Store pick_reduced(Reduction reduction) noexcept {
+  switch (reduction) {
+    case Reduction::add: return store_reduced<Reduction::add, T>;
+    case Reduction::sub: return store_reduced<Reduction::sub, T>;
+    case Reduction::mul: return store_reduced<Reduction::mul, T>;
+    default: break;
+  }
+  if constexpr (!is_complex<T>) {
+    if (reduction == Reduction::min) return store_reduced<Reduction::min, T>;
+    if (reduction == Reduction::max) return store_reduced<Reduction::max, T>;
+  }
+  return nullptr;
+}
+
+// nullptr where the reduction has no meaning for the type.
+inline Store pick_store(const Plan& plan, Reduction reduction, ElementType type, bool nontemporal) noexcept {
+  if (reduction == Reduction::none) return pick_assignment(plan, nontemporal);
+  switch (type) {
+    case ElementType::i8: return pick_reduced<std::int8_t>(reduction);
+    case ElementType::i16: return pick_reduced<std::int16_t>(reduction);
+    case ElementType::i32: return pick_reduced<std::int32_t>(reduction);
+    case ElementType::i64: return pick_reduced<std::int64_t>(reduction);
+    case ElementType::u8: return pick_reduced<std::uint8_t>(reduction);
+    case ElementType::u16: return pick_reduced<std::uint16_t>(reduction);
+    case ElementType::u32: return pick_reduced<std::uint32_t>(reduction);
+    case ElementType::u64: return pick_reduced<std::uint64_t>(reduction);
+    case ElementType::f16: return pick_reduced<Half>(reduction);
+    case ElementType::bf16: return pick_reduced<BFloat>(reduction);
+    case ElementType::f32: return pick_reduced<float>(reduction);
+    case ElementType::f64: return pick_reduced<double>(reduction);
+    case ElementType::long_double: return pick_reduced<long double>(reduction);
+    case ElementType::c64: return pick_reduced<std::complex<float>>(reduction);
+    case ElementType::c128: return pick_reduced<std::complex<double>>(reduction);
+    case ElementType::complex_long_double: return pick_reduced<std::complex<long double>>(reduction);
+    case ElementType::boolean: return pick_reduced<Bool>(reduction);
+    case ElementType::table: return store_table;
+    default: return nullptr;
+  }
+}
+
+// A block of updates, some of which may be left out.
+struct Updates : Block {
+  Size listed[kBlock + 8];
 };
 
-// Applies the updates at `left` positions, block by block; fill(block, n) fills one with up to n of them, and
-// returns whether it may be used.
-template <class Fill>
-bool scatter_blocks(const Plan& plan, Store store, Size left, Fill fill) noexcept {
-  const Size step = plan.position[plan.position_rank - 1].near;
-  const Size most = block_size(plan);
-  const auto use = [&](const Placed& block) {
-    store(plan, plan.far, block.at, {block.near, step, block.good ? nullptr : block.listed}, block.n);
-  };
-  Blocks<Placed> blocks(plan.patience);
-  while (left > 0) {
-    Placed& block = blocks.next();
-    if (!fill(block, std::min(left, most))) return false;
-    left -= block.n;
-    if (!block.good) block.n = keep_places(block.at, block.n, block.listed, step);
-    prefetch_ahead(plan, block.near, step, block.n);
-    if (blocks.asks() && !plan.streams) prefetch_places<true>(plan.far, plan.width, block.at, block.n);
-    blocks.take(use, left > 0);
+// Keeps the updates whose index is inside, in order, and lists where they are.
+inline void drop_outside(Updates& block, Size step) noexcept {
+  Size kept = 0;
+  for (Size i = 0; i < block.n; ++i) {
+    const Size at = block.at[i];
+    block.at[kept] = at;
+    block.listed[kept] = block.dense + i * step;
+    kept += Size{at != kOutside};
   }
-  blocks.finish(use);
-  return true;
+  block.n = kept;
 }
 
-inline bool scatter(const Plan& plan, Store store, Size begin, Size end) noexcept {
-  const Size step = plan.position[plan.position_rank - 1].near;
-  const Streaming streaming{plan.streams};
-  if (plan.asks_for_rows) {
-    return walk_rows<true>(plan, begin, end, [&](Size* at, Size n, const char* near, bool good) {
-      Size listed[kShortBlock];
-      if (!good) n = keep_places(at, n, listed, step);
-      store(plan, plan.far, at, {near, step, good ? nullptr : listed}, n);
-    });
-  }
-  const Walk walk(plan, !plan.near_linear);
-  Cursor cursor(plan, begin);
-  return scatter_blocks(plan, store, end - begin, [&](Placed& block, Size want) {
-    fill_block(block, cursor, walk, want);
-    return block.good || plan.mode == Mode::fill;
-  });
-}
-
-// Writes the packed rows back.
-inline void unpack(const char* buffer, const Bands& bands, const Column& column, Size bytes, char* far)
-    noexcept {
-  const bool lines = bands.streams && column.stride % kLine == 0 && bytes_after(far, kLine) == 0 &&
-                     bytes % kLine == 0;
-  for (Size e = 0; e < column.extent; ++e) {
-    char* const to = far + e * column.stride;
-    const char* const from = buffer + (e << bands.shift);
-    if (lines) {
-      stream_pieces(to, from, bytes);
-    } else {
-      std::memcpy(to, from, static_cast<std::size_t>(bytes));
-    }
-  }
-}
-
-// The bands [begin, end) of a plan: packed, updated, and written back.
-template <int Width>
-bool scatter_bands_of(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
-                      char* buffer, auto offsets) noexcept {
-  const Column& column = plan.column[0];
-  const Streaming streaming{bands.streams};
-  const char* const origin = plan.origin != nullptr ? plan.origin : plan.far;
-  for (Size unit = begin; unit < end; ++unit) {
-    const Band band = band_of(plan, bands, unit);
-    pack(origin + (band.far - plan.far), column, band.columns * Width, bands.shift, buffer);
-    const bool good = each_band_run<Width>(
-        plan, bands, band, buffer,
-        [&](char* packed, const char* index, const char* near, Size n, Size step) {
-          if (bands.across) {
-            prefetch_bytes(near + 4 * plan.position[plan.position_rank - 2].near, n * Width);
-          }
-          Size at[kBandBytes / Width];
-          if (BandOffsets{offsets}(column, index, n, bands.shift, step, at)) {
-            store(plan, packed, at, {near, Width, nullptr}, n);
-            return true;
-          }
-          if (plan.mode != Mode::fill) return false;
-          Size listed[kBandBytes / Width];
-          const Size kept = keep_places(at, n, listed, Width);
-          store(plan, packed, at, {near, Width, listed}, kept);
-          return true;
-        });
-    if (!good) return false;
-    unpack(buffer, bands, column, band.columns * Width, band.far);
-  }
-  return true;
-}
-
-inline bool scatter_bands(const Plan& plan, Store store, const Bands& bands, Size begin, Size end,
-                          char* buffer) noexcept {
-  return with_band(plan, [&](auto offsets, auto width) {
-    return scatter_bands_of<decltype(width)::value>(plan, store, bands, begin, end, buffer, offsets);
-  });
+// Applies the updates at the positions [begin, end), in C order. False: an index is outside its axis, and the
+// indexed array is partly written.
+inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Size begin, Size end) noexcept {
+  const Size step = plan.inner().dense;
+  const bool good = walk_blocks<Updates, true>(
+      plan, schedule, begin, end,
+      [&](Updates& block) __attribute__((always_inline)) { if (block.good && !schedule.nontemporal) prefetch_slices<true>(plan.indexed, plan.width, block.at, block.n); },
+      [&](Updates& block) {
+        const bool all = block.good;
+        if (!all) drop_outside(block, step);
+        store(plan, block.at, {block.dense, step, all ? nullptr : block.listed}, block.n);
+      });
+  if (schedule.nontemporal) finish_writes();
+  return good;
 }
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -2,8 +2,6 @@
 #include "threads.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -14,52 +12,46 @@
 #include <pthread.h>
 #define NDGATHER_HAS_FORK
 #endif
-#if defined(__linux__)
-#include <sched.h>
-
-#include <array>
-#endif
 
 namespace ndgather {
 namespace {
 
+// The tasks of one call, dealt out in ranges.
 struct Job {
-  static constexpr int kMostStretches = 64;
-  struct alignas(64) Stretch {  // on a cache line of its own
+  static constexpr int kMostRanges = 64;
+  struct alignas(64) Range {  // on a cache line of its own
     std::atomic<Size> next;
     Size end;
   };
 
-  Task task;
+  Task run;
   void* context;
   Stop* stop;
-  int stretches;
-  Stretch stretch[kMostStretches];
+  int ranges;
+  Range range[kMostRanges];
 
-  Job(Task t, void* c, int count, Size units, Stop* s) noexcept
-      : task(t), context(c), stop(s), stretches(std::min(count, kMostStretches)) {
-    for (int i = 0; i < stretches; ++i) {
-      stretch[i].next.store(units * i / stretches, std::memory_order_relaxed);
-      stretch[i].end = units * (i + 1) / stretches;
+  Job(Task r, void* c, int workers, Size tasks, Stop* s) noexcept
+      : run(r), context(c), stop(s), ranges(std::min(workers, kMostRanges)) {
+    for (int i = 0; i < ranges; ++i) {
+      range[i].next.store(tasks * i / ranges, std::memory_order_relaxed);
+      range[i].end = tasks * (i + 1) / ranges;
     }
   }
 
-  void work(int seat) noexcept {
-    for (int i = 0; i < stretches; ++i) {
-      Stretch& at = stretch[(seat + i) % stretches];
-      for (Size unit; (unit = at.next.fetch_add(1, std::memory_order_relaxed)) < at.end;) {
-        if (stop != nullptr && stop->reached(seat)) return;
-        task(context, seat, unit);
+  void work(int worker) noexcept {
+    for (int i = 0; i < ranges; ++i) {
+      Range& at = range[(worker + i) % ranges];
+      for (Size task; (task = at.next.fetch_add(1, std::memory_order_relaxed)) < at.end;) {
+        if (stop != nullptr && stop->reached(worker)) return;
+        run(context, worker, task);
       }
     }
   }
 };
 
-// Calls in quick succession find the threads awake: for so long they look out for the next job
-// before they sleep. A call that finds them asleep waits 5 to 50 microseconds for their help.
+// Calls in quick succession find the threads awake: for so long they look out for the next job before they sleep. A
+// call that finds them asleep waits 5 to 50 microseconds for their help.
 constexpr auto kLookout = std::chrono::microseconds(50);
-// One call may ask more than once whether help is at hand: before it checks its indices, and after.
-constexpr auto kOneCall = std::chrono::microseconds(10);
 
 inline void pause() noexcept {
 #if defined(__x86_64__)
@@ -82,56 +74,6 @@ bool look_out(Come come) noexcept {
   return false;
 }
 
-// Linux often wakes a thread on the processor of whoever wakes it, though others are idle, and leaves
-// it there for some milliseconds: in 130 of 340 jobs in a row, with two processors, the help had done
-// nothing or all of the work in the place of the caller. So hired threads are kept off the caller's
-// processor while it works; when it sleeps they may have that as well.
-class Hired {
- public:
-  int count() const noexcept { return count_; }
-
-#if defined(__linux__)
-  static constexpr int kMost = 1023;
-
-  void add(std::thread& thread) noexcept {
-    handles_[static_cast<std::size_t>(count_++)] = thread.native_handle();
-    kept_off_ = kNobody;  // it may run wherever who made it may
-  }
-  void keep_off_caller() noexcept { keep_off(sched_getcpu()); }
-  void let_go() noexcept { keep_off(kNobody); }
-
- private:
-  static constexpr int kNobody = -1;
-
-  void keep_off(int processor) noexcept {
-    if (processor == kept_off_ || count_ == 0) return;
-    // Another program may have said where our threads are to run.
-    cpu_set_t now;
-    if (pthread_getaffinity_np(handles_[0], sizeof(now), &now) != 0) return;
-    if (!CPU_EQUAL(&now, &set_)) given_ = now;
-    cpu_set_t wanted = given_;
-    if (processor >= 0 && processor < CPU_SETSIZE) CPU_CLR(processor, &wanted);
-    if (CPU_COUNT(&wanted) == 0) return;
-    for (int h = 0; h < count_; ++h) {
-      pthread_setaffinity_np(handles_[static_cast<std::size_t>(h)], sizeof(wanted), &wanted);
-    }
-    set_ = wanted;
-    kept_off_ = processor;
-  }
-
-  std::array<pthread_t, kMost> handles_;
-  int kept_off_ = kNobody;
-  cpu_set_t given_{}, set_{};
-#else
-  void add(std::thread&) noexcept { ++count_; }
-  void keep_off_caller() noexcept {}
-  void let_go() noexcept {}
-
- private:
-#endif
-  int count_ = 0;
-};
-
 // Lives as long as the process: its threads may sleep on it until the very end.
 class Team {
  public:
@@ -139,29 +81,19 @@ class Team {
   bool take() noexcept { return !busy_.test_and_set(std::memory_order_acquire); }
   void release() noexcept { busy_.clear(std::memory_order_release); }
 
-  bool at_hand() noexcept {
-    if (looking_out_.load(std::memory_order_relaxed) > 0) return true;
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    const auto since = now - asked_.load(std::memory_order_relaxed);
-    if (since > kOneCall) {
-      asked_.store(now, std::memory_order_relaxed);
-      calls_are_close_.store(since < kLookout, std::memory_order_relaxed);
-    }
-    return calls_are_close_.load(std::memory_order_relaxed);
-  }
+  bool is_awake() const noexcept { return looking_out_.load(std::memory_order_relaxed) > 0; }
 
-  void run(Job& job, int seats) noexcept {
-    hire(seats - 1);
+  void run(Job& job, int workers) noexcept {
+    hire(workers - 1);
     int sleepers;
     {
       const std::lock_guard lock(mutex_);
       job_ = &job;
-      next_seat_ = 1;
-      seats_ = seats;
-      sleepers = std::min(asleep_, seats - 1 - looking_out_.load(std::memory_order_relaxed));
+      next_worker_ = 1;
+      workers_ = workers;
+      sleepers = std::min(asleep_, workers - 1 - looking_out_.load(std::memory_order_relaxed));
       jobs_.fetch_add(1, std::memory_order_release);
     }
-    hired_.keep_off_caller();
     for (; sleepers > 0; --sleepers) wake_.notify_one();
     job.work(0);
     {
@@ -170,21 +102,16 @@ class Team {
     }
     const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
     if (look_out(done)) return;
-    hired_.let_go();
     std::unique_lock lock(mutex_);
     done_.wait(lock, done);
   }
 
  private:
   void hire(int count) noexcept {
-    while (hired_.count() < count) {
-      try {
-        std::thread thread([this] { live(); });
-        hired_.add(thread);
-        thread.detach();
-      } catch (const std::exception&) {
-        return;  // no more threads to be had: those that are here do the work
-      }
+    try {
+      for (; hired_ < count; ++hired_) std::thread([this] { live(); }).detach();
+    } catch (const std::exception&) {
+      // No more threads to be had: those that are here do the work.
     }
   }
 
@@ -196,10 +123,10 @@ class Team {
       --asleep_;
       while (wanted()) {
         Job& job = *job_;
-        const int seat = next_seat_++;
+        const int worker = next_worker_++;
         working_.fetch_add(1, std::memory_order_relaxed);
         lock.unlock();
-        job.work(seat);
+        job.work(worker);
         lock.lock();
         if (working_.fetch_sub(1, std::memory_order_release) == 1) done_.notify_one();
         const unsigned known = jobs_.load(std::memory_order_relaxed);
@@ -212,25 +139,22 @@ class Team {
     }
   }
 
-  // Whether the job of the moment has a seat left. Under the lock.
-  bool wanted() const noexcept { return job_ != nullptr && next_seat_ < seats_; }
+  // Whether the job of the moment has room for a worker. Under the lock.
+  bool wanted() const noexcept { return job_ != nullptr && next_worker_ < workers_; }
 
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  Hired hired_;
   Job* job_ = nullptr;
-  int seats_ = 0, next_seat_ = 0, asleep_ = 0;
+  int hired_ = 0, workers_ = 0, next_worker_ = 0, asleep_ = 0;
   std::atomic<int> working_{0}, looking_out_{0};
-  std::atomic<std::chrono::steady_clock::duration> asked_{};  // when it was, whether help is at hand
-  std::atomic<bool> calls_are_close_{false};
   std::atomic<unsigned> jobs_{0};  // posted so far: what a thread on the lookout looks at
 };
 
 std::atomic<int> thread_count{1};
 
-// Never destroyed. In a forked child the threads are gone and the locks may be held by nobody, so
-// the child gets a new team in the place of the old one.
+// Never destroyed. In a forked child the threads are gone and the locks may be held by nobody, so the child gets a new
+// team in the place of the old one.
 alignas(Team) unsigned char team_bytes[sizeof(Team)];
 
 Team& team() noexcept {
@@ -252,11 +176,11 @@ void set_threads(int count) noexcept { thread_count.store(count, std::memory_ord
 
 void prepare_threads() noexcept { team(); }
 
-bool threads_at_hand() noexcept { return team().at_hand(); }
+bool threads_are_awake() noexcept { return team().is_awake(); }
 
-bool Stop::reached(int seat) noexcept {
+bool Stop::reached(int worker) noexcept {
   constexpr auto kAskEvery = std::chrono::milliseconds(50);
-  if (wanted() || seat != 0) return wanted();
+  if (wanted() || worker != 0) return wanted();
   const auto now = std::chrono::steady_clock::now();
   if (now < next_) return false;
   next_ = now + kAskEvery;
@@ -264,16 +188,16 @@ bool Stop::reached(int seat) noexcept {
   return wanted();
 }
 
-void share(int seats, int stretches, Size units, Stop* stop, Task task, void* context) noexcept {
-  if (seats <= 1 || units <= 1 || !team().take()) {
-    for (Size unit = 0; unit < units; ++unit) {
+void share(int workers, Size tasks, Stop* stop, Task run, void* context) noexcept {
+  if (workers <= 1 || tasks <= 1 || !team().take()) {
+    for (Size task = 0; task < tasks; ++task) {
       if (stop != nullptr && stop->reached(0)) return;
-      task(context, 0, unit);
+      run(context, 0, task);
     }
     return;
   }
-  Job job(task, context, stretches, units, stop);
-  team().run(job, seats);
+  Job job(run, context, workers, tasks, stop);
+  team().run(job, workers);
   team().release();
 }
 

@@ -4,21 +4,21 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "../memory.h"
+#include "../pool.h"
 
 namespace ndgather {
 namespace {
 
-PyObject* memory_handler;  // a PyDataMem_Handler capsule over memory.h
+PyObject* memory_handler;  // a PyDataMem_Handler capsule over pool.h
 
-void* handler_malloc(void*, std::size_t bytes) { return memory::allocate(bytes); }
+void* handler_malloc(void*, std::size_t bytes) { return pool::allocate(bytes); }
 void* handler_calloc(void*, std::size_t count, std::size_t size) {
-  return memory::allocate_zeroed(count * size);
+  return pool::allocate_zeroed(count * size);
 }
 void* handler_realloc(void*, void* block, std::size_t bytes) {
-  return memory::resize(block, bytes);
+  return pool::resize(block, bytes);
 }
-void handler_free(void*, void* block, std::size_t) { memory::release(block); }
+void handler_free(void*, void* block, std::size_t) { pool::release(block); }
 
 PyDataMem_Handler handler = {
     "ndgather", 1, {nullptr, handler_malloc, handler_calloc, handler_realloc, handler_free}};
@@ -114,9 +114,9 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
     bytes *= shape.size[d];
   }
   void* block = nullptr;
-  if (!empty && bytes >= static_cast<Size>(memory::kLarge)) {
+  if (!empty && bytes >= static_cast<Size>(pool::kLarge)) {
     // Without such a block NumPy is asked, and finds the words where it has no memory either.
-    block = memory::allocate(static_cast<std::size_t>(bytes));
+    block = pool::allocate(static_cast<std::size_t>(bytes));
   }
   PyArray_Descr* descr = PyArray_DESCR(like);
   Py_INCREF(reinterpret_cast<PyObject*>(descr));
@@ -124,7 +124,7 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
       &PyArray_Type, descr, shape.rank, reinterpret_cast<const npy_intp*>(shape.size), nullptr, block,
       block == nullptr ? 0 : NPY_ARRAY_CARRAY, nullptr));
   if (made == nullptr) {
-    memory::release(block);
+    pool::release(block);
     return {Rule::raised};
   }
   if (block != nullptr) {

@@ -43,7 +43,7 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
 // Whether a given `out` can take a result of this type and shape, and shares no memory with itself.
 Refusal check_out(PyObject* out, PyArrayObject* like, const Shape& shape);
 
-// Makes NumPy's interface to memory.h, once in a process. False: a Python exception is set.
+// Makes NumPy's interface to pool.h, once in a process. False: a Python exception is set.
 bool make_memory_handler();
 
 }  // namespace ndgather

@@ -63,7 +63,6 @@ class Call {
   PyObject* bad_entry() const;
 
   PyArrayObject* given(Argument which) const { return array(given_[which]); }
-  bool is_empty() const { return plan_.positions == 0 || plan_.width * plan_.slice_elements() == 0; }
 
   const Kind kind_;
   PyObject* const* const given_;
@@ -102,7 +101,7 @@ Refusal Call::read_arguments() {
     if (reduction_ != Reduction::none &&
         (given_[kUseInitVal] != Py_True ||
          !read_element_type(data, given_[kArithmetic], plan_, type_) ||
-         engine().pick_store(plan_, reduction_, type_) == nullptr)) {
+         loops().pick_store(plan_, reduction_, type_, false) == nullptr)) {
       return {Rule::fallback};
     }
   } else if (PyObject* fill = given_[kFillValue]; fill != Py_None) {
@@ -163,13 +162,13 @@ Refusal Call::carry_out() {
     case Kind::gather: plan_gather(plan_, indexed, indices, dense, axis_, batch_dims_); break;
   }
   if (given_[kNegative] == Py_False) {
-    for (int c = 0; c < plan_.column_count; ++c) plan_.column[c].lift = 0;
+    for (int c = 0; c < plan_.column_count; ++c) plan_.column[c].wrap = 0;
   }
   return scatters(kind_) ? scatter() : gather();
 }
 
 Refusal Call::gather() {
-  const bool empty = is_empty();
+  const bool empty = plan_.is_empty();
   if (empty || callers_out_) {
     if (auto refusal = check_first()) return refusal;
   }
@@ -181,30 +180,21 @@ Refusal Call::gather() {
 }
 
 Refusal Call::scatter() {
-  const bool empty = is_empty();
-  Scatter scatter(plan_, reduction_, type_);
-  const bool looks_later = !callers_out_ || (in_place_ && scatter.looks_first());
-  Refusal refusal;
-  if (empty || !looks_later) refusal = check_first();
-  if (!refusal && !in_place_) {
+  const bool empty = plan_.is_empty();
+  if (empty || callers_out_) {
+    if (auto refusal = check_first()) return refusal;
+  }
+  if (!in_place_) {
     Plan copy;
     plan_copy(copy, data_.array(), out_snapshot_.array(), plan_.element);
     const auto work = [&](Stop* stop) { run_gather(copy, stop); };
-    if (!scatter.replaces(copy) && stopped(nanoseconds(copy), !callers_out_, work)) {
-      refusal = {Rule::raised};
-    }
+    if (stopped(nanoseconds(copy), !callers_out_, work)) return {Rule::raised};
   }
-  if (!refusal && !empty) {
-    bool inside = true;
-    const auto work = [&](Stop* stop) { inside = scatter.run(stop); };
-    if (stopped(nanoseconds(plan_), !callers_out_, work)) {
-      refusal = {Rule::raised};
-    } else if (!inside) {
-      refusal = first_bad();
-    }
-  }
-  scatter.release();
-  return refusal;
+  if (empty) return {};
+  bool inside = true;
+  const auto work = [&](Stop* stop) { inside = run_scatter(plan_, reduction_, type_, stop); };
+  if (stopped(nanoseconds(plan_), !callers_out_, work)) return {Rule::raised};
+  return inside ? Refusal{} : first_bad();
 }
 
 // Looks at all entries of indices, and keeps the first that is out of bounds.
@@ -223,7 +213,7 @@ Refusal Call::check_first() {
   if (plan_.mode == Mode::fill) return {};
   const bool names_nothing =
       std::any_of(plan_.column, plan_.column + plan_.column_count,
-                  [](const Column& column) { return column.extent == 0; });
+                  [](const IndexColumn& column) { return column.extent == 0; });
   if (plan_.mode == Mode::raise || names_nothing) {
     if (auto refusal = check_all()) return refusal;
   }

@@ -2,7 +2,7 @@
 #define NDGATHER_IMPORTS_NUMPY
 #include <algorithm>
 
-#include "../memory.h"
+#include "../pool.h"
 #include "arrays.h"
 #include "calls.h"
 #include "fast_call.h"
@@ -79,17 +79,17 @@ PyObject* set_num_threads(PyObject*, PyObject* count) {
   Py_RETURN_NONE;
 }
 
-PyObject* get_memory_limit(PyObject*, PyObject*) { return PyLong_FromSize_t(memory::limit()); }
+PyObject* get_memory_limit(PyObject*, PyObject*) { return PyLong_FromSize_t(pool::limit()); }
 
 PyObject* set_memory_limit(PyObject*, PyObject* bytes) {
   const std::size_t value = PyLong_AsSize_t(bytes);
   if (value == static_cast<std::size_t>(-1) && PyErr_Occurred()) return nullptr;
-  memory::set_limit(value);
+  pool::set_limit(value);
   Py_RETURN_NONE;
 }
 
 PyObject* release_memory(PyObject*, PyObject*) {
-  return PyLong_FromSize_t(memory::release_kept());
+  return PyLong_FromSize_t(pool::release_kept());
 }
 
 PyMethodDef methods[] = {
@@ -115,7 +115,8 @@ int execute(PyObject* module) {
   // still use.
   if (kind_names == nullptr) {
     if (!make_memory_handler() || !make_names()) return -1;
-    engine();
+    loops();  // asks the processor, and the system for the sizes of its caches
+    caches();
     prepare_threads();
   }
   const struct {

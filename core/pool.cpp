@@ -1,5 +1,5 @@
-// memory.cpp - the pool of large blocks.
-#include "memory.h"
+// pool.cpp - the pool of large blocks.
+#include "pool.h"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 #define NDGATHER_HAS_MMAP
 #endif
 
-namespace ndgather::memory {
+namespace ndgather::pool {
 namespace {
 
 constexpr std::size_t kHead = 64;                         // keeps the data on a cache line
@@ -169,4 +169,4 @@ void set_limit(std::size_t bytes) noexcept { pool().shrink(bytes, true); }
 
 std::size_t release_kept() noexcept { return pool().shrink(0, false); }
 
-}  // namespace ndgather::memory
+}  // namespace ndgather::pool

@@ -1,7 +1,7 @@
-// index_rule.h - from an index value to a place on its axis: the policies.
+// index_policy.h - from an index value to a position on its axis: the policies.
 //
-// place() gets one value that was read once, and returns whether it names a place; only then may
-// `at` be used. Nothing else in the engine decides whether an index is allowed.
+// resolve() gets one value that was read once, and returns whether it lies on the axis; only then may `at` be used.
+// Nothing else in the engine decides whether an index is allowed.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ inline constexpr bool is_u64 = std::is_same_v<Index, std::uint64_t>;
 struct Raise {
   static constexpr bool fills = false;
   template <class Index>
-  static bool place(Index value, const Column& column, std::uint64_t& at) noexcept {
+  static bool resolve(Index value, const IndexColumn& column, std::uint64_t& at) noexcept {
     if constexpr (is_u64<Index>) {
       at = value;
     } else {
       const std::int64_t wide = value;
-      const Size lift = fault("negative-as-is") ? 0 : column.lift - fault("negative-off-by-one");
-      at = static_cast<std::uint64_t>(wide + ((wide >> 63) & lift));
+      const Size wrap = fault("negative-as-is") ? 0 : column.wrap - fault("negative-off-by-one");
+      at = static_cast<std::uint64_t>(wide + ((wide >> 63) & wrap));
     }
     return at < static_cast<std::uint64_t>(column.extent) + fault("size-is-inside");
   }
 };
 
-// As Raise; a value that names no place leaves the fill value instead of refusing the call.
+// As Raise; a value outside the axis leaves the fill value instead of refusing the call.
 struct Fill : Raise {
   static constexpr bool fills = true;
 };
@@ -41,8 +41,8 @@ struct Fill : Raise {
 struct Wrap {
   static constexpr bool fills = false;
   template <class Index>
-  static bool place(Index value, const Column& column, std::uint64_t& at) noexcept {
-    if (Raise::place(value, column, at)) return true;
+  static bool resolve(Index value, const IndexColumn& column, std::uint64_t& at) noexcept {
+    if (Raise::resolve(value, column, at)) return true;
     if (column.extent == 0) return false;
     if constexpr (is_u64<Index>) {
       at = value % static_cast<std::uint64_t>(column.extent);
@@ -54,11 +54,11 @@ struct Wrap {
   }
 };
 
-// The nearest place, negative values being below the first, as numpy.take(mode="clip") has it.
+// The nearest position, negative values being below the first, as numpy.take(mode="clip") has it.
 struct Clip {
   static constexpr bool fills = false;
   template <class Index>
-  static bool place(Index value, const Column& column, std::uint64_t& at) noexcept {
+  static bool resolve(Index value, const IndexColumn& column, std::uint64_t& at) noexcept {
     if (column.extent == 0) return false;
     const auto last = static_cast<std::uint64_t>(column.extent - 1);
     if constexpr (std::is_signed_v<Index>) {

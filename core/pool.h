@@ -1,4 +1,4 @@
-// memory.h - reusable memory for large results.
+// pool.h - reusable memory for large results.
 //
 // A fresh large array costs as much in page faults as in copying. Blocks of large results that died
 // are kept, up to a limit, and handed to the next result; where the system has huge pages they are
@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace ndgather::memory {
+namespace ndgather::pool {
 
 // Smaller results stay with the allocator of NumPy.
 inline constexpr std::size_t kLarge = std::size_t{1} << 20;
@@ -25,4 +25,4 @@ void set_limit(std::size_t bytes) noexcept;
 // Gives everything that is kept back to the system; returns how many bytes that were.
 std::size_t release_kept() noexcept;
 
-}  // namespace ndgather::memory
+}  // namespace ndgather::pool

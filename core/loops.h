@@ -1,0 +1,44 @@
+// loops.h - the loops, compiled once for each instruction set from the same source (loops.cpp).
+#pragma once
+
+#include "schedule.h"
+
+namespace ndgather {
+
+// What a look at the index values found.
+struct Outside {
+  Size count = 0;           // entries outside their axes
+  Size entry = 0;           // the first of them, counted over positions and columns in C order
+  std::uint64_t value = 0;  // its 64 bits
+};
+
+// Where n slices lie in the dense array: every `step` bytes from `first`, or at the listed offsets.
+struct DenseOffsets {
+  Size first, step;
+  const Size* listed;  // null: all of them, one step apart
+};
+
+// Applies n updates, in order, at n checked offsets. Repeated ones are therefore applied one after the other, as the
+// loops of the specifications have it.
+using Store = void (*)(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept;
+
+struct Loops {
+  // These return false where an index is outside its axis and the mode has no answer to that: nothing outside of the
+  // arrays was touched then, and what is written to is partly written. Positions are those in [begin, end).
+  bool (*gather)(const Plan&, const Schedule&, Size begin, Size end) noexcept;
+  bool (*scatter)(const Plan&, const Schedule&, Store, Size begin, Size end) noexcept;
+  bool (*gather_panel)(const Plan&, const Panels&, Size number, char* buffer) noexcept;
+  bool (*scatter_panel)(const Plan&, const Panels&, Store, Size number, char* buffer) noexcept;
+  bool (*record_offsets)(const Plan&, const Partition&, Size begin, Size end) noexcept;
+
+  void (*apply_owned)(const Plan&, const Schedule&, Store, const Partition&, int owner) noexcept;
+  Outside (*check)(const Plan&, Size begin, Size end) noexcept;
+  // nullptr where the reduction has no meaning for the type.
+  Store (*pick_store)(const Plan&, Reduction, ElementType, bool nontemporal) noexcept;
+};
+
+// Those for this processor, or for the instruction set that the environment variable NDGATHER_INSTRUCTION_SET names
+// (baseline, avx2, avx512) where the processor has it.
+const Loops& loops() noexcept;
+
+}  // namespace ndgather

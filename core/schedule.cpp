@@ -1,0 +1,295 @@
+// schedule.cpp - the rules that choose a loop, an order and a number of threads.
+#include "schedule.h"
+
+#include <cstdlib>
+
+#include "threads.h"
+
+namespace ndgather {
+namespace {
+
+// Between two tasks a call can be stopped: well within a second, whatever the estimate is worth.
+constexpr double kLongestTask = 20'000'000;  // nanoseconds
+
+double estimated_bytes(const Plan& plan) {
+  return static_cast<double>(plan.positions) * static_cast<double>(plan.slice_bytes());
+}
+
+// Whether slices have to be waited for. Where a walk leaves a near region before most of its lines were used, for the
+// next one, that is so too.
+bool leaves_cache(const Plan& plan) {
+  const Size near = 4 * caches().second_level, reach = plan.reach();
+  if (reach > near) return true;
+  Size looks = 1, span = reach;
+  bool inner = true;
+  for (int d = plan.loop_rank - 1; d >= 0; --d) {
+    const LoopDim& dim = plan.loop[d];
+    inner &= dim.indexed == 0;
+    if (inner) looks *= dim.size;
+    span += dim.size * std::abs(dim.indexed);
+  }
+  return reach > 0 && span > near && looks < 4 * reach / kLine;
+}
+
+// Whether every run looks into a row of its own, which comes from memory, stays near, and is read in most lines.
+bool reads_rows(const Plan& plan) {
+  if (plan.loop_rank < 2 || plan.column_count != 1 || plan.inner().indexed != 0 ||
+      plan.inner().size <= kTuning.short_run) {
+    return false;
+  }
+  const LoopDim& rows = plan.loop[plan.loop_rank - 2];
+  const Size near = caches().second_level, row = plan.reach();
+  return plan.column[0].stride > 0 && row >= 4 * kLine && row <= near / 4 && plan.inner().size >= row / kLine &&
+         rows.indexed * rows.size > near;
+}
+
+bool worth_sharing(const Plan& plan, int threads) {
+  if (threads == 1) return false;
+  const double work = nanoseconds(plan);
+  return work >= kTuning.wake_ns || (work >= kTuning.awake_ns && threads_are_awake());
+}
+
+Size task_count(const Plan& plan, bool shared, int threads) {
+  const double work = nanoseconds(plan);
+  const Size wanted = shared ? std::min(static_cast<Size>(work / kTuning.task_ns), threads * kTuning.tasks_each) : 1;
+  return std::max(wanted, static_cast<Size>(std::min(work / kLongestTask, 1e5)));
+}
+
+// Rows alone, where all that is written and read would not stay in the caches anyway.
+bool writes_past_caches(const Plan& plan) {
+  const double written = estimated_bytes(plan), read = std::min(written, static_cast<double>(plan.reach()));
+  return plan.slice_rank == 0 && plan.width >= kTuning.nontemporal_row &&
+         written + read >= static_cast<double>(caches().last_level);
+}
+
+void set_common(Schedule& schedule, const Plan& plan, int threads) {
+  schedule.prefetch = leaves_cache(plan);
+  schedule.prefetch_indices = plan.positions * plan.column_count * Size{sizeof(Size)} > caches().second_level;
+  schedule.prefetch_rows = reads_rows(plan);
+  schedule.nontemporal = writes_past_caches(plan);
+  if (worth_sharing(plan, threads)) schedule.threads = threads;
+  schedule.task_positions = plan.positions;
+  schedule.task_bytes = plan.width;
+}
+
+// Parts of a slice hold whole elements and whole cache lines.
+void split_slices(Schedule& schedule, const Plan& plan, Size parts) {
+  const Size grain = plan.element * kLine;
+  parts = std::min(parts, (plan.width + grain - 1) / grain);
+  schedule.task_bytes = std::min((plan.width / parts + grain) / grain * grain, plan.width);
+}
+
+void split_positions(Schedule& schedule, const Plan& plan) {
+  const Size wanted = task_count(plan, schedule.threads > 1, schedule.threads);
+  if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
+    split_slices(schedule, plan, (wanted + plan.positions - 1) / plan.positions);
+  }
+  schedule.task_positions = std::max<Size>((plan.positions + wanted - 1) / wanted, 1);
+  const Size parts = plan.width > 0 ? (plan.width + schedule.task_bytes - 1) / schedule.task_bytes : 1;
+  schedule.tasks = (plan.positions + schedule.task_positions - 1) / schedule.task_positions * parts;
+}
+
+// Columns are packed where rows are looked up about as often as packing reads them, and have to be waited for: in data
+// larger than half the last cache, or, where rows compete for the same cache sets, than the second-level cache.
+Size packed_columns(const Plan& plan, const LoopDim& along, const LoopDim& across) {
+  constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multiple
+  if (across.indexed != plan.width || along.indexed != 0) return 0;
+  const Size rows = plan.column[0].extent, near = caches().second_level;
+  const bool same_sets = plan.column[0].stride % kSameSets == 0;
+  if (rows * across.size * plan.width < (same_sets ? near : caches().last_level / 2)) return 0;
+  const Size bytes = std::min(near / std::max<Size>(rows, 1) / kLine * kLine, kTuning.panel_bytes);
+  return along.size >= rows / 2 && bytes >= 2 * kLine ? bytes / plan.width : 0;
+}
+
+// Where the dense array lies in another order than the indices or the data, a walk along either would touch a line of
+// the other for every element: panels are as wide as some lines of the dense array.
+Size unpacked_columns(const Plan& plan, const LoopDim& along, const LoopDim& across) {
+  const bool crossed = std::abs(across.index) >= kLine || (across.index == 0 && std::abs(across.indexed) >= kLine);
+  const bool in_one_line = std::abs(along.index) < kLine && std::abs(along.dense) >= kLine;
+  return crossed && in_one_line && across.indexed != 0 ? 2 * kLine / plan.width : 0;
+}
+
+Panels choose_panels(const Plan& plan, Size threads, bool scatters) {
+  if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2 || plan.width > 16) return {};
+  const LoopDim &along = plan.loop[plan.loop_rank - 2], &across = plan.inner();
+  if (across.dense != plan.width || plan.positions <= kTuning.short_run) return {};
+  for (int d = 0; scatters && d + 2 < plan.loop_rank; ++d) {
+    if (plan.loop[d].indexed == 0) return {};  // planes would write to the same elements
+  }
+  Panels panels;
+  Size columns = packed_columns(plan, along, across);
+  const bool packed = columns > 0;
+  if (!packed) columns = unpacked_columns(plan, along, across);
+  if (columns == 0) return {};
+  panels.per_plane = (across.size + columns - 1) / columns;
+  if (panels.per_plane < 4 * threads) panels.per_plane = (panels.per_plane + threads - 1) / threads * threads;
+  panels.columns = (across.size + panels.per_plane - 1) / panels.per_plane;
+  panels.per_plane = (across.size + panels.columns - 1) / panels.columns;
+  panels.count = panels.per_plane * (plan.positions / (along.size * across.size));
+  if (packed) {
+    panels.row_bytes = (panels.columns * plan.width + kLine - 1) / kLine * kLine;
+    panels.buffer = plan.column[0].extent * panels.row_bytes;
+  }
+  return panels;
+}
+
+bool set_panels(Schedule& schedule, Plan& plan, bool scatters) {
+  schedule.panels = choose_panels(plan, schedule.threads, scatters);
+  if (schedule.panels.count == 0 && plan.any_order && plan.loop_rank > 1) {
+    LoopDim* const inner = plan.loop + plan.loop_rank - 1;
+    std::swap(inner[-1], inner[0]);
+    schedule.panels = choose_panels(plan, schedule.threads, scatters);
+    if (schedule.panels.count == 0) std::swap(inner[-1], inner[0]);
+  }
+  if (schedule.panels.count == 0) return false;
+  schedule.tasks = schedule.panels.count;
+  return true;
+}
+
+// Slices whose elements lie a line or more apart are walked element by element, so that neighbouring slices find the
+// lines that they share.
+void spread_slices(Plan& plan) {
+  if (plan.slice_rank == 0 || plan.loop_rank + plan.slice_rank > kMaxRank || plan.positions < 64) return;
+  for (int d = 0; d < plan.slice_rank; ++d) {
+    if (std::abs(plan.slice[d].indexed) < kLine) return;
+  }
+  loop_over_slices(plan);
+}
+
+// A loop dim whose steps write to parts of the destination that lie apart.
+bool set_split_dim(Schedule& schedule, const Plan& plan) {
+  for (int d = 0; d < plan.loop_rank; ++d) {
+    const LoopDim& dim = plan.loop[d];
+    const Size parts = std::min(dim.size, std::abs(dim.indexed) * dim.size / kTuning.own_bytes);
+    if (parts < schedule.threads) continue;
+    schedule.split_dim = d;
+    schedule.tasks = std::clamp<Size>(task_count(plan, true, schedule.threads), schedule.threads, parts);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+double nanoseconds(const Plan& plan) {
+  const double speed = plan.slice_rank > 0 ? 2 : 16;  // bytes in a nanosecond
+  const double each = 1 + 0.5 * plan.column_count + (leaves_cache(plan) ? 4 : 0);
+  return static_cast<double>(plan.positions) * each + estimated_bytes(plan) / speed;
+}
+
+bool order_loops(Plan& plan) {
+  if (!plan.any_order || plan.loop_rank < 2 || plan.column_count == 0 || plan.positions <= kTuning.short_run) {
+    return false;
+  }
+  const IndexColumn& column = plan.column[0];
+  const Size lines = column.extent * std::min(std::abs(column.stride), kLine) * plan.slice_elements();
+  const bool column_is_near = lines <= caches().second_level / 8;
+  // Of two strides the longer one belongs outside; 0: both leave the line, or one stays where it is.
+  const auto compare = [](Size outer, Size inner) {
+    outer = std::abs(outer);
+    inner = std::abs(inner);
+    if (outer == 0 || inner == 0 || std::min(outer, inner) >= kLine) return 0;
+    return (outer > inner) - (outer < inner);
+  };
+  // Looks into one column after the other stay near, wherever its elements lie.
+  const auto compare_indexed = [&](const LoopDim& outer, const LoopDim& inner) {
+    const bool along = inner.indexed == 0;
+    if (along == (outer.indexed == 0)) return compare(outer.indexed, inner.indexed);
+    if (column_is_near) return along ? 1 : -1;
+    return along ? compare(outer.indexed, column.stride) : compare(column.stride, inner.indexed);
+  };
+  const auto swapped = [&](const LoopDim& outer, const LoopDim& inner) {
+    const int votes = compare(outer.index, inner.index) + compare_indexed(outer, inner) +
+                      compare(outer.dense, inner.dense);
+    // A short run costs more than a stride, unless all arrays follow it.
+    return outer.size > kTuning.short_run ? votes < 0 : votes == -3;
+  };
+  bool changed = false;
+  for (int d = 1; d < plan.loop_rank; ++d) {
+    for (int e = d; e > 0 && swapped(plan.loop[e - 1], plan.loop[e]); --e) {
+      std::swap(plan.loop[e - 1], plan.loop[e]);
+      changed = true;
+    }
+  }
+  if (changed) simplify(plan);
+  return changed;
+}
+
+Size bytes_to_pack(const Plan& plan) {
+  if (plan.slice_rank == 0 || is_small(plan)) return 0;
+  Size slices = 1;
+  for (int c = 0; c < plan.column_count; ++c) slices *= plan.column[c].extent;
+  for (int d = 0; d < plan.loop_rank; ++d) {
+    if (plan.loop[d].indexed != 0) slices *= plan.loop[d].size;
+  }
+  const Size bytes = slices * plan.slice_bytes();
+  return plan.positions >= slices && bytes <= kTuning.scratch_bytes ? bytes : 0;
+}
+
+Schedule schedule_gather(Plan& plan, int threads) {
+  Schedule schedule;
+  spread_slices(plan);
+  order_loops(plan);
+  set_common(schedule, plan, threads);
+  if (!set_panels(schedule, plan, false)) {
+    split_positions(schedule, plan);
+    if (plan.width <= 16 && !schedule.prefetch_rows) join_runs(plan, kTuning.short_run);
+  }
+  return schedule;
+}
+
+Schedule schedule_scatter(Plan& plan, bool assigns, int threads) {
+  Schedule schedule;
+  spread_slices(plan);
+  order_loops(plan);
+  set_common(schedule, plan, threads);
+  schedule.nontemporal &= assigns;  // to reduce a row it has to be read
+  if (set_panels(schedule, plan, true)) return schedule;
+  if (schedule.threads == 1) return schedule;
+  if (set_split_dim(schedule, plan)) return schedule;
+  if (plan.slice_rank == 0 && plan.width >= 2 * kTuning.slice_part) {
+    split_slices(schedule, plan, std::min<Size>(plan.width / kTuning.slice_part, schedule.threads));
+    schedule.tasks = (plan.width + schedule.task_bytes - 1) / schedule.task_bytes;
+  } else if (plan.reach() >= kLine * kLine * schedule.threads) {
+    schedule.threads = std::min(schedule.threads, kMostOwners);
+    schedule.round = std::min(plan.positions, kTuning.scratch_bytes / Size{sizeof(Size)});
+  } else {
+    schedule.threads = 1;  // most updates would belong to one owner
+  }
+  return schedule;
+}
+
+Schedule schedule_check(const Plan& plan, int threads) {
+  Schedule schedule;
+  if (worth_sharing(plan, threads)) schedule.threads = threads;
+  schedule.task_bytes = plan.width;
+  split_positions(schedule, plan);
+  return schedule;
+}
+
+void set_borders(Partition& partition) {
+  constexpr Size kLooks = 512;
+  constexpr std::uint32_t kSpread = 0x9E3779B1u;  // 2^32 by the golden ratio: in step with no pattern
+  const auto count = static_cast<std::uint64_t>(partition.end - partition.begin);
+  Size looks[kLooks];
+  Size n = 0;
+  for (std::uint32_t i = 0; i < kLooks; ++i) {
+    const Size at = partition.offsets[std::uint64_t{i * kSpread} * count >> 32];
+    if (at != PTRDIFF_MIN) looks[n++] = at / kLine * kLine;
+  }
+  std::sort(looks, looks + n);
+  partition.border[0] = PTRDIFF_MIN + 1;
+  partition.border[partition.owners] = PTRDIFF_MAX;
+  for (int owner = 1; owner < partition.owners; ++owner) {
+    if (n == 0) {
+      partition.border[owner] = 0;  // any borders will do
+      continue;
+    }
+    // Before or after all looks at one line, whichever is nearer to an equal share.
+    const Size* const fair = looks + n * owner / partition.owners;
+    const auto [from, to] = std::equal_range(looks, looks + n, *fair);
+    partition.border[owner] = *fair + (fair - from > to - fair ? kLine : 0);
+  }
+}
+
+}  // namespace ndgather

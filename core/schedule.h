@@ -1,0 +1,86 @@
+// schedule.h - how a plan is carried out: in which order, by how many threads, by which loop. All tuned constants
+// stand here; what was measured for each is in docs/design.md.
+#pragma once
+
+#include "machine.h"
+#include "plan.h"
+
+namespace ndgather {
+
+struct Tuning {
+  Size small_positions = 128;         // so few are walked by one thread before any rule is asked
+  Size block_bytes = Size{1} << 14;   // a block of slices and what becomes of it stay in the first-level cache
+  Size short_run = 128;               // runs of more positions are long enough to begin a block of their own
+  Size panel_bytes = 512;             // wide enough for memory to bring it fast, narrow enough to stay in the cache
+  Size nontemporal_row = 512;        // shorter rows share too many of their lines with others
+  Size scratch_bytes = Size{1} << 23; // what a call may take for offsets or packed data, beside its arrays
+  Size slice_part = Size{1} << 13;    // parts of a slice for different threads: longer ones cost no extra reads
+  Size own_bytes = 512;               // threads that write closer to each other than that fight for lines
+  double wake_ns = 30'000;            // work worth waking a thread for
+  double awake_ns = 12'000;           // and worth sharing with one that is awake
+  double task_ns = 5'000;             // least work in one task
+  Size tasks_each = 16;               // tasks for each thread, so that one that is held up leaves the rest to others
+};
+inline constexpr Tuning kTuning;
+
+inline constexpr Size kLine = 64;    // bytes of a cache line
+inline constexpr Size kBlock = 256;  // offsets that are computed before they are used
+
+// How a plan falls into panels of columns; see panels.h.
+struct Panels {
+  Size count = 0;      // in all; 0: the plan does not suit
+  Size per_plane = 0;  // within one step of the dims outside
+  Size columns = 0;    // in each but the last of a plane
+  Size row_bytes = 0;  // of a packed row; 0: the columns are read where they are
+  Size buffer = 0;     // bytes that one thread needs to pack them
+};
+
+// A scatter of some positions whose destination is shared out between owners; see partition.h.
+inline constexpr int kMostOwners = 16;  // every owner looks at all offsets
+struct Partition {
+  Size* offsets;  // of the positions [begin, end), checked
+  Size begin, end;
+  int owners;
+  Size border[kMostOwners + 1];  // owner o has the offsets from border o up to the next
+};
+
+struct Schedule {
+  int threads = 1;
+  bool prefetch = false;     // slices are further away than the second-level cache
+  bool prefetch_rows = false;  // each run looks into a row of its own, which is read while the one before is looked into
+  bool prefetch_indices = false;  // there are more of them than the caches hold from one call to the next
+  bool nontemporal = false;  // rows are written past the caches
+  Size tasks = 1;            // each of which is one of these:
+  Size task_positions = 0;   //   so many positions,
+  int split_dim = -1;        //   a range of this loop dim, whose steps address parts of their own,
+  Size task_bytes = 0;       //   so many bytes of every slice,
+  Panels panels;             //   a panel,
+  Size round = 0;            //   or the part of an owner in a scatter of so many positions at a time
+};
+
+// Makes the schedule of a simplified plan, and brings its loop dims into the order in which they are walked.
+Schedule schedule_gather(Plan& plan, int threads);
+Schedule schedule_scatter(Plan& plan, bool assigns, int threads);
+Schedule schedule_check(const Plan& plan, int threads);
+
+// Whether a simplified plan is so small that a schedule would cost more than it brings.
+inline bool is_small(const Plan& plan) {
+  const bool few = plan.positions <= kTuning.small_positions ||
+                   (plan.positions <= 8 * kTuning.small_positions && plan.reach() <= caches().second_level);
+  return few && plan.slice_rank == 0 && plan.dense_linear && plan.positions * plan.width <= kTuning.block_bytes;
+}
+
+// How many bytes a gather had better make contiguous first; 0: it reads them where they are.
+Size bytes_to_pack(const Plan& plan);
+
+// Brings the loop dims of a plan that allows it into the order in which its arrays lie in memory. True: they were in
+// another one.
+bool order_loops(Plan& plan);
+
+// Sets the borders of the owners such that each has about as many of the recorded offsets.
+void set_borders(Partition& partition);
+
+// An estimate of the time that a plan takes on one thread.
+double nanoseconds(const Plan& plan);
+
+}  // namespace ndgather

@@ -1,0 +1,224 @@
+// walk.h - the one loop behind every gather and scatter: a block of checked offsets is computed, what they name is
+// prefetched while the block before it is used, and so on.
+#pragma once
+
+#include "loops.h"
+#include "offsets.h"
+
+namespace ndgather::NDGATHER_ISA {
+
+// Where a walk over positions has come to.
+struct Cursor {
+  const Plan& plan;
+  const char* index;  // of the next position
+  Size base;          // of its slice, whatever its index tuple says
+  Size dense;         // its offset in the dense array
+  Size left;          // positions left in the innermost dim
+  Size coordinate[kMaxRank];
+
+  Cursor(const Plan& p, Size begin) noexcept : plan(p), index(p.indices), base(0), dense(0) {
+    for (int d = plan.loop_rank - 1; d >= 0; --d) {
+      const LoopDim& dim = plan.loop[d];
+      coordinate[d] = begin % dim.size;
+      begin /= dim.size;
+      move(dim, coordinate[d]);
+    }
+    left = plan.inner().size - coordinate[plan.loop_rank - 1];
+  }
+
+  // Steps over n <= left positions; at the end of the innermost dim on to its next run.
+  void advance(Size n) noexcept {
+    move(plan.inner(), n);
+    left -= n;
+    if (left > 0) return;
+    const LoopDim& inner = plan.inner();
+    move(inner, -inner.size);
+    left = inner.size;
+    coordinate[plan.loop_rank - 1] = 0;
+    for (int d = plan.loop_rank - 2; d >= 0; --d) {
+      const LoopDim& dim = plan.loop[d];
+      move(dim, 1);
+      if (++coordinate[d] < dim.size) return;
+      move(dim, -dim.size);
+      coordinate[d] = 0;
+    }
+  }
+
+ private:
+  void move(const LoopDim& dim, Size steps) noexcept {
+    index += steps * dim.index;
+    base += steps * dim.indexed;
+    dense += steps * dim.dense;
+  }
+};
+
+// Always inlined: GCC takes a function that only prefetches for one without effect, and drops calls.
+template <bool Write = false>
+[[gnu::always_inline]] inline void prefetch(const char* at) noexcept {
+#if defined(__GNUC__)
+  __builtin_prefetch(at, Write);
+#else
+  (void)at;
+#endif
+}
+
+[[gnu::always_inline]] inline void prefetch_lines(const char* at, Size bytes) noexcept {
+  for (Size b = 0; b < bytes; b += kLine) prefetch(at + b);
+  prefetch(at + bytes - 1);
+}
+
+// What a walk over positions makes ready once: how offsets are computed, and how the bases of the positions of a block
+// follow each other. Where all runs read the same index values, as in taking some columns of a table, these are checked
+// once, and their offsets are part of the bases.
+struct Walk {
+  const Plan& plan;
+  Offsets offsets;
+  bool repeated, repeated_good = true;
+  Size ahead = 0;  // in bytes: so far before their use index values are asked for; 0: they are not
+  alignas(kLine) Size bases[kBlock + kTuning.short_run];
+
+  explicit Walk(const Plan& p, bool prefetch_indices = false) noexcept
+      : plan(p), offsets(pick_offsets(p)), repeated(p.run_index != 0) {
+    const LoopDim& inner = plan.inner();
+    const Size step = plan.run > 0 ? plan.run_step : inner.indexed;
+    const Size end = plan.run + std::min(inner.size, kBlock), first_run = plan.run > 0 ? plan.run : end;
+    for (Size i = 0; i < first_run; ++i) bases[i] = i * step;
+    if (repeated) add_repeated();
+    for (Size i = first_run; i < end; ++i) {
+      const Size before = bases[i - plan.run];
+      bases[i] = before == kOutside ? kOutside : before + plan.next_run;
+    }
+    if (prefetch_indices && inner.index > 0 && inner.index <= kLine) {
+      constexpr Size kLong = 6144;  // bytes: a shorter run ends before the hardware has seen where it goes
+      const bool short_runs = plan.loop_rank > 1 && inner.size * inner.index < kLong;
+      ahead = short_runs ? 4 * plan.loop[plan.loop_rank - 2].index : kLong;
+    }
+  }
+
+  // Writes the offsets of n positions from the cursor on, all in one run of the innermost dim.
+  bool block(const Cursor& cursor, Size n, Size* __restrict out) const noexcept {
+    if (ahead != 0) {
+      // Columns that are contiguous by themselves, as numpy.argwhere leaves them, are streams of their own.
+      const int streams = plan.column_stride > plan.inner().index ? plan.column_count : 1;
+      for (int c = 0; c < streams; ++c) {
+        prefetch_lines(cursor.index + c * plan.column_stride + ahead, n * plan.inner().index);
+      }
+    }
+    if (plan.run == 0) return offsets(plan, cursor.index, cursor.base, bases, n, out);
+    const Size done = plan.inner().size - cursor.left;
+    const Size base = cursor.base + done / plan.run * plan.next_run;
+    const Size* const from = bases + done % plan.run;
+    if (!repeated) return offsets(plan, cursor.index, base, from, n, out);
+    for (Size i = 0; i < n; ++i) out[i] = repeated_good || from[i] != kOutside ? base + from[i] : kOutside;
+    return repeated_good;
+  }
+
+ private:
+  void add_repeated() noexcept {
+    Plan once = plan;
+    once.loop_rank = 1;
+    once.loop[0].index = plan.run_index;
+    Size checked[kTuning.short_run];
+    repeated_good = pick_offsets(once)(once, plan.indices, 0, bases, plan.run, checked);
+    for (Size i = 0; i < plan.run; ++i) bases[i] = repeated_good || plan.mode == Mode::fill ? checked[i] : kOutside;
+  }
+};
+
+struct Block {
+  alignas(kLine) Size at[kBlock + 8];  // and what a vector writes behind: offsets into the indexed array
+  Size n = 0;
+  Size dense = 0;    // offset of the first position in the dense array
+  bool good = true;  // whether all index values are inside
+};
+
+// Fills a block with up to `want` positions: across runs where the dense array is linear, else to the end of a run.
+inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexcept {
+  block.dense = cursor.dense;
+  block.good = true;
+  block.n = 0;
+  do {
+    const Size n = std::min(want - block.n, cursor.left);
+    block.good &= walk.block(cursor, n, block.at + block.n);
+    cursor.advance(n);
+    block.n += n;
+  } while (block.n < want && walk.plan.dense_linear);
+}
+
+// Asks for the slices of a block; the hardware follows a long one by itself. Elements lie on one line; other slices may
+// lie on two, however short they are.
+template <bool Write = false>
+[[gnu::always_inline]] inline void prefetch_slices(const char* array, Size width, const Size* at, Size n) noexcept {
+  constexpr Size kMost = 16 * kLine;
+  if (width <= 8) {
+    for (Size i = 0; i < n; ++i) prefetch<Write>(array + at[i]);
+    return;
+  }
+  const Size bytes = std::min(width, kMost);
+  for (Size i = 0; i < n; ++i) {
+    const char* const slice = array + at[i];
+    for (Size b = 0; b < bytes; b += kLine) prefetch<Write>(slice + b);
+    prefetch<Write>(slice + bytes - 1);
+  }
+}
+
+// Blocks in turn: fill(block) fills one and returns whether it may be used; the last one is empty. Where `ahead`,
+// prefetch(block) is called before the block before it is used.
+template <class B, class Fill, class Prefetch, class Use>
+bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcept {
+  B blocks[2];
+  int turn = 0;
+  bool pending = false;
+  for (;;) {
+    B& block = blocks[turn];
+    if (!fill(block)) return false;
+    if (block.n == 0) break;
+    if (!ahead) {
+      use(block);
+      continue;
+    }
+    prefetch_block(block);
+    if (pending) use(blocks[1 - turn]);
+    pending = true;
+    turn = 1 - turn;
+  }
+  if (pending) use(blocks[1 - turn]);
+  return true;
+}
+
+// Large slices fill the first-level cache by themselves.
+inline Size block_size(const Plan& plan) noexcept {
+  return std::clamp<Size>(kTuning.block_bytes / std::max<Size>(plan.slice_bytes(), 1), 1, kBlock);
+}
+
+// Along the last axis every run looks into a row of its own, in an order that the hardware cannot foresee: while one row
+// is looked into, as much of the next one is asked for as the n positions from the cursor on are of a run.
+template <bool Write>
+[[gnu::always_inline]] inline void prefetch_next_row(const Cursor& cursor, Size n) noexcept {
+  const Plan& plan = cursor.plan;
+  const Size run = plan.inner().size, done = run - cursor.left, row = plan.reach();
+  const char* const next = plan.indexed + cursor.base + plan.loop[plan.loop_rank - 2].indexed;
+  const Size end = row * std::min(done + n, run) / run;
+  for (Size b = row * done / run / kLine * kLine; b < end; b += kLine) prefetch<Write>(next + b);
+}
+
+// Calls use(block) for the positions [begin, end). False: an index is outside its axis, and the mode has no answer
+// to that; what was used before may be any part of the positions.
+template <class B, bool Write = false, class Prefetch, class Use>
+bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, Prefetch prefetch_block,
+                 Use use) noexcept {
+  const Walk walk(plan, schedule.prefetch_indices);
+  const Size most = block_size(plan);
+  Cursor cursor(plan, begin);
+  Size left = end - begin;
+  const auto fill = [&](B& block) {
+    block.n = 0;
+    if (left == 0) return true;
+    if (schedule.prefetch_rows) prefetch_next_row<Write>(cursor, std::min(left, most));
+    fill_block(block, cursor, walk, std::min(left, most));
+    left -= block.n;
+    return block.good || plan.mode == Mode::fill;
+  };
+  return each_block<B>(schedule.prefetch, fill, prefetch_block, use);
+}
+
+}  // namespace ndgather::NDGATHER_ISA
