@@ -91,7 +91,7 @@ test-wheel: wheel
 	$(WHEEL_VENV)/bin/python -m pytest -q -m "not slow" $(PYTEST_FLAGS) tests README.md
 
 # AddressSanitizer keeps freed memory, and so the process grows.
-ENGINES := baseline avx2 avx512 both
+INSTRUCTION_SETS := baseline avx2 avx512
 SANITIZED := -q -p no:cacheprovider $(PYTEST_FLAGS) \
   --deselect tests/core/test_reused_memory.py::test_memory_of_the_process_stays_flat
 UNDER_ASAN := tests/core/run.sh address build/address
@@ -99,14 +99,14 @@ UNDER_TSAN := tests/core/run.sh thread build/thread
 
 check-core: build/address/built
 	$(PYTHON) -m zipfile -e fuzz/corpus/core.zip build/address/seeds
-	for engine in $(ENGINES); do \
-	  NDGATHER_ENGINE=$$engine LEAKS=1 $(UNDER_ASAN)/core/core_calls 4 500 && \
-	  NDGATHER_ENGINE=$$engine $(UNDER_ASAN)/core/core_fuzz build/address/seeds/* || exit; done
+	for set in $(INSTRUCTION_SETS); do \
+	  NDGATHER_INSTRUCTION_SET=$$set LEAKS=1 $(UNDER_ASAN)/core/core_calls 4 500 && \
+	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/core/core_fuzz build/address/seeds/* || exit; done
 
 check-asan: check-core build/address/installed
 	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow"
-	for engine in baseline avx2; do \
-	  NDGATHER_ENGINE=$$engine $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow" \
+	for set in baseline avx2; do \
+	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow" \
 	    tests/core || exit; done
 
 OF_THREADS := $(addprefix tests/core/test_,concurrent_calls.py interrupts.py processes.py \
@@ -114,8 +114,8 @@ OF_THREADS := $(addprefix tests/core/test_,concurrent_calls.py interrupts.py pro
 
 # How long a call keeps the GIL is measured elsewhere: calls take minutes here.
 check-tsan: build/thread/built build/thread/installed
-	for engine in $(ENGINES); do \
-	  NDGATHER_ENGINE=$$engine $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
+	for set in $(INSTRUCTION_SETS); do \
+	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
 	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not races" -k "not gil" \
 	  $(OF_THREADS) tests/core/test_scatter_threads.py tests/core/test_reused_memory.py \
 	  tests/core/test_shared_memory.py
@@ -156,9 +156,11 @@ $(VENV)/installed-%: $(VENV)/built
 
 comma := ,
 
+CORE_CALLS := $(wildcard tests/core/*.h tests/core/*.cpp fuzz/*.cpp)
+
 # `make build/address/built` installs an instrumented core in an environment of its own;
 # `make build/address/installed` adds what the tests need.
-build/%/built: $(BUILD_FILES) $(wildcard tests/core/*.cpp fuzz/*.cpp)
+build/%/built: $(BUILD_FILES) $(CORE_CALLS)
 	$(PYTHON) -m venv build/$*/venv
 	build/$*/venv/bin/python -m pip install --quiet --editable . \
 	  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \
@@ -182,7 +184,7 @@ build/%/installed: build/%/built
 	build/$*/venv/bin/python -m pip install --quiet 'ndgather[test]'
 	touch $@
 
-build/fuzzer/core_fuzz: $(BUILD_FILES) fuzz/core.cpp $(VENV)/installed-fuzz
+build/fuzzer/core_fuzz: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-fuzz
 	@command -v $(CLANGXX) >/dev/null || \
 	  { echo "make fuzz needs clang and its libFuzzer (apt-get install clang, or CLANGXX=...)"; exit 1; }
 	$(BIN)/cmake -S . -B $(@D) -G Ninja -DNDGATHER_SANITIZE=fuzzer -DCMAKE_BUILD_TYPE=RelWithDebInfo \

@@ -24,8 +24,8 @@ fuzz() {
 }
 
 export ASAN_OPTIONS=quarantine_size_mb=32 UBSAN_OPTIONS=print_stacktrace=1
-for engine in baseline avx2 avx512 both; do
-  NDGATHER_ENGINE=$engine fuzz core "core-$engine" $(((seconds + 3) / 4)) "$CORE_FUZZ" -max_len=192
+for set in baseline avx2 avx512; do
+  NDGATHER_INSTRUCTION_SET=$set fuzz core "core-$set" $(((seconds + 2) / 3)) "$CORE_FUZZ" -max_len=192
 done
 for reader in onnx ir; do "$PYTHON" -m fuzz.make_seeds $reader "$work/corpus/$reader"; done
 fuzz onnx onnx "$seconds" "$PYTHON" -m fuzz onnx -max_len=6000 -len_control=0

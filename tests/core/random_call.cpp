@@ -1,0 +1,336 @@
+// random_call.cpp - any operator, mode, dtype, layout and number of threads, as bytes choose them; the bytes in the
+// gaps between elements are compared too.
+#include "random_call.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "operators.h"
+#include "run.h"
+
+namespace ndgather::random_calls {
+namespace {
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "random call: %s\n", what);
+  std::abort();
+}
+
+// How much is chosen: sizes of axes, and how many elements there may be.
+enum class Scale { small, large, columns };
+
+Size most_elements(Scale scale) { return scale == Scale::small ? Size{1} << 12 : Size{1} << 18; }
+
+Size some_size(Choices& choices, Scale scale, Size most) {
+  constexpr Size kSmall[] = {1, 2, 3, 0, 4, 5, 2, 7, 1, 3, 8, 9, 2, 16, 6, 17};
+  constexpr Size kLarge[] = {64, 1, 128, 2, 300, 33, 512, 4, 1000, 16, 257, 3, 2048, 8, 100, 4096};
+  const bool small = scale == Scale::small || choices.one_in(3);
+  return std::min(small ? choices.one_of(kSmall) : choices.one_of(kLarge), most);
+}
+
+Sizes some_shape(Size rank, Choices& choices, Scale scale, Size most) {
+  Sizes shape;
+  for (Size d = 0; d < rank; ++d) {
+    const Size left = std::max<Size>(most, 1);
+    shape.push_back(rank > 7 ? (choices.one_in(10) ? 2 : 1) : some_size(choices, scale, left));
+    most = left / std::max<Size>(shape.back(), 1);
+  }
+  return shape;
+}
+
+Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
+  constexpr Size kRanks[] = {2, 1, 3, 2, 4, 1, 3, 2, 5, 0, 2, 3, 6, 7, 33, 64};
+  // Many rows, one page after the other.
+  if (scale == Scale::columns) return {256 + 4 * choices.below(200), 4096 / call.type.element};
+  Sizes shape = some_shape(choices.one_of(kRanks), choices, scale, most_elements(scale));
+  if (!call.scatters && !shape.empty() && choices.one_in(16)) {
+    constexpr Size kHuge[] = {Size{1} << 31, Size{1} << 32,           (Size{1} << 31) - 1, Size{1} << 53,
+                              Size{1} << 62, Size{PTRDIFF_MAX}, (Size{1} << 32) + 1, 65536};
+    shape[static_cast<std::size_t>(choices.below(rank(shape)))] = choices.one_of(kHuge);
+  }
+  return shape;
+}
+
+// Makes the options and the shape of indices now and then such as the operator does not allow.
+void spoil(Call& call, Sizes& shape, Choices& choices) {
+  switch (choices.below(24)) {
+    case 1: call.axis += 1 - choices.below(3); break;
+    case 2: call.batch_dims += 1 - choices.below(3); break;
+    case 3:
+      if (!shape.empty()) {
+        Size& size = shape[static_cast<std::size_t>(choices.below(rank(shape)))];
+        size += Size{size < PTRDIFF_MAX};
+      }
+      break;
+    case 4:
+      if (!shape.empty()) shape.pop_back();
+      break;
+    case 5: shape.push_back(choices.below(3)); break;
+    case 6: call.axis = PTRDIFF_MIN + choices.below(2); break;
+    case 7: call.batch_dims = choices.one_in(2) ? PTRDIFF_MAX : PTRDIFF_MIN; break;
+    default: break;
+  }
+}
+
+// Chooses options, and a shape of indices that fits them.
+Sizes index_shape(Call& call, const Sizes& data, Choices& choices, Scale scale) {
+  const Size r = rank(data);
+  if (scale == Scale::columns) return {(data[0] + 1) / 2 + choices.below(40), data[1] - choices.below(3)};
+  if (call.kind != Kind::nd && r > 0) call.axis = choices.below(2 * r) - r;
+  const Size axis = axis_of(call, data);
+  Sizes shape;
+  if (call.kind == Kind::elements) {
+    for (Size d = 0; d < r; ++d) {
+      if (d == axis) {
+        shape.push_back(some_size(choices, scale, most_elements(scale)));
+      } else {
+        shape.push_back(choices.below(4) < 3 ? at(data, d) : std::max<Size>(at(data, d) - choices.below(3), 0));
+      }
+    }
+    return shape;
+  }
+  const bool nd = call.kind == Kind::nd;
+  const Size b = choices.one_in(2) ? choices.below((nd ? r : axis) + 1) : 0;
+  const Size depth = nd ? choices.below(r - b + 1) : 1;
+  Size most = most_elements(scale);
+  for (Size d = 0; d < r; ++d) {
+    if (nd ? d < b || d >= b + depth : d != axis) most /= std::max<Size>(at(data, d), 1);
+  }
+  shape.assign(data.begin(), data.begin() + b);
+  const Sizes rest = some_shape(choices.one_in(16) ? 60 : choices.below(4), choices, scale, most);
+  shape.insert(shape.end(), rest.begin(), rest.end());
+  if (nd) shape.push_back(depth);
+  call.batch_dims = !nd && b < rank(shape) && choices.one_in(4) ? b - rank(shape) : b;
+  return shape;
+}
+
+std::uint64_t index_value(int style, Size extent, Size entry, IndexType type, Choices& choices) {
+  const auto size = static_cast<std::uint64_t>(std::max<Size>(extent, 1));
+  switch (style) {
+    case 0: return choices.random() % size;
+    case 1: return choices.random() % (2 * size) - size;
+    case 2: return choices.random();
+    case 3: return static_cast<std::uint64_t>(entry) % size;
+    case 4: return choices.random() % std::min<std::uint64_t>(size, 3);  // few places
+    case 5: {                                                           // now and then a bad one
+      const std::uint64_t value = choices.random() % size;
+      return choices.random() % 64 != 0 ? value : value + size;
+    }
+    case 6: {  // at the limits of the axis and of the type
+      const std::uint64_t half = std::uint64_t{1} << (8 * bytes_of(type) - 1);
+      const std::uint64_t limits[] = {0, size - 1, size, -size, -size - 1, half, half - 1, 2 * half - 1};
+      return limits[choices.random() % 8];
+    }
+    default: return choices.byte();
+  }
+}
+
+std::optional<Tensor> some_indices(const Call& call, const Sizes& data, const Sizes& shape, Choices& choices) {
+  auto tensor = lay_out(shape, bytes_of(call.index_type), false, choices);
+  if (!tensor) return tensor;
+  choices.fill(tensor->memory.get(), tensor->bytes);
+  const int style = static_cast<int>(choices.below(8));
+  Size entry = 0;
+  each(shape, [&](const Sizes& where) {
+    const Size extent = at(data, addressed(call, data, where));
+    store_integer(tensor->place(where), call.index_type, index_value(style, extent, entry++, call.index_type, choices));
+  });
+  return tensor;
+}
+
+// Random elements. Long doubles are made of doubles, as not every pattern of their bits is a number.
+std::optional<Tensor> some_elements(const Call& call, const Sizes& shape, bool written, Choices& choices) {
+  auto tensor = lay_out(shape, call.type.element, written, choices);
+  if (!tensor) return tensor;
+  choices.fill(tensor->memory.get(), tensor->bytes);
+  if (call.type.type != ElementType::long_double && call.type.type != ElementType::complex_long_double) return tensor;
+  each(shape, [&](const Sizes& where) {
+    for (Size part = 0; part < call.type.element; part += Size{sizeof(long double)}) {
+      const auto value = static_cast<double>(static_cast<std::int64_t>(choices.random()));
+      put(tensor->place(where) + part, static_cast<long double>(value * 0x1p-32));
+    }
+  });
+  return tensor;
+}
+
+Refusal shape_of(Call& call, const Array& data, const Array& indices, Shape& shape) {
+  switch (call.kind) {
+    case Kind::nd: return shape_gather_nd(data, indices, call.batch_dims, shape);
+    case Kind::elements: return shape_gather_elements(data, indices, call.axis, shape);
+    default: return shape_gather(data, indices, call.axis, call.batch_dims, shape);
+  }
+}
+
+// Whether the shape rule of the core says what the operator does; it also normalises the options.
+void compare_shapes(Call& call, const Sizes& data, const Sizes& indices, const std::optional<Sizes>& wanted) {
+  const Sizes unread(2 * kMaxRank, 0);
+  const Array data_view{nullptr, static_cast<int>(data.size()), data.data(), unread.data()};
+  const Array indices_view{nullptr, static_cast<int>(indices.size()), indices.data(), unread.data()};
+  Shape shape;
+  const Refusal refusal = shape_of(call, data_view, indices_view, shape);
+  require(static_cast<bool>(refusal) != wanted.has_value(), "the shape rule refuses other shapes");
+  if (refusal) return;
+  require(std::equal(wanted->begin(), wanted->end(), shape.size, shape.size + shape.rank), "the shape differs");
+}
+
+void plan_by(const Call& call, Plan& plan, const Array& indexed, const Array& indices, const Array& dense) {
+  switch (call.kind) {
+    case Kind::nd: plan_gather_nd(plan, indexed, indices, dense, call.batch_dims); break;
+    case Kind::elements: plan_gather_elements(plan, indexed, indices, dense, call.axis); break;
+    default: plan_gather(plan, indexed, indices, dense, call.axis, call.batch_dims); break;
+  }
+  for (int c = 0; c < plan.column_count && !call.negative; ++c) plan.column[c].wrap = 0;
+}
+
+// Every element of `got` as in `wanted`, and every byte between them.
+void require_same(const Tensor& got, Block wanted, const Call& call) {
+  if (got.equals(wanted)) return;
+  each(got.shape, [&](const Sizes& where) {
+    char* const expected = wanted.data() + got.offset(where);
+    require(same_element(call.reduction, call.type, got.place(where), expected), "an element differs");
+    std::memcpy(expected, got.place(where), static_cast<std::size_t>(got.element));
+  });
+  require(got.equals(wanted), "a byte between elements was written");
+}
+
+// After a refusal elements may hold anything; what lies between them is as it was.
+void require_gaps_untouched(const Tensor& got, Block before) {
+  each(got.shape, [&](const Sizes& where) {
+    std::memcpy(before.data() + got.offset(where), got.place(where), static_cast<std::size_t>(got.element));
+  });
+  require(got.equals(before), "a byte between elements was written");
+}
+
+// Makes of `before`, the contents of the array that is written to, what the call has to make of it.
+void carry_out(const Call& call, const Plan& plan, const Tensor& data, const Tensor& indices, const Tensor& dense,
+               Block& before) {
+  const auto element = static_cast<std::size_t>(call.type.element);
+  const Block zeros(element, 0);
+  Meeting meeting{call, data, indices};
+  each(dense.shape, [&](const Sizes& to) {
+    const bool inside = meeting.find(to);
+    if (call.scatters) {
+      if (!inside) return;
+      apply(call.reduction, call.type, plan.table, before.data() + data.offset(meeting.found), dense.place(to));
+    } else {
+      const char* const fill = plan.fill != nullptr ? plan.fill : zeros.data();
+      std::memcpy(before.data() + dense.offset(to), inside ? data.place(meeting.found) : fill, element);
+    }
+  });
+}
+
+bool copy_whole(const Call& call, const Sizes& shape, Choices& choices) {
+  const auto elements = product(shape, call.type.element);
+  if (!elements || *elements > most_elements(Scale::small) || *elements == 0) return false;
+  const auto from = some_elements(call, shape, false, choices), to = some_elements(call, shape, true, choices);
+  if (!from || !to) return false;
+  Block wanted = to->copy();
+  each(shape, [&](const Sizes& where) {
+    std::memcpy(wanted.data() + to->offset(where), from->place(where), static_cast<std::size_t>(call.type.element));
+  });
+  Plan plan;
+  plan_copy(plan, from->view(), to->view(), call.type.element);
+  require(run_gather(plan), "a copy was refused");
+  require(to->equals(wanted), "a copy differs");
+  return true;
+}
+
+struct Arrays {
+  Tensor data, indices, dense;  // dense: the result, or updates
+};
+
+std::optional<Arrays> some_arrays(Call& call, const Sizes& data, const Sizes& indices, const Sizes& result,
+                                  Choices& choices, Scale scale) {
+  const auto results = product(result, call.type.element), entries = product(indices, 8);
+  const Size most = most_elements(scale);
+  if (!results || !entries || *results > most || *entries > most) return {};
+  auto first = some_elements(call, data, call.scatters, choices);
+  auto second = some_indices(call, data, indices, choices);
+  auto third = some_elements(call, result, !call.scatters, choices);
+  if (!first || !second || !third) return {};
+  return Arrays{std::move(*first), std::move(*second), std::move(*third)};
+}
+
+void compare(const Call& call, Arrays& arrays, Choices& choices) {
+  auto& [data, indices, dense] = arrays;
+  Block fill(static_cast<std::size_t>(call.type.element)), table(call.type.type == ElementType::table ? 65536 : 0);
+  choices.fill(fill.data(), Size(fill.size()));
+  choices.fill(table.data(), Size(table.size()));
+  Plan plan;
+  plan.index_type = call.index_type;
+  plan.mode = call.mode;
+  plan.element = plan.width = call.type.element;
+  if (!call.scatters && choices.one_in(2)) plan.fill = fill.data();
+  if (!table.empty()) plan.table = table.data();
+  plan_by(call, plan, data.view(), indices.view(), dense.view());
+
+  const Tensor &target = call.scatters ? data : dense, &source = call.scatters ? dense : data;
+  Block wanted = target.copy();
+  const Block source_before = source.copy(), indices_before = indices.copy();
+  const Outside bad = look(call, data, indices);
+  Plan check;
+  plan_check(check, plan, indices.view());
+  const Outside found = run_check(check);
+  require(found.count == bad.count && found.entry == bad.entry && found.value == bad.value, "the bad entries differ");
+  require(target.equals(wanted), "a look changed the array that is written to");
+
+  if (call.mode == Mode::raise && choices.one_in(3)) {  // as for the caller's memory
+    if (bad.count > 0) return;
+    plan.mode = Mode::fill;
+  }
+  const bool stops = choices.one_in(16);
+  Stop stop([](void*) noexcept { return true; }, nullptr);
+  const bool good = call.scatters ? run_scatter(plan, call.reduction, call.type.type, stops ? &stop : nullptr)
+                                  : run_gather(plan, stops ? &stop : nullptr);
+  require(source.equals(source_before) && indices.equals(indices_before), "an input changed");
+  if (stop.wanted()) return require_gaps_untouched(target, std::move(wanted));
+  if (!is_empty(dense.shape)) require(good == (bad.count == 0 || call.mode == Mode::fill), "refused, or not refused");
+  if (!good) return require_gaps_untouched(target, std::move(wanted));
+  carry_out(call, plan, data, indices, dense, wanted);
+  require_same(target, std::move(wanted), call);
+}
+
+Scale some_scale(Choices& choices) {
+  const Size n = choices.below(128);
+  return n == 127 ? Scale::columns : n >= 118 ? Scale::large : Scale::small;
+}
+
+}  // namespace
+
+bool random_call(const std::uint8_t* bytes, std::size_t count) {
+  Choices choices(bytes, count);
+  Call call;
+  const Scale scale = some_scale(choices);
+  const Size what = choices.below(6);
+  call.kind = scale == Scale::columns ? Kind::elements : static_cast<Kind>(what % 3);
+  call.scatters = what == 3 || what == 4;
+  call.index_type = static_cast<IndexType>((choices.below(8) + 3) % 8);
+  call.mode = static_cast<Mode>(choices.below(4));
+  call.negative = choices.below(4) != 3;
+  set_threads(1 + static_cast<int>(choices.below(4)));
+  if (call.scatters && choices.one_in(2)) {
+    call.reduction = static_cast<Reduction>(1 + choices.below(5));
+    call.type = choices.one_of(kTypes);
+    if (!has_meaning(call.reduction, call.type.type)) return false;
+  } else {
+    constexpr Size kWidths[] = {4, 8, 1, 2, 16, 12, 3, 5, 24, 32, 40, 64, 7, 17, 33, 63};
+    call.type.element = choices.one_in(4) ? 1 + choices.below(130) : choices.one_of(kWidths);
+  }
+  const Sizes data = data_shape(call, choices, scale);
+  if (!product(data, call.type.element)) return false;
+  if (what == 5 && choices.one_in(2)) return copy_whole(call, data, choices);
+  Sizes indices = index_shape(call, data, choices, scale);
+  spoil(call, indices, choices);
+  if (rank(indices) > kMaxRank) return false;
+  const auto result = result_shape(call, data, indices);
+  compare_shapes(call, data, indices, result);
+  if (!result) return true;
+  if (rank(*result) > kMaxRank) return false;
+  auto arrays = some_arrays(call, data, indices, *result, choices, scale);
+  if (!arrays) return false;
+  compare(call, *arrays, choices);
+  return true;
+}
+
+}  // namespace ndgather::random_calls

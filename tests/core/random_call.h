@@ -1,0 +1,12 @@
+// random_call.h - one call of the core, made of bytes, its answer compared with plain loops.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ndgather::random_calls {
+
+// Aborts where the answer is wrong. False: the bytes describe no call that says anything.
+bool random_call(const std::uint8_t* bytes, std::size_t count);
+
+}  // namespace ndgather::random_calls
