@@ -35,7 +35,7 @@ inline Plan panel_of(const Plan& plan, const Panels& panels, Size number) noexce
 
 // Copies `bytes` of each of `rows` rows.
 inline void copy_panel(char* to, Size to_stride, const char* from, Size from_stride, Size rows, Size bytes) noexcept {
-  constexpr Size kAhead = 8;  // rows
+  constexpr Size kAhead = kTuning.index_ahead / kTuning.panel_bytes;  // rows
   const Size lines = bytes / kLine * kLine;
   for (Size row = 0; row < rows; ++row, to += to_stride, from += from_stride) {
     prefetch_lines(from + kAhead * from_stride, bytes);

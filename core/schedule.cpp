@@ -46,7 +46,7 @@ bool reads_rows(const Plan& plan) {
 bool worth_sharing(const Plan& plan, int threads) {
   if (threads == 1) return false;
   const double work = nanoseconds(plan);
-  return work >= kTuning.wake_ns || (work >= kTuning.awake_ns && threads_are_awake());
+  return work >= kTuning.wake_ns || (work >= kTuning.wake_ns / 2 && threads_are_awake());
 }
 
 Size task_count(const Plan& plan, bool shared, int threads) {
@@ -247,8 +247,8 @@ Schedule schedule_scatter(Plan& plan, bool assigns, int threads) {
   if (set_panels(schedule, plan, true)) return schedule;
   if (schedule.threads == 1) return schedule;
   if (set_split_dim(schedule, plan)) return schedule;
-  if (plan.slice_rank == 0 && plan.width >= 2 * kTuning.slice_part) {
-    split_slices(schedule, plan, std::min<Size>(plan.width / kTuning.slice_part, schedule.threads));
+  if (plan.slice_rank == 0 && plan.width >= kTuning.block_bytes) {
+    split_slices(schedule, plan, std::min<Size>(2 * plan.width / kTuning.block_bytes, schedule.threads));
     schedule.tasks = (plan.width + schedule.task_bytes - 1) / schedule.task_bytes;
   } else if (plan.reach() >= kLine * kLine * schedule.threads) {
     schedule.threads = std::min(schedule.threads, kMostOwners);

@@ -8,18 +8,18 @@
 namespace ndgather {
 
 struct Tuning {
-  Size small_positions = 128;         // so few are walked by one thread before any rule is asked
-  Size block_bytes = Size{1} << 14;   // a block of slices and what becomes of it stay in the first-level cache
-  Size short_run = 128;               // runs of more positions are long enough to begin a block of their own
-  Size panel_bytes = 512;             // wide enough for memory to bring it fast, narrow enough to stay in the cache
-  Size nontemporal_row = 512;        // shorter rows share too many of their lines with others
-  Size scratch_bytes = Size{1} << 23; // what a call may take for offsets or packed data, beside its arrays
-  Size slice_part = Size{1} << 13;    // parts of a slice for different threads: longer ones cost no extra reads
-  Size own_bytes = 512;               // threads that write closer to each other than that fight for lines
-  double wake_ns = 30'000;            // work worth waking a thread for
-  double awake_ns = 12'000;           // and worth sharing with one that is awake
-  double task_ns = 5'000;             // least work in one task
-  Size tasks_each = 16;               // tasks for each thread, so that one that is held up leaves the rest to others
+  Size small_positions = 128;          // so few are walked by one thread before any rule is asked
+  Size block_bytes = Size{1} << 14;    // a block of slices and what becomes of it stay in the first-level cache
+  Size short_run = 128;                // longer runs are worth a block of their own
+  Size prefetch_bytes = 1024;          // of a slice: the hardware follows longer ones by itself
+  Size index_ahead = 6144;             // bytes: so far before their use indices are asked for
+  Size panel_bytes = 512;              // wide enough for memory to bring it fast, narrow enough to stay in the cache
+  Size nontemporal_row = 512;          // shorter rows share too many of their lines with others
+  Size own_bytes = 512;                // threads that write closer to each other than that compete for lines
+  Size scratch_bytes = Size{1} << 23;  // what a call may take for offsets or packed data, beside its arrays
+  double wake_ns = 30'000;             // work worth waking a thread for; half of it where one is awake
+  double task_ns = 5'000;              // least work in one task
+  Size tasks_each = 16;                // tasks for each thread, so that one that is held up leaves the rest to others
 };
 inline constexpr Tuning kTuning;
 

@@ -89,9 +89,9 @@ struct Walk {
       bases[i] = before == kOutside ? kOutside : before + plan.next_run;
     }
     if (prefetch_indices && inner.index > 0 && inner.index <= kLine) {
-      constexpr Size kLong = 6144;  // bytes: a shorter run ends before the hardware has seen where it goes
-      const bool short_runs = plan.loop_rank > 1 && inner.size * inner.index < kLong;
-      ahead = short_runs ? 4 * plan.loop[plan.loop_rank - 2].index : kLong;
+      // Of a run that ends before, the indices of a later run are asked for.
+      const bool ends = plan.loop_rank > 1 && inner.size * inner.index < kTuning.index_ahead;
+      ahead = ends ? 4 * plan.loop[plan.loop_rank - 2].index : kTuning.index_ahead;
     }
   }
 
@@ -148,12 +148,11 @@ inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want
 // lie on two, however short they are.
 template <bool Write = false>
 [[gnu::always_inline]] inline void prefetch_slices(const char* array, Size width, const Size* at, Size n) noexcept {
-  constexpr Size kMost = 16 * kLine;
   if (width <= 8) {
     for (Size i = 0; i < n; ++i) prefetch<Write>(array + at[i]);
     return;
   }
-  const Size bytes = std::min(width, kMost);
+  const Size bytes = std::min(width, kTuning.prefetch_bytes);
   for (Size i = 0; i < n; ++i) {
     const char* const slice = array + at[i];
     for (Size b = 0; b < bytes; b += kLine) prefetch<Write>(slice + b);
