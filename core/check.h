@@ -1,4 +1,4 @@
-// check.h - looking at index values without copying anything.
+// check.h - looking at index values without copying anything: all of them for errors, some for the schedule.
 #pragma once
 
 #include "walk.h"
@@ -41,6 +41,20 @@ inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
     done += n;
   }
   return all;
+}
+
+// Whether most of some sampled neighbours lie close to each other: the hardware follows those by itself.
+inline bool is_sequential(const Plan& plan) noexcept {
+  constexpr Size kSamples = 64;
+  const Walk walk(plan);
+  Size close = 0;
+  for (Size s = 0; s < kSamples; ++s) {
+    const Cursor cursor(plan, plan.positions / kSamples * s);
+    Size at[2];
+    if (cursor.left < 2 || !walk.block(cursor, 2, at)) continue;
+    close += std::max(at[0], at[1]) - std::min(at[0], at[1]) <= kLine;
+  }
+  return close > kSamples * 3 / 4;
 }
 
 }  // namespace ndgather::NDGATHER_ISA

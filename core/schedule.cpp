@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "loops.h"
 #include "threads.h"
 
 namespace ndgather {
@@ -63,7 +64,7 @@ bool writes_past_caches(const Plan& plan) {
 }
 
 void set_common(Schedule& schedule, const Plan& plan, int threads) {
-  schedule.prefetch = leaves_cache(plan);
+  schedule.prefetch = leaves_cache(plan) && !loops().is_sequential(plan);
   schedule.prefetch_indices = plan.positions * plan.column_count * Size{sizeof(Size)} > caches().second_level;
   schedule.prefetch_rows = reads_rows(plan);
   schedule.nontemporal = writes_past_caches(plan);
@@ -106,7 +107,7 @@ Size packed_columns(const Plan& plan, const LoopDim& along, const LoopDim& acros
 Size unpacked_columns(const Plan& plan, const LoopDim& along, const LoopDim& across) {
   const bool crossed = std::abs(across.index) >= kLine || (across.index == 0 && std::abs(across.indexed) >= kLine);
   const bool in_one_line = std::abs(along.index) < kLine && std::abs(along.dense) >= kLine;
-  return crossed && in_one_line && across.indexed != 0 ? 2 * kLine / plan.width : 0;
+  return crossed && in_one_line && across.indexed != 0 ? 4 * kLine / plan.width : 0;
 }
 
 Panels choose_panels(const Plan& plan, Size threads, bool scatters) {
