@@ -32,18 +32,6 @@ bool leaves_cache(const Plan& plan) {
   return reach > 0 && span > near && looks < 4 * reach / kLine;
 }
 
-// Whether every run looks into a row of its own, which comes from memory, stays near, and is read in most lines.
-bool reads_rows(const Plan& plan) {
-  if (plan.loop_rank < 2 || plan.column_count != 1 || plan.inner().indexed != 0 ||
-      plan.inner().size <= kTuning.short_run) {
-    return false;
-  }
-  const LoopDim& rows = plan.loop[plan.loop_rank - 2];
-  const Size near = caches().second_level, row = plan.reach();
-  return plan.column[0].stride > 0 && row >= 4 * kLine && row <= near / 4 && plan.inner().size >= row / kLine &&
-         rows.indexed * rows.size > near;
-}
-
 bool worth_sharing(const Plan& plan, int threads) {
   if (threads == 1) return false;
   const double work = nanoseconds(plan);
@@ -66,7 +54,6 @@ bool writes_past_caches(const Plan& plan) {
 void set_common(Schedule& schedule, const Plan& plan, int threads) {
   schedule.prefetch = leaves_cache(plan) && !loops().is_sequential(plan);
   schedule.prefetch_indices = plan.positions * plan.column_count * Size{sizeof(Size)} > caches().second_level;
-  schedule.prefetch_rows = reads_rows(plan);
   schedule.nontemporal = writes_past_caches(plan);
   if (worth_sharing(plan, threads)) schedule.threads = threads;
   schedule.task_positions = plan.positions;
@@ -234,7 +221,7 @@ Schedule schedule_gather(Plan& plan, int threads) {
   set_common(schedule, plan, threads);
   if (!set_panels(schedule, plan, false)) {
     split_positions(schedule, plan);
-    if (plan.width <= 16 && !schedule.prefetch_rows) join_runs(plan, kTuning.short_run);
+    if (plan.width <= 16) join_runs(plan, kTuning.short_run);
   }
   return schedule;
 }

@@ -47,7 +47,6 @@ struct Partition {
 struct Schedule {
   int threads = 1;
   bool prefetch = false;     // slices are further away than the second-level cache
-  bool prefetch_rows = false;  // each run looks into a row of its own, which is read while the one before is looked into
   bool prefetch_indices = false;  // there are more of them than the caches hold from one call to the next
   bool nontemporal = false;  // rows are written past the caches
   Size tasks = 1;            // each of which is one of these:

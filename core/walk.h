@@ -189,20 +189,9 @@ inline Size block_size(const Plan& plan) noexcept {
   return std::clamp<Size>(kTuning.block_bytes / std::max<Size>(plan.slice_bytes(), 1), 1, kBlock);
 }
 
-// Along the last axis every run looks into a row of its own, in an order that the hardware cannot foresee: while one row
-// is looked into, as much of the next one is asked for as the n positions from the cursor on are of a run.
-template <bool Write>
-[[gnu::always_inline]] inline void prefetch_next_row(const Cursor& cursor, Size n) noexcept {
-  const Plan& plan = cursor.plan;
-  const Size run = plan.inner().size, done = run - cursor.left, row = plan.reach();
-  const char* const next = plan.indexed + cursor.base + plan.loop[plan.loop_rank - 2].indexed;
-  const Size end = row * std::min(done + n, run) / run;
-  for (Size b = row * done / run / kLine * kLine; b < end; b += kLine) prefetch<Write>(next + b);
-}
-
 // Calls use(block) for the positions [begin, end). False: an index is outside its axis, and the mode has no answer
 // to that; what was used before may be any part of the positions.
-template <class B, bool Write = false, class Prefetch, class Use>
+template <class B, class Prefetch, class Use>
 bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, Prefetch prefetch_block,
                  Use use) noexcept {
   const Walk walk(plan, schedule.prefetch_indices);
@@ -212,7 +201,6 @@ bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size en
   const auto fill = [&](B& block) {
     block.n = 0;
     if (left == 0) return true;
-    if (schedule.prefetch_rows) prefetch_next_row<Write>(cursor, std::min(left, most));
     fill_block(block, cursor, walk, std::min(left, most));
     left -= block.n;
     return block.good || plan.mode == Mode::fill;
