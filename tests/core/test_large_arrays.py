@@ -205,7 +205,7 @@ def test_gather_elements(seed, width, axis, layout, mode, index_dtype, threads):
     variants(((260, 4096), (900, 1000), (3, 260, 1024)), (-2,), (1, 2, 4, 8, 16)),
 )
 def test_gather_elements_along_columns(seed, shape, axis, width, mode, index_dtype, threads):
-    """Columns that are looked at often: the shapes for which bands of columns are packed."""
+    """Every column is looked into about as often as it has rows, and its rows lie far apart."""
     random = np.random.default_rng(seed)
     data = elements(shape, width, random)
     for rows, columns in ((shape[-2], shape[-1]), (shape[-2] * 2, shape[-1] - 3)):
@@ -225,7 +225,7 @@ def test_gather_elements_along_columns(seed, shape, axis, width, mode, index_dty
 def test_gather_elements_along_rows_of_a_transposed_array(
     seed, shape, width, mode, index_dtype, threads
 ):
-    """Bands whose columns lie apart in the other arrays, where each is a run of its own."""
+    """The same, where neighbouring columns of data lie apart in the other arrays."""
     random = np.random.default_rng(seed)
     data = elements((*shape[:-2], shape[-1], shape[-2]), width, random).swapaxes(-1, -2)
     for rows, columns in ((shape[-2], shape[-1]), (shape[-2] - 3, shape[-1] * 2)):
@@ -258,26 +258,9 @@ def test_gather(seed, width, axis, layout, mode, index_dtype, threads):
     compare(Call(function="gather", data=data, indices=indices, options=options), threads)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("row_bytes", [200, 1023, 4096, 40_001, 1 << 20, (1 << 22) + 7])
-def test_results_beyond_the_caches(row_bytes, threads):
-    """Results of 40 MiB, which may be written around the caches, and rows cut between threads."""
-    random = np.random.default_rng(row_bytes)
-    rows = max(3, (4 << 20) // row_bytes)
-    data = random.integers(0, 256, (rows, row_bytes), np.uint8)
-    indices = random.integers(-rows, rows, ((40 << 20) // row_bytes, 1))
-    compare(Call(function="gather_nd", data=data, indices=indices), threads)
-    whole = np.zeros(indices.shape[0] * row_bytes + 13, np.uint8)
-    out = whole[13:].reshape(indices.shape[0], row_bytes)
-    compare(Call(function="gather_nd", data=data, indices=indices), threads, out=out)
-    assert not whole[:13].any()
-
-
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
 @pytest.mark.parametrize("threads", [1, 2, 4])
-@pytest.mark.parametrize(
-    "count", [1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1025, 70_001]
-)
+@pytest.mark.parametrize("count", [1, 2, 7, 64, 129, 255, 256, 257, 70_001])
 def test_one_bad_entry_anywhere_is_found(function, count, threads):
     """The first, the last, or one at the edge of a block; nothing before it hides it."""
     data, good = np.arange(1000), np.arange(count) % 1000

@@ -11,7 +11,7 @@ from ndgather.testing import assert_same_elements
 
 BAD = 10**6
 SHAPES = [(700, 40), (3, 5, 300), (30, 2, 7, 9), (2000, 3)]
-COUNTS = [1, 2, 3, 7, 100, 128, 255, 256, 257]
+COUNTS = [1, 3, 100, 255, 256, 257]
 
 tables = pytest.mark.parametrize("shape", SHAPES, ids=str)
 counts = pytest.mark.parametrize("count", COUNTS)

@@ -18,7 +18,7 @@ TABLES = {
     "from the last row": lambda: np.arange(1500 * 200, dtype="i8").reshape(1500, 200)[::-1],
     "planes": lambda: np.arange(30 * 50 * 200, dtype="f8").reshape(30, 50, 200),
 }
-COUNTS = [27, 64, 129, 200]
+COUNTS = [27, 200]
 
 tables = pytest.mark.parametrize("table", TABLES)
 counts = pytest.mark.parametrize("count", COUNTS)
@@ -31,7 +31,7 @@ def entries(data: np.ndarray, count: int) -> np.ndarray:
 
 @tables
 @counts
-@pytest.mark.parametrize("dtype", ["i8", "i4", "i2"])
+@pytest.mark.parametrize("dtype", ["i8", "i2"])
 def test_gathers(table: str, count: int, dtype: str, threads: int) -> None:
     data = TABLES[table]()
     indices = entries(data, count).astype(dtype)

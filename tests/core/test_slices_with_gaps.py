@@ -1,4 +1,4 @@
-"""Slices with gaps are gathered in parts where that pays; nothing else tells the two ways apart."""
+"""Slices with gaps between their elements, along any axes: read where they are, or packed first."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import pytest
 
 import ndgather
 
-ROWS = 80  # more than the looks at some of them: fewer are packed first
+ROWS = 80
 BAD = 10**6
-SPLIT_FROM = 1 << 18  # bytes, as kSplitFrom in core/choose.cpp
 
 
 def transposed(width: int, dtype: str, planes: int = 3) -> np.ndarray:
@@ -18,9 +17,9 @@ def transposed(width: int, dtype: str, planes: int = 3) -> np.ndarray:
     return values.reshape(width, planes, ROWS).transpose(2, 1, 0)
 
 
-def planes_to_split(width: int, dtype: str) -> int:
-    """Return so many that slices are split."""
-    return SPLIT_FROM // (ROWS * width * np.dtype(dtype).itemsize) + 1
+def many_planes(width: int, dtype: str) -> int:
+    """Return how many planes make 256 KiB."""
+    return (1 << 18) // (ROWS * width * np.dtype(dtype).itemsize) + 1
 
 
 COMBINE = {"none": lambda a, b: b, "add": np.add, "max": np.maximum, "mul": np.multiply}
@@ -53,23 +52,22 @@ def check_rows(data: np.ndarray, count: int, mode: str) -> None:
         np.testing.assert_array_equal(result, expected, strict=True)
 
 
-@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "c16"])
-@pytest.mark.parametrize("width", [15, 16, 32, 60, 64, 128])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
+@pytest.mark.parametrize("width", [15, 32, 60])
 @pytest.mark.parametrize("count", [63, 64, 300])
 @pytest.mark.parametrize("mode", ["raise", "fill"])
 def test_rows_of_a_transposed_array(dtype: str, width: int, count: int, mode: str) -> None:
     check_rows(transposed(width, dtype), count, mode)
 
 
-# Whole lines, parts of one, and lines with a rest that is gathered by itself.
-SPLIT = [("u1", 128), ("f4", 15), ("f4", 16), ("c16", 60)]
-SPLIT += [("u1", 131), ("i2", 33), ("f4", 17), ("f4", 57), ("f8", 19), ("c16", 59)]
+# Whole lines, parts of one, and lines with a rest.
+ROWS_AND_LINES = [("u1", 128), ("f4", 16), ("u1", 131), ("i2", 33), ("f4", 57), ("c16", 59)]
 
 
-@pytest.mark.parametrize(("dtype", "width"), SPLIT)
+@pytest.mark.parametrize(("dtype", "width"), ROWS_AND_LINES)
 @pytest.mark.parametrize("mode", ["raise", "fill"])
 def test_rows_of_a_large_transposed_array(dtype: str, width: int, mode: str, threads: int) -> None:
-    check_rows(transposed(width, dtype, planes_to_split(width, dtype)), 64, mode)
+    check_rows(transposed(width, dtype, many_planes(width, dtype)), 64, mode)
 
 
 def check_rows_written(width: int, planes: int, count: int, reduction: str) -> None:
@@ -99,7 +97,7 @@ def test_rows_into_a_transposed_array(reduction: str, count: int, threads: int) 
 @reductions
 @pytest.mark.parametrize("width", [15, 32])
 def test_rows_into_a_large_transposed_array(reduction: str, width: int, threads: int) -> None:
-    check_rows_written(width, planes_to_split(width, "i4"), 64, reduction)
+    check_rows_written(width, many_planes(width, "i4"), 64, reduction)
 
 
 @pytest.mark.parametrize("run", [1, 3, 8, 16, 17, 40, 300])
@@ -185,7 +183,7 @@ def gaps(values: np.ndarray) -> dict[str, np.ndarray]:
 def test_slices_with_gaps_of_every_kind(
     layout: str, axis: int, dtype: str, shape: tuple[int, ...], threads: int
 ) -> None:
-    """Looked at once, and so often that they are packed first."""
+    """Looked at once, and more often than there are slices."""
     data = gaps((np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype))[layout]
     plain = data.tolist()
     random = np.random.default_rng(axis)
@@ -221,15 +219,12 @@ def same_layout(values: np.ndarray, like: np.ndarray) -> np.ndarray:
     ("dtype", "reduction"),
     [
         ("u1", "none"),
-        ("f4", "none"),
         ("c16", "none"),
-        ("i2", "add"),
         ("f4", "add"),
-        ("u4", "mul"),
         ("f8", "max"),
     ],
 )
-@pytest.mark.parametrize("shape", [(20, 6, 70), (200, 3, 4), (130, 2, 16), (40, 7, 5)])
+@pytest.mark.parametrize("shape", [(20, 6, 70), (130, 3, 4)])
 def test_scatters_into_slices_with_gaps_of_every_kind(
     layout: str,
     updates_layout: str,

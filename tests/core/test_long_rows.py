@@ -1,0 +1,81 @@
+"""Long rows, into large arrays: both begin anywhere on a cache line."""
+
+import numpy as np
+import pytest
+
+import ndgather
+
+BYTES = (1 << 25) + 70_000
+AFTER = (0, 4, 60)  # bytes after the begin of a line
+
+
+def placed(shape, dtype, after):
+    """Return an array that begins so many bytes after the begin of a line."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = np.full(size + 256, 0x5A, np.uint8)
+    begin = -memory.ctypes.data % 64 + after
+    array = memory[begin : begin + size].view(dtype).reshape(shape)
+    assert array.ctypes.data % 64 == after
+    return array
+
+
+def numbers(shape, dtype):
+    return np.arange(np.prod(shape), dtype=np.int64).astype(dtype).reshape(shape)
+
+
+def random_places(size, shape):
+    return np.random.default_rng(size).integers(0, size, shape)
+
+
+def results(shape, dtype):
+    """A new result, and some that the caller has."""
+    yield None
+    for after in AFTER:
+        yield placed(shape, dtype, after)
+
+
+@pytest.mark.parametrize(
+    ("width", "rows"),
+    [(43, 60_000), (257, 1_000), (1_024, 12_000), (1_027, 12_000), (5_001, 40)],
+)
+def test_rows(threads, width, rows):
+    data = numbers((rows, width), np.float32)
+    places = random_places(rows, BYTES // data[0].nbytes)
+    for out in results((len(places), width), data.dtype):
+        found = ndgather.gather(data, places, out=out)
+        np.testing.assert_array_equal(found, data[places])
+
+
+@pytest.mark.parametrize("width", [256, 1_024])
+@pytest.mark.parametrize("gap", [1, 16])
+def test_rows_of_planes_apart(threads, width, gap):
+    data = numbers((1_000, width), np.float32)
+    places = random_places(len(data), (2, BYTES // data[0].nbytes // 2 + 1))
+    memory = np.zeros((2, places.shape[1] * width + gap), np.float32)
+    out = memory[:, :-gap].reshape(*places.shape, width)
+    ndgather.gather(data, places, out=out)
+    np.testing.assert_array_equal(memory[:, :-gap].reshape(out.shape), data[places])
+    np.testing.assert_array_equal(memory[:, -gap:], 0)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("width", [259, 2_000, 8_192])
+def test_updates(threads, width, reduction):
+    count = BYTES // (4 * width) + 1
+    data = numbers((count + 100, width), np.float32)
+    places = random_places(count, count)
+    places[: count // 2] = np.random.default_rng(width).permutation(count)[: count // 2]
+    updates = numbers((count, width), np.float32) + 1
+    expected = data.copy()
+    if reduction == "add":
+        np.add.at(expected, places, updates)
+    else:
+        for place, update in zip(places, updates, strict=True):
+            expected[place] = update
+    for out in results(data.shape, data.dtype):
+        if out is not None:
+            out[...] = data
+        start = data if out is None else out
+        found = ndgather.scatter_nd(start, places[:, None], updates, reduction=reduction, out=out)
+        np.testing.assert_array_equal(found, expected)
