@@ -20,7 +20,9 @@ void require(bool holds, const char* what) {
 // How much is chosen: sizes of axes, and how many elements there may be.
 enum class Scale { small, large, columns };
 
-Size most_elements(Scale scale) { return scale == Scale::small ? Size{1} << 12 : Size{1} << 18; }
+Size most_elements(Scale scale) {
+  return scale == Scale::small ? Size{1} << 12 : scale == Scale::large ? Size{1} << 16 : Size{1} << 18;
+}
 
 Size some_size(Choices& choices, Scale scale, Size most) {
   constexpr Size kSmall[] = {1, 2, 3, 0, 4, 5, 2, 7, 1, 3, 8, 9, 2, 16, 6, 17};
@@ -293,7 +295,7 @@ void compare(const Call& call, Arrays& arrays, Choices& choices) {
 
 Scale some_scale(Choices& choices) {
   const Size n = choices.below(128);
-  return n == 127 ? Scale::columns : n >= 118 ? Scale::large : Scale::small;
+  return n == 127 ? Scale::columns : n >= 121 ? Scale::large : Scale::small;
 }
 
 }  // namespace
