@@ -25,7 +25,7 @@ fuzz() {
 
 export ASAN_OPTIONS=quarantine_size_mb=32 UBSAN_OPTIONS=print_stacktrace=1
 for set in baseline avx2 avx512; do
-  NDGATHER_INSTRUCTION_SET=$set fuzz core "core-$set" $(((seconds + 2) / 3)) "$CORE_FUZZ" -max_len=192
+  NDGATHER_INSTRUCTION_SET=$set fuzz core "core-$set" $(((seconds + 2) / 3)) "$CORE_FUZZ" -max_len=96 -len_control=0
 done
 for reader in onnx ir; do "$PYTHON" -m fuzz.make_seeds $reader "$work/corpus/$reader"; done
 fuzz onnx onnx "$seconds" "$PYTHON" -m fuzz onnx -max_len=6000 -len_control=0
