@@ -41,7 +41,7 @@ void copy_halves(const Plan& plan, const Size* at, Size n, char* dense, Size ste
   }
 }
 
-// A row of more than a line, line by line: for rows of some KiB memcpy takes string instructions, which start slowly.
+// A row of at least one line, line by line: for rows of some KiB memcpy takes string instructions, which start slowly.
 inline void copy_row(char* to, const char* from, Size width) noexcept {
   if (width >= kTuning.block_bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(width));

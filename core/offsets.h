@@ -112,8 +112,7 @@ Offsets pick_count(int columns) noexcept {
   }
 }
 
-// int32 and int64 indices without gaps have loops of their own where negative values count from the end; all others
-// share the general ones.
+// Contiguous int32 and int64 indices have specialised loops under raise and fill; all others share the general ones.
 template <class Policy, class Index>
 Offsets pick_layout(const Plan& plan) noexcept {
   if constexpr ((std::is_same_v<Policy, Raise> || std::is_same_v<Policy, Fill>) && std::is_signed_v<Index> &&

@@ -3,7 +3,7 @@
 //
 // Those rows lie far apart, and where their stride is a power of two they compete for the same few cache sets. A panel
 // of columns is therefore packed into a buffer that stays in the cache, and walked there as a plan of its own; a
-// scatter brings it back.
+// scatter copies it back.
 #pragma once
 
 #include "gather.h"
@@ -46,7 +46,7 @@ inline void copy_panel(char* to, Size to_stride, const char* from, Size from_str
 
 // Calls use(panel) with the plan of a panel, packed into `buffer` where that is wanted.
 template <class Use>
-bool in_panel(const Plan& plan, const Panels& panels, Size number, char* buffer, bool bring_back, Use use) noexcept {
+bool in_panel(const Plan& plan, const Panels& panels, Size number, char* buffer, bool write_back, Use use) noexcept {
   Plan panel = panel_of(plan, panels, number);
   if (panels.row_bytes == 0) return use(panel);
   char* const columns = panel.indexed;
@@ -56,11 +56,11 @@ bool in_panel(const Plan& plan, const Panels& panels, Size number, char* buffer,
   panel.indexed = buffer;
   column.stride = panels.row_bytes;
   if (!use(panel)) return false;
-  if (bring_back) copy_panel(columns, stride, buffer, panels.row_bytes, column.extent, bytes);
+  if (write_back) copy_panel(columns, stride, buffer, panels.row_bytes, column.extent, bytes);
   return true;
 }
 
-// The buffer is near; the indices are not.
+// The buffer is in cache; the indices are not.
 inline Schedule within_panel() noexcept {
   Schedule schedule;
   schedule.prefetch_indices = true;

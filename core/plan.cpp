@@ -167,10 +167,6 @@ Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& 
   return {};
 }
 
-bool same_shape(const Array& array, const Shape& shape) {
-  return array.rank == shape.rank && std::equal(array.shape, array.shape + array.rank, shape.size);
-}
-
 void plan_gather_nd(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size batch_dims) {
   plan.tuples = true;
   plan.loop_rank = indices.rank - 1;
@@ -223,7 +219,7 @@ void plan_copy(Plan& plan, const Array& from, const Array& to, Size element) {
   if (is_contiguous(from, element) && is_contiguous(to, element)) {
     for (int d = 0; d < from.rank; ++d) plan.width *= from.shape[d];
   } else {
-    const int last = from.rank - 1;
+    const int last = from.rank > 1 ? from.rank - 1 : from.rank;
     plan.loop_rank = last;
     for (int d = 0; d < last; ++d) plan.loop[d] = {from.shape[d], 0, from.strides[d], to.strides[d]};
     set_slice(plan, from, last, to, last);

@@ -6,7 +6,7 @@
 // of the positions.
 //
 //   gather : dense = result,   indexed = data          dense[p, s] = indexed[at(p) + s]
-//   scatter: dense = updates,  indexed = destination   indexed[at(p) + s] = dense[p, s]
+//   scatter: dense = updates,  indexed = destination   indexed[at(p) + s] (+)= dense[p, s]
 //
 // All strides are in bytes. Nothing here knows Python, dtypes or dialects; how a plan is carried out is decided in
 // schedule.h.
@@ -75,13 +75,6 @@ struct SliceDim {
   Size size, indexed, dense;
 };
 
-// From where to where something lies in memory, in bytes from its first element.
-struct Span {
-  Size lowest = 0, highest = 0;
-  void add(Size size, Size stride) { (stride < 0 ? lowest : highest) += (size - 1) * stride; }
-  Size bytes() const { return highest - lowest; }
-};
-
 struct Plan {
   const char* indices = nullptr;
   char* indexed = nullptr;
@@ -89,7 +82,7 @@ struct Plan {
   const char* fill = nullptr;   // one element for positions whose index is outside; null: zeros
   const char* table = nullptr;  // of the results for all pairs of one-byte elements; see reduction.h
   Size positions = 0;           // product of the sizes of the loop dims
-  Size width = 0;               // bytes that are copied as one; after simplify a whole run of elements
+  Size width = 0;               // bytes copied as a unit; after simplify a whole run of elements
   Size element = 1;             // bytes of one element
   Size column_stride = 0;       // from one index column to the next
   int loop_rank = 0;
@@ -100,8 +93,9 @@ struct Plan {
   bool dense_linear = false;  // after simplify: position p of the dense array is at p times one step
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
-  // After join_runs the innermost loop dim stands for two: every `run` positions the base steps by `next_run`, within
-  // them by `run_step`. Where all runs read the same index values, these lie `run_index` apart. 0: it does not.
+  // After join_runs the innermost loop dim stands for two: the base advances by `run_step` within a run and by
+  // `next_run` from run to run. run_index != 0: all runs read the same index values, so many bytes apart. run == 0: not
+  // joined.
   Size run = 0, run_step = 0, next_run = 0, run_index = 0;
   // Left uninitialised on purpose: a small call touches only the few entries that it uses.
   LoopDim loop[kMaxRank];
@@ -135,8 +129,6 @@ Refusal shape_gather_nd(const Array& data, const Array& indices, Size batch_dims
 Refusal shape_gather_elements(const Array& data, const Array& indices, Size& axis, Shape& result);
 Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& batch_dims, Shape& result);
 
-bool same_shape(const Array& array, const Shape& shape);
-
 void plan_gather_nd(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size batch_dims);
 void plan_gather_elements(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis);
 void plan_gather(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis,
@@ -159,7 +151,7 @@ void join_runs(Plan& plan, Size most);
 // Makes the slice dims loop dims, the innermost ones.
 void loop_over_slices(Plan& plan);
 
-// Makes `copy` bring all that a plan can address into `memory`, contiguous, and the plan read there.
+// Sets up `copy` to copy all that a plan can address into `memory`, contiguously, and redirects the plan to read there.
 void make_contiguous(Plan& plan, Plan& copy, char* memory);
 
 // Leaves the range [begin, end) of one loop dim, or of the bytes of every contiguous slice.

@@ -51,7 +51,10 @@ bool run_scheduled_gather(Plan& plan, int threads, Stop* stop) noexcept {
   const Schedule schedule = schedule_gather(plan, threads);
   if (schedule.panels.count > 0) {
     const Scratch buffers(schedule.panels.buffer * schedule.threads);
-    if (schedule.panels.buffer > 0 && buffers.memory() == nullptr) return loops().gather(plan, schedule, 0, plan.positions);
+    if (schedule.panels.buffer > 0 && buffers.memory() == nullptr) {
+      simplify(plan);
+      return loops().gather(plan, schedule, 0, plan.positions);
+    }
     return run_panels(plan, schedule, nullptr, buffers.memory(), stop);
   }
   const Size parts = schedule.task_bytes > 0 ? (plan.width + schedule.task_bytes - 1) / schedule.task_bytes : 1;
@@ -66,15 +69,15 @@ bool run_scheduled_gather(Plan& plan, int threads, Stop* stop) noexcept {
   });
 }
 
-// Applies all updates of a plan on one thread, in order, stretch after stretch.
+// Applies all updates of a plan on one thread, in order, chunk by chunk.
 bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction, ElementType type, Stop* stop,
                       int worker) noexcept {
   join_runs(plan, kTuning.short_run);
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
-  const Size stretch = schedule_check(plan, 1).task_positions;
-  for (Size begin = 0; begin < plan.positions; begin += stretch) {
+  const Size chunk = schedule_check(plan, 1).task_positions;
+  for (Size begin = 0; begin < plan.positions; begin += chunk) {
     if (stop != nullptr && stop->reached(worker)) return true;
-    if (!loops().scatter(plan, schedule, store, begin, std::min(begin + stretch, plan.positions))) return false;
+    if (!loops().scatter(plan, schedule, store, begin, std::min(begin + chunk, plan.positions))) return false;
   }
   return true;
 }
@@ -129,6 +132,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   if (schedule.round > 0 && scratch.memory() != nullptr) {
     return scatter_by_owner(plan, schedule, store, reinterpret_cast<Size*>(scratch.memory()), stop);
   }
+  if (schedule.panels.count > 0) simplify(plan);  // their loop dims may have changed places
   const bool whole = schedule.split_dim < 0 && schedule.task_bytes == plan.width;
   if (whole) return scatter_in_order(plan, schedule, reduction, type, stop, 0);
   return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {

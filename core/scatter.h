@@ -18,8 +18,8 @@ void reduce_run(char* __restrict to, const char* __restrict from, Size bytes) no
     T old, update;
     std::memcpy(&old, to + b, sizeof(T));
     std::memcpy(&update, from + b, sizeof(T));
-    const T result = reduce<R, T>(old, update);
-    std::memcpy(to + b, &result, sizeof(T));
+    old = reduce<R, T>(old, update);  // which leaves what is padding in it alone
+    std::memcpy(to + b, &old, sizeof(T));
   }
 }
 
@@ -113,7 +113,7 @@ inline Store pick_store(const Plan& plan, Reduction reduction, ElementType type,
 
 // A block of updates, some of which may be left out.
 struct Updates : Block {
-  Size listed[kBlock + 8];
+  Size listed[kBlock];
 };
 
 // Keeps the updates whose index is inside, in order, and lists where they are.
@@ -134,7 +134,9 @@ inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Siz
   const Size step = plan.inner().dense;
   const bool good = walk_blocks<Updates>(
       plan, schedule, begin, end,
-      [&](Updates& block) __attribute__((always_inline)) { if (block.good && !schedule.nontemporal) prefetch_slices<true>(plan.indexed, plan.width, block.at, block.n); },
+      [&](Updates& block) __attribute__((always_inline)) {
+        if (block.good && !schedule.nontemporal) prefetch_slices<true>(plan.indexed, plan.width, block.at, block.n);
+      },
       [&](Updates& block) {
         const bool all = block.good;
         if (!all) drop_outside(block, step);

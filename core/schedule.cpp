@@ -16,20 +16,20 @@ double estimated_bytes(const Plan& plan) {
   return static_cast<double>(plan.positions) * static_cast<double>(plan.slice_bytes());
 }
 
-// Whether slices have to be waited for. Where a walk leaves a near region before most of its lines were used, for the
-// next one, that is so too.
+// Whether accesses to slices are likely to miss the cache: also where a walk leaves a cached region before most of its
+// lines were used.
 bool leaves_cache(const Plan& plan) {
   const Size near = 4 * caches().second_level, reach = plan.reach();
   if (reach > near) return true;
-  Size looks = 1, span = reach;
+  Size lookups = 1, span = reach;
   bool inner = true;
   for (int d = plan.loop_rank - 1; d >= 0; --d) {
     const LoopDim& dim = plan.loop[d];
     inner &= dim.indexed == 0;
-    if (inner) looks *= dim.size;
+    if (inner) lookups *= dim.size;
     span += dim.size * std::abs(dim.indexed);
   }
-  return reach > 0 && span > near && looks < 4 * reach / kLine;
+  return reach > 0 && span > near && lookups < 4 * reach / kLine;
 }
 
 bool worth_sharing(const Plan& plan, int threads) {
@@ -114,6 +114,7 @@ Panels choose_panels(const Plan& plan, Size threads, bool scatters) {
   panels.columns = (across.size + panels.per_plane - 1) / panels.per_plane;
   panels.per_plane = (across.size + panels.columns - 1) / panels.columns;
   panels.count = panels.per_plane * (plan.positions / (along.size * across.size));
+  if (nanoseconds(plan) / static_cast<double>(panels.count) > 10 * kLongestTask) return {};  // could not be stopped
   if (packed) {
     panels.row_bytes = (panels.columns * plan.width + kLine - 1) / kLine * kLine;
     panels.buffer = plan.column[0].extent * panels.row_bytes;
@@ -179,7 +180,7 @@ bool order_loops(Plan& plan) {
     if (outer == 0 || inner == 0 || std::min(outer, inner) >= kLine) return 0;
     return (outer > inner) - (outer < inner);
   };
-  // Looks into one column after the other stay near, wherever its elements lie.
+  // Lookups in one column after the other stay in cache, wherever its elements lie.
   const auto compare_indexed = [&](const LoopDim& outer, const LoopDim& inner) {
     const bool along = inner.indexed == 0;
     if (along == (outer.indexed == 0)) return compare(outer.indexed, inner.indexed);
@@ -204,7 +205,8 @@ bool order_loops(Plan& plan) {
 }
 
 Size bytes_to_pack(const Plan& plan) {
-  if (plan.slice_rank == 0 || is_small(plan)) return 0;
+  if (plan.slice_rank == 0 || plan.column_count == 0) return 0;
+  if (plan.slice[plan.slice_rank - 1].indexed == plan.width) return 0;  // the gaps are in the other array
   Size slices = 1;
   for (int c = 0; c < plan.column_count; ++c) slices *= plan.column[c].extent;
   for (int d = 0; d < plan.loop_rank; ++d) {
@@ -240,7 +242,9 @@ Schedule schedule_scatter(Plan& plan, bool assigns, int threads) {
     schedule.tasks = (plan.width + schedule.task_bytes - 1) / schedule.task_bytes;
   } else if (plan.reach() >= kLine * kLine * schedule.threads) {
     schedule.threads = std::min(schedule.threads, kMostOwners);
-    schedule.round = std::min(plan.positions, kTuning.scratch_bytes / Size{sizeof(Size)});
+    const double stoppable = static_cast<double>(plan.positions) * kLongestTask / nanoseconds(plan);
+    schedule.round = std::min({plan.positions, kTuning.scratch_bytes / Size{sizeof(Size)},
+                               std::max(static_cast<Size>(stoppable), kBlock)});
   } else {
     schedule.threads = 1;  // most updates would belong to one owner
   }
@@ -256,16 +260,16 @@ Schedule schedule_check(const Plan& plan, int threads) {
 }
 
 void set_borders(Partition& partition) {
-  constexpr Size kLooks = 512;
+  constexpr Size kSamples = 512;
   constexpr std::uint32_t kSpread = 0x9E3779B1u;  // 2^32 by the golden ratio: in step with no pattern
   const auto count = static_cast<std::uint64_t>(partition.end - partition.begin);
-  Size looks[kLooks];
+  Size samples[kSamples];
   Size n = 0;
-  for (std::uint32_t i = 0; i < kLooks; ++i) {
+  for (std::uint32_t i = 0; i < kSamples; ++i) {
     const Size at = partition.offsets[std::uint64_t{i * kSpread} * count >> 32];
-    if (at != PTRDIFF_MIN) looks[n++] = at / kLine * kLine;
+    if (at != PTRDIFF_MIN) samples[n++] = at / kLine * kLine;
   }
-  std::sort(looks, looks + n);
+  std::sort(samples, samples + n);
   partition.border[0] = PTRDIFF_MIN + 1;
   partition.border[partition.owners] = PTRDIFF_MAX;
   for (int owner = 1; owner < partition.owners; ++owner) {
@@ -273,9 +277,9 @@ void set_borders(Partition& partition) {
       partition.border[owner] = 0;  // any borders will do
       continue;
     }
-    // Before or after all looks at one line, whichever is nearer to an equal share.
-    const Size* const fair = looks + n * owner / partition.owners;
-    const auto [from, to] = std::equal_range(looks, looks + n, *fair);
+    // The border before or after all samples of one line, whichever is closer to an equal share.
+    const Size* const fair = samples + n * owner / partition.owners;
+    const auto [from, to] = std::equal_range(samples, samples + n, *fair);
     partition.border[owner] = *fair + (fair - from > to - fair ? kLine : 0);
   }
 }

@@ -1,5 +1,5 @@
-// schedule.h - how a plan is carried out: in which order, by how many threads, by which loop. All tuned constants
-// stand here; what was measured for each is in docs/design.md.
+// schedule.h - how a plan is carried out: in which order, by how many threads, by which loop. The constants that were
+// measured stand here, and docs/design.md says how; a threshold of a single rule stands at that rule.
 #pragma once
 
 #include "machine.h"
@@ -8,7 +8,7 @@
 namespace ndgather {
 
 struct Tuning {
-  Size small_positions = 128;          // so few are walked by one thread before any rule is asked
+  Size small_positions = 128;          // up to so many (8 times as many in cached data) need no schedule
   Size block_bytes = Size{1} << 14;    // a block of slices and what becomes of it stay in the first-level cache
   Size short_run = 128;                // longer runs are worth a block of their own
   Size prefetch_bytes = 1024;          // of a slice: the hardware follows longer ones by itself
@@ -46,8 +46,8 @@ struct Partition {
 
 struct Schedule {
   int threads = 1;
-  bool prefetch = false;     // slices are further away than the second-level cache
-  bool prefetch_indices = false;  // there are more of them than the caches hold from one call to the next
+  bool prefetch = false;     // slices are likely to miss the cache
+  bool prefetch_indices = false;  // they are larger than the second-level cache
   bool nontemporal = false;  // rows are written past the caches
   Size tasks = 1;            // each of which is one of these:
   Size task_positions = 0;   //   so many positions,

@@ -74,7 +74,7 @@ struct Walk {
   const Plan& plan;
   Offsets offsets;
   bool repeated, repeated_good = true;
-  Size ahead = 0;  // in bytes: so far before their use index values are asked for; 0: they are not
+  Size ahead = 0;  // prefetch distance of the indices in bytes; 0: none
   alignas(kLine) Size bases[kBlock + kTuning.short_run];
 
   explicit Walk(const Plan& p, bool prefetch_indices = false) noexcept
@@ -125,7 +125,7 @@ struct Walk {
 };
 
 struct Block {
-  alignas(kLine) Size at[kBlock + 8];  // and what a vector writes behind: offsets into the indexed array
+  alignas(kLine) Size at[kBlock];  // offsets into the indexed array
   Size n = 0;
   Size dense = 0;    // offset of the first position in the dense array
   bool good = true;  // whether all index values are inside
