@@ -1,14 +1,13 @@
 // machine.cpp - asking the system for the sizes of caches, and the processor for instruction sets.
 #include "machine.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "loops.h"
 
-#if defined(__linux__)
-#include <unistd.h>
-#elif defined(__APPLE__)
+#if defined(__APPLE__)
 #include <sys/sysctl.h>
 #endif
 
@@ -21,25 +20,34 @@ extern const Loops loops_avx2, loops_avx512;
 
 namespace {
 
-#if defined(__linux__) && defined(_SC_LEVEL2_CACHE_SIZE)
-Size ask(int what) noexcept { return static_cast<Size>(sysconf(what)); }
-constexpr int kSecondLevel = _SC_LEVEL2_CACHE_SIZE, kThirdLevel = _SC_LEVEL3_CACHE_SIZE;
+// The size of the cache of a level, 2 or 3; 0 where the system does not tell.
+#if defined(__linux__)
+Size ask(int level) noexcept {
+  // Of the first processor. What sysconf says may be the sum over all caches of a socket.
+  char path[] = "/sys/devices/system/cpu/cpu0/cache/index?/size";
+  path[sizeof path - 7] = static_cast<char>('0' + level);
+  long kilobytes = 0;
+  if (std::FILE* const file = std::fopen(path, "r")) {
+    if (std::fscanf(file, "%ldK", &kilobytes) != 1) kilobytes = 0;
+    std::fclose(file);
+  }
+  return Size{kilobytes} * 1024;
+}
 #elif defined(__APPLE__)
-Size ask(const char* what) noexcept {
+Size ask(int level) noexcept {
   std::int64_t bytes = 0;
   std::size_t length = sizeof bytes;
+  const char* const what = level == 2 ? "hw.l2cachesize" : "hw.l3cachesize";
   return sysctlbyname(what, &bytes, &length, nullptr, 0) == 0 ? static_cast<Size>(bytes) : 0;
 }
-constexpr const char *kSecondLevel = "hw.l2cachesize", *kThirdLevel = "hw.l3cachesize";
 #else
 Size ask(int) noexcept { return 0; }
-constexpr int kSecondLevel = 2, kThirdLevel = 3;
 #endif
 
 Caches ask_caches() noexcept {
   Caches known;
-  if (const Size bytes = ask(kSecondLevel); bytes > 0) known.second_level = bytes;
-  if (const Size bytes = ask(kThirdLevel); bytes > 0) known.last_level = bytes;
+  if (const Size bytes = ask(2); bytes > 0) known.second_level = bytes;
+  if (const Size bytes = ask(3); bytes > 0) known.last_level = bytes;
   known.last_level = known.last_level < known.second_level ? known.second_level : known.last_level;
   return known;
 }

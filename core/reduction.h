@@ -111,8 +111,9 @@ T reduce(T old, T update) noexcept {
     if constexpr (R == Reduction::add) return old + update;
     if constexpr (R == Reduction::sub) return old - update;
     if constexpr (R == Reduction::mul) {  // the plain formula, as NumPy has it
-      return {old.real() * update.real() - old.imag() * update.imag(),
-              old.real() * update.imag() + old.imag() * update.real()};
+      // Volatile, as GCC 12 fuses a product and a sum of the two parts whatever -ffp-contract says.
+      const volatile auto product = old.imag() * update.imag();
+      return {old.real() * update.real() - product, old.real() * update.imag() + old.imag() * update.real()};
     }
   } else {
     if constexpr (R == Reduction::add) return old + update;
