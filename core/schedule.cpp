@@ -44,11 +44,10 @@ Size task_count(const Plan& plan, bool shared, int threads) {
   return std::max(wanted, static_cast<Size>(std::min(work / kLongestTask, 1e5)));
 }
 
-// Rows alone, where all that is written and read would not stay in the caches anyway.
+// Rows alone, where what is written would not stay in the caches anyway.
 bool writes_past_caches(const Plan& plan) {
-  const double written = estimated_bytes(plan), read = std::min(written, static_cast<double>(plan.reach()));
   return plan.slice_rank == 0 && plan.width >= kTuning.nontemporal_row &&
-         written + read >= static_cast<double>(caches().last_level);
+         estimated_bytes(plan) >= static_cast<double>(caches().last_level);
 }
 
 void set_common(Schedule& schedule, const Plan& plan, int threads) {
@@ -86,7 +85,7 @@ Size packed_columns(const Plan& plan, const LoopDim& along, const LoopDim& acros
   const bool same_sets = plan.column[0].stride % kSameSets == 0;
   if (rows * across.size * plan.width < (same_sets ? near : caches().last_level / 2)) return 0;
   const Size bytes = std::min(near / std::max<Size>(rows, 1) / kLine * kLine, kTuning.panel_bytes);
-  return along.size >= rows / 2 && bytes >= 2 * kLine ? bytes / plan.width : 0;
+  return along.size >= rows / 2 && bytes >= 4 * kLine ? bytes / plan.width : 0;
 }
 
 // Where the dense array lies in another order than the indices or the data, a walk along either would touch a line of
