@@ -3,7 +3,14 @@
 from typing import TYPE_CHECKING
 
 from ndgather import errors, settings
-from ndgather.api import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
+from ndgather.api import (
+    gather,
+    gather_elements,
+    gather_nd,
+    gather_windows,
+    scatter_elements,
+    scatter_nd,
+)
 from ndgather.settings import (
     get_memory_limit,
     get_num_threads,
@@ -27,6 +34,7 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "gather_windows",
     "get_memory_limit",
     "get_num_threads",
     "operator",

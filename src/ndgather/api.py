@@ -5,17 +5,20 @@ they make a `Call`, which has options that the functions do not have, and `run` 
 """
 
 # mypy: disable-error-code="empty-body"
-# The core has the bodies of the functions; see fast_call.py.
+# The core has the bodies of the functions that are a `fast_call`.
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from ndgather import plain_arrays, windows
 from ndgather.array_call import Call
-from ndgather.fallback import result_shape, run
+from ndgather.fallback import choice, result_shape, run
 from ndgather.fast_call import fast_call
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     Mode = Literal["raise", "wrap", "clip", "fill"]
@@ -27,6 +30,7 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "gather_windows",
     "result_shape",
     "run",
     "scatter_elements",
@@ -259,6 +263,103 @@ def gather(
     >>> gather(data, 5, mode="clip")
     array([4, 5, 6])
     """
+
+
+def gather_windows(
+    data: ArrayLike,
+    starts: ArrayLike,
+    window_shape: Sequence[int],
+    *,
+    mode: Literal["raise", "clip", "fill"] = "raise",
+    fill_value: object = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Copy windows of `data`, boxes of one shape, from where each of them starts.
+
+    With ``k = len(window_shape)``, for every position `p` in ``starts.shape[:-1]`` and `w` in a
+    window, the other axes being copied whole::
+
+        out[(*p, *w)] = data[tuple(starts[p] + w)]
+
+    Parameters
+    ----------
+    data : array_like, shape ``(D1, ..., Dk, S...)``, any dtype
+    starts : array_like of any integer type, shape ``(N..., k)``
+        The first place of each window. A negative start is before the axis: it never counts from
+        the end, so that a window around a place near the border cannot come from the other side.
+    window_shape : sequence of int, length `k`
+        The sizes of a window on the first `k` axes of `data`.
+    mode : {"raise", "clip", "fill"}, default "raise"
+        What becomes of a window that sticks out of `data`. ``raise`` refuses it; ``clip`` moves it
+        to the nearest place where it is inside, axis by axis; ``fill`` copies what lies inside and
+        fills the rest with `fill_value`.
+    fill_value : scalar, default zero of the dtype
+        For ``mode="fill"``; a value that the dtype of `data` can hold.
+    out : array, optional
+        Takes the result; see `gather_nd`.
+
+    Returns
+    -------
+    array, shape ``(N..., *window_shape, S...)``, dtype of `data`
+        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        A window sticks out of `data`, and `mode` is ``raise``. It names the first such entry of
+        `starts` in C order.
+    ShapeError
+        The shapes do not fit, `window_shape` is no shape, or a window is larger than `data` (which
+        ``fill`` allows).
+    DTypeError, AttributeValueError, MemoryError
+        As for `gather_nd`.
+
+    See Also
+    --------
+    gather_nd : Slices that are whole on all axes but the first.
+
+    Notes
+    -----
+    The result is that of ``sliding_window_view(data, window_shape)`` of NumPy, indexed by
+    `starts`. Each window is copied once; `starts` are read once. StableHLO's ``gather`` and
+    ``jax.lax.gather`` have windows of this kind, with ``clip`` and ``fill`` as modes, but there a
+    window that sticks out is filled in whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather import gather_windows
+    >>> data = np.arange(20).reshape(4, 5)
+    >>> gather_windows(data, [[0, 1], [2, 3]], (2, 2))
+    array([[[ 1,  2],
+            [ 6,  7]],
+    <BLANKLINE>
+           [[13, 14],
+            [18, 19]]])
+    >>> gather_windows(data, [[3], [-1]], (2,), mode="clip").shape  # two rows each
+    (2, 2, 5)
+    >>> gather_windows(data, [[-1, 4]], (2, 2), mode="fill", fill_value=-1)
+    array([[[-1, -1],
+            [ 4, -1]]])
+    >>> gather_windows(data, [[0, 0], [3, 1]], (2, 2))
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.IndexOutOfBoundsError: gather_windows: starts[1, 0] = 3 lets a window of size \
+2 stick out of axis 0 of data, which has size 4 (allowed: 0..2)
+    """
+    caller = "gather_windows"
+    return run(
+        Call(
+            caller,
+            caller,
+            data,
+            starts,
+            mode=choice(caller, "mode", mode, windows.MODES),
+            fill_value=fill_value,
+            out=out,
+            window_shape=plain_arrays.sizes(caller, "window_shape", window_shape),
+        )
+    )
 
 
 @fast_call

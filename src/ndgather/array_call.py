@@ -29,7 +29,7 @@ class Call:
     """The arguments of one gather or scatter; a kind ignores those that it does not have."""
 
     caller: str  # the name that error texts begin with
-    kind: str  # one of _core.KINDS
+    kind: str  # one of _core.KINDS, or "gather_windows"
     data: Any
     indices: Any
     updates: Any = None
@@ -43,6 +43,7 @@ class Call:
     negative: bool = True  # whether negative index values count from the end
     arithmetic: Any = None  # what the core has to be told about the type of data
     updates_name: str = "updates"  # what the caller calls them
+    window_shape: tuple[int, ...] = ()  # of a gather of windows
 
     @property
     def scatters(self) -> bool:
@@ -56,6 +57,10 @@ class Call:
             return _core.run(kind, data, indices, updates, *rest)
 
         return repeat
+
+    @property
+    def indices_name(self) -> str:
+        return "starts" if self.kind == "gather_windows" else "indices"
 
     def run(self) -> Array | Refusal:
         """Make the call; return the result, or why the core refuses it."""

@@ -30,6 +30,8 @@ def explain(call: Call, refusal: Refusal) -> Exception:
     rule, facts, data, indices, slices, updates = refusal
     caller, first = call.caller, facts[0]
     match rule:
+        case "out_of_bounds" if call.kind == "gather_windows":
+            return index_errors.window_outside(caller, call.window_shape, *facts)
         case "out_of_bounds":
             return index_errors.index_out_of_bounds(caller, *facts)
         case "indices_changed":
@@ -37,7 +39,7 @@ def explain(call: Call, refusal: Refusal) -> Exception:
         case "index_dtype":
             dtype = call.indices.dtype
             kind = _KINDS.get(dtype.kind, "not an integer type of NumPy")
-            return index_errors.index_dtype(caller, dtype, kind)
+            return index_errors.index_dtype(caller, dtype, kind, call.indices_name)
         case "data_rank":
             return shape_errors.rank_too_low(caller, "data", data, first)
         case "index_rank":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import plain_arrays, reductions
+from ndgather import plain_arrays, reductions, windows
 from ndgather.array_call import Call, Refusal
 from ndgather.compiled import _core
 from ndgather.errors import argument_errors, index_errors, option_errors
@@ -77,7 +77,7 @@ def result_shape(call: Call) -> tuple[int, ...]:
 
 
 def _run_plain(call: Call) -> Array:
-    result = call.run()
+    result = windows.run(call) if call.kind == "gather_windows" else call.run()
     if not isinstance(result, tuple):
         return result
     if result[0] == "out_overlaps_input":
@@ -99,7 +99,7 @@ def _deliver(call: Call, result: Array) -> Array:
 
 def _with_plain_gather(call: Call) -> Call:
     data = plain_arrays.plain_array(call.caller, "data", call.data)
-    indices = plain_arrays.native_indices(call.caller, call.indices)
+    indices = plain_arrays.native_indices(call.caller, call.indices, call.indices_name)
     mode, fill_value = call.mode, call.fill_value
     if fill_value is not None:
         mode = choice(call.caller, "mode", mode, _core.GATHER_MODES)

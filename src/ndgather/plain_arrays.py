@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgather import reductions
-from ndgather.errors import argument_errors
+from ndgather.errors import argument_errors, shape_errors
 from ndgather.errors.shown_values import shown_value
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def _as_array(
         raise argument_errors.not_an_array(caller, argument, value, why) from error
 
 
-def plain_indices(caller: str, value: object) -> Array:
+def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
     """Return `value` as indices in native byte order; their type is for the core to check."""
-    indices = plain_array(caller, "indices", value)
+    indices = plain_array(caller, name, value)
     if indices.size == 0 and not isinstance(value, np.ndarray):
         return indices.astype(np.int64)  # an empty list has no type of its own
     if indices.dtype.kind in "iu" and not indices.dtype.isnative:
@@ -51,13 +52,26 @@ def plain_indices(caller: str, value: object) -> Array:
     return indices
 
 
-def native_indices(caller: str, value: object) -> Array:
+def native_indices(caller: str, value: object, name: str = "indices") -> Array:
     """Return `plain_indices`, where an empty array of floats counts as empty.
 
     ``np.empty((0, 2))`` is how an empty list of index tuples is often written.
     """
-    indices = plain_indices(caller, value)
+    indices = plain_indices(caller, value, name)
     return indices.astype(np.int64) if indices.size == 0 and indices.dtype.kind == "f" else indices
+
+
+def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
+    """Return a shape that a caller gives as a sequence of sizes."""
+    try:
+        shape = tuple(map(operator.index, value))  # type: ignore[call-overload]  # or it raises
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise shape_errors.not_sizes(caller, argument, value) from error
+    if min(shape, default=0) < 0:
+        raise shape_errors.not_sizes(caller, argument, value)
+    return shape
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:

@@ -87,6 +87,36 @@ def gather(
     return out
 
 
+def gather_windows(
+    data: Array,
+    starts: Array,
+    window_shape: tuple[int, ...],
+    mode: Literal["raise", "clip", "fill"] = "raise",
+    fill_value: Any = 0,
+) -> Array:
+    """``out[(*p, *w, *s)] = data[(*(starts[p] + w), *s)]``, element by element.
+
+    Raises
+    ------
+    IndexError
+        A window sticks out of data, and `mode` does not allow for it.
+    """
+    rest = data.shape[len(window_shape) :]
+    out = np.full((*starts.shape[:-1], *window_shape, *rest), fill_value, data.dtype)
+    for p in np.ndindex(starts.shape[:-1]):
+        start = [int(value) for value in starts[p]]
+        fits = [size - wide for size, wide in zip(data.shape, window_shape, strict=False)]
+        if mode == "clip":
+            start = [min(max(v, 0), most) for v, most in zip(start, fits, strict=True)]
+        if mode == "raise" and not all(0 <= v <= most for v, most in zip(start, fits, strict=True)):
+            raise IndexError(start)
+        for w in np.ndindex(window_shape):
+            place = tuple(v + step for v, step in zip(start, w, strict=True))
+            if all(0 <= at < size for at, size in zip(place, data.shape, strict=False)):
+                out[(*p, *w)] = data[place]
+    return out
+
+
 def combine(reduction: Reduction, old: Array, update: Array) -> Array:
     """Return ``f(old, update)`` for arrays of one type: every element rounded to that type."""
     with np.errstate(all="ignore"):

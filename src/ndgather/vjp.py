@@ -10,13 +10,12 @@ Index values are taken as ``mode="raise"`` takes them: negative ones count from 
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import plain_arrays, reductions
+from ndgather import plain_arrays, reductions, windows
 from ndgather.api import Call, run
 from ndgather.errors import argument_errors, shape_errors
 from ndgather.fallback import choice
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _LINEAR = ("none", "add")
+_PLACES = 2**21  # elements of windows whose places are listed at a time
 
 
 def gather_nd(
@@ -135,6 +135,86 @@ def gather_elements(
     """
     pair = _Pair("vjp.gather_elements", "gather_elements", "scatter_elements", axis=axis)
     return pair.add_to_zeros(cotangent, data_shape, indices)
+
+
+def gather_windows(
+    cotangent: ArrayLike,
+    data_shape: Sequence[int],
+    starts: ArrayLike,
+    window_shape: Sequence[int],
+) -> Array:
+    """Return the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
+
+    Every window of the cotangent is added to zeros where the gather took it from. For every
+    position `p` in ``starts.shape[:-1]`` and `w` in a window::
+
+        result[tuple(starts[p] + w)] += cotangent[(*p, *w)]
+
+    Parameters
+    ----------
+    cotangent : array_like of integers, floats or complex numbers
+        The shape of the result of the gather, ``(N..., *window_shape, S...)``.
+    data_shape : sequence of int, ``(D1, ..., Dk, S...)``
+    starts : array_like of any integer type, shape ``(N..., k)``
+        Those of the gather; every window is inside.
+    window_shape : sequence of int, length `k`
+        That of the gather.
+
+    Returns
+    -------
+    array, shape `data_shape`, dtype of `cotangent`
+        A new C-contiguous array.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        A window sticks out. It names the first such entry of `starts` in C order.
+    ShapeError, DTypeError, AttributeValueError, MemoryError
+        As for `gather_nd`.
+
+    See Also
+    --------
+    ndgather.gather_windows : The function that this is a gradient of.
+
+    Notes
+    -----
+    Known as overlap-add, or ``fold``. Where windows overlap, sums are made in C order of `starts`.
+    The places of all elements of a window are listed, for some windows at a time: besides the
+    result it uses 16 MiB, or 8 bytes for each element of a larger window.
+
+    Examples
+    --------
+    >>> from ndgather import vjp
+    >>> vjp.gather_windows([[1.0, 2.0], [10.0, 20.0]], (4,), [[0], [1]], (2,))
+    array([ 1., 12., 20.,  0.])
+    """
+    caller = "vjp.gather_windows"
+    pair = _Pair(caller, "gather_nd", "scatter_nd")
+    cotangent = pair.numbers(cotangent)
+    result = pair.zeros(data_shape, cotangent.dtype)
+    window = plain_arrays.sizes(caller, "window_shape", window_shape)
+    starts = plain_arrays.native_indices(caller, starts, "starts")
+    windows.check(Call(caller, "gather_windows", result, starts, window_shape=window))
+    depth, lead = len(window), starts.shape[:-1]
+    wanted = (*lead, *window, *result.shape[depth:])
+    if cotangent.shape != wanted:
+        raise shape_errors.updates_do_not_fit(caller, cotangent.shape, wanted, "cotangent")
+    if not cotangent.size:
+        return result
+    flat = result.reshape(-1, *result.shape[depth:])
+    begins = np.zeros(int(np.prod(lead)), np.int64)
+    within = np.zeros(window, np.int64)
+    for axis, size in enumerate(window):
+        step = int(np.prod(result.shape[axis + 1 : depth]))
+        begins += starts[..., axis].reshape(-1).astype(np.int64) * step
+        within += np.arange(size).reshape(-1, *(1,) * (depth - 1 - axis)) * step
+    updates = cotangent.reshape(len(begins), within.size, *flat.shape[1:])
+    some = max(_PLACES // within.size, 1)
+    for first in range(0, len(begins), some):
+        part = slice(first, first + some)
+        places = (begins[part, np.newaxis] + within.reshape(-1))[..., np.newaxis]
+        run(Call(caller, "scatter_nd", flat, places, updates[part], reduction="add", out=flat))
+    return result
 
 
 def scatter_nd(
@@ -290,14 +370,7 @@ class _Pair:
         return array
 
     def zeros(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        try:
-            sizes = tuple(map(operator.index, shape))
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise shape_errors.not_sizes(self.caller, "data_shape", shape) from error
-        if min(sizes, default=0) < 0:
-            raise shape_errors.not_sizes(self.caller, "data_shape", shape)
+        sizes = plain_arrays.sizes(self.caller, "data_shape", shape)
         try:
             return np.zeros(sizes, dtype)
         except ValueError:  # more axes or more bytes than an array can have

@@ -35,6 +35,31 @@ def index_out_of_bounds(
     )
 
 
+def window_outside(
+    caller: str,
+    window: Sequence[int],
+    position: tuple[int, ...],
+    value: int,
+    axis: int,
+    begins: int,
+    lowest: int,
+    count: int,
+    total: int,
+) -> IndexOutOfBoundsError:
+    """Facts are those of an index into the `begins` places where a window may begin."""
+    where, size = str(position)[1:-1].rstrip(","), begins + window[axis] - 1
+    others = f"; {count} of {total} entries of starts are out of bounds" if count > 1 else ""
+    return IndexOutOfBoundsError(
+        f"{caller}: starts[{where}] = {value} lets a window of size {window[axis]} stick out of "
+        f"axis {axis} of data, which has size {size} (allowed: {lowest}..{begins - 1}){others}",
+        position=position,
+        value=value,
+        axis=axis,
+        size=size,
+        count=count,
+    )
+
+
 def empty_axis(
     caller: str, axis: int, data: Sequence[object], indices: Sequence[object]
 ) -> IndexOutOfBoundsError:
@@ -45,9 +70,9 @@ def empty_axis(
     )
 
 
-def index_dtype(caller: str, dtype: object, kind: str) -> DTypeError:
+def index_dtype(caller: str, dtype: object, kind: str, name: str = "indices") -> DTypeError:
     return DTypeError(
-        f"{caller}: indices.dtype = {dtype} is {kind} (allowed: int8..int64, uint8..uint64)"
+        f"{caller}: {name}.dtype = {dtype} is {kind} (allowed: int8..int64, uint8..uint64)"
     )
 
 

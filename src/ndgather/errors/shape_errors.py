@@ -127,6 +127,33 @@ def out_shape(caller: str, out: Sequence[object], result: Sequence[object]) -> S
     )
 
 
+def windows_do_not_fit(
+    caller: str, data: Sequence[object], starts: Sequence[object], window: Sequence[object]
+) -> ShapeError:
+    most = f"0..{len(data)}" if len(window) > len(data) else f"{len(window)}, as window_shape has"
+    hint = "; one start for each window is starts[:, None]" if len(starts) == 1 else ""
+    return ShapeError(
+        f"{caller}: starts.shape[-1] = {starts[-1]} does not fit window_shape = {shown(window)} "
+        f"and data {shown(data)}; starts.shape = {shown(starts)} (allowed: {most}){hint}"
+    )
+
+
+def window_too_large(
+    caller: str, axis: int, data: Sequence[object], window: Sequence[object]
+) -> ShapeError:
+    return ShapeError(
+        f"{caller}: window_shape[{axis}] = {window[axis]} is more than data.shape[{axis}] = "
+        f"{data[axis]}: every window sticks out (allowed: 0..{data[axis]}, or mode='fill')"
+    )
+
+
+def too_many_windows(caller: str, data: Sequence[object], window: Sequence[object]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: window_shape = {shown(window)} makes more windows of data {shown(data)} than "
+        f"can be counted (allowed: less than 2**63 bytes and at most 64 axes in all)"
+    )
+
+
 def not_sizes(caller: str, argument: str, value: object) -> ShapeError:
     return ShapeError(
         f"{caller}: {argument} = {shown_value(value)} is not a shape (allowed: integers from 0 on)"

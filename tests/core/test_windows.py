@@ -1,0 +1,272 @@
+"""Windows of data from each start: what the plain loops say, in every mode and layout."""
+
+import numpy as np
+import pytest
+from hypothesis import event, given, note
+from hypothesis import strategies as st
+
+from ndgather import gather_windows, reference, vjp
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
+from ndgather.testing import assert_same_elements, element_bytes, moves_as_bytes
+from ndgather.testing.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
+
+MODES = ("raise", "clip", "fill")
+DATA = np.arange(20).reshape(4, 5)
+
+
+@st.composite
+def window_calls(draw, dtypes=DATA_DTYPES):
+    """Data, starts, the shape of a window and options: most windows are inside."""
+    mode = draw(st.sampled_from(MODES))
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    depth = draw(st.integers(0, len(shape)))
+    largest = [size + 2 * (mode == "fill") for size in shape[:depth]]
+    window = tuple(draw(st.integers(0, size)) for size in largest)
+    lead = tuple(draw(st.lists(st.integers(0, 4), max_size=2)))
+    kind = draw(st.sampled_from(INDEX_DTYPES))
+    limits = np.iinfo(kind)
+    starts = np.zeros((*lead, depth), kind)
+    for p in np.ndindex(starts.shape):
+        most = shape[p[-1]] - window[p[-1]]
+        inside, near = st.integers(0, max(most, 0)), st.integers(-7, 7)
+        far = st.integers(limits.min, limits.max)
+        value = draw(inside if mode == "raise" else inside | near | far)
+        starts[p] = min(max(value, limits.min), limits.max)
+    data = draw(arranged(distinct(shape, draw(st.sampled_from(dtypes)))))
+    options = {"mode": mode}
+    if mode == "fill" and draw(st.booleans()):
+        options["fill_value"] = distinct((5,), data.dtype)[4]
+    # Not those that repeat entries: what is inside of one axis may not be inside of another.
+    layouts = ("C", "F", "negative strides", "every second", "unaligned", "read-only", "mixed")
+    return data, draw(arranged(starts, layouts)), window, options
+
+
+def desired(data, starts, window, options):
+    """What the loops say, by numbers of the elements: their bits are taken as they are."""
+    numbers = np.arange(1, data.size + 1).reshape(data.shape)
+    places = reference.gather_windows(numbers, starts, window, options["mode"])
+    filled = np.zeros(1, data.dtype)
+    if "fill_value" in options:
+        filled[0] = options["fill_value"]
+    if not moves_as_bytes(data.dtype):
+        values = [filled[0], *data.flat]
+        answer = np.empty(places.shape, data.dtype)
+        for position, number in np.ndenumerate(places):
+            answer[position] = values[number]
+        return answer
+    as_bytes = f"V{data.dtype.itemsize}"
+    elements = np.concatenate([filled.view(as_bytes), data.view(as_bytes).reshape(-1)])
+    return elements[places].view(data.dtype).reshape(places.shape)
+
+
+@given(call=window_calls())
+def test_result_is_the_definition(call):
+    data, starts, window, options = call
+    note(f"data {data.dtype} {data.shape} {data.strides}, starts {starts!r}, {window}, {options}")
+    before = starts.copy()
+    actual = gather_windows(data, starts, window, **options)
+    assert_same_elements(actual, desired(*call))
+    np.testing.assert_array_equal(starts, before)
+    assert actual.flags.c_contiguous
+    assert not np.shares_memory(actual, data)
+    event("empty" if not actual.size else options["mode"])
+
+
+@given(call=window_calls(), draws=st.data())
+def test_out_of_any_layout_takes_the_result(call, draws):
+    wanted = desired(*call)
+    layouts = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
+    out = draws.draw(arranged(distinct(wanted.shape, call[0].dtype), layouts))
+    data, starts, window, options = call
+    assert gather_windows(data, starts, window, **options, out=out) is out
+    assert_same_elements(out, wanted)
+
+
+@given(call=window_calls([np.dtype("i2")]), shift=st.integers(0, 30))
+def test_out_may_overlap_data(call, shift):
+    data, starts, window, options = call
+    wanted = desired(data.copy(), starts, window, options)
+    memory = np.zeros(4096, "i2")
+    data = memory[: data.size].reshape(data.shape)
+    data[...] = call[0]
+    out = memory[shift : shift + wanted.size].reshape(wanted.shape)
+    gather_windows(data, starts, window, **options, out=out)
+    assert_same_elements(out, wanted)
+
+
+@pytest.mark.parametrize("dtype", INDEX_DTYPES)
+def test_extremes_of_every_index_type(dtype):
+    limits = np.iinfo(dtype)
+    starts = np.array([[limits.min], [limits.max], [1]], dtype)
+    clipped = gather_windows(np.arange(5), starts, (2,), mode="clip")
+    np.testing.assert_array_equal(clipped, [[0, 1], [3, 4], [1, 2]])
+    filled = gather_windows(np.arange(5), starts, (2,), mode="fill", fill_value=-1)
+    first = [0, 1] if limits.min == 0 else [-1, -1]
+    np.testing.assert_array_equal(filled, [first, [-1, -1], [1, 2]])
+
+
+def test_it_is_the_sliding_window_view_of_numpy(threads):
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((60, 50, 40, 2))
+    starts = rng.integers(0, 30, (2, 500, 3))
+    view = np.lib.stride_tricks.sliding_window_view(data, (9, 7, 8), (0, 1, 2))
+    wanted = np.moveaxis(view[tuple(np.moveaxis(starts, -1, 0))], 2, -1)
+    np.testing.assert_array_equal(gather_windows(data, starts, (9, 7, 8)), wanted, strict=True)
+
+
+def test_a_window_around_each_place_of_a_picture():
+    """Every window of 3 x 3, those on the border filled: as padding makes them."""
+    picture = np.arange(1.0, 31.0).reshape(5, 6)
+    centres = np.argwhere(picture > 0)
+    found = gather_windows(picture, centres - 1, (3, 3), mode="fill")
+    padded = np.lib.stride_tricks.sliding_window_view(np.pad(picture, 1), (3, 3))
+    np.testing.assert_array_equal(found, padded.reshape(-1, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (
+            (DATA, [[0, 0], [1, 4], [-1, 0]], (2, 2)),
+            IndexOutOfBoundsError,
+            "gather_windows: starts[1, 1] = 4 lets a window of size 2 stick out of axis 1 of "
+            "data, which has size 5 (allowed: 0..3); 2 of 6 entries of starts are out of bounds",
+        ),
+        (
+            (DATA, [[-1]], (1,)),
+            IndexOutOfBoundsError,
+            "gather_windows: starts[0, 0] = -1 lets a window of size 1 stick out of axis 0 of "
+            "data, which has size 4 (allowed: 0..3)",
+        ),
+        (
+            (DATA, [0, 1], (2,)),
+            ShapeError,
+            "gather_windows: starts.shape[-1] = 2 does not fit window_shape = (2,) and data "
+            "(4, 5); starts.shape = (2,) (allowed: 1, as window_shape has); one start for each "
+            "window is starts[:, None]",
+        ),
+        (
+            (DATA, [[0, 0, 0]], (1, 1, 1)),
+            ShapeError,
+            "gather_windows: starts.shape[-1] = 3 does not fit window_shape = (1, 1, 1) and data "
+            "(4, 5); starts.shape = (1, 3) (allowed: 0..2)",
+        ),
+        (
+            (DATA, 3, (1,)),
+            ShapeError,
+            "gather_windows: starts.shape = () has rank 0 (allowed: rank 1 or more)",
+        ),
+        (
+            (DATA, [[0, 0]], (2, 6)),
+            ShapeError,
+            "gather_windows: window_shape[1] = 6 is more than data.shape[1] = 5: every window "
+            "sticks out (allowed: 0..5, or mode='fill')",
+        ),
+        (
+            (DATA, [[0, 0]], 2),
+            ShapeError,
+            "gather_windows: window_shape = 2 is not a shape (allowed: integers from 0 on)",
+        ),
+        (
+            (DATA, [[0.0, 0.0]], (1, 1)),
+            DTypeError,
+            "gather_windows: starts.dtype = float64 is floating (allowed: int8..int64, "
+            "uint8..uint64)",
+        ),
+        (
+            (np.broadcast_to(DATA[0, 0], 2**59), [[0]], (8,)),
+            ShapeError,
+            "gather_windows: window_shape = (8,) makes more windows of data "
+            f"({2**59},) than can be counted (allowed: less than 2**63 bytes and at most 64 axes "
+            "in all)",
+        ),
+    ],
+)
+def test_what_is_refused(arguments, error, text):
+    with pytest.raises(error) as caught:
+        gather_windows(*arguments)
+    assert type(caught.value) is error
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"mode": "wrap"}, AttributeValueError, "(allowed: 'raise', 'clip', 'fill')"),
+        ({"mode": "fill", "window_shape": (10**30, 1)}, ShapeError, "more windows of data"),
+        ({"fill_value": 3}, AttributeValueError, "mode = 'raise' fills nothing"),
+        ({"fill_value": 0.5, "mode": "fill"}, DTypeError, "fill_value = 0.5"),
+        ({"out": np.zeros((1, 2, 3), int)}, ShapeError, "(allowed: (1, 2, 2))"),
+        ({"out": np.zeros((1, 2, 2), int).T}, ShapeError, "out.shape = (2, 2, 1)"),
+        ({"out": np.zeros((1, 2, 2), "f4")}, DTypeError, "out.dtype = float32"),
+        ({"out": [0]}, DTypeError, "out = list object"),
+    ],
+)
+def test_options_that_are_refused(options, error, text):
+    with pytest.raises(error) as caught:
+        gather_windows(**({"data": DATA, "starts": [[0, 0]], "window_shape": (2, 2)} | options))
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["raise"])
+def test_the_error_has_facts_and_leaves_out_alone(mode):
+    out = np.arange(8).reshape(2, 2, 2)
+    before = element_bytes(out)
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        gather_windows(DATA, [[0, 0], [3, 9]], (2, 2), mode=mode, out=out)
+    error = caught.value
+    assert (error.position, error.value, error.axis, error.size) == ((1, 0), 3, 0, 4)
+    assert error.count == 2
+    assert element_bytes(out) == before
+
+
+def test_windows_larger_than_data_stick_out_on_both_sides():
+    starts = np.stack(np.meshgrid(np.arange(-8, 6), np.arange(-8, 7), indexing="ij"), -1)
+    found = gather_windows(DATA, starts, (7, 8), mode="fill", fill_value=-1)
+    wanted = reference.gather_windows(DATA, starts, (7, 8), "fill", -1)
+    np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+@given(call=window_calls([np.dtype("f8")]))
+def test_the_gradient_adds_each_window_back(call):
+    data, starts, window, options = call
+    if options["mode"] != "raise":
+        return
+    cotangent = distinct(desired(*call).shape, np.dtype("i8")).astype("f8")
+    wanted = np.zeros(data.shape)
+    for p in np.ndindex(starts.shape[:-1]):
+        for w in np.ndindex(window):
+            wanted[tuple(starts[p].astype(int) + w)] += cotangent[(*p, *w)]
+    found = vjp.gather_windows(cotangent, data.shape, starts, window)
+    np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+def test_the_gradient_is_made_in_parts_of_bounded_memory():
+    starts = np.random.default_rng(1).integers(0, 200, (30_000, 2))
+    cotangent = np.random.default_rng(2).standard_normal((30_000, 8, 9))
+    wanted = np.zeros((208, 210))
+    for start, each in zip(starts, cotangent, strict=True):
+        wanted[start[0] : start[0] + 8, start[1] : start[1] + 9] += each
+    found = vjp.gather_windows(cotangent, (208, 210), starts, (8, 9))
+    np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ((np.zeros((1, 2, 3)), (4, 5), [[0, 0]], (2, 2))),
+        ((np.zeros((1, 2, 2)), (4, 5), [[3, 0]], (2, 2))),
+        ((np.zeros((1, 2, 2)), (4, 1), [[0, 0]], (2, 2))),
+        ((np.zeros((1, 2, 2), bool), (4, 5), [[0, 0]], (2, 2))),
+        ((np.zeros((1, 2, 2)), (4, 5), [[0.5, 0]], (2, 2))),
+    ],
+)
+def test_gradients_that_are_refused(arguments):
+    with pytest.raises(NdgatherError, match=r"vjp\.gather_windows: "):
+        vjp.gather_windows(*arguments)
