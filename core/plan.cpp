@@ -155,11 +155,10 @@ Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& 
   if (data.rank < 1) return {Rule::data_rank, 1};
   if (!normalise(axis, data.rank)) return {Rule::axis, -data.rank, data.rank - 1};
   const Size most = std::min<Size>(axis, indices.rank);
+  const Size lowest = -std::min<Size>(data.rank, indices.rank);
   const Size asked = batch_dims;
   if (batch_dims < 0) batch_dims += indices.rank;
-  if (batch_dims < 0 || batch_dims > most) {
-    return {Rule::batch_dims, asked < 0 ? -Size{indices.rank} : 0, most};
-  }
+  if (asked < lowest || batch_dims > most) return {Rule::batch_dims, asked < 0 ? lowest : 0, most};
   if (auto refusal = batch_sizes(data, indices, batch_dims)) return refusal;
   result.append(data.shape, axis);
   result.append(indices.shape + batch_dims, indices.rank - batch_dims);

@@ -223,7 +223,8 @@ def gather(
         ``-data.ndim..data.ndim-1``
     batch_dims : int, default 0
         How many leading axes `data` and `indices` share; at most `axis` and the rank of `indices`.
-        Negative values count from the rank of `indices`.
+        Negative values, from ``-min(data.ndim, indices.ndim)`` on, count from the rank of
+        `indices`.
     mode, fill_value
         What becomes of values outside of the axis; see `gather_nd`.
     out : array, optional
