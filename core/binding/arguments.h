@@ -19,11 +19,12 @@ enum Argument : int {
   kData, kIndices, kUpdates, kAxis, kBatchDims, kReduction, kMode, kFillValue, kUseInitVal, kOut,
   kNegative,    // whether negative index values count from the end
   kArithmetic,  // how to compute with elements of a type that is not NumPy's own; see element_type
+  kMemory, kProgress, kExecutor,  // of calls on arrays that are stored elsewhere: the core passes them on
   kArgumentCount
 };
 inline constexpr const char* kArgumentNames[] = {
     "data", "indices", "updates", "axis", "batch_dims", "reduction", "mode", "fill_value",
-    "use_init_val", "out", "negative", "arithmetic"};
+    "use_init_val", "out", "negative", "arithmetic", "memory", "progress", "executor"};
 static_assert(std::size(kArgumentNames) == kArgumentCount);
 
 // In the order of Mode. What fills a slice of a gather drops an update of a scatter.

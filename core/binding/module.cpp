@@ -95,7 +95,7 @@ PyObject* release_memory(PyObject*, PyObject*) {
 PyMethodDef methods[] = {
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_by_name)), METH_FASTCALL,
      "run(kind, data, indices, updates, axis, batch_dims, reduction, mode, fill_value, use_init_val, "
-     "out, negative, arithmetic, /)\n--\n\n"},
+     "out, negative, arithmetic, memory, progress, executor, /)\n--\n\n"},
     {"slices_shape", shape_by_name, METH_VARARGS,
      "slices_shape(kind, data_shape, indices_shape, axis, batch_dims, /)\n--\n\n"},
     {"check_out", check_out_for, METH_VARARGS, "check_out(out, result, /)\n--\n\n"},

@@ -29,6 +29,9 @@ def run(
     out: object,
     negative: object,
     arithmetic: object,
+    memory: object,
+    progress: object,
+    executor: object,
     /,
 ) -> NDArray[Any] | _Refusal: ...
 def slices_shape(

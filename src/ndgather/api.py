@@ -17,9 +17,11 @@ from ndgather.fallback import choice, result_shape, run
 from ndgather.fast_call import fast_call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+    from ndgather.call_options import Executor
 
     Mode = Literal["raise", "wrap", "clip", "fill"]
     ScatterMode = Literal["raise", "wrap", "clip", "drop"]
@@ -47,6 +49,9 @@ def gather_nd(
     mode: Mode = "raise",
     fill_value: object = None,
     out: NDArray[Any] | None = None,
+    memory: int | str | None = None,
+    progress: bool | Callable[[int, int], object] | None = None,
+    executor: Executor | None = None,
 ) -> NDArray[Any]:
     """Copy the slices of `data` that tuples of indices name.
 
@@ -136,6 +141,9 @@ def gather_elements(
     mode: Mode = "raise",
     fill_value: object = None,
     out: NDArray[Any] | None = None,
+    memory: int | str | None = None,
+    progress: bool | Callable[[int, int], object] | None = None,
+    executor: Executor | None = None,
 ) -> NDArray[Any]:
     """Copy one element of `data` for each entry of `indices`, moved along one axis.
 
@@ -206,6 +214,9 @@ def gather(
     mode: Mode = "raise",
     fill_value: object = None,
     out: NDArray[Any] | None = None,
+    memory: int | str | None = None,
+    progress: bool | Callable[[int, int], object] | None = None,
+    executor: Executor | None = None,
 ) -> NDArray[Any]:
     """Copy whole slices of `data` along one axis.
 
@@ -373,6 +384,9 @@ def scatter_nd(
     mode: ScatterMode = "raise",
     use_init_val: bool = True,
     out: NDArray[Any] | None = None,
+    memory: int | str | None = None,
+    progress: bool | Callable[[int, int], object] | None = None,
+    executor: Executor | None = None,
 ) -> NDArray[Any]:
     """Let slices replace, or be combined with, the slices of a copy that tuples of indices name.
 
@@ -479,6 +493,9 @@ def scatter_elements(
     mode: ScatterMode = "raise",
     use_init_val: bool = True,
     out: NDArray[Any] | None = None,
+    memory: int | str | None = None,
+    progress: bool | Callable[[int, int], object] | None = None,
+    executor: Executor | None = None,
 ) -> NDArray[Any]:
     """Let elements replace, or be combined with, those of a copy, moved along one axis.
 

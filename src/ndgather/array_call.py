@@ -42,6 +42,9 @@ class Call:
     out: Any = None
     negative: bool = True  # whether negative index values count from the end
     arithmetic: Any = None  # what the core has to be told about the type of data
+    memory: Any = None  # bytes that buffers may take; this and the rest are for stored arrays
+    progress: Any = None  # called with the numbers of chunks done and in all
+    executor: Any = None  # where chunks are read, if not on threads of this process
     updates_name: str = "updates"  # what the caller calls them
     window_shape: tuple[int, ...] = ()  # of a gather of windows
 
@@ -77,4 +80,7 @@ class Call:
             self.out,
             self.negative,
             self.arithmetic,
+            self.memory,
+            self.progress,
+            self.executor,
         )

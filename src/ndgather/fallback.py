@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import plain_arrays, reductions, windows
+from ndgather import call_options, dispatch, plain_arrays, reductions, windows
 from ndgather.array_call import Call, Refusal
 from ndgather.compiled import _core
 from ndgather.errors import argument_errors, index_errors, option_errors
@@ -47,6 +47,10 @@ def run(call: Call) -> Array:
     NdgatherError
         The core refuses the call, or an argument cannot be converted.
     """
+    call = call_options.checked(call)
+    adapter = dispatch.adapter(call)
+    if adapter is not None:
+        return adapter.run(call)  # type: ignore[no-any-return]  # as the adapter has it
     plain = _with_plain_scatter(call) if call.scatters else _with_plain_gather(call)
     if isinstance(call.out, np.ndarray):
         plain = replace(plain, out=plain_arrays.plain_array(call.caller, "out", call.out))

@@ -83,7 +83,8 @@ def test_an_empty_float_array_of_indices_counts_as_empty(dtype):
         (
             lambda: gather_nd(DATA),
             "gather_nd: indices is missing (allowed: gather_nd(data, indices, batch_dims=0, *, "
-            "mode='raise', fill_value=None, out=None))",
+            "mode='raise', fill_value=None, out=None, memory=None, progress=None, "
+            "executor=None))",
         ),
         (
             lambda: gather_nd(DATA, [[0]], data=DATA),
@@ -92,7 +93,7 @@ def test_an_empty_float_array_of_indices_counts_as_empty(dtype):
         (
             lambda: gather_nd(DATA, [[0]], axis=1),
             "gather_nd: axis = 1 is not an argument of this function (allowed: data, indices, "
-            "batch_dims, mode, fill_value, out)",
+            "batch_dims, mode, fill_value, out, memory, progress, executor)",
         ),
     ],
 )

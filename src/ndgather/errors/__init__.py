@@ -31,6 +31,33 @@ class FileError(NdgatherError, OSError):
     """A file of tensors or a model cannot be read or written."""
 
 
+class StoredArrayError(NdgatherError, OSError):
+    """A chunk of a stored array cannot be read or written; its cause is ``__cause__``.
+
+    Attributes
+    ----------
+    name : str
+        What the array is called.
+    chunk : tuple of int
+        The number of the chunk along each axis.
+    box : tuple of slice
+        The part of the array that the chunk holds.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        name: str = "",
+        chunk: tuple[int, ...] = (),
+        box: tuple[slice, ...] = (),
+    ) -> None:
+        super().__init__(text)
+        self.name = name
+        self.chunk = chunk
+        self.box = box
+
+
 class ExtraMissingError(NdgatherError, ImportError):
     """A package that is needed for this alone is not installed."""
 

@@ -80,3 +80,30 @@ def environment_not_integer(name: str, text: str) -> AttributeValueError:
     return AttributeValueError(
         f"ndgather: environment[{name}] = {text!r} is not an integer (allowed: an integer)"
     )
+
+
+def not_a_size(caller: str, option: str, value: object, units: str) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: {option} = {shown_value(value)} is not a number of bytes (allowed: an integer "
+        f"from 0 on, or a number with a unit, such as '512 MiB'; units are {units})"
+    )
+
+
+def memory_too_small(caller: str, memory: int, least: int, why: str) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: memory = {memory} bytes is too small for {why} (allowed: {least} or more)"
+    )
+
+
+def progress_not_callable(caller: str, value: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: progress = {shown_value(value)} cannot be called (allowed: True, or a function "
+        f"of the numbers of chunks done and in all)"
+    )
+
+
+def executor_without_submit(caller: str, value: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: executor = {shown_value(value)} has no method submit (allowed: an executor as "
+        f"concurrent.futures has them)"
+    )

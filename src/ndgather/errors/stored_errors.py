@@ -1,0 +1,46 @@
+"""Errors of arrays that are stored elsewhere: chunks that cannot be read or written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.errors import StoredArrayError
+from ndgather.errors.texts import one_line, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def cannot_read(
+    caller: str, name: str, chunk: Sequence[int], box: Sequence[slice], error: BaseException
+) -> StoredArrayError:
+    return _of_chunk(caller, name, chunk, box, f"cannot be read: {_cause(error)}")
+
+
+def cannot_write(
+    caller: str, name: str, chunk: Sequence[int], box: Sequence[slice], error: BaseException
+) -> StoredArrayError:
+    return _of_chunk(caller, name, chunk, box, f"cannot be written: {_cause(error)}")
+
+
+def wrong_chunk(
+    caller: str, name: str, chunk: Sequence[int], box: Sequence[slice], got: str, wanted: str
+) -> StoredArrayError:
+    return _of_chunk(caller, name, chunk, box, f"has {got} (allowed: {wanted})")
+
+
+def _of_chunk(
+    caller: str, name: str, chunk: Sequence[int], box: Sequence[slice], what: str
+) -> StoredArrayError:
+    number = ", ".join(map(str, chunk))
+    place = ", ".join(f"{each.start}:{each.stop}" for each in box)
+    return StoredArrayError(
+        f"{caller}: chunk ({number}) of {one_line(name)}, which holds [{place}], {what}",
+        name=name,
+        chunk=tuple(chunk),
+        box=tuple(box),
+    )
+
+
+def _cause(error: BaseException) -> str:
+    return f"{type(error).__name__}: {reason(error)}"

@@ -1,0 +1,186 @@
+"""The nouns of stored arrays: a grid of chunks, who reads and writes them, memory to work in."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+    Chunk = tuple[int, ...]  # its number along each axis
+    Box = tuple[slice, ...]  # the part of an array that lies in a chunk
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Where the axes of an array are cut.
+
+    `steps` has one entry for each axis: the length of all chunks but the last, which may be
+    shorter; or, where chunks differ, an array of int64 that rises from 0 to the size of the axis.
+    """
+
+    shape: tuple[int, ...]
+    steps: tuple[int | NDArray[np.int64], ...]
+
+    @classmethod
+    def regular(cls, shape: Sequence[int], chunk: Sequence[int]) -> Grid:
+        """Return the grid of chunks that all have one shape, cut at the ends of the array."""
+        return cls(tuple(shape), tuple(max(1, length) for length in chunk))
+
+    @classmethod
+    def of_sizes(cls, sizes: Iterable[Sequence[int]]) -> Grid:
+        """Return the grid whose chunks have these lengths, one sequence for each axis."""
+        shape, steps = [], []
+        for axis in sizes:
+            lengths = np.array([each for each in axis if each > 0], np.int64)
+            shape.append(int(lengths.sum()))
+            first = int(lengths[0]) if lengths.size else 1
+            alike = (lengths[:-1] == first).all() and (lengths[-1:] <= first).all()
+            steps.append(first if alike else np.concatenate(([0], lengths.cumsum())))
+        return cls(tuple(shape), tuple(steps))
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many chunks lie along each axis."""
+        return tuple(
+            -(-size // step) if isinstance(step, int) else len(step) - 1
+            for size, step in zip(self.shape, self.steps, strict=True)
+        )
+
+    @property
+    def largest(self) -> tuple[int, ...]:
+        """The length of the longest chunk along each axis."""
+        return tuple(
+            min(size, step) if isinstance(step, int) else int(np.diff(step).max(initial=0))
+            for size, step in zip(self.shape, self.steps, strict=True)
+        )
+
+    def box(self, chunk: Chunk) -> Box:
+        """Return where a chunk lies in the array."""
+        return tuple(
+            slice(number * step, min((number + 1) * step, size))
+            if isinstance(step, int)
+            else slice(int(step[number]), int(step[number + 1]))
+            for number, size, step in zip(chunk, self.shape, self.steps, strict=True)
+        )
+
+    def along(self, axes: Sequence[int]) -> Grid:
+        """Return the grid of some axes alone."""
+        return Grid(tuple(self.shape[a] for a in axes), tuple(self.steps[a] for a in axes))
+
+
+class Reader(Protocol):
+    """An array that is read chunk by chunk, from many threads at once.
+
+    Readers are pickled where work is done in other processes.
+    """
+
+    @property
+    def name(self) -> str:
+        """How error texts call the array."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of what is read as a whole: the inner chunks of a shard."""
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The bytes of the largest chunk, decoded."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of the largest chunk as it is stored: an estimate."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many reads should overlap at least, whatever the number of threads."""
+
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        """Return the part of the array that lies in a chunk.
+
+        It is valid until the next read with these buffers.
+        """
+
+
+class Writer(Reader, Protocol):
+    """A stored array that is also written; its grid is that of what is written as a whole."""
+
+    def write(self, chunk: Chunk, values: Array) -> None:
+        """Replace a chunk by `values`, which have the shape of its box."""
+
+
+class Turns:
+    """So many chunks may be held decoded at once, and the memory to decode them into."""
+
+    def __init__(self, count: int) -> None:
+        self._free = threading.Semaphore(count)
+        self._spare: list[NDArray[np.uint8]] = []
+
+    def take(self) -> None:
+        self._free.acquire()
+
+    def memory(self, count: int) -> NDArray[np.uint8]:
+        """Return at least `count` bytes for whoever has a turn."""
+        spare = self._spare.pop() if self._spare else None
+        if spare is None or spare.size < count:
+            spare = None  # is freed before more is asked for
+            spare = np.empty(count, np.uint8)
+        return spare
+
+    def give_back(self, memory: NDArray[np.uint8] | None) -> None:
+        if memory is not None:
+            self._spare.append(memory)
+        self._free.release()
+
+
+class Buffers:
+    """Memory that one worker uses again and again.
+
+    There may be more workers than chunks may be held decoded, so that reads overlap: a reader that
+    asks for memory to decode into waits until it is its turn.
+    """
+
+    def __init__(self, turns: Turns | None = None) -> None:
+        self._turns = turns or Turns(1)
+        self._has_turn = False
+        self._decoded: NDArray[np.uint8] | None = None
+        self._memory: dict[str, NDArray[np.uint8]] = {}
+
+    def memory(self, purpose: str, count: int) -> NDArray[np.uint8]:
+        """Return `count` bytes, the same for each call with the same purpose."""
+        held = self._memory.get(purpose)
+        if held is None or held.size < count:
+            self._memory.pop(purpose, None)
+            held = self._memory[purpose] = np.empty(count, np.uint8)
+        return held[:count]
+
+    def decoded(self, count: int) -> NDArray[np.uint8]:
+        """Return `count` bytes to decode one chunk into, once few enough others are held."""
+        self.take_turn()
+        if self._decoded is None or self._decoded.size < count:
+            self._decoded = None
+            self._decoded = self._turns.memory(count)
+        return self._decoded[:count]
+
+    def take_turn(self) -> None:
+        """Wait until a chunk may be decoded; for readers that decode into memory of their own."""
+        if not self._has_turn:
+            self._turns.take()
+            self._has_turn = True
+
+    def release(self) -> None:
+        """Let another worker decode; what was read is not used any more."""
+        if self._has_turn:
+            self._has_turn = False
+            memory, self._decoded = self._decoded, None
+            self._turns.give_back(memory)

@@ -1,0 +1,153 @@
+"""From a call to what it does in each chunk: which axes indices address, and points by chunk."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import fallback, plain_arrays
+from ndgather.compiled import _core
+from ndgather.errors import argument_errors
+from ndgather.explain import explain
+from ndgather.stored import grouping
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
+    from ndgather.stored.chunks import Array, Box, Chunk, Grid
+    from ndgather.stored.grouping import ChunkedPoints
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What the axes of a call are for.
+
+    A position of the walk, one for each tuple of indices, fixes a place on the `points` axes of
+    data; all of the `slices` axes are copied for it. `dense` is the array on the other side: the
+    result of a gather, the updates of a scatter.
+    """
+
+    points: tuple[int, ...]  # of data
+    slices: tuple[int, ...]  # of data
+    dense_positions: tuple[int, ...]  # of the dense array
+    dense_slices: tuple[int, ...]  # of the dense array, in the order of `slices`
+
+    def data_view(self, data: Array) -> Array:
+        """Return `data`, or a chunk of it, with the points axes first."""
+        return data.transpose(self.points + self.slices)
+
+    def dense_view(self, dense: Array) -> Array:
+        """Return the dense array with the axes of the positions first."""
+        return dense.transpose(self.dense_positions + self.dense_slices)
+
+
+def axes_of(call: Call) -> Axes:
+    """Return what the axes of a call are for, whose shapes fit."""
+    rank, indices = call.data.ndim, call.indices.ndim
+    if call.kind.endswith("_elements"):
+        every = tuple(range(rank))
+        return Axes(every, (), every, ())
+    if call.kind.endswith("_nd"):
+        depth = int(call.batch_dims) + call.indices.shape[-1]
+        axes = tuple(range(rank))
+        count = indices - 1
+        slices = tuple(range(count, count + rank - depth))
+        return Axes(axes[:depth], axes[depth:], tuple(range(count)), slices)
+    axis = int(call.axis) % rank
+    batch = int(call.batch_dims) % (indices + 1 if call.batch_dims >= 0 else max(indices, 1))
+    inner = indices - batch
+    positions = (*range(batch), *range(axis, axis + inner))
+    behind = range(axis + inner, rank + inner - 1)
+    return Axes(
+        (*range(batch), axis),
+        (*range(batch, axis), *range(axis + 1, rank)),
+        positions,
+        (*range(batch, axis), *behind),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The points of a call by chunk; `steps` reads are to be done, each of another chunk."""
+
+    call: Call  # with plain indices, and a stand-in for data that has its shape and dtype
+    axes: Axes
+    grid: Grid
+    points: ChunkedPoints
+    dense_shape: tuple[int, ...]
+    slice_counts: tuple[int, ...]  # of chunks along the slices axes
+
+    @property
+    def steps(self) -> int:
+        return len(self.points.chunks) * math.prod(self.slice_counts)
+
+    def step(self, number: int) -> tuple[int, Chunk]:
+        """Return which group of points a step is for, and which chunk it needs."""
+        group, rest = divmod(number, math.prod(self.slice_counts))
+        chunk = [0] * len(self.grid.shape)
+        counts = self.grid.along(self.axes.points).counts
+        at = int(self.points.chunks[group])
+        for axis, count in zip(reversed(self.axes.points), reversed(counts), strict=True):
+            at, chunk[axis] = divmod(at, count)
+        for axis, count in zip(
+            reversed(self.axes.slices), reversed(self.slice_counts), strict=True
+        ):
+            rest, chunk[axis] = divmod(rest, count)
+        return group, tuple(chunk)
+
+    def dense_part(self, dense: Array, box: Box) -> Array:
+        """Return the part of the view of the dense array that belongs to the box of a chunk."""
+        part: tuple[Any, ...] = (..., *(box[axis] for axis in self.axes.slices))
+        view: Array = dense[part]
+        return view
+
+
+def plan(call: Call, grid: Grid) -> Plan:
+    """Check all of a call but its `out` and updates, and group its points by chunk.
+
+    Raises
+    ------
+    NdgatherError
+        The call is refused, as it would be for an array in memory.
+    """
+    call = replace(call, indices=plain_arrays.native_indices(call.caller, call.indices))
+    dense_shape = fallback.result_shape(call)
+    axes = axes_of(call)
+    points = grouping.group(call, axes.points, grid.along(axes.points))
+    counts = grid.along(axes.slices).counts
+    return Plan(call, axes, grid, points, dense_shape, counts)
+
+
+def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array of a shape and dtype that takes no memory."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+def plain_gather(call: Call) -> Call:
+    """Return a gather with its mode checked and its fill value as an element."""
+    mode = fallback.choice(call.caller, "mode", call.mode, _core.GATHER_MODES)
+    fill_value = call.fill_value
+    if fill_value is not None:
+        if mode != "fill":
+            raise argument_errors.fill_value_unused(call.caller, mode)
+        fill_value = plain_arrays.fill_element(call.caller, fill_value, call.data.dtype)
+    return replace(call, mode=mode, fill_value=fill_value)
+
+
+def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
+    """Return the array that takes a result: the caller's `out`, if it can, or a new one."""
+    if call.out is None:
+        try:
+            return np.empty(shape, call.data.dtype)
+        except (MemoryError, ValueError):
+            raise argument_errors.result_too_large(call.caller, shape) from None
+    out: Array = call.out
+    if isinstance(out, np.ndarray):
+        out = plain_arrays.plain_array(call.caller, "out", out)
+    like = stand_in(shape, call.data.dtype)
+    refusal = _core.check_out(out, like)
+    if refusal[0] != "none":
+        raise explain(replace(call, out=out), refusal)
+    return out

@@ -1,0 +1,141 @@
+"""A bounded walk over chunks: each is read once, by threads, and used where it was read."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+
+from ndgather.compiled import _core
+from ndgather.errors import NdgatherError, option_errors, stored_errors
+from ndgather.stored.chunks import Buffers, Turns
+from ndgather.stored.progress import reporter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ndgather.array_call import Call
+    from ndgather.stored.chunks import Array, Chunk, Reader
+
+
+def walk(
+    call: Call,
+    reader: Reader,
+    steps: int,
+    chunk_of: Callable[[int], Chunk],
+    use: Callable[[int, Chunk, Array], None],
+) -> None:
+    """Read the chunk of each of so many steps, and call ``use(step, chunk, values)`` with it.
+
+    Workers do both, so `use` is called from many threads, each time with another step; what it
+    gets is the worker's only until it returns. After an error, of whatever kind, no worker is left.
+
+    Raises
+    ------
+    StoredArrayError
+        A chunk could not be read.
+    """
+    workers, decoding = _workers(call, reader, steps)
+    report = reporter(call.progress)
+    run = _Run(reader, steps, chunk_of, use, Turns(decoding), call.caller)
+    threads = [
+        threading.Thread(target=copy_context().run, args=(run.work,), daemon=True)
+        for _ in range(workers)
+    ]
+    try:
+        for each in threads:
+            each.start()
+        report(0, steps)
+        for done in range(1, steps + 1):
+            error = run.finished.get()
+            if error is not None:
+                raise error
+            report(done, steps)
+    finally:
+        run.stopped = True
+        for each in threads:
+            if each.ident is not None:
+                each.join()
+        report.close()
+
+
+def _workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
+    """Return how many workers read, and how many of them may hold a decoded chunk."""
+    decoding = min(_core.get_num_threads(), steps)
+    workers = min(max(decoding, reader.in_flight), steps)
+    if call.memory is None:
+        return workers, max(decoding, 1)
+    raw, stored = reader.chunk_bytes, reader.stored_bytes
+    least = raw + 2 * stored
+    if call.memory < least:
+        why = f"one chunk of {reader.name}, {raw} bytes and {stored} as it is stored"
+        raise option_errors.memory_too_small(call.caller, call.memory, least, why)
+    while decoding > 1 and decoding * (raw + stored) + decoding * stored > call.memory:
+        decoding -= 1
+    most = (call.memory - decoding * (raw + stored)) // max(stored, 1)
+    return max(1, min(workers, most)), max(decoding, 1)
+
+
+class _Run:
+    """What the workers of one walk share."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        steps: int,
+        chunk_of: Callable[[int], Chunk],
+        use: Callable[[int, Chunk, Array], None],
+        turns: Turns,
+        caller: str,
+    ) -> None:
+        self.finished: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self.stopped = False
+        self._next = iter(range(steps))  # taken from by one thread at a time: see _take
+        self._lock = threading.Lock()
+        self._reader, self._chunk_of, self._use = reader, chunk_of, use
+        self._turns, self._caller = turns, caller
+
+    def work(self) -> None:
+        buffers = Buffers(self._turns)
+        while (step := self._take()) is not None:
+            try:
+                chunk = self._chunk_of(step)
+                self._use(step, chunk, self._read(chunk, buffers))
+            except BaseException as error:
+                self.finished.put(error)
+                return
+            finally:
+                buffers.release()
+            self.finished.put(None)
+
+    def _take(self) -> int | None:
+        with self._lock:
+            return None if self.stopped else next(self._next, None)
+
+    def _read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        return read(self._caller, self._reader, chunk, buffers)
+
+
+def read(caller: str, reader: Reader, chunk: Chunk, buffers: Buffers) -> Array:
+    """Read a chunk; an error says which, and what is read has the shape and dtype that it should.
+
+    Raises
+    ------
+    StoredArrayError
+        It could not be read.
+    """
+    box = reader.grid.box(chunk)
+    try:
+        values = reader.read(chunk, buffers)
+    except (MemoryError, NdgatherError):
+        raise
+    except Exception as error:
+        raise stored_errors.cannot_read(caller, reader.name, chunk, box, error) from error
+    shape = tuple(each.stop - each.start for each in box)
+    if values.shape != shape or values.dtype != reader.dtype:
+        wrong: Any = f"{values.dtype} values of shape {values.shape}"
+        raise stored_errors.wrong_chunk(
+            caller, reader.name, chunk, box, wrong, f"{reader.dtype} values of shape {shape}"
+        )
+    return values
