@@ -45,7 +45,7 @@ inline std::optional<Sizes> result_shape(const Call& call, const Sizes& data, co
     }
     return indices;
   }
-  if (b < 0 || (call.kind == Kind::axis && (b > q || b > axis))) return {};
+  if (b < 0 || (call.kind == Kind::axis && (call.batch_dims < -std::min(r, q) || b > q || b > axis))) return {};
   if (!std::equal(data.begin(), data.begin() + b, indices.begin())) return {};
   if (call.kind == Kind::nd) {
     const Size depth = indices.back();
