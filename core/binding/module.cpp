@@ -1,6 +1,8 @@
 // module.cpp - the module _core: its functions, and the names that Python gets from the core.
 #define NDGATHER_IMPORTS_NUMPY
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 
 #include "../pool.h"
 #include "arrays.h"
@@ -109,8 +111,20 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
+// The names, types and threads of the module belong to the interpreter that loads it first.
+bool is_first_interpreter() {
+  static std::atomic<std::int64_t> first{-1};
+  const std::int64_t here = PyInterpreterState_GetID(PyInterpreterState_Get());
+  std::int64_t known = -1;
+  return first.compare_exchange_strong(known, here) || known == here;
+}
+
 int execute(PyObject* module) {
   if (PyArray_ImportNumPyAPI() < 0) return -1;
+  if (!is_first_interpreter()) {
+    PyErr_SetString(PyExc_ImportError, "ndgather: another interpreter of this process has loaded it (allowed: one)");
+    return -1;
+  }
   // Once in a process: a second import, after the first was purged, shares what the functions of the first
   // still use.
   if (kind_names == nullptr) {
