@@ -83,7 +83,16 @@ MISUSED = {
     ),
     "an axis for gather-nd": (
         f"{GATHER} --axis 1",
-        "ndgather: error: unrecognized arguments: --axis 1",
+        "ndgather gather-nd: error: unrecognized arguments: --axis 1",
+    ),
+    "a misspelled option": (
+        f"{GATHER} --bacth-dims=1",
+        "ndgather gather-nd: error: unrecognized arguments: --bacth-dims=1; "
+        "did you mean --batch-dims?",
+    ),
+    "a misspelled option without a command": (
+        "--verison",
+        "ndgather: error: unrecognized arguments: --verison; did you mean --version?",
     ),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,18 @@ def add_common(
         help="how many threads to use (default: all that this process may use)",
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.set_defaults(work=work)
+    parser.set_defaults(work=work, parser=parser)
+
+
+def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
+    """End with the usage of `parser`, and name the option that an unknown one may stand for."""
+    if not unknown:
+        return
+    words = [each.partition("=")[0] for each in unknown if each.startswith("-")]
+    known = list(parser._option_string_actions)  # argparse has no public list of them
+    close = [match for word in words for match in difflib.get_close_matches(word, known, n=1)]
+    hint = f"; did you mean {close[0]}?" if close else ""
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
 class Named(argparse.Action):
