@@ -1,6 +1,7 @@
 """Whatever a caller passes to the public functions of models: a result, or an error of ours."""
 
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ndgather import operator
-from ndgather.errors import NdgatherError
+from ndgather.errors import FileError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
@@ -255,3 +256,26 @@ def test_an_input_that_is_no_array_is_refused_by_name():
 def test_inputs_that_are_no_mapping_are_refused(inputs):
     with pytest.raises(NdgatherError, match=r"run: inputs = .* is not a mapping"):
         onnx_models.run(MODEL, inputs)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [openvino.run, openvino.check, onnx_models.run, onnx_models.check],
+    ids=["IR run", "IR check", "ONNX run", "ONNX check"],
+)
+def test_what_is_no_model_is_refused_by_the_names_of_the_call(read):
+    inputs = [INPUTS] if read.__name__ == "run" else []
+    with pytest.raises(NdgatherError, match=rf"^{read.__name__}: model = NoneType"):
+        read(None, *inputs)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [openvino.check, onnx_models.check, onnx_models.infer],
+    ids=["IR check", "ONNX check", "ONNX infer"],
+)
+def test_a_path_in_an_error_breaks_no_line_and_commands_no_terminal(read):
+    with pytest.raises(FileError) as refusal:
+        read("no\0such\x1b[31m\nfile")
+    assert str(refusal.value).startswith(r"no\x00such\x1b[31m\nfile: cannot be read")
+    assert str(pickle.loads(pickle.dumps(refusal.value))) == str(refusal.value)

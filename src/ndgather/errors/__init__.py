@@ -6,6 +6,8 @@ The functions in the modules, one module per topic, build exceptions; they never
 
 from __future__ import annotations
 
+from ndgather.errors.texts import one_line
+
 
 class NdgatherError(Exception):
     """What every exception of this package is."""
@@ -26,9 +28,15 @@ class AttributeValueError(NdgatherError, ValueError):
 class ModelError(NdgatherError, ValueError):
     """A model cannot be read, was given the wrong inputs, or failed in one of its nodes."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(one_line(text))  # paths and names from files may hold anything
+
 
 class FileError(NdgatherError, OSError):
     """A file of tensors or a model cannot be read or written."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(one_line(text))  # it begins with a path, which may hold anything
 
 
 class StoredArrayError(NdgatherError, OSError):

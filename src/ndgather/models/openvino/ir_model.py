@@ -76,13 +76,25 @@ class Model:
         FileError, ModelError
             The file cannot be read, is not an IR, or exceeds `limits`.
         """
-        source = bytes(path) if isinstance(path, Content) else _path("path", path)
-        beside = None if constants is None else _path("constants", constants)
+        return cls._load("Model.load", "path", path, constants, limits)
+
+    @classmethod
+    def _load(
+        cls,
+        caller: str,
+        argument: str,
+        path: object,
+        constants: object = None,
+        limits: Limits | None = None,
+    ) -> Self:
+        """Read an IR for `caller`, whose `argument` is `path`."""
+        source = bytes(path) if isinstance(path, Content) else file_path(caller, argument, path)
+        beside = None if constants is None else file_path(caller, "constants", constants)
         if beside is None and isinstance(source, Path):
             beside = source.parent / f"{source.stem}.bin"
         if limits is None:
             limits = Limits()
-        instance("Model.load", "limits", limits, Limits, "a set of limits")
+        instance(caller, "limits", limits, Limits, "a set of limits")
         return cls(read(source, limits), Constants(path=beside))
 
     @property
@@ -201,7 +213,7 @@ def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[
     {'output': array([[20., 21.],
            [10., 11.]], dtype=float32)}
     """
-    loaded = model if isinstance(model, Model) else Model.load(model)
+    loaded = model if isinstance(model, Model) else Model._load("run", "model", model)
     return {output.name: output.array for output in loaded.run(inputs).outputs}
 
 
@@ -235,12 +247,8 @@ def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
     >>> [finding.what for finding in openvino.check(layer.replace(b"FP32", b"FP16", 1))]
     ['output port 2 declares precision FP32; inferred FP16']
     """
-    loaded = model if isinstance(model, Model) else Model.load(model)
+    loaded = model if isinstance(model, Model) else Model._load("check", "model", model)
     return loaded.check()
-
-
-def _path(argument: str, value: object) -> Path:
-    return file_path("Model.load", argument, value)
 
 
 def _port(name: str, given: TensorType) -> Port:
