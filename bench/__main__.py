@@ -14,6 +14,7 @@ from .limits import Machine
 from .measure import check, measure
 from .peer import NOT_INSTALLED
 from .peers import OWN, PEERS
+from .stored.__main__ import main as stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,9 @@ examples:
 
   {prog} --against v1.0 --case 'rows-*'
       is this build faster than another one? the two take turns
+
+  {prog} --suite stored --help
+      another table: arrays that do not fit in memory
 
   {prog} --json run.json
   {prog} --load run.json --page report.md
@@ -127,6 +131,13 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+def _suite() -> argparse.ArgumentParser:
+    """Return a parser of what comes before all: which table of cases."""
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("--suite", choices=("memory", "stored"), default="memory")
+    return options
+
+
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
@@ -139,7 +150,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns 0, or 1 if an answer of ours was wrong or the work could not be done, or 2 if no case
     was chosen.
     """
-    options = parser().parse_args(arguments)
+    suite, rest = _suite().parse_known_args(arguments)
+    if suite.suite == "stored":
+        return stored(rest)
+    options = parser().parse_args(rest)
     names, groups = options.case or ["*"], options.group or ["*"]
     chosen = cases.select(names, groups)
     if options.list:

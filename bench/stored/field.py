@@ -1,0 +1,106 @@
+"""The arrays of the cases: every value is a function of its place, so every answer can be checked.
+
+They are made once into a folder and used again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+Array = NDArray[Any]
+
+_LEVEL = 3  # of zstd
+_NOISE_BITS = 4  # in which neighbours differ, as measured values do
+_TO_TOP = np.uint32(32 - _NOISE_BITS)
+_NOISE = np.float32(1 << _NOISE_BITS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large the arrays are: all of them are cubes of cubes."""
+
+    side: int
+    chunk: int
+    shard: int
+    inner: int
+    target: int  # side of the array that is scattered into
+    share: int  # of the points, rows and windows of a case
+
+    def count(self, count: int) -> int:
+        return max(count // self.share, 20)
+
+
+FULL = Size(side=1024, chunk=128, shard=256, inner=32, target=512, share=1)
+REDUCED = Size(side=64, chunk=16, shard=32, inner=8, target=32, share=2000)
+
+
+def values(*coordinates: Array) -> NDArray[np.float32]:
+    """Return the values of the field at coordinates that broadcast against each other.
+
+    A slope plus four bits of noise: zstd makes a third of it.
+    """
+    i, j, k = (axis.astype(np.uint32) for axis in coordinates)
+    noise = _mixed((i << np.uint32(20)) + (j << np.uint32(10)) + k) >> _TO_TOP
+    slope = (i * np.uint32(2) + j + k).astype(np.float32)
+    return slope + noise.astype(np.float32) / _NOISE
+
+
+def _mixed(number: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return numbers whose every bit depends on all bits of the given ones."""
+    number = number ^ (number >> np.uint32(16))
+    number *= np.uint32(0x7FEB352D)
+    number ^= number >> np.uint32(15)
+    number *= np.uint32(0x846CA68B)
+    number ^= number >> np.uint32(16)
+    return number
+
+
+def box(starts: Sequence[int], side: int) -> NDArray[np.float32]:
+    """Return the values in the cube of this side."""
+    return values(*np.ix_(*(np.arange(start, start + side) for start in starts)))
+
+
+def store(folder: Path, name: str, size: Size) -> Path:
+    """Return the path of a zarr array, which is made where it is not there yet."""
+    path = folder / f"{name}-{size.side}.zarr"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(part, name, size)
+        part.rename(path)
+    return path
+
+
+def _write(path: Path, name: str, size: Size) -> None:
+    import zarr  # noqa: PLC0415 - the floor does without
+    from zarr.codecs import ZstdCodec  # noqa: PLC0415
+
+    side = size.target if name == "target" else size.side
+    unit, chunk = (size.shard, size.inner) if name == "sharded" else (size.chunk, size.chunk)
+    array: Any = zarr.create_array(
+        str(path),
+        shape=(side,) * 3,
+        chunks=(chunk,) * 3,
+        shards=(unit,) * 3 if unit != chunk else None,
+        dtype="float32",
+        compressors=ZstdCodec(level=_LEVEL),
+    )
+
+    def write(starts: tuple[int, ...]) -> None:
+        where = tuple(slice(start, start + unit) for start in starts)
+        array[where] = box(starts, unit)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, product(range(0, side, unit), repeat=3)))
