@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import api
-from ndgather.cli.options import add_command, add_common, npy_file
-from ndgather.cli.screen import columns, print_table
+from ndgather.cli.options import add_command, add_common, add_reading, npy_file
+from ndgather.cli.screen import bar, columns, print_table
 from ndgather.errors import NdgatherError
 from ndgather.models.tensors import tensor_files
 from ndgather.published.inference import infer
 from ndgather.published.rows.functions import FUNCTIONS
 from ndgather.published.tensor_types import TensorType
+from ndgather.stored import places
 
 if TYPE_CHECKING:
     import argparse
@@ -34,9 +35,11 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 FILES = """\
 
 DATA and INDICES are .npy files (memory-mapped), .npz archives given as
-FILE.npz:MEMBER, or ONNX tensors (.pb). Neither the data nor the result has to
-fit in memory. OUT.npy is written only when it is complete; an existing file
-stays as it is until then.
+FILE.npz:MEMBER, or ONNX tensors (.pb). DATA may also be a stored array:
+STORE.zarr/ARRAY, FILE.h5/ARRAY, or a URL of zarr (s3://, https://, ...), with
+the credentials of the environment; only the chunks that INDICES touch are
+read. Neither the data nor the result has to fit in memory. OUT.npy is written
+only when it is complete; an existing file stays as it is until then.
 """
 
 OPTION_HELP = {
@@ -83,11 +86,18 @@ class GatherCommand:
             metavar="V",
             help="the value that --mode fill writes (default: zero, empty or false)",
         )
+        add_reading(parser)
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="only say how much of a stored array would be read",
+        )
         add_common(parser, self.work)
 
     def work(self, options: argparse.Namespace) -> None:
         tensor_files.check_place(options.output)
-        data = tensor_files.read(options.data)
+        stored = places.is_stored(options.data)
+        data = (places.opened if stored else tensor_files.read)(options.data)
         indices = tensor_files.read(options.indices)
         given = {name: getattr(options, name) for name in self.options}
         fill_value = None
@@ -100,7 +110,14 @@ class GatherCommand:
             nonlocal seconds
             start = time.perf_counter()
             result: Array = function(
-                data, indices, **given, mode=options.mode, fill_value=fill_value, out=out
+                data,
+                indices,
+                **given,
+                mode=options.mode,
+                fill_value=fill_value,
+                out=out,
+                memory=options.memory,
+                progress=bar(options) if stored else None,
             )
             seconds = time.perf_counter() - start
             return result

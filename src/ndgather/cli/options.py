@@ -64,6 +64,19 @@ def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> N
     parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that read stored arrays."""
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="how much the buffers of a stored array may take, as 512MiB; the result and 8 bytes "
+        "a point come on top",
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="no progress bar; there is one only on a terminal"
+    )
+
+
 class Named(argparse.Action):
     """Collect ``NAME=FILE`` options in a dict."""
 
@@ -80,7 +93,7 @@ class Named(argparse.Action):
         del parser, option_string
         name, equals, file = str(values).partition("=")
         if not (name and equals and file):
-            raise argparse.ArgumentError(self, f"{values!r} is not of the form NAME=FILE")
+            raise argparse.ArgumentError(self, f"{values!r} is not of the form {self.metavar}")
         named = getattr(namespace, self.dest)
         if name in named:
             raise argparse.ArgumentError(self, f"{name!r} is given twice")

@@ -6,13 +6,15 @@ import math
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
 
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import one_line
 from ndgather.models.graph.ports import dtype_name
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
     from pathlib import Path
 
@@ -31,6 +33,12 @@ def terminal() -> tuple[int, bool]:
     width = min(max(shutil.get_terminal_size().columns, narrowest), widest)
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return width, sys.stdout.isatty() and not plain
+
+
+def bar(options: argparse.Namespace) -> Literal[True] | None:
+    """Return whether a call shows its progress: to somebody who looks, where tqdm is installed."""
+    seen = sys.stderr.isatty() and not options.quiet and find_spec("tqdm") is not None
+    return True if seen else None
 
 
 def columns(
