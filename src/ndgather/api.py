@@ -285,6 +285,9 @@ def gather_windows(
     mode: Literal["raise", "clip", "fill"] = "raise",
     fill_value: object = None,
     out: NDArray[Any] | None = None,
+    memory: int | str | None = None,
+    progress: bool | Callable[[int, int], object] | None = None,
+    executor: Executor | None = None,
 ) -> NDArray[Any]:
     """Copy windows of `data`, boxes of one shape, from where each of them starts.
 
@@ -309,6 +312,8 @@ def gather_windows(
         For ``mode="fill"``; a value that the dtype of `data` can hold.
     out : array, optional
         Takes the result; see `gather_nd`.
+    memory, progress, executor
+        For arrays that are stored elsewhere; see `gather_nd`.
 
     Returns
     -------
@@ -369,6 +374,9 @@ def gather_windows(
             mode=choice(caller, "mode", mode, windows.MODES),
             fill_value=fill_value,
             out=out,
+            memory=memory,
+            progress=progress,
+            executor=executor,
             window_shape=plain_arrays.sizes(caller, "window_shape", window_shape),
         )
     )

@@ -57,7 +57,7 @@ def check_shapes(call: Call) -> None:
 def check(call: Call) -> None:
     """Raise the error of the shapes and starts of a call, if there is one; copy no window."""
     check_shapes(call)
-    places = np.broadcast_to(np.uint8(0), _begins(call))
+    places = np.broadcast_to(np.uint8(0), _begins(call.data.shape, call.window_shape))
     bare = replace(call, kind="gather_nd", data=places, fill_value=None, out=None, negative=False)
     refusal = bare.run()
     if isinstance(refusal, tuple):
@@ -71,23 +71,29 @@ def signed(starts: Array) -> Starts:
     return starts.astype(np.int64)
 
 
-def _begins(call: Call) -> tuple[int, ...]:
+def _begins(shape: tuple[int, ...], window: tuple[int, ...]) -> tuple[int, ...]:
     """Return how many places there are for a window to begin at, on each axis."""
-    pairs = zip(call.data.shape, call.window_shape, strict=False)
+    pairs = zip(shape, window, strict=False)
     return tuple(max(size - wide + 1, 0) for size, wide in pairs)
+
+
+def view(data: Array, window: tuple[int, ...]) -> Array:
+    """Return a view: its first axes are where a window may begin, its others those of a window."""
+    depth = len(window)
+    shape = (*_begins(data.shape, window), *window, *data.shape[depth:])
+    strides = (*data.strides[:depth], *data.strides)
+    return np.lib.stride_tricks.as_strided(data, shape, strides, writeable=False)
 
 
 def _copy_whole(call: Call) -> Array | Refusal:
     """Gather the windows that do not stick out; in mode fill the others are filled."""
-    data, window = call.data, call.window_shape
-    shape = (*_begins(call), *window, *data.shape[len(window) :])
     try:
-        view = np.lib.stride_tricks.as_strided(
-            data, shape, (*data.strides[: len(window)], *data.strides), writeable=False
-        )
+        data = view(call.data, call.window_shape)
     except (ValueError, OverflowError):  # more axes or more bytes than an array can have
-        raise shape_errors.too_many_windows(call.caller, data.shape, window) from None
-    return replace(call, kind="gather_nd", data=view, negative=False).run()
+        raise shape_errors.too_many_windows(
+            call.caller, call.data.shape, call.window_shape
+        ) from None
+    return replace(call, kind="gather_nd", data=data, negative=False).run()
 
 
 def shared_parts(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather.stored import grouping
+from ndgather.stored import grouping, windows
 from ndgather.stored.plan import plain_gather, plan, provide_out, stand_in
 from ndgather.stored.walk import walk
 
@@ -21,6 +21,8 @@ def gather(call: Call, reader: Reader) -> Array:
 
     All indices are checked, and `out` too, before the first chunk is read.
     """
+    if call.kind == "gather_windows":
+        return windows.gather(call, reader)
     grid = reader.grid
     call = plain_gather(replace(call, data=stand_in(grid.shape, reader.dtype)))
     made = plan(call, grid)

@@ -1,0 +1,153 @@
+"""Windows of stored arrays: what the plain loops say, whatever the chunks are."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from ndgather import gather_windows, reference
+from ndgather.array_call import Call
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
+from ndgather.stored.chunks import Grid
+from ndgather.stored.windows import gather
+
+DTYPES = ("?", "i1", "u2", ">i4", "f4", "f8", "c16", "M8[s]")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Reads an array in memory that is cut anyhow."""
+
+    array: np.ndarray
+    grid: Grid
+    reads: list
+    name: str = "cut"
+    chunk_bytes: int = 1000
+    stored_bytes: int = 0
+    in_flight: int = 1
+
+    @property
+    def dtype(self):
+        return self.array.dtype
+
+    def read(self, chunk, buffers):
+        buffers.take_turn()
+        self.reads.append(chunk)
+        return self.array[self.grid.box(chunk)]
+
+
+@st.composite
+def calls(draw):
+    """An array, starts, the shape of a window and options; some windows stick out."""
+    mode = draw(st.sampled_from(("raise", "clip", "fill")))
+    shape = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
+    depth = draw(st.integers(0, len(shape)))
+    window = tuple(draw(st.integers(0, size + 3 * (mode == "fill"))) for size in shape[:depth])
+    lead = tuple(draw(st.lists(st.integers(0, 5), max_size=2)))
+    starts = np.zeros((*lead, depth), draw(st.sampled_from(("i1", "i4", "i8", "u8"))))
+    for p in np.ndindex(starts.shape):
+        most = max(shape[p[-1]] - window[p[-1]], 0)
+        low = -12 if mode != "raise" and starts.dtype.kind == "i" else 0
+        starts[p] = draw(st.integers(low, 20 if mode != "raise" else most))
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    data = np.arange(1, np.prod(shape) + 1).astype(dtype).reshape(shape)
+    return data, starts, window, mode
+
+
+def wanted(data, starts, window, mode):
+    numbers = np.arange(1, data.size + 1).reshape(data.shape)
+    places = reference.gather_windows(numbers, starts, window, mode)
+    values = np.concatenate([np.zeros(1, data.dtype), data.reshape(-1)])
+    return values.astype(data.dtype)[places]
+
+
+@settings(max_examples=60)
+@given(call=calls(), draws=st.data())
+def test_zarr_arrays(call, draws):
+    data = call[0]
+    chunks = tuple(draws.draw(st.integers(1, size)) for size in data.shape)
+    shards = None
+    if draws.draw(st.booleans()):
+        shards = tuple(each * draws.draw(st.integers(1, 3)) for each in chunks)
+    stored = zarr.create_array({}, data=data, chunks=chunks, shards=shards)
+    desired = wanted(*call)
+    found = gather_windows(stored, *call[1:3], mode=call[3])
+    np.testing.assert_array_equal(found, desired, strict=True)
+    event(f"{call[3]}, {'some' if found.size else 'empty'}")
+
+
+@given(call=calls(), draws=st.data())
+def test_any_grid_and_each_touched_chunk_is_read_once(call, draws):
+    data, starts, window, mode = call
+    sizes = []
+    for size in data.shape:
+        cuts = draws.draw(st.lists(st.integers(1, size), max_size=3))
+        edges = sorted({0, size, *cuts})
+        sizes.append([b - a for a, b in itertools.pairwise(edges)])
+    reader = Cut(data, Grid.of_sizes(sizes), [])
+    desired = wanted(*call)
+    out = np.empty(desired.shape[::-1], data.dtype).T if draws.draw(st.booleans()) else None
+    made = Call(
+        "gather_windows", "gather_windows", data, starts, mode=mode, window_shape=window, out=out
+    )
+    np.testing.assert_array_equal(gather(made, reader), desired, strict=True)
+    assert sorted(reader.reads) == touched(data, starts, window, mode, reader.grid)
+
+
+def touched(data, starts, window, mode, grid):
+    """The chunks that the elements of the windows lie in, element by element."""
+    owner = np.zeros(data.shape, int)
+    chunks = list(np.ndindex(*grid.counts))
+    for number, chunk in enumerate(chunks):
+        owner[grid.box(chunk)] = number + 1
+    named = np.unique(reference.gather_windows(owner, starts, window, mode))
+    return sorted(chunks[each - 1] for each in named if each)
+
+
+def test_what_is_refused_is_refused_before_anything_is_read():
+    data = np.arange(20).reshape(4, 5)
+    reader = Cut(data, Grid.regular((4, 5), (2, 2)), [])
+
+    def call(starts, window=(2, 2), **options):
+        made = Call("gather_windows", "gather_windows", data, starts, window_shape=window)
+        for name, value in options.items():
+            object.__setattr__(made, name, value)
+        return gather(made, reader)
+
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        call([[0, 0], [3, 4]])
+    assert caught.value.position == (1, 0)
+    assert "starts[1, 0] = 3 lets a window of size 2 stick out of axis 0" in str(caught.value)
+    with pytest.raises(ShapeError, match="window_shape"):
+        call([[0, 0]], (9, 9))
+    with pytest.raises(DTypeError, match=r"starts\.dtype"):
+        call([[0.5, 0]])
+    with pytest.raises(ShapeError, match=r"out\.shape"):
+        call([[0, 0]], out=np.zeros((2, 2), int))
+    with pytest.raises(AttributeValueError, match="fills nothing"):
+        call([[0, 0]], fill_value=3)
+    assert reader.reads == []
+
+
+@pytest.mark.parametrize("mode", ["raise", "fill"])
+def test_many_small_windows_are_few_moves(mode):
+    """Twenty thousand windows of 3 x 3, moved from 16 chunks, in far less than a loop takes."""
+    data = np.random.default_rng(0).standard_normal((200, 200))
+    starts = np.random.default_rng(1).integers(-2 if mode == "fill" else 0, 198, (20_000, 2))
+    stored = zarr.create_array({}, data=data, chunks=(50, 50))
+    found = gather_windows(stored, starts, (3, 3), mode=mode)
+    padded = np.lib.stride_tricks.sliding_window_view(np.pad(data, 2), (3, 3))
+    np.testing.assert_array_equal(found, padded[tuple(starts.T + 2)])
+
+
+def test_windows_as_large_as_the_array_and_larger():
+    data = np.arange(30.0).reshape(5, 6)
+    stored = zarr.create_array({}, data=data, chunks=(2, 4))
+    np.testing.assert_array_equal(gather_windows(stored, [0, 0], (5, 6)), data)
+    found = gather_windows(stored, [[-1, -2]], (8, 9), mode="fill", fill_value=-1)
+    padded = np.pad(data, ((1, 2), (2, 1)), constant_values=-1)
+    np.testing.assert_array_equal(found[0], padded)
