@@ -13,7 +13,7 @@ from ndgather import published
 from ndgather.api import Call
 from ndgather.errors import NdgatherError, ShapeError
 from ndgather.explain import explain
-from ndgather.published import callables
+from ndgather.published.known_calls import KnownCalls
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning"),
@@ -130,14 +130,14 @@ def test_shapes_of_an_operators_argument(changing):
 
 def after_the_key(monkeypatch, change):
     """Let an operator's arguments change when it has looked up what it knows of their shapes."""
-    before = callables._key
+    before = KnownCalls.key
 
     def key_then_change(*given):
         key = before(*given)
         change()
         return key
 
-    monkeypatch.setattr(callables, "_key", key_then_change)
+    monkeypatch.setattr(KnownCalls, "key", key_then_change)
 
 
 def test_an_operator_gives_the_shape_that_its_arguments_have_by_now(monkeypatch):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ndgather import errors
+from ndgather.compiled import _core
 from ndgather.published import Operator, operator, operators
 from ndgather.published.diff import Difference
 from ndgather.published.tensor_types import TensorType
@@ -218,3 +219,28 @@ def test_an_input_that_is_given_twice_is_named():
     assert str(caught.value) == (
         "ai.onnx GatherND-13: data is given by place and by name (allowed: one of them)"
     )
+
+
+@pytest.mark.parametrize("name", ["GatherND", "ScatterND"])
+def test_a_bad_index_of_a_call_like_an_earlier_one_is_found_by_one_call_of_the_core(
+    name, monkeypatch
+):
+    op = operator(name, domain="ai.onnx", opset=18)
+    data, good, bad = np.arange(4.0), np.array([[1], [3]]), np.array([[1], [4]])
+    updates = [np.zeros(2)] * (name == "ScatterND")
+    with pytest.raises(errors.IndexOutOfBoundsError) as first:
+        op(data, bad, *updates)
+    op(data, good, *updates)
+    made = []
+
+    class Counting:
+        def run(self, *given):
+            made.append(given)
+            return _core.run(*given)
+
+    monkeypatch.setattr("ndgather.array_call._core", Counting())
+    with pytest.raises(errors.IndexOutOfBoundsError) as later:
+        op(data, bad, *updates)
+    assert len(made) == 1
+    assert str(later.value) == str(first.value)
+    assert vars(later.value) == vars(first.value)

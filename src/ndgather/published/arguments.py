@@ -10,7 +10,7 @@ import numpy as np
 from ndgather import plain_arrays
 from ndgather.errors import operator_errors, option_errors
 from ndgather.published.schema import Attribute, AttributeType, OperatorVersion, Role
-from ndgather.published.tensor_types import RankAtLeast, TensorType
+from ndgather.published.tensor_types import RankAtLeast, TensorType, dtype_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +45,51 @@ def bind(
             raise operator_errors.unknown_attribute(caller, name, sorted(known))
     attributes = {each.name: _attribute(row, each, named.get(each.name)) for each in row.attributes}
     return given, attributes
+
+
+def bind_arrays(
+    row: OperatorVersion, inputs: Sequence[object], named: Mapping[str, Any]
+) -> tuple[dict[Role, Array], dict[str, AttributeValue]]:
+    """Return an array for each input, and the attributes."""
+    given, attributes = bind(row, inputs, named)
+    arrays = {
+        each.role: plain_input(row, each.name, given[each.name])
+        for each in row.inputs
+        if each.name in given
+    }
+    if len(arrays) < len(row.inputs):
+        raise operator_errors.wrong_inputs(str(row), len(arrays), input_names(row))
+    return arrays, attributes
+
+
+def bind_types(
+    row: OperatorVersion,
+    types: Sequence[object],
+    constants: dict[str, Any],
+    named: Mapping[str, Any],
+) -> tuple[list[TensorType], dict[str, AttributeValue], dict[Role, Array]]:
+    """Return a type for each input, the attributes, and the inputs whose values are known."""
+    caller, names = str(row), input_names(row)
+    given, attributes = bind(row, types, named)
+    declared: list[TensorType] = []
+    values: dict[Role, Array] = {}
+    for each in row.inputs:
+        tensor = given.get(each.name)
+        if each.name in constants:
+            values[each.role] = plain_input(row, each.name, constants.pop(each.name))
+        elif tensor is not None and not isinstance(tensor, TensorType):
+            values[each.role] = plain_input(row, each.name, tensor)
+        if isinstance(tensor, TensorType):
+            declared.append(checked_type(caller, each.name, tensor))
+        elif each.role in values:
+            declared.append(TensorType(dtype_name(values[each.role]), values[each.role].shape))
+        elif each.role is Role.AXIS:
+            declared.append(TensorType())
+        else:
+            raise operator_errors.wrong_inputs(caller, len(given), names)
+    for name in constants:
+        raise operator_errors.unknown_attribute(caller, name, names)
+    return declared, attributes, values
 
 
 def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> AttributeValue:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ndgather import api
-from ndgather.errors import operator_errors
 from ndgather.published import arguments, execution
 from ndgather.published.diff import Difference, differences
 from ndgather.published.inference import infer
+from ndgather.published.known_calls import KnownCalls
 from ndgather.published.schema import OperatorVersion, Role
-from ndgather.published.tensor_types import Inference, Shape, TensorType, dtype_name
+from ndgather.published.tensor_types import Inference, Shape, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,11 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Array = NDArray[Any]
-
-
-# A function of the inputs that are arrays, how many these are, and the shape of the result.
-_Known: TypeAlias = tuple[Callable[..., Any], int, tuple[int, ...]]
-_MOST_KNOWN = 512
 
 
 class Operator:
@@ -68,9 +59,7 @@ class Operator:
 
     def __init__(self, row: OperatorVersion) -> None:
         self.row = row
-        self._known: dict[tuple[object, ...], _Known] = {}
-        roles = [each.role for each in row.inputs]
-        self._axis_place = roles.index(Role.AXIS) if Role.AXIS in roles else -1
+        self._known = KnownCalls(row)
 
     def __repr__(self) -> str:
         return f"operator({self.name!r}, domain={self.domain!r}, version={self.version})"
@@ -122,8 +111,8 @@ class Operator:
 
         Notes
         -----
-        The checks of a call are remembered by the types and shapes of its arrays, so that a call
-        like an earlier one costs little more than the work itself.
+        A call whose arrays have the types and shapes of an earlier call's is not checked anew but
+        for its index values, and so costs little more than the work itself.
 
         Examples
         --------
@@ -136,29 +125,15 @@ class Operator:
         >>> gather(np.array([1, 2, 3]), np.array([0, 7]), 0)  # out of bounds: zeros, says the text
         array([1, 0])
         """
-        key = _key(inputs, named, self._axis_place)
-        known = None if key is None else self._known.get(key)
-        if known is not None:
-            function, count, shape = known
-            # What the core refuses is answered below, and a shape that is another one by now.
-            made = function(*inputs[:count])
-            if isinstance(made, np.ndarray):
-                with suppress(ValueError):
-                    return made.reshape(shape)
+        key = self._known.key(inputs, named)
         if key is not None:
-            # What is remembered below holds for what is looked at here.
-            inputs = _held(inputs, self._axis_place)
-            key = _key(inputs, named, self._axis_place)
-        values, attributes = arguments.bind(self.row, inputs, named)
-        arrays = {
-            each.role: arguments.plain_input(self.row, each.name, values[each.name])
-            for each in self.row.inputs
-            if each.name in values
-        }
-        if len(arrays) < len(self.row.inputs):
-            raise operator_errors.wrong_inputs(
-                str(self.row), len(arrays), arguments.input_names(self.row)
-            )
+            result = self._known.result(key, inputs)
+            if result is not None:
+                return result
+            # What is kept below holds for what is checked here.
+            inputs = self._known.held(inputs)
+            key = self._known.key(inputs, named)
+        arrays, attributes = arguments.bind_arrays(self.row, inputs, named)
         shape = execution.result_shape(self.row, arrays, attributes)
         axis = arrays.pop(Role.AXIS, None)
         if axis is not None:
@@ -166,7 +141,7 @@ class Operator:
         call = execution.native_call(self.row, arrays, attributes)
         result = api.run(call).reshape(shape)
         if key is not None:
-            self._remember(key, call, len(arrays), shape)
+            self._known.add(key, call, len(arrays), shape)
         return result
 
     def infer(
@@ -216,30 +191,9 @@ class Operator:
         ndgather.errors.IndexOutOfBoundsError: ai.onnx GatherND-13: indices[0, 0] = 9 is outside \
 axis 0 of data, which has size 5 (allowed: -5..4)
         """
-        given, attributes = arguments.bind(self.row, types, named)
-        known = dict(constants or {})
-        declared: list[TensorType] = []
-        values: dict[Role, Array] = {}
-        for each in self.row.inputs:
-            tensor = given.get(each.name)
-            if each.name in known:
-                values[each.role] = arguments.plain_input(self.row, each.name, known.pop(each.name))
-            elif tensor is not None and not isinstance(tensor, TensorType):
-                values[each.role] = arguments.plain_input(self.row, each.name, tensor)
-            if isinstance(tensor, TensorType):
-                declared.append(arguments.checked_type(str(self.row), each.name, tensor))
-            elif each.role in values:
-                declared.append(TensorType(dtype_name(values[each.role]), values[each.role].shape))
-            elif each.role is Role.AXIS:
-                declared.append(TensorType())
-            else:
-                raise operator_errors.wrong_inputs(
-                    str(self.row), len(given), arguments.input_names(self.row)
-                )
-        for name in known:
-            raise operator_errors.unknown_attribute(
-                str(self.row), name, arguments.input_names(self.row)
-            )
+        declared, attributes, values = arguments.bind_types(
+            self.row, types, dict(constants or {}), named
+        )
         return infer(self.row, declared, attributes, values=values)
 
     def infer_shape(self, *given: Shape | Sequence[int | str | None], **named: Any) -> Shape:
@@ -303,45 +257,3 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         [('inputs.data.types', ('bfloat16',), ())]
         """
         return differences(self.row, other.row)
-
-    def _remember(
-        self, key: tuple[object, ...], call: api.Call, count: int, shape: tuple[int, ...]
-    ) -> None:
-        """Keep what calls with the same types, shapes and options hand to the core."""
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[key] = (call.repeatable(), count, shape)
-
-
-def _key(
-    inputs: Sequence[object], named: Mapping[str, object], axis_place: int
-) -> tuple[object, ...] | None:
-    """Return what the check of a call depends on, or None where it takes the values.
-
-    The input at `axis_place` is an axis: of it alone the value counts.
-    """
-    key: list[object] = []
-    for place, each in enumerate(inputs):
-        if type(each) is np.ndarray and each.dtype.kind != "O":
-            key += (each.dtype, each.shape)
-            if place == axis_place:
-                key.append(each.tobytes())
-        elif type(each) is int:
-            key += (int, each)
-        else:
-            return None
-    for name, value in named.items():
-        if type(value) not in (int, str, bool):
-            return None
-        key += (name, type(value), value)
-    return tuple(key)
-
-
-def _held(inputs: Sequence[ArrayLike], axis_place: int) -> tuple[ArrayLike, ...]:
-    """Return the inputs with shapes, and a value of the axis, that no other thread can set."""
-    return tuple(
-        each
-        if not isinstance(each, np.ndarray)
-        else (each.copy() if place == axis_place else each.view())
-        for place, each in enumerate(inputs)
-    )
