@@ -1,0 +1,134 @@
+"""dask arrays as data, indices or updates: the result is a dask array, computed when it is wanted.
+
+What the arguments are is checked at the call, and index values that are in memory too. A block of
+data is computed at most once, and only if a point lies in it, unless the indices are lazy as well:
+then nothing is known of them, and the graph has a task for each pair of a block of data and a block
+of indices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from dask.array.core import Array as DaskArray
+from dask.array.core import from_array
+
+from ndgather import dispatch, fallback, plain_arrays
+from ndgather.arrays.dask.gather import gather_blocks, gather_known, gather_lazy
+from ndgather.arrays.dask.graph import cut_indices
+from ndgather.arrays.dask.layout import layout_of
+from ndgather.arrays.dask.scatter import scatter
+from ndgather.errors import lazy_errors
+from ndgather.explain import explain
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
+
+_INSTEAD = {
+    "out": "dask.array.store writes the result where it is wanted",
+    "memory": "dask's option array.chunk-size bounds the blocks of the result",
+    "progress": "dask.diagnostics.ProgressBar shows how far a computation is",
+    "executor": "the scheduler that computes the result runs its tasks",
+}
+
+
+def run(call: Call) -> DaskArray:
+    """Return the array that the call computes, with nothing computed yet.
+
+    Raises
+    ------
+    NdgatherError
+        The call is refused, as it would be for arrays in memory; or an array has unknown chunk
+        sizes or blocks that are no NumPy arrays; or an option is given that has no meaning here.
+    """
+    if call.kind == "gather_windows":
+        raise lazy_errors.no_windows(call.caller)
+    for option, instead in _INSTEAD.items():
+        if getattr(call, option, None) is not None:
+            raise lazy_errors.not_for_lazy(call.caller, option, instead)
+    call = replace(
+        call,
+        data=_argument(call.caller, "data", call.data),
+        indices=_argument(call.caller, "indices", call.indices),
+        updates=_argument(call.caller, "updates", call.updates) if call.scatters else None,
+    )
+    return _scatter(call) if call.scatters else _gather(call)
+
+
+def _argument(caller: str, name: str, value: Any) -> Any:
+    """Return a dask array with known sizes, a stored array as it is, or a NumPy array."""
+    if isinstance(value, DaskArray):
+        if any(np.isnan(size) for size in value.shape):
+            raise lazy_errors.unknown_sizes(caller, name, value.shape)
+        if type(value._meta) is not np.ndarray:
+            raise lazy_errors.other_blocks(caller, name, value._meta)
+        return value
+    if name == "data" and dispatch.adapter_name(value) is not None:
+        return value
+    if name == "indices":
+        return plain_arrays.native_indices(caller, value)
+    return plain_arrays.plain_array(caller, name, value) if name == "data" else value
+
+
+def _checked(call: Call) -> tuple[int, ...]:
+    """Check all but the values of indices; return the shape of the slices that these name."""
+    slices = fallback.result_shape(call)
+    ones = [1] * (call.indices.ndim - 1)
+    last = call.indices.shape[-1:] if call.kind.endswith("_nd") else (1,) * call.indices.ndim
+    indices = np.zeros((*ones, *last)[-call.indices.ndim or 1 :], call.indices.dtype)
+    small = replace(call, data=np.zeros((1,) * call.data.ndim, call.data.dtype), indices=indices)
+    if call.scatters:
+        small = replace(small, updates=np.zeros((1,) * len(slices), call.updates.dtype))
+    fallback.run(small)
+    return slices
+
+
+def _gather(call: Call) -> DaskArray:
+    _checked(call)
+    dtype = np.dtype(call.data.dtype)
+    fill = np.zeros((), dtype)
+    if call.fill_value is not None:
+        fill = plain_arrays.fill_element(call.caller, call.fill_value, dtype)
+    if not isinstance(call.indices, DaskArray):
+        return gather_known(call, layout_of(call, call.data.chunks), fill)
+    if isinstance(call.data, np.ndarray):
+        call = replace(call, data=_cut_along(call))
+    lazy = isinstance(call.data, DaskArray)
+    chunks = call.data.chunks if lazy else tuple((size,) for size in call.data.shape)
+    layout = layout_of(call, chunks)
+    positions = call.indices.chunks[: len(layout.position_chunks)]
+    layout = layout.with_positions(positions)
+    call = replace(call, indices=cut_indices(layout, call.indices))
+    if lazy and layout.indexed_blocks > 1:
+        return gather_lazy(call, layout, fill)
+    return gather_blocks(call, layout, fill)
+
+
+def _cut_along(call: Call) -> DaskArray:
+    """Return data in memory as a dask array, cut along the aligned axes as indices are."""
+    chunks = [[size] for size in call.data.shape]
+    for axis in layout_of(call, tuple(map(tuple, chunks))).aligned:
+        cut = call.indices.chunks[axis]
+        rest = call.data.shape[axis] - sum(cut)
+        chunks[axis] = [*cut, rest] if rest else [*cut]
+    return cast("DaskArray", from_array(call.data, chunks=tuple(map(tuple, chunks))))
+
+
+def _scatter(call: Call) -> DaskArray:
+    if isinstance(call.data, np.ndarray):
+        whole = call.data.dtype.hasobject or not call.data.itemsize
+        call = replace(call, data=from_array(call.data, chunks=-1 if whole else "auto"))
+    if not isinstance(call.data, DaskArray):
+        raise lazy_errors.data_not_lazy(call.caller, call.data)
+    if not isinstance(call.updates, DaskArray):
+        updates = plain_arrays.plain_updates(
+            call.caller, call.updates, call.data.dtype, call.updates_name
+        )
+        call = replace(call, updates=updates)
+    slices = _checked(call)
+    if call.updates.shape != slices:
+        shapes = (call.data.shape, call.indices.shape, slices, call.updates.shape)
+        raise explain(call, ("updates_shape", (0,), *shapes))
+    return scatter(call, layout_of(call, call.data.chunks))

@@ -1,0 +1,177 @@
+"""Gathers as graphs: values are taken from each block of data once, then put together."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dask.array.core import Array as DaskArray
+from dask.array.core import normalize_chunks
+from dask.base import tokenize
+
+from ndgather.arrays.dask import tasks
+from ndgather.arrays.dask.graph import Graph, dask_array, data_block, index_block
+from ndgather.arrays.dask.points import lowest
+from ndgather.arrays.dask.regions import KnownRegions, LazyRegions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+    from ndgather.arrays.dask.layout import Chunks, Coordinates, Layout, Region
+
+    Array = NDArray[Any]
+
+
+def gather_known(call: Call, layout: Layout, fill: Array) -> DaskArray:
+    """Gather from a dask array with indices in memory, checked here."""
+    layout = layout.with_positions(_position_chunks(layout, fill))
+    regions = KnownRegions(layout, call.indices)
+    token = tokenize(call.data.name, call.indices.shape, layout, fill, regions.token())
+    return _Shuffle(call, layout, fill, regions, token, {}).array([call.data])
+
+
+def gather_lazy(call: Call, layout: Layout, fill: Array) -> DaskArray:
+    """Gather from a dask array in several blocks with indices that are computed later."""
+    token = tokenize(call.data.name, call.indices.name, layout, fill)
+    graph: Graph = {}
+    regions = LazyRegions(layout, call.indices, token, graph)
+    shuffle = _Shuffle(call, layout, fill, regions, token, graph)
+    return shuffle.array([call.data, call.indices])
+
+
+def _position_chunks(layout: Layout, element: Array) -> Chunks:
+    """Return chunks of positions that keep blocks of the result below dask's array.chunk-size."""
+    shape = tuple(map(sum, layout.dense_chunks))
+    if element.dtype.hasobject or not element.itemsize or not math.prod(shape):
+        return layout.position_chunks
+    auto: list[Any] = list(layout.position_chunks)
+    for axis in range(len(auto)):
+        if axis not in layout.aligned:
+            auto[axis] = "auto"
+    copied = [layout.data_chunks[axis] for axis in layout.axes.slices]
+    wanted = tuple(layout.dense_order(auto, copied))
+    chunks = normalize_chunks(wanted, shape=shape, dtype=element.dtype)
+    return tuple(chunks[axis] for axis in layout.axes.dense_positions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shuffle:
+    """Tasks that take from each block of data what regions need, and tasks that put it together."""
+
+    call: Call
+    layout: Layout
+    fill: Array
+    regions: KnownRegions | LazyRegions
+    token: str
+    graph: Graph
+
+    def array(self, sources: Sequence[DaskArray]) -> DaskArray:
+        layout, name = self.layout, f"{self.call.kind}-{self.token}"
+        for column, members in layout.columns.items():
+            asked = {
+                block: [each for each in members if self.regions.touches(each, block)]
+                for block in self.regions.blocks(members)
+            }
+            places = {
+                block: [self.regions.places(each, block) for each in asked[block]]
+                for block in asked
+            }
+            points = {each: self.regions.points(each) for each in members}
+            for copied in layout.copied_blocks:
+                values: dict[Region, dict[int, Any]] = {each: {} for each in members}
+                for block, askers in asked.items():
+                    pieces = self._take(column, block, copied, places[block])
+                    for region, piece in zip(askers, pieces, strict=True):
+                        values[region][block] = piece
+                for region in members:
+                    out = (name, *layout.dense_order(region.coordinates, copied))
+                    self.graph[out] = self._assemble(region, copied, points[region], values[region])
+        return dask_array(name, self.graph, sources, layout.dense_chunks, self.fill.dtype)
+
+    def _take(
+        self, column: Coordinates, block: int, copied: Coordinates, places: list[Any]
+    ) -> list[Any]:
+        """Read a block of data once; return what has the values for each region that asks."""
+        layout = self.layout
+        source, shape = data_block(layout, self.call.data.name, column, block, copied)
+        at = (*column, block, *copied)
+        taken = (f"take-{self.token}", *at)
+        self.graph[taken] = (
+            tasks.take,
+            layout.call,
+            layout.axes,
+            shape,
+            list(self.regions.index_shape),
+            self.regions.verdict,
+            source,
+            *places,
+        )
+        if len(places) == 1:
+            return [(operator.getitem, taken, 0)]
+        pieces = [(f"piece-{self.token}", *at, number) for number in range(len(places))]
+        for number, piece in enumerate(pieces):
+            self.graph[piece] = (operator.getitem, taken, number)
+        return pieces
+
+    def _assemble(
+        self, region: Region, copied: Coordinates, points: Any, values: dict[int, Any]
+    ) -> Any:
+        layout = self.layout
+        sizes = [
+            layout.data_chunks[axis][number]
+            for axis, number in zip(layout.axes.slices, copied, strict=True)
+        ]
+        shape = tuple(layout.dense_order(region.shape, sizes))
+        blocks = list(values)
+        return (tasks.assemble, layout.axes, shape, self.fill, points, blocks, [*values.values()])
+
+
+def gather_blocks(call: Call, layout: Layout, fill: Array) -> DaskArray:
+    """Gather with indices that are computed later from data in one block, or in memory.
+
+    Each block of indices is on its own: one task checks it, another gathers.
+    """
+    source = call.data.name if isinstance(call.data, DaskArray) else None
+    token = tokenize(source or call.data, call.indices.name, layout, fill)
+    name, held = f"{call.kind}-{token}", f"data-{token}"
+    graph: Graph = {} if source else {held: call.data}
+    checked = _checks(call, layout, token, graph)
+    for column, members in layout.columns.items():
+        for copied in layout.copied_blocks:
+            key, shape = data_block(layout, source or held, column, 0, copied)
+            for region in members:
+                indices, index_shape = index_block(layout, call.indices.name, region)
+                graph[(name, *layout.dense_order(region.coordinates, copied))] = (
+                    tasks.whole,
+                    tasks.without_arrays(call),
+                    shape if source else None,
+                    index_shape,
+                    list(call.indices.shape),
+                    checked[region.coordinates[0] if region.coordinates else 0],
+                    key if source else held,
+                    indices,
+                )
+    sources = [call.data, call.indices] if source else [call.indices]
+    return dask_array(name, graph, sources, layout.dense_chunks, fill.dtype)
+
+
+def _checks(call: Call, layout: Layout, token: str, graph: Graph) -> list[Any]:
+    """Add tasks that look for the lowest bad entry of indices; return their keys.
+
+    There is one for each chunk along the first axis of positions, which knows of all before it. So
+    whatever block fails first, it fails with the lowest bad entry of all.
+    """
+    rows: dict[int, list[Any]] = {}
+    for region in layout.regions:
+        key, shape = index_block(layout, call.indices.name, region)
+        checked = (tasks.check, layout.call, layout.read_sizes(region), [*region.start], shape, key)
+        rows.setdefault(region.coordinates[0] if region.coordinates else 0, []).append(checked)
+    keys: list[Any] = [(f"verdict-{token}", row) for row in rows]
+    for row, members in rows.items():
+        graph[keys[row]] = (lowest, keys[row - 1] if row else None, *members)
+    return keys

@@ -1,0 +1,159 @@
+"""dask arrays as data, indices and updates give what the loops of the definition give."""
+
+from functools import partial
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import event, given, note, reject, settings
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
+from ndgather.testing import assert_same_elements, bad_entries, expected
+from ndgather.testing.scatter_strategies import (
+    assert_same_numbers,
+    expected_scatter,
+    scatter_calls,
+)
+from ndgather.testing.strategies import DATA_DTYPES, calls
+
+GATHERS = ["gather_nd", "gather_elements", "gather"]
+SCATTERS = ["scatter_nd", "scatter_elements"]
+# NumPy does not copy the bytes between the fields of a structure.
+DTYPES = [each for each in DATA_DTYPES if each.names is None]
+FEW = max(30, settings.default.max_examples // 5)  # each builds and runs a graph
+MOSTLY_VALUES = ["value", "value", "value", "empty"]
+
+
+@st.composite
+def chunks(draw, shape):
+    """Draw the chunks of an array of this shape: equal or not, some of them empty."""
+    return tuple(tuple(draw(_cut(size))) for size in shape)
+
+
+@st.composite
+def _cut(draw, size):
+    ends = sorted(draw(st.lists(st.integers(0, size), max_size=3)))
+    return [b - a for a, b in zip([0, *ends], [*ends, size], strict=True)]
+
+
+@st.composite
+def lazy(draw, array):
+    """Draw a dask array with the values of `array`."""
+    blocks = draw(chunks(array.shape))
+    note(f"chunks {blocks}")
+    return da.from_array(array, chunks=blocks, name=False)
+
+
+@st.composite
+def lazy_arguments(draw, arrays):
+    """Draw which of the arguments are dask arrays: at least one is."""
+    chosen = draw(st.integers(1, 2 ** len(arrays) - 1))
+    return [
+        draw(lazy(array)) if chosen >> number & 1 else array for number, array in enumerate(arrays)
+    ]
+
+
+def computed(result, desired):
+    """Return the values of a lazy result, which has the shape, dtype and chunks that it says."""
+    assert isinstance(result, da.Array)
+    assert result.shape == desired.shape
+    assert result.dtype == desired.dtype
+    assert type(result._meta) is np.ndarray
+    assert (result._meta.ndim, result._meta.dtype) == (desired.ndim, desired.dtype)
+    blocks = dask.compute(*result.to_delayed().reshape(-1), scheduler="synchronous")
+    values = np.empty_like(desired, order="C")
+    for box, block in zip(da.core.slices_from_chunks(result.chunks), blocks, strict=True):
+        assert type(block) is np.ndarray
+        assert block.dtype == desired.dtype
+        assert block.shape == values[box].shape
+        values[box] = block
+    return values
+
+
+def refusal(function, arguments, options):
+    """Return the error of bad indices: at the call, or where they are lazy, when computed."""
+    lazily = partial(getattr(ndgather, function), *arguments, **options)
+    if isinstance(arguments[1], da.Array):
+        lazily = partial(lazily().compute, scheduler="synchronous")
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        lazily()
+    return caught.value
+
+
+def answer(loops, call):
+    try:
+        return loops(call)
+    except IndexError:
+        reject()  # an axis is empty, and indices are not
+
+
+@pytest.mark.parametrize("function", GATHERS)
+@settings(max_examples=FEW)
+@given(data=st.data())
+def test_a_gather_is_the_loop_of_its_definition(function, data):
+    call = data.draw(calls(function, dtypes=DTYPES, flavours=MOSTLY_VALUES))
+    desired = answer(expected, call)
+    source, indices = data.draw(lazy_arguments([call.data, call.indices]))
+    event(f"{type(source).__name__} data, {type(indices).__name__} indices")
+    result = getattr(ndgather, function)(source, indices, **call.options)
+    assert_same_elements(computed(result, desired), desired)
+
+
+@pytest.mark.parametrize("function", SCATTERS)
+@settings(max_examples=FEW)
+@given(data=st.data())
+def test_a_scatter_is_the_loop_of_its_definition(function, data):
+    call = data.draw(scatter_calls(function, flavours=MOSTLY_VALUES))
+    desired = answer(expected_scatter, call)
+    arguments = data.draw(lazy_arguments([call.data, call.indices, call.updates]))
+    event(", ".join(type(each).__name__ for each in arguments))
+    result = getattr(ndgather, function)(*arguments, **call.options)
+    assert_same_numbers(computed(result, desired), desired)
+
+
+@pytest.mark.parametrize("function", SCATTERS)
+@settings(max_examples=FEW)
+@given(data=st.data())
+def test_elements_of_any_type_are_replaced(function, data):
+    call = data.draw(
+        scatter_calls(function, dtypes=DTYPES, reductions=["none"], flavours=["value"])
+    )
+    desired = answer(expected_scatter, call)
+    arguments = data.draw(lazy_arguments([call.data, call.indices, call.updates]))
+    result = getattr(ndgather, function)(*arguments, **call.options)
+    assert_same_elements(computed(result, desired), desired)
+
+
+@pytest.mark.parametrize("function", GATHERS)
+@settings(max_examples=FEW)
+@given(data=st.data())
+def test_the_first_bad_entry_is_named(function, data):
+    call = data.draw(calls(function, dtypes=[np.dtype("i4")], flavours=["stray"]))
+    bad = bad_entries(call)
+    if not bad:
+        return
+    source, indices = data.draw(lazy_arguments([call.data, call.indices]))
+    first, found = bad[0], refusal(function, [source, indices], call.options)
+    assert (found.position, found.value, found.axis, found.size) == (
+        first.position,
+        first.value,
+        first.axis,
+        first.size,
+    )
+
+
+@pytest.mark.parametrize("function", SCATTERS)
+@settings(max_examples=FEW)
+@given(data=st.data())
+def test_the_first_bad_entry_of_a_scatter_is_named(function, data):
+    dtypes = [np.dtype("i4")]
+    call = data.draw(scatter_calls(function, dtypes=dtypes, modes=["raise"], flavours=["stray"]))
+    bad = bad_entries(call)
+    if not bad:
+        return
+    arguments = data.draw(lazy_arguments([call.data, call.indices, call.updates]))
+    found = refusal(function, arguments, call.options)
+    assert (found.position, found.count) == (bad[0].position, len(bad))

@@ -1,0 +1,247 @@
+"""What is in the graph of a lazy result, when blocks are computed, and what is refused."""
+
+import pickle
+import threading
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.base import tokenize
+
+import ndgather
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
+
+DATA = np.arange(10 * 12 * 14, dtype=np.float32).reshape(10, 12, 14)
+CHUNKS = (3, 4, 5)
+
+
+class Blocks:
+    """A dask array that notes which of its blocks are computed."""
+
+    def __init__(self, values=DATA, chunks=CHUNKS):
+        self.computed = []
+        self._lock = threading.Lock()
+        blocks = da.from_array(values, chunks=chunks)
+        self.array = blocks.map_blocks(self._note, meta=blocks._meta)
+
+    def _note(self, block, block_info=None):
+        with self._lock:
+            self.computed.append(tuple(block_info[0]["chunk-location"]))
+        return block
+
+
+def points(count, shape=DATA.shape):
+    rng = np.random.default_rng(1)
+    return np.stack([rng.integers(0, size, count) for size in shape], axis=-1)
+
+
+def tasks_of(result):
+    return len(dict(result.__dask_graph__()))
+
+
+def test_nothing_is_computed_at_the_call():
+    blocks, indices = Blocks(), Blocks(points(30), (10, 3))
+    ndgather.gather_nd(blocks.array, points(30))
+    ndgather.gather_nd(blocks.array, indices.array)
+    ndgather.scatter_nd(blocks.array, indices.array, np.zeros(30, np.float32))
+    assert blocks.computed == indices.computed == []
+
+
+def test_blocks_without_points_are_not_computed():
+    blocks = Blocks()
+    near = points(20, (3, 4, 14))
+    result = ndgather.gather_nd(blocks.array, near).compute(scheduler="synchronous")
+    np.testing.assert_array_equal(result, DATA[tuple(near.T)])
+    assert sorted(blocks.computed) == [(0, 0, 0), (0, 0, 1), (0, 0, 2)]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_every_block_is_computed_once(lazy):
+    blocks = Blocks()
+    wanted = points(500)
+    indices = da.from_array(wanted, chunks=(100, 3)) if lazy else wanted
+    with dask.config.set({"array.chunk-size": 400}):
+        result = ndgather.gather_nd(blocks.array, indices)
+    assert result.numblocks == (5,)
+    np.testing.assert_array_equal(result.compute(scheduler="threads"), DATA[tuple(wanted.T)])
+    assert len(blocks.computed) == len(set(blocks.computed)) == blocks.array.npartitions
+
+
+def test_blocks_of_the_result_keep_below_the_chunk_size_of_dask():
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    with dask.config.set({"array.chunk-size": "1 kiB"}):
+        assert max(ndgather.gather_nd(lazy, points(1000)).chunks[0]) <= 256
+    assert ndgather.gather_nd(lazy, points(1000)).chunks == ((1000,),)
+    assert ndgather.gather_nd(lazy, points(9)[:, :2]).chunks == ((9,), (5, 5, 4))
+
+
+def test_a_graph_has_eight_bytes_a_point_and_few_tasks():
+    wanted = points(50_000)
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    result = ndgather.gather_nd(lazy, wanted)
+    assert len(pickle.dumps(dict(result.dask.layers[result.name]))) < 9 * len(wanted)
+    touched = lazy.npartitions
+    assert tasks_of(result) - tasks_of(lazy) <= touched + 1
+
+
+def test_lazy_indices_make_a_bounded_graph():
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    indices = da.from_array(points(1000), chunks=(100, 3))
+    result = ndgather.gather_nd(lazy, indices)
+    p, q = indices.npartitions, lazy.npartitions
+    assert tasks_of(result) - tasks_of(lazy) - tasks_of(indices) <= 2 * p * q + q + 3 * p
+
+
+def test_the_same_call_has_the_same_keys():
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    wanted, updates = points(20), np.ones(20, np.float32)
+    indices = da.from_array(wanted, chunks=(7, 3))
+
+    def names():
+        return [
+            ndgather.gather_nd(lazy, wanted).name,
+            ndgather.gather_nd(lazy, wanted.astype(np.int32)).name,
+            ndgather.gather_nd(lazy, indices).name,
+            ndgather.gather_nd(DATA, indices).name,
+            ndgather.scatter_nd(lazy, wanted, updates).name,
+            ndgather.scatter_nd(lazy, indices, updates).name,
+        ]
+
+    first = names()
+    assert first == names()
+    others = [
+        ndgather.gather_nd(lazy, wanted, mode="fill", fill_value=1).name,
+        ndgather.gather_nd(lazy, wanted, mode="fill", fill_value=2).name,
+        ndgather.gather_nd(lazy, wanted[::-1]).name,
+        ndgather.scatter_nd(lazy, wanted, updates, reduction="add").name,
+        ndgather.scatter_nd(lazy, wanted, updates + 1).name,
+        ndgather.gather_nd(lazy[::-1], wanted).name,
+    ]
+    assert len(set(first + others)) == len(set(first)) + len(others)
+    assert tokenize(ndgather.gather_nd(lazy, wanted)) == tokenize(ndgather.gather_nd(lazy, wanted))
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
+def test_every_scheduler_runs_the_graph(scheduler):
+    wanted, updates = points(200), np.ones(200, np.float32)
+    lazy, indices = da.from_array(DATA, chunks=CHUNKS), da.from_array(wanted, chunks=(60, 3))
+    results = dask.compute(
+        ndgather.gather_nd(lazy, wanted),
+        ndgather.gather_nd(lazy, indices),
+        ndgather.scatter_nd(lazy, indices, updates, reduction="add"),
+        scheduler=scheduler,
+        num_workers=2,
+    )
+    added = DATA.copy()
+    np.add.at(added, tuple(wanted.T), updates)
+    for result, desired in zip(results, [DATA[tuple(wanted.T)]] * 2 + [added], strict=True):
+        np.testing.assert_array_equal(result, desired, strict=True)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_the_lowest_bad_entry_wins_whichever_task_fails_first(blocks):
+    wanted = points(60)
+    wanted[[58, 33, 12], [0, 1, 2]] = 99
+    lazy = da.from_array(DATA, chunks=-1 if blocks == 1 else CHUNKS)
+    indices = da.from_array(wanted, chunks=(10, 3))
+    result = ndgather.gather_nd(lazy, indices)
+    for part in (result, result[50:], result[15:], result[::-1]):
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            part.compute(scheduler="threads")
+        assert caught.value.position == (12, 2)
+        assert "indices[12, 2] = 99 is outside axis 2 of data" in str(caught.value)
+    if blocks == 1:  # with several, the whole of indices has to be known for each block of data
+        result[:10].compute(scheduler="threads")
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        ndgather.scatter_nd(lazy, indices, np.zeros(60, np.float32)).compute()
+    with pytest.raises(IndexOutOfBoundsError) as in_memory:
+        ndgather.scatter_nd(DATA, wanted, np.zeros(60, np.float32))
+    assert str(caught.value) == str(in_memory.value)
+
+
+def test_an_index_in_memory_is_refused_at_the_call():
+    wanted = points(60)
+    wanted[[58, 33], [0, 1]] = 99
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    with dask.config.set({"array.chunk-size": 40}), pytest.raises(IndexOutOfBoundsError) as caught:
+        ndgather.gather_nd(lazy, wanted)
+    with pytest.raises(IndexOutOfBoundsError) as in_memory:
+        ndgather.gather_nd(DATA, wanted)
+    assert str(caught.value) == str(in_memory.value)
+
+
+def test_unknown_sizes_are_refused():
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    unknown = lazy[lazy[:, 0, 0] > 100]
+    with pytest.raises(ShapeError, match=r"data\.shape = \(nan, 12, 14\) .*compute_chunk_sizes"):
+        ndgather.gather_nd(unknown, points(3))
+    with pytest.raises(ShapeError, match=r"indices\.shape = .*indices\.compute_chunk_sizes"):
+        ndgather.gather_nd(lazy, da.from_array(points(9), chunks=(3, 3))[da.ones(9, chunks=3) > 0])
+
+
+def test_blocks_that_are_no_numpy_arrays_are_refused():
+    masked = da.ma.masked_array(da.from_array(DATA, chunks=CHUNKS), mask=False)
+    with pytest.raises(DTypeError, match=r"data = dask array has blocks of numpy\.ma\."):
+        ndgather.gather_nd(masked, points(3))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "hint"),
+    [
+        ("out", np.empty(3, np.float32), "dask.array.store"),
+        ("memory", "1 GiB", "array.chunk-size"),
+        ("progress", print, "ProgressBar"),
+        ("executor", type("", (), {"submit": print})(), "scheduler"),
+    ],
+)
+def test_options_of_work_that_is_done_later_are_refused(option, value, hint):
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    with pytest.raises(AttributeValueError, match=f"gather_nd: {option} is given.*{hint}"):
+        ndgather.gather_nd(lazy, points(3), **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda d, i: ndgather.gather_nd(d, i.astype(float)), DTypeError, "is floating"),
+        (lambda d, i: ndgather.gather_nd(d, i, batch_dims=1), ShapeError, r"indices\.shape\[0\]"),
+        (lambda d, i: ndgather.gather_nd(d, i, mode="none"), AttributeValueError, "mode = 'none'"),
+        (lambda d, i: ndgather.gather(d, i, axis=3), AttributeValueError, "axis = 3"),
+        (lambda d, i: ndgather.gather_nd(d, i, fill_value=1), AttributeValueError, "fill_value"),
+        (
+            lambda d, i: ndgather.scatter_nd(d, i, np.zeros(4, np.float32)),
+            ShapeError,
+            r"updates\.shape = \(4,\)",
+        ),
+        (
+            lambda d, i: ndgather.scatter_nd(d, i, da.zeros(9, dtype="f8")),
+            DTypeError,
+            r"updates\.dtype = float64 differs",
+        ),
+    ],
+)
+def test_what_is_refused_in_memory_is_refused_at_the_call(call, error, text):
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    for indices in (points(9), da.from_array(points(9), chunks=(4, 3))):
+        with pytest.raises(error, match=text):
+            call(lazy, indices)
+
+
+def test_a_block_of_another_shape_is_an_error():
+    lazy = da.from_array(DATA, chunks=CHUNKS).map_blocks(lambda block: block[1:], dtype="f4")
+    with pytest.raises(NdgatherError, match="a block of data has shape"):
+        ndgather.gather_nd(lazy, points(9)).compute(scheduler="synchronous")
+
+
+def test_the_functions_work_in_map_blocks():
+    rows = da.from_array(np.arange(24).reshape(6, 4), chunks=(2, 4))
+    indices = np.array([3, 0])
+    mapped = rows.map_blocks(ndgather.gather, indices, axis=1, chunks=((2, 2, 2), (2,)))
+    np.testing.assert_array_equal(mapped.compute(), np.arange(24).reshape(6, 4)[:, [3, 0]])
