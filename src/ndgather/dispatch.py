@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _ADAPTERS = {
     "dask": "ndgather.arrays.dask",
     "zarr": "ndgather.stored.zarr",
+    "tensorstore": "ndgather.stored.tensorstore",
+    "h5py": "ndgather.stored.hdf5",
+    "numpy.memmap": "ndgather.stored.memory_map",
 }
 _RANKS = {module: rank for rank, module in enumerate(_ADAPTERS.values())}
 

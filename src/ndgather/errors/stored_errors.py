@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import StoredArrayError
+from ndgather.errors import DTypeError, StoredArrayError
 from ndgather.errors.texts import one_line, reason
 
 if TYPE_CHECKING:
@@ -27,6 +27,20 @@ def wrong_chunk(
     caller: str, name: str, chunk: Sequence[int], box: Sequence[slice], got: str, wanted: str
 ) -> StoredArrayError:
     return _of_chunk(caller, name, chunk, box, f"has {got} (allowed: {wanted})")
+
+
+def not_this_type(caller: str, argument: str, value: object, allowed: type) -> DTypeError:
+    package = allowed.__module__.partition(".")[0]
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object is not a stored array "
+        f"(allowed: {package}.{allowed.__name__})"
+    )
+
+
+def without_values(caller: str, argument: str, value: object, why: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object {why} (allowed: one with values)"
+    )
 
 
 def _of_chunk(

@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgather import dispatch, fallback, plain_arrays
+from ndgather.errors import argument_errors, stored_errors
 from ndgather.stored import grouping, windows
 from ndgather.stored.plan import plain_gather, plan, provide_out, stand_in
 from ndgather.stored.walk import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader
+
+
+def run(call: Call, stored: type, reader: Callable[[Any], Reader]) -> Any:
+    """Carry out a call with arrays of the type `stored`; all but its data are read whole.
+
+    Raises
+    ------
+    NdgatherError
+        An argument is something else of the package of `stored`, such as a group, or `out` is
+        stored and cannot take the result.
+    """
+    plain: dict[str, Any] = {}
+    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
+    for argument, name in names.items():
+        value = getattr(call, argument)
+        if isinstance(value, stored):
+            if argument != "data":
+                plain[argument] = plain_arrays.plain_array(call.caller, name, value)
+        elif dispatch.adapter_name(value) == reader.__module__:
+            raise stored_errors.not_this_type(call.caller, name, value, stored)
+    if isinstance(call.out, stored) and not (call.scatters and call.out is call.data):
+        raise argument_errors.out_not_an_array(call.caller, call.out)
+    call = replace(call, **plain)
+    if not isinstance(call.data, stored):
+        return fallback.run(call)
+    return gather(call, reader(call.data))
 
 
 def gather(call: Call, reader: Reader) -> Array:

@@ -1,0 +1,134 @@
+"""Data sets of HDF5 files, by h5py.
+
+The library reads one at a time, and decompresses meanwhile. So chunks whose filters are those of
+most files, or none, are read as they are stored, and decompressed here by many threads.
+"""
+
+from __future__ import annotations
+
+import zlib
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+from ndgather.errors import stored_errors
+from ndgather.stored import calls
+from ndgather.stored.boxes import box_shape
+from ndgather.stored.chunks import Grid
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+    from ndgather.stored.chunks import Array, Buffers, Chunk
+
+# The filters whose output is decoded here, in the order of encoding; by the numbers of HDF5.
+_DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
+_KNOWN_FILTERS = ((), (_DEFLATE,), (_SHUFFLE, _DEFLATE))
+
+
+def run(call: Call) -> Any:
+    """Carry out a call with a data set of h5py."""
+    if isinstance(call.data, h5py.Dataset):
+        if not call.data:
+            why = "is of a file that was closed"
+            raise stored_errors.without_values(call.caller, "data", call.data, why)
+        if call.data.shape is None:
+            raise stored_errors.without_values(call.caller, "data", call.data, "is empty")
+    return calls.run(call, h5py.Dataset, reader)
+
+
+def reader(array: h5py.Dataset) -> DatasetReader:
+    """Return what reads a data set chunk by chunk, or in boxes if it is not chunked."""
+    return DatasetReader(array)
+
+
+def writer(array: h5py.Dataset) -> DatasetReader:
+    """Return what reads and writes a data set chunk by chunk, or in boxes if it is not chunked."""
+    return DatasetReader(array)
+
+
+class DatasetReader:
+    """Reads and writes a data set; in other processes it opens the file again, to read."""
+
+    in_flight = 1
+
+    def __init__(self, array: h5py.Dataset) -> None:
+        self.array = array
+        self.name = f"{array.file.filename}:{array.name}"
+        self.dtype = np.dtype(array.dtype)
+        shape = array.shape
+        self.grid = Grid.regular(shape, array.chunks or box_shape(shape, self.dtype.itemsize))
+        self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
+        self.stored_bytes = self.chunk_bytes
+        self._filters = _known_filters(array)
+
+    def __reduce__(self) -> Any:
+        return _reopened, (self.array.file.filename, self.array.name)
+
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        box = self.grid.box(chunk)
+        shape = tuple(each.stop - each.start for each in box)
+        if self._filters is not None:
+            whole = self._decoded(self._filters, tuple(each.start for each in box), buffers)
+            if whole is not None:
+                return whole[tuple(map(slice, shape))]
+        buffers.take_turn()
+        if self.dtype.hasobject or 0 in shape:
+            return np.asarray(self.array[box])
+        count = self.dtype.itemsize * prod(shape)
+        values: Array = buffers.decoded(count).view(self.dtype).reshape(shape)
+        self.array.read_direct(values, box)
+        return values
+
+    def write(self, chunk: Chunk, values: Array) -> None:
+        self.array[self.grid.box(chunk)] = values
+
+    def _decoded(
+        self, filters: tuple[int, ...], start: tuple[int, ...], buffers: Buffers
+    ) -> Array | None:
+        """Decode a whole chunk; None where the library has to read it, or to say what is wrong.
+
+        It is missing, or its filters were left out, or it is damaged.
+        """
+        try:
+            left_out, stored = self.array.id.read_direct_chunk(start)
+        except (OSError, RuntimeError, ValueError):
+            return None
+        if left_out:
+            return None
+        chunk = self.array.chunks
+        count = self.dtype.itemsize * prod(chunk)
+        buffers.take_turn()
+        if _DEFLATE in filters:
+            try:
+                stored = zlib.decompressobj().decompress(stored, count + 1)
+            except zlib.error:
+                return None
+        if len(stored) != count:
+            return None
+        raw: NDArray[np.uint8] = np.frombuffer(stored, np.uint8)
+        if _SHUFFLE in filters:
+            values = buffers.decoded(count)
+            item_bytes = self.dtype.itemsize
+            np.copyto(values.reshape(-1, item_bytes), raw.reshape(item_bytes, -1).T)
+            raw = values
+        whole: Array = raw.view(self.dtype).reshape(chunk)
+        return whole
+
+
+def _known_filters(array: h5py.Dataset) -> tuple[int, ...] | None:
+    """Return the filters of a data set whose chunks can be decoded here, else None."""
+    if array.chunks is None or array.dtype.kind not in "iufc":
+        return None
+    if not array.id.get_type().equal(h5py.h5t.py_create(array.dtype)):
+        return None  # such as integers of 24 bits
+    properties = array.id.get_create_plist()
+    filters = tuple(properties.get_filter(i)[0] for i in range(properties.get_nfilters()))
+    return filters if filters in _KNOWN_FILTERS else None
+
+
+def _reopened(filename: str, name: str) -> DatasetReader:
+    return DatasetReader(h5py.File(filename, "r")[name])

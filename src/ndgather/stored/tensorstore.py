@@ -1,0 +1,107 @@
+"""Arrays of tensorstore: zarr, N5 and what else it reads, from wherever it reads."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorstore
+
+from ndgather.stored import calls
+from ndgather.stored.boxes import box_shape
+from ndgather.stored.chunks import Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgather.array_call import Call
+    from ndgather.stored.chunks import Array, Buffers, Chunk
+
+_NEAR = ("file", "memory")  # key-value stores that no network is between
+_REQUESTS = 16
+
+
+def run(call: Call) -> Any:
+    """Carry out a call with an array of tensorstore."""
+    return calls.run(call, tensorstore.TensorStore, reader)
+
+
+def reader(array: tensorstore.TensorStore) -> TensorStoreReader:
+    """Return what reads an array chunk by chunk; of a shard its inner chunks."""
+    return TensorStoreReader(array, array.chunk_layout.read_chunk.shape)
+
+
+def writer(array: tensorstore.TensorStore) -> TensorStoreReader:
+    """Return what reads and writes an array shard by shard, or chunk by chunk."""
+    return TensorStoreReader(array, array.chunk_layout.write_chunk.shape)
+
+
+class TensorStoreReader:
+    """Reads and writes an array in units of one shape."""
+
+    def __init__(self, array: tensorstore.TensorStore, unit: Sequence[int | None] | None) -> None:
+        self.array = array
+        self._unit = unit
+        self.name, self.in_flight = _place(array)
+        self.dtype = np.dtype(array.dtype.numpy_dtype)
+        self.grid = _grid(array, unit, self.dtype.itemsize)
+        self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
+        self.stored_bytes = self.chunk_bytes  # tensorstore hands over decoded chunks
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.array, self._unit)
+
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        values = self.array[self._box(chunk)].read(order="C").result()
+        buffers.take_turn()
+        return np.asarray(values)
+
+    def write(self, chunk: Chunk, values: Array) -> None:
+        self.array[self._box(chunk)].write(values).result()
+
+    def _box(self, chunk: Chunk) -> tuple[slice, ...]:
+        origin = self.array.domain.origin
+        return tuple(
+            slice(each.start + first, each.stop + first)
+            for each, first in zip(self.grid.box(chunk), origin, strict=True)
+        )
+
+
+def _grid(
+    array: tensorstore.TensorStore, unit: Sequence[int | None] | None, item_bytes: int
+) -> Grid:
+    """Return where an array is cut: at the multiples of its unit from the origin of its grid."""
+    shape = tuple(array.shape)
+    boxes = box_shape(shape, item_bytes)
+    origin = array.chunk_layout.grid_origin or (None,) * len(shape)
+    sizes = []
+    for axis, size in enumerate(shape):
+        length = (unit[axis] if unit else None) or boxes[axis]
+        before = (array.domain.origin[axis] - (origin[axis] or 0)) % length
+        first = min(size, length - before)
+        sizes.append((first, length, size))
+    if all(first in (length, size) for first, length, size in sizes):
+        return Grid.regular(shape, [length for _, length, _ in sizes])
+    return Grid.of_sizes([_lengths(*each) for each in sizes])
+
+
+def _lengths(first: int, length: int, size: int) -> list[int]:
+    count, last = divmod(size - first, length)
+    return [first, *[length] * count, last]
+
+
+def _place(array: tensorstore.TensorStore) -> tuple[str, int]:
+    """Return how a user knows the array, and how many requests should overlap."""
+    store = array.kvstore
+    if store is None:
+        return "an array of tensorstore", 1
+    about = store.spec().to_json()
+    try:
+        name = store.url
+    except ValueError:
+        name = str(about)
+    while isinstance(about, dict) and isinstance(about.get("base"), dict):
+        about = about["base"]
+    near = isinstance(about, dict) and about.get("driver") in _NEAR
+    return name, 1 if near else _REQUESTS

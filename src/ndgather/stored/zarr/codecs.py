@@ -1,0 +1,182 @@
+"""From the stored bytes of a chunk to its values: codecs of zarr and numcodecs, in reused memory.
+
+What is not known here is None, and whoever asks reads by ``z[...]``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import google_crc32c
+import numcodecs  # type: ignore[import-untyped]
+import numpy as np
+import zarr.codecs
+from zarr.abc.codec import BytesBytesCodec
+
+from ndgather.stored.zarr.headers import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+    from zarr.abc.codec import Codec
+
+    from ndgather.stored.chunks import Array, Buffers
+
+    Bytes: TypeAlias = NDArray[Any]  # of uint8
+
+_CHECKSUM_BYTES = 4
+_KINDS = "biufcmM"  # of types whose values are their bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One codec from bytes to bytes."""
+
+    decode: Callable[..., Any]
+    size_of: Callable[[Bytes], int | None] | None  # what its header says; None: no reused memory
+    size: int | None  # how many bytes it has to give, where this is the same for each chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Decodes the chunks of one array, all of which are stored with one shape."""
+
+    dtype: np.dtype[Any]
+    stored_dtype: np.dtype[Any]  # the same with the byte order that chunks are stored in
+    stored_shape: tuple[int, ...]
+    axes: tuple[int, ...]  # of what is stored, in the order of the axes of the array
+    steps: tuple[Step, ...]
+
+    def decode(self, stored: Bytes, buffers: Buffers) -> Array:
+        """Return the values of a chunk, valid until `buffers` are used again."""
+        buffers.take_turn()
+        for step in self.steps:
+            stored = _run(step, stored, buffers)
+        count = prod(self.stored_shape) * self.dtype.itemsize
+        if stored.size != count:
+            raise _wrong_size(stored.size, count)
+        values = stored.view(self.stored_dtype)
+        if self.stored_dtype != self.dtype:
+            native = buffers.memory("native", count).view(self.dtype)
+            np.copyto(native, values)
+            values = native
+        return values.reshape(self.stored_shape).transpose(self.axes)
+
+
+def _run(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
+    said = step.size_of(stored) if step.size_of else None
+    if said is None or step.size is None:
+        decoded = step.decode(stored)
+        if isinstance(decoded, np.ndarray):
+            return decoded.reshape(-1, order="A").view(np.uint8)
+        return np.frombuffer(decoded, np.uint8)
+    if said != step.size:
+        raise _wrong_size(said, step.size)
+    memory = buffers.decoded(said)
+    step.decode(stored, memory)
+    return memory
+
+
+def _wrong_size(size: int, wanted: int) -> ValueError:
+    return ValueError(f"the chunk holds {size} bytes, and not the {wanted} that it should")
+
+
+def v3_decoder(
+    codecs: Iterable[Codec], dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> Decoder | None:
+    """Return what decodes chunks of zarr format 3, if all of their codecs are known here."""
+    axes = tuple(range(len(shape)))
+    rest = list(codecs)
+    while rest and type(rest[0]) is zarr.codecs.TransposeCodec:
+        axes = tuple(axes[axis] for axis in configuration(rest.pop(0))["order"])
+    if dtype.kind not in _KINDS or not rest or type(rest[0]) is not zarr.codecs.BytesCodec:
+        return None
+    endian = configuration(rest.pop(0)).get("endian")
+    steps = _steps([_v3_codec(each) for each in rest], prod(shape) * dtype.itemsize)
+    if steps is None:
+        return None
+    stored_dtype = dtype.newbyteorder(endian) if endian else dtype
+    stored_shape = tuple(shape[axis] for axis in axes)
+    inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    return Decoder(dtype, stored_dtype, stored_shape, inverse, steps)
+
+
+def v2_decoder(metadata: Any, dtype: np.dtype[Any]) -> Decoder | None:
+    """Return what decodes chunks of zarr format 2, if all of their codecs are known here."""
+    codecs = [*(metadata.filters or ()), *filter(None, (metadata.compressor,))]
+    shape = tuple(metadata.chunks)
+    steps = _steps([_known(each) for each in codecs], prod(shape) * dtype.itemsize)
+    if dtype.kind not in _KINDS or steps is None:
+        return None
+    axes = tuple(range(len(shape)))
+    if metadata.order == "F":
+        shape, axes = shape[::-1], axes[::-1]
+    return Decoder(dtype, dtype, shape, axes, steps)
+
+
+def _steps(codecs: list[Any], size: int) -> tuple[Step, ...] | None:
+    """Return the steps of decoding, given the codecs in the order of encoding."""
+    steps: list[Step] = []
+    known_size: int | None = size
+    for codec in codecs:
+        if codec is None:
+            return None
+        if codec is _check_crc32c:
+            steps.append(Step(codec, None, None))
+            known_size = None if known_size is None else known_size + _CHECKSUM_BYTES
+        else:
+            steps.append(Step(codec.decode, SIZES.get(codec.codec_id), known_size))
+            known_size = None
+    return tuple(reversed(steps))
+
+
+def _v3_codec(codec: Codec) -> Any:
+    """Return what decodes the bytes that a codec of zarr format 3 gave; None if it is not known."""
+    if type(codec) is zarr.codecs.Crc32cCodec:
+        return _check_crc32c
+    simple = _SIMPLE.get(type(codec))
+    if simple is not None:
+        return simple
+    prefix, _, codec_id = str(codec.to_dict()["name"]).rpartition("numcodecs.")
+    ours = type(codec).__module__.partition(".")[0] in ("zarr", "numcodecs")
+    if prefix or not ours or codec_id not in _IDS or not isinstance(codec, BytesBytesCodec):
+        return None
+    return numcodecs.get_codec({"id": codec_id, **configuration(codec)})
+
+
+def configuration(codec: Codec) -> dict[str, Any]:
+    """Return the options of a codec as they stand in metadata."""
+    found: Any = codec.to_dict().get("configuration")
+    return found or {}
+
+
+def _known(codec: Any) -> Any:
+    """Return a codec of numcodecs itself; None if it is another one."""
+    of_numcodecs = type(codec).__module__.partition(".")[0] == "numcodecs"
+    return codec if of_numcodecs and codec.codec_id in _IDS else None
+
+
+def _check_crc32c(stored: Bytes) -> Bytes:
+    """Return all but the checksum at the end, which has to be right."""
+    values, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:].tobytes()
+    if google_crc32c.value(values).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
+        raise ValueError("the checksum CRC32C is not that of the bytes")
+    return values
+
+
+# Codecs of zarr that decode without options of theirs; others by these names are not known here.
+_SIMPLE: dict[type, Any] = {
+    zarr.codecs.ZstdCodec: numcodecs.Zstd(),
+    zarr.codecs.BloscCodec: numcodecs.Blosc(),
+    zarr.codecs.GzipCodec: numcodecs.GZip(),
+}
+_IDS = frozenset(
+    (
+        *("zstd", "blosc", "lz4", "gzip", "zlib", "bz2", "lzma"),
+        *("shuffle", "delta", "fixedscaleoffset", "astype", "bitround", "quantize", "packbits"),
+        *("crc32", "crc32c", "adler32", "fletcher32"),
+    )
+)

@@ -1,0 +1,76 @@
+"""Every kind of store answers as the loops of the definition do on the same values."""
+
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather import reference
+
+SHAPE = (7, 9, 11)
+DTYPES = ["float32", "int16", "uint8", "float64", "complex64", "bool"]
+
+
+def values_of(dtype, seed=0):
+    values = np.random.default_rng(seed).integers(0, 250, SHAPE)
+    return (values % 2 if dtype == "bool" else values).astype(dtype)
+
+
+@pytest.fixture(params=DTYPES)
+def values(request, kind):
+    if kind == "tensorstore-n5" and request.param in ("complex64", "bool"):
+        pytest.skip("N5 has no such type")
+    return values_of(request.param)
+
+
+def test_gathers_equal_the_definition(store, kind, values):
+    stored = store(kind, values)
+    rng = np.random.default_rng(1)
+    points = np.stack([rng.integers(-size, size, (4, 30)) for size in SHAPE], axis=-1)
+    for depth in (1, 2, 3):
+        part = points[..., :depth].copy()
+        same(ndgather.gather_nd(stored, part), reference.gather_nd(values, part))
+    for axis in range(3):
+        indices = rng.integers(-SHAPE[axis], SHAPE[axis], (5, 6, 7))
+        expected = reference.gather_elements(values, indices, axis)
+        same(ndgather.gather_elements(stored, indices, axis), expected)
+        few = indices[0, 0]
+        same(ndgather.gather(stored, few, axis), reference.gather(values, few, axis))
+
+
+def test_batches_equal_the_definition(store, kind):
+    values = values_of("int32")
+    stored = store(kind, values)
+    indices = np.random.default_rng(2).integers(0, 9, (7, 20, 1))
+    same(ndgather.gather_nd(stored, indices, 1), reference.gather_nd(values, indices, 1))
+
+
+def test_no_points_and_every_point(store, kind):
+    values = values_of("float32")
+    stored = store(kind, values)
+    none = np.empty((0, 3), np.int64)
+    same(ndgather.gather_nd(stored, none), values[:0, 0, 0])
+    every = np.indices(SHAPE).reshape(3, -1).T.copy()
+    same(ndgather.gather_nd(stored, every), values.reshape(-1))
+
+
+def test_values_out_of_bounds_are_refused_or_filled(store, kind):
+    values = values_of("int32")
+    stored = store(kind, values)
+    indices = np.array([[0, 0], [3, 9], [7, 0]])
+    with pytest.raises(ndgather.errors.IndexOutOfBoundsError):
+        ndgather.gather_nd(stored, indices)
+    filled = ndgather.gather_nd(stored, indices, mode="fill", fill_value=-7)
+    same(filled, np.stack([values[0, 0], np.full(11, -7), np.full(11, -7)]).astype("int32"))
+
+
+def test_result_goes_to_out(store, kind):
+    values = values_of("int32")
+    stored = store(kind, values)
+    out = np.zeros((2, 9, 11), "int32")
+    assert ndgather.gather_nd(stored, [[6], [-7]], out=out) is out
+    same(out, values[[6, 0]])
+
+
+def same(actual, expected):
+    assert type(actual) is np.ndarray
+    np.testing.assert_array_equal(actual, expected, strict=True)

@@ -1,0 +1,162 @@
+"""zarr arrays of all codecs and types are decoded to the values that were stored."""
+
+import itertools
+import warnings
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from zarr import codecs
+
+import ndgather
+
+SHAPE = (7, 5, 9)
+DTYPES = ["<f4", ">i2", "bool", "u1", ">f8", "<c8", "M8[ns]", "U3"]
+FORMAT_2 = {
+    "raw": None,
+    "zstd": numcodecs.Zstd(),
+    "blosc": numcodecs.Blosc(),
+    "lz4": numcodecs.LZ4(),
+    "gzip": numcodecs.GZip(),
+    "zlib": numcodecs.Zlib(),
+    "bz2": numcodecs.BZ2(),
+    "lzma": numcodecs.LZMA(),
+}
+FORMAT_3 = {
+    "raw": None,
+    "zstd": codecs.ZstdCodec(),
+    "zstd-checksum": codecs.ZstdCodec(checksum=True),
+    "blosc": codecs.BloscCodec(),
+    "gzip": codecs.GzipCodec(),
+    "zstd-crc": [codecs.ZstdCodec(), codecs.Crc32cCodec()],
+    "crc-zstd": [codecs.Crc32cCodec(), codecs.ZstdCodec()],
+    "gzip-zstd": [codecs.GzipCodec(), codecs.ZstdCodec()],
+    "crc": codecs.Crc32cCodec(),
+}
+LAYOUTS = {
+    "chunks": {},
+    "shards": {"shards": (6, 4, 8)},
+    "transposed": {"filters": codecs.TransposeCodec(order=(2, 0, 1))},
+    "big-endian-shards": {
+        "serializer": codecs.BytesCodec(endian="big"),
+        "shards": (6, 4, 8),
+        "filters": [codecs.TransposeCodec(order=(1, 0, 2)), codecs.TransposeCodec(order=(2, 0, 1))],
+    },
+}
+
+
+def values_of(dtype):
+    dtype = np.dtype(dtype)
+    values = np.random.default_rng(0).integers(0, 2 if dtype.kind == "b" else 200, SHAPE)
+    return values.astype(dtype)
+
+
+def check(stored, values):
+    """Store all values but the first ones, whose chunks are missing, and gather every one."""
+    stored[3:] = values[3:]
+    every = np.indices(SHAPE).reshape(3, -1).T.copy()
+    gathered = ndgather.gather_nd(stored, every).reshape(SHAPE)
+    np.testing.assert_array_equal(gathered[3:], values[3:])
+    np.testing.assert_array_equal(gathered[:3], np.full_like(values[:3], stored.fill_value))
+    assert gathered.dtype == stored.dtype
+
+
+def each_codec_and_each_type(names):
+    """Every codec with one type, and the usual one with every type."""
+    cases = [(name, "<f4") for name in names] + [("zstd", dtype) for dtype in DTYPES[1:]]
+    return pytest.mark.parametrize(("codec", "dtype"), [*cases, ("raw", ">i2")])
+
+
+@each_codec_and_each_type(FORMAT_2)
+def test_format_2(codec, dtype):
+    values = values_of(dtype)
+    for order, filters in itertools.product("CF", (None, [numcodecs.Shuffle(4)])):
+        stored = zarr.create_array(
+            store={},
+            shape=SHAPE,
+            chunks=(3, 2, 4),
+            dtype=dtype,
+            zarr_format=2,
+            compressors=FORMAT_2[codec],
+            filters=filters,
+            order=order,
+        )
+        check(stored, values)
+
+
+@each_codec_and_each_type(FORMAT_3)
+@pytest.mark.filterwarnings("ignore:The data type")  # of fixed strings, which others may not read
+def test_format_3(codec, dtype):
+    values = values_of(dtype)
+    for layout in LAYOUTS.values():
+        if "serializer" in layout and values.itemsize == 1:
+            continue
+        stored = zarr.create_array(
+            store={},
+            shape=SHAPE,
+            chunks=(3, 2, 4),
+            dtype=dtype,
+            compressors=FORMAT_3[codec],
+            fill_value=values[0, 0, 0],
+            **layout,
+        )
+        check(stored, values)
+
+
+@pytest.mark.parametrize("codec", ["LZ4", "Zlib", "BZ2", "Shuffle"])
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3 specification")
+def test_codecs_of_numcodecs_in_format_3(codec):
+    stored = zarr.create_array(
+        store={}, shape=SHAPE, chunks=(3, 2, 4), dtype="f4", compressors=getattr(codecs, codec)()
+    )
+    check(stored, values_of("f4"))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_codecs_that_are_not_known_here(zarr_format):
+    texts = np.array([f"word {i}" for i in range(12)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        stored = zarr.create_array(
+            store={}, shape=(12,), chunks=(5,), dtype=str, zarr_format=zarr_format
+        )
+    stored[:] = texts
+    picked = ndgather.gather_nd(stored, [[11], [0], [-2]])
+    assert picked.tolist() == ["word 11", "word 0", "word 10"]
+
+
+def test_records():
+    values = np.array([(i, i / 2) for i in range(12)], [("a", "i4"), ("b", "f8")])
+    stored = zarr.create_array(store={}, data=values, chunks=(5,), zarr_format=2)
+    np.testing.assert_array_equal(ndgather.gather(stored, [[3, -1]], 0), values[[[3, -1]]])
+
+
+def test_a_chunk_that_zarr_must_not_fill():
+    stored = zarr.create_array(store={}, shape=(4,), chunks=(2,), dtype="f4")
+    if not hasattr(getattr(stored, "config", None), "read_missing_chunks"):
+        pytest.skip("this version of zarr fills every missing chunk")
+    stored = stored.with_config({"read_missing_chunks": False})
+    with pytest.raises(ndgather.errors.StoredArrayError, match=r"chunk \(1\)"):
+        ndgather.gather_nd(stored, [[3]])
+
+
+def test_chunks_of_unequal_lengths():
+    values = np.arange(30, dtype="f4").reshape(5, 6)
+    with zarr.config.set({"array.rectilinear_chunks": True}):
+        try:
+            stored = zarr.create_array(
+                store={}, shape=(5, 6), chunks=((1, 4), (2, 1, 3)), dtype="f4"
+            )
+        except Exception:
+            pytest.skip("this version of zarr has no such chunks")
+        stored[...] = values
+        every = np.indices(values.shape).reshape(2, -1).T.copy()
+        np.testing.assert_array_equal(ndgather.gather_nd(stored, every), values.reshape(-1))
+
+
+def test_no_axes_and_empty_axes():
+    point = zarr.create_array(store={}, shape=(), dtype="f4", fill_value=3)
+    assert ndgather.gather_nd(point, np.empty((2, 0), int)).tolist() == [3, 3]
+    empty = zarr.create_array(store={}, shape=(0, 5), chunks=(2, 2), dtype="f4")
+    assert ndgather.gather(empty, [1, 2], 1).shape == (0, 2)
