@@ -300,14 +300,14 @@ def gather_windows(
     ----------
     data : array_like, shape ``(D1, ..., Dk, S...)``, any dtype
     starts : array_like of any integer type, shape ``(N..., k)``
-        The first place of each window. A negative start is before the axis: it never counts from
-        the end, so that a window around a place near the border cannot come from the other side.
+        The first position of each window. A negative start is before the axis: it never counts from
+        the end, so that a window around a position near the border cannot come from the other side.
     window_shape : sequence of int, length `k`
         The sizes of a window on the first `k` axes of `data`.
     mode : {"raise", "clip", "fill"}, default "raise"
         What becomes of a window that sticks out of `data`. ``raise`` refuses it; ``clip`` moves it
-        to the nearest place where it is inside, axis by axis; ``fill`` copies what lies inside and
-        fills the rest with `fill_value`.
+        to the nearest position at which it is inside, axis by axis; ``fill`` copies what lies
+        inside and fills the rest with `fill_value`.
     fill_value : scalar, default zero of the dtype
         For ``mode="fill"``; a value that the dtype of `data` can hold.
     out : array, optional

@@ -153,13 +153,13 @@ def _truth(caller: str, option: str, value: object) -> bool:
 def _gather_references(call: Call) -> Array:
     """Gather elements that are references or have no bytes.
 
-    The core finds the places; NumPy copies the elements and counts the references.
+    The core finds the positions; NumPy copies the elements and counts the references.
     """
     data = call.data
-    places = np.arange(data.size).reshape(data.shape)
+    positions = np.arange(data.size).reshape(data.shape)
     fills = choice(call.caller, "mode", call.mode, _core.GATHER_MODES) == "fill"
-    fill = np.array(-1, places.dtype) if fills else None
-    where = _run_plain(replace(call, data=places, fill_value=fill, out=None))
+    fill = np.array(-1, positions.dtype) if fills else None
+    where = _run_plain(replace(call, data=positions, fill_value=fill, out=None))
     flat, flat_where = data.reshape(-1), where.reshape(-1)
     if not fills:
         return flat[flat_where].reshape(where.shape)  # type: ignore[no-any-return]  # an array
@@ -171,7 +171,7 @@ def _gather_references(call: Call) -> Array:
 
 
 def _scatter_references(call: Call) -> Array:
-    """Scatter elements that are references or have no bytes; the last update of a place counts."""
+    """Scatter elements that are references or have no bytes; of several updates the last counts."""
     data, updates = call.data, call.updates
     numbers = np.arange(updates.size).reshape(updates.shape)
     last = _run_plain(replace(call, data=np.full(data.shape, -1), updates=numbers, out=None))

@@ -21,12 +21,12 @@ Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 
 def resolve(value: int, size: int, mode: Mode) -> int | None:
-    """Return the place on an axis of `size` that `value` names, or None to fill or drop it.
+    """Return the position on an axis of `size` that `value` names, or None to fill or drop it.
 
     Raises
     ------
     IndexError
-        The value names no place, and `mode` gives it none.
+        The value is out of bounds, and `mode` is "raise".
     """
     if mode == "wrap" and size:
         return value % size
@@ -47,10 +47,10 @@ def gather_nd(
     out = np.empty(indices.shape[:-1] + data.shape[batch_dims + depth :], data.dtype)
     for p in np.ndindex(indices.shape[:-1]):
         sizes = data.shape[batch_dims : batch_dims + depth]
-        place = [
+        position = [
             resolve(int(value), size, mode) for value, size in zip(indices[p], sizes, strict=True)
         ]
-        out[p] = fill_value if None in place else data[(*p[:batch_dims], *place)]
+        out[p] = fill_value if None in position else data[(*p[:batch_dims], *position)]
     return out
 
 
@@ -61,8 +61,8 @@ def gather_elements(
     axis %= data.ndim
     out = np.empty(indices.shape, data.dtype)
     for p in np.ndindex(indices.shape):
-        place = resolve(int(indices[p]), data.shape[axis], mode)
-        out[p] = fill_value if place is None else data[(*p[:axis], place, *p[axis + 1 :])]
+        position = resolve(int(indices[p]), data.shape[axis], mode)
+        out[p] = fill_value if position is None else data[(*p[:axis], position, *p[axis + 1 :])]
     return out
 
 
@@ -82,8 +82,8 @@ def gather(
     for o in np.ndindex(outer):
         for p in np.ndindex(indices.shape[batch_dims:]):
             value = int(indices[(*o[:batch_dims], *p)])
-            place = resolve(value, data.shape[axis], mode)
-            out[(*o, *p)] = fill_value if place is None else data[(*o, place)]
+            position = resolve(value, data.shape[axis], mode)
+            out[(*o, *p)] = fill_value if position is None else data[(*o, position)]
     return out
 
 
@@ -111,9 +111,9 @@ def gather_windows(
         if mode == "raise" and not all(0 <= v <= most for v, most in zip(start, fits, strict=True)):
             raise IndexError(start)
         for w in np.ndindex(window_shape):
-            place = tuple(v + step for v, step in zip(start, w, strict=True))
-            if all(0 <= at < size for at, size in zip(place, data.shape, strict=False)):
-                out[(*p, *w)] = data[place]
+            position = tuple(v + step for v, step in zip(start, w, strict=True))
+            if all(0 <= at < size for at, size in zip(position, data.shape, strict=False)):
+                out[(*p, *w)] = data[position]
     return out
 
 
@@ -171,24 +171,24 @@ def scatter(
     reduction: Reduction,
     use_init_val: bool,
 ) -> Array:
-    """Apply updates one after the other, each to the slice of a place."""
+    """Apply updates one after the other, each to the slice at its position."""
     out = data.copy()
     counts = np.zeros(data.shape, int)
-    for place, update in named:
+    for position, update in named:
         if not use_init_val and reduction != "none":
-            out[place] = np.where(
-                counts[place],
-                out[place],
+            out[position] = np.where(
+                counts[position],
+                out[position],
                 np.array(identity(reduction, data.dtype)).astype(out.dtype),
             )
-        counts[place] += 1
-        out[place] = combine("add" if reduction == "mean" else reduction, out[place], update)
+        counts[position] += 1
+        out[position] = combine("add" if reduction == "mean" else reduction, out[position], update)
     if reduction == "mean":
-        for place in np.ndindex(data.shape):
-            if counts[place]:
+        for position in np.ndindex(data.shape):
+            if counts[position]:
                 with np.errstate(all="ignore"):
-                    quotient = mean(out[place], int(counts[place]) + use_init_val, data.dtype)
-                    out[place] = np.array(quotient).astype(data.dtype)
+                    quotient = mean(out[position], int(counts[position]) + use_init_val, data.dtype)
+                    out[position] = np.array(quotient).astype(data.dtype)
     return out
 
 
@@ -203,12 +203,12 @@ def scatter_nd(
     """``out[indices[p]] = f(out[indices[p]], updates[p])`` for every `p`, in C order."""
     named = []
     for p in np.ndindex(indices.shape[:-1]):
-        place = [
+        position = [
             resolve(int(value), size, mode)
             for value, size in zip(indices[p], data.shape, strict=False)
         ]
-        if None not in place:
-            named.append((tuple(place), updates[p]))
+        if None not in position:
+            named.append((tuple(position), updates[p]))
     return scatter(data, named, reduction, use_init_val)
 
 
@@ -225,7 +225,7 @@ def scatter_elements(
     axis %= data.ndim
     named = []
     for p in np.ndindex(indices.shape):
-        place = resolve(int(indices[p]), data.shape[axis], mode)
-        if place is not None:
-            named.append(((*p[:axis], place, *p[axis + 1 :]), updates[p]))
+        position = resolve(int(indices[p]), data.shape[axis], mode)
+        if position is not None:
+            named.append(((*p[:axis], position, *p[axis + 1 :]), updates[p]))
     return scatter(data, named, reduction, use_init_val)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _LINEAR = ("none", "add")
-_PLACES = 2**21  # elements of windows whose places are listed at a time
+_PLACES = 2**21  # elements of windows whose positions are listed at a time
 
 
 def gather_nd(
@@ -179,7 +179,7 @@ def gather_windows(
     Notes
     -----
     Known as overlap-add, or ``fold``. Where windows overlap, sums are made in C order of `starts`.
-    The places of all elements of a window are listed, for some windows at a time: besides the
+    The positions of all elements of a window are listed, for some windows at a time: besides the
     result it uses 16 MiB, or 8 bytes for each element of a larger window.
 
     Examples
@@ -224,7 +224,7 @@ def scatter_nd(
 
     For ``add`` the cotangent of `data` is `cotangent`, and that of each update is the slice of
     `cotangent` that the update was added to. For ``none`` an element of `data` that was replaced
-    has the cotangent 0; of several updates of one place the last has all of it.
+    has the cotangent 0; of several updates of one element the last has all of it.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def scatter_elements(
 
     For ``add`` the cotangent of `data` is `cotangent`, and that of each update is the element of
     `cotangent` that the update was added to. For ``none`` an element of `data` that was replaced
-    has the cotangent 0; of several updates of one place the last has all of it.
+    has the cotangent 0; of several updates of one element the last has all of it.
 
     Parameters
     ----------
@@ -391,7 +391,7 @@ class _Pair:
         of_updates = self.gather(cotangent, indices)
         if reduction == "add":
             return cotangent.copy(), of_updates
-        # Updates are numbered, by tuple or by element; the last of a place leaves its number.
+        # Updates are numbered, by tuple or by element; the last of an element leaves its number.
         places, count = cotangent.shape, indices.shape
         if self.gather_kind == "gather_nd":
             places, count = places[: count[-1]], count[:-1]

@@ -72,7 +72,7 @@ def signed(starts: Array) -> Starts:
 
 
 def _begins(shape: tuple[int, ...], window: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how many places there are for a window to begin at, on each axis."""
+    """Return at how many positions a window may begin, on each axis."""
     pairs = zip(shape, window, strict=False)
     return tuple(max(size - wide + 1, 0) for size, wide in pairs)
 

@@ -221,12 +221,12 @@ OTHERS = {
     Condition.DUPLICATES: [
         (
             one_node(**SCATTER, indices=np.array([[1], [-4]])),
-            "the indices name place (1,) of data more than once",
+            "the indices name position (1,) of data more than once",
             set(),
         ),
         (
             one_node(**{**SCATTER_ELEMENTS, "indices": np.array([[0, 1, 2, 3], [4, 1, 0, 0]])}),
-            "the indices name place (1, 1) of data more than once",
+            "the indices name position (1, 1) of data more than once",
             set(),
         ),
     ],

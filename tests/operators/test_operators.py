@@ -78,7 +78,7 @@ def test_repr_can_be_read_back():
 def test_inputs_may_be_given_by_name():
     op = operator("GatherND")
     np.testing.assert_array_equal(op(ROWS, indices=[[1]]), op(data=ROWS, indices=[[1]]))
-    with pytest.raises(errors.AttributeValueError, match="by place and by name"):
+    with pytest.raises(errors.AttributeValueError, match="by position and by name"):
         op(ROWS, [[1]], data=ROWS)
 
 
@@ -217,7 +217,7 @@ def test_an_input_that_is_given_twice_is_named():
     with pytest.raises(errors.AttributeValueError) as caught:
         operator("GatherND")(ROWS, [[0]], data=ROWS)
     assert str(caught.value) == (
-        "ai.onnx GatherND-13: data is given by place and by name (allowed: one of them)"
+        "ai.onnx GatherND-13: data is given by position and by name (allowed: one of them)"
     )
 
 

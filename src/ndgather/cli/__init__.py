@@ -68,7 +68,7 @@ def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
         return 1
     except BrokenPipeError:
         raise
-    except OSError as error:  # of the place where the command runs, or of where its text goes
+    except OSError as error:  # of the working folder, or of where the text goes
         _drop_output()
         print(f"ndgather {options.command}: error: {reason(error)}", file=sys.stderr)
         return 1

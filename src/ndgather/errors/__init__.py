@@ -75,7 +75,7 @@ class CallError(NdgatherError, TypeError):
 
 
 class IndexOutOfBoundsError(NdgatherError, IndexError):
-    """An entry of `indices` names no place on the axis of data that it addresses.
+    """An entry of `indices` is out of bounds of the axis of data that it addresses.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ def window_outside(
     count: int,
     total: int,
 ) -> IndexOutOfBoundsError:
-    """Facts are those of an index into the `begins` places where a window may begin."""
+    """Facts are those of an index into the `begins` positions at which a window may begin."""
     where, size = str(position)[1:-1].rstrip(","), begins + window[axis] - 1
     others = f"; {count} of {total} entries of starts are out of bounds" if count > 1 else ""
     return IndexOutOfBoundsError(
@@ -64,7 +64,7 @@ def empty_axis(
     caller: str, axis: int, data: Sequence[object], indices: Sequence[object]
 ) -> IndexOutOfBoundsError:
     return IndexOutOfBoundsError(
-        f"{caller}: indices {shown(indices)} name places on axis {axis} of data {shown(data)}, "
+        f"{caller}: indices {shown(indices)} address axis {axis} of data {shown(data)}, "
         f"which is empty (allowed: no indices)",
         axis=axis,
     )

@@ -64,7 +64,7 @@ def wrong_inputs(caller: str, count: int, names: Sequence[str]) -> AttributeValu
 
 def input_given_twice(caller: str, name: str) -> AttributeValueError:
     return AttributeValueError(
-        f"{caller}: {name} is given by place and by name (allowed: one of them)"
+        f"{caller}: {name} is given by position and by name (allowed: one of them)"
     )
 
 

@@ -47,9 +47,9 @@ def _of_chunk(
     caller: str, name: str, chunk: Sequence[int], box: Sequence[slice], what: str
 ) -> StoredArrayError:
     number = ", ".join(map(str, chunk))
-    place = ", ".join(f"{each.start}:{each.stop}" for each in box)
+    held = ", ".join(f"{each.start}:{each.stop}" for each in box)
     return StoredArrayError(
-        f"{caller}: chunk ({number}) of {one_line(name)}, which holds [{place}], {what}",
+        f"{caller}: chunk ({number}) of {one_line(name)}, which holds [{held}], {what}",
         name=name,
         chunk=tuple(chunk),
         box=tuple(box),

@@ -1,6 +1,6 @@
 """The published operators: what each version says, as data, and what follows from it.
 
-`schema` has the nouns, `rows` a module of data for each specification. From a row follow the types
+`schema` has the types, `rows` a module of data for each specification. From a row follow the types
 and shapes of a call (`inference`), which index values are refused (`index_check`), how two versions
 differ (`diff`), and an operator to call (`callables`).
 """

@@ -51,8 +51,8 @@ class CallShapes:
         dims = tuple(self.sizes.dim(size) for size in axes.sizes)
         return dims if axes.exact else RankAtLeast(dims) if dims else None
 
-    def refuse_places_on_empty_axis(self, axis: int, positions: Sequence[Size]) -> None:
-        """Hold to: where there are positions, the axis that their indices address has places."""
+    def refuse_indices_of_empty_axis(self, axis: int, positions: Sequence[Size]) -> None:
+        """Hold to: where there are positions, the axis that their indices address is not empty."""
         if not (self.row.index_rule.raises and self.check_empty_axes):
             return
         size = self.data.sizes[axis]

@@ -54,8 +54,8 @@ def refuse_outside(
     count = int(np.count_nonzero(outside))
     if not count:
         return
-    *place, column = (int(at) for at in np.unravel_index(np.argmax(outside), outside.shape))
-    position = (*place, column) if by_tuple else tuple(place)
+    *lead, column = (int(at) for at in np.unravel_index(np.argmax(outside), outside.shape))
+    position = (*lead, column) if by_tuple else tuple(lead)
     raise index_errors.index_out_of_bounds(
         str(row),
         position=position,

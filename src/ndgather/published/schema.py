@@ -1,4 +1,4 @@
-"""The nouns of the specifications: what one version of one operator says, as data.
+"""What one version of one operator says, as data.
 
 A row of `ndgather.published.rows` is an `OperatorVersion`. Its fields name values of the closed
 enums below; rows hold no functions.

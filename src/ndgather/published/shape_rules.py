@@ -23,7 +23,7 @@ def _gather_nd(call: CallShapes, depth: int) -> Axes:
     if indices.exact:
         call.sizes.equate(indices.sizes[-1], depth)
         for axis in range(batch_dims, batch_dims + depth):
-            call.refuse_places_on_empty_axis(axis, lead)
+            call.refuse_indices_of_empty_axis(axis, lead)
     lead = _fused(call, lead)
     if not indices.exact:
         return _followed_by_unknown(lead, data.rank - batch_dims - depth)
@@ -70,7 +70,7 @@ def _gather_elements(call: CallShapes, axis: int) -> Axes:
                 call.caller, each, axis, call.shown(data), call.shown(indices)
             )
     if indices.exact:
-        call.refuse_places_on_empty_axis(axis, indices.sizes)
+        call.refuse_indices_of_empty_axis(axis, indices.sizes)
     return indices
 
 
@@ -79,7 +79,7 @@ def _gather(call: CallShapes, axis: int) -> Axes:
     if axis < batch_dims:
         raise option_errors.axis_before_batch(call.caller, axis, batch_dims)
     if indices.exact:
-        call.refuse_places_on_empty_axis(axis, indices.sizes)
+        call.refuse_indices_of_empty_axis(axis, indices.sizes)
     lead = [*data.sizes[:axis], *indices.sizes[batch_dims:]]
     if not indices.exact:
         return _followed_by_unknown(lead, data.rank - axis - 1)
@@ -111,7 +111,7 @@ def _scatter_nd(call: CallShapes, depth: int) -> Axes:
     if not single:
         equate_updates(call, wanted.sizes)
     for axis in range(depth):
-        call.refuse_places_on_empty_axis(axis, indices.sizes[:-1])
+        call.refuse_indices_of_empty_axis(axis, indices.sizes[:-1])
     return data
 
 

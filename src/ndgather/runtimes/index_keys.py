@@ -1,6 +1,6 @@
 """The keys with which ``data[key]`` is a gather, for libraries that index like NumPy.
 
-This is the work in those libraries' own words, as their users write it: open grids of places on
+This is the work in those libraries' own words, as their users write it: open grids of positions on
 the axes that are not indexed, broadcast against the indices.
 """
 

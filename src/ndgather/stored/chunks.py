@@ -1,4 +1,4 @@
-"""The nouns of stored arrays: a grid of chunks, who reads and writes them, memory to work in."""
+"""Stored arrays in general: a grid of chunks, who reads and writes them, memory to work in."""
 
 from __future__ import annotations
 

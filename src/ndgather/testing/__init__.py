@@ -56,7 +56,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadEntry:
-    """An entry of `indices` that names no place, as `IndexOutOfBoundsError` tells it."""
+    """An entry of `indices` that is out of bounds, as `IndexOutOfBoundsError` tells it."""
 
     position: tuple[int, ...]
     value: int
@@ -88,19 +88,19 @@ def expected(call: Call) -> Array:
     options = {name: value for name, value in call.options.items() if name != "fill_value"}
     numbers = np.arange(call.data.size).reshape(call.data.shape)
     loops = getattr(reference, call.function)
-    places = loops(numbers, call.indices, **options, fill_value=FILLED)
+    positions = loops(numbers, call.indices, **options, fill_value=FILLED)
     dtype, filled = call.data.dtype, call.options.get("fill_value")
     if filled is None:
         filled = np.zeros(1, dtype)[0] if not moves_as_bytes(dtype) else np.zeros((), dtype)
     if not moves_as_bytes(dtype):
         values = [*call.data.flat, filled]
-        answer = np.empty(places.shape, dtype)
-        for position, number in np.ndenumerate(places):
+        answer = np.empty(positions.shape, dtype)
+        for position, number in np.ndenumerate(positions):
             answer[position] = values[number]
         return answer
     elements = [*split(call.data), *split(np.asarray(filled, dtype))]
-    stored = b"".join(elements[number] for number in places.flat)
-    return np.ndarray(places.shape, dtype, bytearray(stored))
+    stored = b"".join(elements[number] for number in positions.flat)
+    return np.ndarray(positions.shape, dtype, bytearray(stored))
 
 
 def moves_as_bytes(dtype: np.dtype[Any]) -> bool:
@@ -127,9 +127,11 @@ def assert_same_elements(actual: object, desired: Array) -> None:
     assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
     assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"
     if not moves_as_bytes(desired.dtype):
-        for place, value in np.ndenumerate(desired):
-            found = actual[place]
-            assert found is value or (found == value) is True, f"{place}: {found!r}, not {value!r}"
+        for position, value in np.ndenumerate(desired):
+            found = actual[position]
+            assert found is value or (found == value) is True, (
+                f"{position}: {found!r}, not {value!r}"
+            )
         return
     stored = element_bytes(actual), element_bytes(desired)
     if stored[0] == stored[1]:

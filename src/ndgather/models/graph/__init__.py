@@ -1,6 +1,6 @@
 """A model made of gather and scatter operators, whatever file it came from or will go to.
 
-The nouns here know no file format. What reads a format makes a `Graph`; what writes one takes
+The types here know no file format. What reads a format makes a `Graph`; what writes one takes
 a `Graph`; so the formats need not know each other.
 """
 

@@ -126,8 +126,8 @@ def _negative_index(facts: Facts) -> str | None:
 def _first_entry(indices: Array, meets: NDArray[np.bool_], what: str) -> str | None:
     if not meets.any():
         return None
-    place = np.unravel_index(int(np.argmax(meets)), meets.shape)
-    return f"indices[{', '.join(map(str, place))}] = {indices[place]} {what}"
+    position = np.unravel_index(int(np.argmax(meets)), meets.shape)
+    return f"indices[{', '.join(map(str, position))}] = {indices[position]} {what}"
 
 
 def _index_beyond_32_bits(facts: Facts) -> str | None:
@@ -213,42 +213,42 @@ def _smaller_off_axis(facts: Facts) -> str | None:
 
 
 def _duplicates(facts: Facts) -> str | None:
-    """Say which two updates have one place, where no reduction says what they come to."""
+    """Say which two updates go to one position, where no reduction says what they come to."""
     if facts.row.duplicates is Duplicates.NOT_APPLICABLE or facts.reduction != "none":
         return None
     data = _dims(facts.inferred[Role.DATA])
     if facts.indices is None or data is None:
         return None
-    places = _places(facts, facts.indices, data)
-    if places is None:
+    positions = _positions(facts, facts.indices, data)
+    if positions is None:
         return None
-    _, first, counts = np.unique(places, axis=0, return_index=True, return_counts=True)
+    _, first, counts = np.unique(positions, axis=0, return_index=True, return_counts=True)
     if counts.max(initial=0) < 2:
         return None
-    place = tuple(int(at) for at in places[first[np.argmax(counts > 1)]])
-    return f"the indices name place {place} of data more than once"
+    position = tuple(int(at) for at in positions[first[np.argmax(counts > 1)]])
+    return f"the indices name position {position} of data more than once"
 
 
-def _places(facts: Facts, indices: Array, data: tuple[Dim, ...]) -> Array | None:
-    """Return one row for each update: the place that it goes to, counted from the front."""
+def _positions(facts: Facts, indices: Array, data: tuple[Dim, ...]) -> Array | None:
+    """Return one row for each update: the position that it goes to, counted from the front."""
     axis = facts.axis()
     if facts.by_tuple:
-        axes, places = range(indices.shape[-1]), indices.reshape(-1, indices.shape[-1])
+        axes, positions = range(indices.shape[-1]), indices.reshape(-1, indices.shape[-1])
     elif axis is None:
         return None
     else:
         grid = [column.ravel() for column in np.indices(indices.shape)]
         grid[axis] = indices.ravel()
-        axes, places = range(axis, axis + 1), np.stack(grid, axis=-1)
-    places = places.astype(np.int64)
+        axes, positions = range(axis, axis + 1), np.stack(grid, axis=-1)
+    positions = positions.astype(np.int64)
     for each in axes:
         size = data[each]
-        column = places[:, each]
+        column = positions[:, each]
         if isinstance(size, int):
-            places[:, each] = np.where(column < 0, column + size, column)
+            positions[:, each] = np.where(column < 0, column + size, column)
         elif (column < 0).any():
             return None
-    return places
+    return positions
 
 
 def _reduction(facts: Facts) -> str | None:

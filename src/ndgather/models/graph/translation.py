@@ -292,7 +292,7 @@ class _Translator:
                     "that is an error",
                 )
         if _forbids_duplicates(target, meaning) and not _forbids_duplicates(source, meaning):
-            yield "duplicates", "a place may be named twice", "that is forbidden or undefined"
+            yield "duplicates", "an element may be named twice", "that is forbidden or undefined"
 
     def _known_inside(self, node: OperatorNode, meaning: _Meaning) -> bool:
         """Return whether all indices and sizes are known, and in the range of the source."""
@@ -321,8 +321,8 @@ class _Translator:
             return False
         return all(
             first == second and first is not None
-            for place, (first, second) in enumerate(zip(data, indices, strict=True))
-            if place != axis % len(data)
+            for position, (first, second) in enumerate(zip(data, indices, strict=True))
+            if position != axis % len(data)
         )
 
 

@@ -136,7 +136,7 @@ class Rewrite:
         self.indices = plain
 
     def _coordinates(self, sizes: str, axis: int, rank: int, target: str) -> str:
-        """Return the position along `axis` of every place of a tensor of the sizes `target`."""
+        """Return the position along `axis` of every element of a tensor of the sizes `target`."""
         count = self.add("Gather", sizes, self.constant(axis), axis=0)
         steps = self.add("Range", self.constant(0), count, self.constant(1))
         line = [-1 if each == axis else 1 for each in range(rank)]

@@ -101,7 +101,7 @@ def _parse(path: Path, content: bytes, limits: Limits) -> Element:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Elements to nouns; `path` is for the errors."""
+    """Makes layers and edges of XML elements; `path` is for the errors."""
 
     path: Path
 

@@ -7,13 +7,13 @@ A record has a ``dtype`` and one of
 ``bits``
     the bytes of each element as a hexadecimal number, for what JSON cannot write;
 ``arange``
-    ``[start, step]``: the element at place `k` in C order is ``start + step * k``, taken modulo
+    ``[start, step]``: the element at position `k` in C order is ``start + step * k``, taken modulo
     ``modulo`` if that is given;
 ``full``
     one value for all elements.
 
 ``shape`` is needed where `values` do not show it. ``except`` replaces single elements:
-``[[place in C order, value], ...]``. ``layout`` says how the array lies in memory.
+``[[position in C order, value], ...]``. ``layout`` says how the array lies in memory.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Tensor:
         array = self._values(dtype_named(self.dtype))
         if "shape" in self.record:
             array = array.reshape(tuple(self.record["shape"]))
-        for place, value in self.record.get("except", ()):
-            array.reshape(-1)[place] = value
+        for position, value in self.record.get("except", ()):
+            array.reshape(-1)[position] = value
         return _LAYOUTS[self.record.get("layout", "C")](array)
 
     def _values(self, dtype: np.dtype[Any]) -> Array:

@@ -1,4 +1,4 @@
-"""The nouns of the corpus, and how it is read.
+"""The types of the corpus, and how it is read.
 
 Each file of ``corpus/`` holds ``rules`` and ``cases``. A case names its rule; the rule holds the
 sentence that decides it and where that is written.
