@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # By the name of a type, or of the package that it comes from. Where the arguments of a call have
 # several adapters, the first of this list takes it: it knows those below.
 _ADAPTERS = {
+    "xarray": "ndgather.arrays.xarray",
     "dask": "ndgather.arrays.dask",
     "zarr": "ndgather.stored.zarr",
     "tensorstore": "ndgather.stored.tensorstore",

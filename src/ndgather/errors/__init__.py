@@ -74,6 +74,26 @@ class CallError(NdgatherError, TypeError):
     """An argument is missing, given twice, or not one of the function."""
 
 
+class LabelError(NdgatherError, KeyError):
+    """A label is none of its axis, or the labels of an axis cannot be searched.
+
+    Attributes
+    ----------
+    position : tuple of int
+        Where in the labels the first one stands that was not found (first in C order).
+    count : int
+        How many were not found in all.
+    """
+
+    def __init__(self, text: str, *, position: tuple[int, ...] = (), count: int = 0) -> None:
+        super().__init__(text)
+        self.position = position
+        self.count = count
+
+    def __str__(self) -> str:  # that of KeyError is the repr of the text
+        return str(self.args[0])
+
+
 class IndexOutOfBoundsError(NdgatherError, IndexError):
     """An entry of `indices` is out of bounds of the axis of data that it addresses.
 

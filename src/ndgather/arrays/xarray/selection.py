@@ -1,0 +1,221 @@
+"""From what a caller selects by to positions along dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pandas as pd
+import xarray
+from xarray.indexes import PandasIndex
+
+from ndgather.arrays.xarray.label_lookup import look_up
+from ndgather.errors import NdgatherError, label_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How labels are looked up."""
+
+    caller: str
+    method: str | None = None
+    tolerance: Any = None
+    missing: str = "raise"
+    period: Mapping[Hashable, Any] | None = None
+
+    def of(self, name: Hashable) -> dict[str, Any]:
+        """Return the options of `look_up` for one name."""
+        tolerance = self.tolerance
+        if isinstance(tolerance, dict):
+            tolerance = tolerance.get(name)
+        return {
+            "method": self.method,
+            "tolerance": tolerance,
+            "period": (self.period or {}).get(name),
+        }
+
+
+def positions(
+    data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request
+) -> tuple[xarray.Dataset, dict[Hashable, Any]]:
+    """Return what ``isel`` has to be called on and with, to select by these labels.
+
+    A position of -1 stands for a label that is not found. Labels of an index that is not one of
+    pandas, or that has several levels, are selected by xarray.
+
+    Raises
+    ------
+    NdgatherError
+        A name is unknown, labels are not found, or they cannot be looked up.
+    """
+    check_names(request.caller, data, labels)
+    for option in (request.tolerance, request.period):
+        if isinstance(option, dict):
+            check_names(request.caller, data, option)
+    left_to_xarray = {
+        name: each for name, each in labels.items() if _is_of_another_index(data, name)
+    }
+    if left_to_xarray:
+        data = _by_xarray(data, left_to_xarray, request)
+    found: dict[Hashable, Any] = {}
+    for name, each in labels.items():
+        if name not in left_to_xarray:
+            dim, position = _of_one_axis(data, name, each, request)
+            if dim in found:
+                raise label_errors.same_dimension(request.caller, name, dim)
+            found[dim] = position
+    return data, {dim: without_coords(each, found) for dim, each in found.items()}
+
+
+def check_names(caller: str, data: xarray.Dataset, names: Mapping[Hashable, Any]) -> None:
+    known = [*dict.fromkeys([*data.sizes, *data.xindexes, *data.coords])]
+    for name in names:
+        if name not in known:
+            raise label_errors.unknown_name(caller, name, known)
+        if name not in data.sizes and data[name].ndim != 1:
+            raise label_errors.coordinate_rank(caller, name, data[name].dims)
+
+
+def pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
+    """Return the index of the labels of `name`; None for a dimension without labels."""
+    index = data.xindexes.get(name)
+    if index is None and name in data.coords:
+        return PandasIndex.from_variables({name: data[name].variable}, options={})
+    return cast("PandasIndex | None", index)  # the others are left to xarray
+
+
+def _is_of_another_index(data: xarray.Dataset, name: Hashable) -> bool:
+    index = data.xindexes.get(name)
+    return index is not None and type(index) is not PandasIndex
+
+
+def _by_xarray(
+    data: xarray.Dataset, labels: dict[Hashable, Any], request: Request
+) -> xarray.Dataset:
+    if request.period or request.missing != "raise":
+        name = next(iter(labels))
+        raise label_errors.index_without_options(request.caller, name, data.xindexes[name])
+    try:
+        return data.sel(labels, method=request.method, tolerance=request.tolerance)
+    except (MemoryError, NdgatherError):
+        raise
+    except Exception as error:
+        raise label_errors.not_selectable(request.caller, labels, error) from error
+
+
+def _of_one_axis(
+    data: xarray.Dataset, name: Hashable, label: Any, request: Request
+) -> tuple[Hashable, Any]:
+    """Return the dimension that labels belong to, and their positions in it."""
+    index = pandas_index(data, name)
+    if index is None:
+        if request.method is not None:
+            raise label_errors.no_labels(request.caller, name)
+        return name, checked_positions(request.caller, name, label, data.sizes[name])
+    if isinstance(label, slice) or _is_scalar_of_many(label, request, name):
+        return index.dim, _by_index(index, name, label, request)
+    labels = label_array(request.caller, name, label, index.coord_dtype)
+    if labels.dtype.kind == "b":
+        return index.dim, like(label, labels)
+    found = look_up(request.caller, name, index.index, labels, **request.of(name))
+    if request.missing == "raise" and (found < 0).any():
+        raise _missing(request, name, index.index, labels, found)
+    return index.dim, like(label, found)
+
+
+def _is_scalar_of_many(label: Any, request: Request, name: Hashable) -> bool:
+    """Whether one label may mean a range: part of a date, or a label that repeats."""
+    plain = request.method is None and request.missing == "raise" and not request.of(name)["period"]
+    return plain and np.ndim(label) == 0 and not isinstance(label, xarray.DataArray)
+
+
+def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) -> Any:
+    try:
+        return index.sel({name: label}).dim_indexers[index.dim]
+    except KeyError as error:
+        if isinstance(label, slice):
+            raise label_errors.not_selectable(request.caller, {name: label}, error) from error
+        labels = np.asarray(label)
+        raise _missing(request, name, index.index, labels, np.full((), -1)) from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise label_errors.not_selectable(request.caller, {name: label}, error) from error
+
+
+def label_array(caller: str, name: Hashable, label: Any, dtype: Any) -> Any:
+    """Return labels as an array, in the type of a coordinate of floats."""
+    labels = label.to_numpy() if isinstance(label, pd.Index) else np.asarray(label)
+    if labels.ndim > 1 and not isinstance(label, xarray.DataArray | xarray.Variable):
+        raise label_errors.unnamed_axes(caller, name, labels.shape)
+    if np.dtype(dtype).kind == "f" and labels.dtype.kind != "b":
+        try:
+            return labels.astype(dtype, copy=False)
+        except (TypeError, ValueError) as error:
+            raise label_errors.not_comparable(caller, name, dtype, labels.dtype, error) from error
+    return labels
+
+
+def checked_positions(caller: str, name: Hashable, given: Any, size: int) -> Any:
+    """Return positions counted from the front, in the form in which they are given.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        A position is outside of the axis.
+    DTypeError
+        They are no integers.
+    """
+    if isinstance(given, slice):
+        return given
+    if isinstance(given, tuple):
+        given = xarray.Variable(*given)
+    array = np.asarray(given)
+    if array.ndim > 1 and not isinstance(given, xarray.DataArray | xarray.Variable):
+        raise label_errors.unnamed_axes(caller, name, array.shape)
+    if array.dtype.kind == "b":
+        return given
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise label_errors.position_dtype(caller, name, array.dtype)
+    outside = (array < -size) | (array >= size)
+    if outside.any():
+        at = tuple(int(i) for i in np.argwhere(outside)[0])
+        count = int(outside.sum())
+        raise label_errors.position_outside(caller, name, at, int(array[at]), size, count)
+    array = array.astype(np.int64, copy=False)
+    return like(given, np.where(array < 0, array + size, array))
+
+
+def like(given: Any, array: Any) -> Any:
+    """Return `array` with the dimensions and coordinates of what it stands for."""
+    if isinstance(given, xarray.DataArray):
+        return given.copy(deep=False, data=array)
+    if isinstance(given, xarray.Variable):
+        return xarray.Variable(given.dims, array)
+    return array if array.ndim else int(array) if array >= 0 else array
+
+
+def without_coords(position: Any, dims: Mapping[Hashable, Any]) -> Any:
+    """Return positions without the coordinates that those of the selection take the place of."""
+    if not isinstance(position, xarray.DataArray):
+        return position
+    return position.drop_vars([name for name in position.coords if name in dims])
+
+
+def _missing(
+    request: Request, name: Hashable, index: pd.Index[Any], labels: Any, found: Any
+) -> NdgatherError:
+    bad = np.argwhere(found < 0)
+    at = tuple(int(i) for i in bad[0])
+    label = labels[at]
+    limit = request.of(name)["tolerance"]
+    why = "not on the axis" if limit is None else f"further than {limit} from it"
+    return label_errors.label_missing(
+        request.caller, name, at, label, index, why, len(bad), labels.size, request.method
+    )

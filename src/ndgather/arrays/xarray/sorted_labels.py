@@ -1,0 +1,184 @@
+"""The labels of one axis in ascending order, and how other labels are found among them.
+
+Instead of a binary search for each label, which misses the cache at every step, the range of the
+axis is cut into twice as many equal intervals as it has labels. The number of an interval is a
+rounded product, and so never falls where labels rise: between the labels of the axis before an
+interval and those after it nothing is decided by rounding, and the few inside are compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather.errors import label_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+    Positions = NDArray[np.intp]
+
+_BLOCK = 1 << 15  # labels that are looked up at a time: the arrays of a step stay in the cache
+_MOST_IN_AN_INTERVAL = 4
+_SWAPPED = {"pad": "backfill", "backfill": "pad"}
+
+
+@dataclass(frozen=True)
+class SortedLabels:
+    """Distinct labels in ascending order, and where they stand on the axis."""
+
+    values: Array  # int64 or floats; times as their number
+    places: Positions | None  # None: each where it stands here
+    descending: bool = False  # the axis runs down: what comes before a label is greater
+    period: Any = None
+
+    @classmethod
+    def of(cls, labels: Array) -> SortedLabels:
+        """Return the labels of an axis that is sorted, either way."""
+        values = _numbers(labels)
+        if values.size < 2 or values[0] < values[-1]:
+            return cls(values, None)
+        return cls(values[::-1].copy(), np.arange(values.size - 1, -1, -1), descending=True)
+
+    def positions(self, labels: Array, method: str | None, limit: Array | None) -> Positions:
+        """Return where labels, or their neighbours, stand on the axis; -1 where there is none."""
+        times = labels.dtype if labels.dtype.kind in "mM" else None
+        labels = _numbers(labels)
+        found = np.empty(labels.shape, np.intp)
+        if self.descending and method is not None:
+            method = _SWAPPED.get(method, method)
+        if self.values.size == 0:
+            found[...] = -1
+            return found
+        for start in range(0, labels.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            with np.errstate(invalid="ignore", over="ignore"):  # infinite labels
+                block = self.wrapped(labels[part])
+                near, is_found = self._neighbours(block, method)
+                if limit is not None:
+                    distance = _distance(self.values[near], block, times)
+                    is_found &= distance <= (limit[part] if limit.ndim else limit)
+            place = near if self.places is None else self.places[near]
+            found[part] = np.where(is_found & _is_a_label(block, times), place, -1)
+        return found
+
+    def _neighbours(self, labels: Array, method: str | None) -> tuple[Positions, NDArray[np.bool]]:
+        """Return which of `values` a label means, and whether it does."""
+        values, last = self.values, self.values.size - 1
+        below = self.count_below(labels)
+        above = np.minimum(below, last)
+        if method == "nearest":
+            before = np.maximum(below - 1, 0)
+            nearer = _difference(labels, values[before]) < _difference(values[above], labels)
+            return np.where(nearer, before, above), np.ones(labels.shape, np.bool)
+        if method == "backfill":
+            return above, below <= last
+        equal = values[above] == labels
+        if method is None:
+            return above, equal
+        before = np.where(equal, above, below - 1)
+        return np.maximum(before, 0), before >= 0
+
+    def wrapped(self, labels: Array) -> Array:
+        """Return labels outside of the range moved by whole periods to where it begins."""
+        if self.period is None:
+            return labels
+        first, last = self.values[1], self.values[-2]
+        outside = (labels < first) | (labels > last)
+        if labels.dtype.kind == "f":
+            moved = labels - self.period * np.floor((labels - first) / self.period)
+        else:
+            moved = labels - self.period * ((labels - first) // self.period)
+        return np.where(outside, moved, labels)
+
+    def count_below(self, labels: Array) -> Positions:
+        """Return how many values lie below each label; anything for NaN."""
+        intervals = self._intervals if labels.size > self.values.size // 8 else None
+        if intervals is None:
+            return np.searchsorted(self.values, labels)
+        starts, most, bounded = intervals
+        count: Positions = starts[self._interval(labels, starts.size)]
+        for _ in range(most):
+            count += bounded[count] < labels
+        return count
+
+    @cached_property
+    def _intervals(self) -> tuple[Positions, int, Array] | None:
+        """Return how many values lie below each interval, how many at most in it, and the values.
+
+        None where a binary search is better.
+        """
+        values = self.values
+        number = 2 * values.size
+        with np.errstate(over="ignore", divide="ignore"):
+            usable = values.size > 1 and np.isfinite(self._scale(number)) and self._scale(number)
+        if not usable:
+            return None
+        interval = self._interval(values, number)
+        most = int(np.bincount(interval).max())
+        if most > _MOST_IN_AN_INTERVAL:
+            return None
+        greatest = np.inf if values.dtype.kind == "f" else np.iinfo(np.int64).max
+        bounded = np.append(values, values.dtype.type(greatest))
+        return np.searchsorted(interval, np.arange(number)), most, bounded
+
+    def _scale(self, number: int) -> float:
+        return float(number / (np.float64(self.values[-1]) - np.float64(self.values[0])))
+
+    def _interval(self, labels: Array, number: int) -> Positions:
+        offset = labels.astype(np.float64) - np.float64(self.values[0])
+        offset *= self._scale(number)
+        np.fmax(offset, 0, out=offset)  # and 0 for NaN
+        np.fmin(offset, number - 1, out=offset)
+        return offset.astype(np.intp)
+
+
+def in_a_period(caller: str, name: Hashable, labels: Array, period: Any) -> SortedLabels:
+    """Return the labels of an axis that is a ring, with a neighbour before and after its seam."""
+    values = _numbers(labels)
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
+    if values.size == 0:
+        return SortedLabels(values, None)
+    first, last = ascending[0], ascending[-1]
+    if not np.isfinite(ascending).all() or last - first > period:
+        raise label_errors.period_too_short(caller, name, first, last, period)
+    descending = bool(values.size > 1 and (np.diff(values) < 0).all())
+    closed = last - first == period  # both ends are labels: the neighbours lie one further
+    before, after = (-2, 1) if closed and values.size > 1 else (-1, 0)
+    ring = np.concatenate(([ascending[before] - period], ascending, [ascending[after] + period]))
+    places = np.concatenate(([order[before]], order, [order[after]]))
+    return SortedLabels(ring, places, descending, period)
+
+
+def _numbers(labels: Array) -> Array:
+    return labels.view(np.int64) if labels.dtype.kind in "mM" else labels
+
+
+def _is_a_label(labels: Array, times: object) -> NDArray[np.bool]:
+    if times is not None:
+        return labels != np.iinfo(np.int64).min  # type: ignore[no-any-return]  # NaT
+    return labels == labels  # type: ignore[no-any-return]  # noqa: PLR0124 - NaN is unlike itself
+
+
+def _difference(greater: Array, smaller: Array) -> Array:
+    """Return a difference that is not negative; of integers one that does not overflow."""
+    difference: Array = greater - smaller
+    return difference if greater.dtype.kind == "f" else difference.view(np.uint64)
+
+
+def _distance(left: Array, right: Array, times: np.dtype[Any] | None) -> Array:
+    if left.dtype.kind == "f":
+        distance: Array = np.abs(left - right)
+        return distance
+    distance = _difference(np.maximum(left, right), np.minimum(left, right))
+    if times is None:
+        return distance
+    longest = np.uint64(np.iinfo(np.int64).max)
+    return np.minimum(distance, longest).view(f"m8[{np.datetime_data(times)[0]}]")

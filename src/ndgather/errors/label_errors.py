@@ -1,0 +1,228 @@
+"""Errors of labels, of the axes that they name places on, and of arrays with named axes."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from ndgather.errors import (
+    AttributeValueError,
+    CallError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    LabelError,
+    ShapeError,
+)
+from ndgather.errors.shown_values import shown_value
+from ndgather.errors.texts import listed, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+
+def label_missing(
+    caller: str,
+    name: Hashable,
+    position: tuple[int, ...],
+    label: Any,
+    index: Any,
+    why: str,
+    count: int,
+    total: int,
+    method: str | None,
+) -> LabelError:
+    where = f"[{', '.join(map(str, position))}]" if position else ""
+    near = listed(map(str, _nearest(index, label)))
+    others = f"; {count} of {total} labels are not found" if count > 1 else ""
+    hint = "method='nearest' for the nearest label, or " if method is None else ""
+    return LabelError(
+        f"{caller}: {name}{where} = {label} is {why} (allowed: the {len(index)} labels of {name}; "
+        f"nearest: {near}){others}; write {hint}missing='nan' for NaN",
+        position=position,
+        count=count,
+    )
+
+
+def _nearest(index: Any, label: Any) -> list[Any]:
+    """Return the labels of an axis that one that is not there may stand for, two at most."""
+    if isinstance(label, str):
+        close: list[Any] = get_close_matches(label, map(str, index), 2)
+        return close
+    try:
+        distances = abs(index - label)
+        return list(index[distances.argsort()[:2]])
+    except Exception:  # whatever labels answer that have no distance
+        return []
+
+
+def repeated_labels(caller: str, name: Hashable, index: Any) -> LabelError:
+    first = index[index.duplicated()][0]
+    return LabelError(
+        f"{caller}: {name} = {first} stands more than once on its axis (allowed: labels that "
+        f"differ); write .drop_duplicates({name!r}) first"
+    )
+
+
+def unsorted_labels(caller: str, name: Hashable, method: str) -> LabelError:
+    return LabelError(
+        f"{caller}: labels of {name} are unsorted or NaN, where method={method!r} needs an order "
+        f"(allowed: labels that rise or fall); write .sortby({name!r}) first"
+    )
+
+
+def not_comparable(
+    caller: str, name: Hashable, axis: object, labels: object, error: BaseException
+) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name}.dtype = {labels} cannot be looked up on an axis of {axis} labels: "
+        f"{reason(error)} (allowed: labels of that type)"
+    )
+
+
+def tolerance_value(caller: str, name: Hashable, tolerance: object, dtype: Any) -> DTypeError:
+    what = "a duration" if dtype.kind in "mM" else "a number"
+    return DTypeError(
+        f"{caller}: tolerance = {shown_value(tolerance)} is no distance between labels of {name} "
+        f"(allowed: {what}; where axes differ, a dict of name and tolerance)"
+    )
+
+
+def tolerance_size(caller: str, name: Hashable, size: int, labels: int) -> ShapeError:
+    return ShapeError(
+        f"{caller}: tolerance has {size} entries for {labels} labels of {name} (allowed: one for "
+        f"all, or one for each)"
+    )
+
+
+def not_periodic(caller: str, name: Hashable, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: period[{name!r}] is given for {dtype} labels (allowed: numbers and times)"
+    )
+
+
+def period_value(caller: str, name: Hashable, period: object, dtype: Any) -> AttributeValueError:
+    what = "a duration" if dtype.kind in "mM" else "a number above 0, such as 360"
+    return AttributeValueError(
+        f"{caller}: period[{name!r}] = {shown_value(period)} is no period (allowed: {what})"
+    )
+
+
+def period_too_short(
+    caller: str, name: Hashable, first: object, last: object, period: object
+) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: period[{name!r}] = {period} is shorter than the axis, whose labels are "
+        f"{first}..{last} (allowed: {name}.max() - {name}.min() or more)"
+    )
+
+
+def unknown_name(caller: str, name: Hashable, names: Iterable[Hashable]) -> CallError:
+    known = [str(each) for each in names]
+    close = get_close_matches(str(name).lower(), {each.lower(): each for each in known}, 1)
+    meant = next((each for each in known if close and each.lower() == close[0]), None)
+    hint = f"; did you mean {meant!r}?" if meant else ""
+    return CallError(
+        f"{caller}: {name} is no dimension or coordinate of the array (allowed: "
+        f"{listed(known)}){hint}"
+    )
+
+
+def coordinate_rank(caller: str, name: Hashable, dims: Sequence[Hashable]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: coordinate {name} has the dimensions ({listed(map(str, dims))}) (allowed: a "
+        f"coordinate of one dimension)"
+    )
+
+
+def same_dimension(caller: str, name: Hashable, dim: Hashable) -> CallError:
+    return CallError(
+        f"{caller}: {name} selects along {dim}, which is selected along already (allowed: one "
+        f"argument for each dimension)"
+    )
+
+
+def no_labels(caller: str, name: Hashable) -> LabelError:
+    return LabelError(
+        f"{caller}: {name} has no labels, which a method could look up (allowed: a dimension with "
+        f"a coordinate); write .isel for positions"
+    )
+
+
+def index_without_options(caller: str, name: Hashable, index: object) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: {name} has a {type(index).__name__} (allowed with missing='nan', period and "
+        f"method='linear': the index of one coordinate, PandasIndex)"
+    )
+
+
+def not_selectable(
+    caller: str, given: Iterable[Hashable], error: BaseException
+) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: {listed(map(str, given))} cannot be selected by: {reason(error)} (allowed: "
+        f"what xarray selects by)"
+    )
+
+
+def unnamed_axes(caller: str, name: Hashable, shape: tuple[int, ...]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {name} is an array of shape {shape}, whose axes have no names (allowed: one "
+        f"axis); write xarray.DataArray({name}, dims=[...])"
+    )
+
+
+def position_dtype(caller: str, name: Hashable, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name}.dtype = {dtype} is no integer type (allowed: positions; labels are "
+        f"looked up by sel)"
+    )
+
+
+def position_outside(
+    caller: str, name: Hashable, position: tuple[int, ...], value: int, size: int, count: int
+) -> IndexOutOfBoundsError:
+    where = f"[{', '.join(map(str, position))}]" if position else ""
+    allowed = f"allowed: {-size}..{size - 1}" if size else "the axis is empty"
+    others = f"; {count} positions are out of bounds" if count > 1 else ""
+    return IndexOutOfBoundsError(
+        f"{caller}: {name}{where} = {value} is outside of {name}, which has size {size} "
+        f"({allowed}){others}",
+        position=position,
+        value=value,
+        size=size,
+        count=count,
+    )
+
+
+def not_a_dict(caller: str, given: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: indexers = {shown_value(given)} is no dict (allowed: a dict of names and what "
+        f"to select); write {caller}(name=...)"
+    )
+
+
+def given_twice(caller: str, name: Hashable) -> CallError:
+    return CallError(f"{caller}: {name} is given by indexers and by name (allowed: one of them)")
+
+
+def no_array(caller: str, argument: str, value: Any) -> DTypeError:
+    names = [str(name) for name in getattr(value, "data_vars", ())]
+    which = f", such as {argument}[{names[0]!r}]" if names else ""
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} is no array (allowed: a DataArray{which}); "
+        f".ndgather.isel selects from all variables of a Dataset"
+    )
+
+
+def out_with_names(caller: str) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: out is given in a call with xarray arrays (allowed: None, or arrays without "
+        f"names: data.data and out.data)"
+    )
+
+
+def dimension_twice(caller: str, dim: Hashable) -> ShapeError:
+    return ShapeError(
+        f"{caller}: indices.dims has {dim}, which is a dimension that the result keeps of data "
+        f"(allowed: other names); write indices.rename({dim}=...)"
+    )

@@ -1,0 +1,145 @@
+"""DataArrays in the gather functions: the values of plain arrays, and names where they hold."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from tests.arrays.xarray_strategies import dataset
+
+import ndgather
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
+
+DATA = dataset().t2m
+INDICES = xr.DataArray(
+    [[[0, 1], [2, 4]], [[1, 0], [-1, -1]]],
+    dims=("orbit", "p", "place"),
+    coords={"p": [10, 20], "place": ["t", "y"], "speed": ("orbit", [1.0, 2.0])},
+)
+
+
+def test_gather_nd():
+    found = ndgather.gather_nd(DATA, INDICES)
+    assert isinstance(found, xr.DataArray)
+    assert found.dims == ("orbit", "p", "lon")
+    assert set(found.coords) == {"p", "speed", "lon", "run"}
+    assert (found.name, found.attrs) == ("t2m", DATA.attrs)
+    np.testing.assert_array_equal(found, ndgather.gather_nd(DATA.values, INDICES.values))
+    xr.testing.assert_identical(found.lon, DATA.lon.drop_vars("month", errors="ignore"))
+
+
+def test_gather_nd_by_indices_without_names():
+    found = ndgather.gather_nd(DATA, INDICES.values)
+    assert found.dims == ("dim_0", "dim_1", "lon")
+    every = ndgather.gather_nd(DATA, np.array([[0, 0, 0]]), mode="wrap")
+    assert every.dims == ("dim_0",)
+    whole = ndgather.gather_nd(DATA, np.zeros((1, 0), int))
+    assert whole.dims == ("dim_0", "time", "lat", "lon")
+    assert "height" in whole.coords
+    np.testing.assert_array_equal(whole[0], DATA)
+
+
+def test_gather_nd_in_batches():
+    indices = xr.DataArray([[[0], [4]], [[1], [1]], [[2], [0]]], dims=("time", "p", "k"))
+    found = ndgather.gather_nd(DATA, indices, batch_dims=1)
+    assert found.dims == ("time", "p", "lon")
+    xr.testing.assert_identical(found.time, DATA.time)
+    np.testing.assert_array_equal(
+        found, ndgather.gather_nd(DATA.values, indices.values, batch_dims=1)
+    )
+
+
+def test_gather():
+    indices = xr.DataArray([[0, 4], [1, 1]], dims=("a", "b"), coords={"b": [5, 6]})
+    found = ndgather.gather(DATA, indices, axis=-2)
+    assert found.dims == ("time", "a", "b", "lon")
+    assert set(found.coords) == {"time", "month", "lon", "b", "run"}
+    np.testing.assert_array_equal(found, ndgather.gather(DATA.values, indices.values, axis=1))
+
+
+def test_gather_elements():
+    indices = xr.DataArray(np.array([[[4, 0]], [[1, 1]]]), dims=("time", "y", "lon"))
+    found = ndgather.gather_elements(DATA, indices, axis=1)
+    assert found.dims == ("time", "lat", "lon")
+    assert set(found.coords) == {"run"}
+    expected = ndgather.gather_elements(DATA.values, indices.values, axis=1)
+    np.testing.assert_array_equal(found, expected)
+    whole = ndgather.gather_elements(DATA, np.zeros((3, 1, 4), int), axis=1)
+    assert set(whole.coords) == {"time", "month", "lon", "run"}
+
+
+def test_scatters_keep_all_names():
+    updates = xr.DataArray(np.ones((2, 2, 4)), dims=("orbit", "p", "lon"))
+    found = ndgather.scatter_nd(DATA, INDICES, updates, reduction="add")
+    xr.testing.assert_identical(found.drop_attrs() * 0, DATA.drop_attrs() * 0)
+    assert found.attrs == DATA.attrs
+    expected = ndgather.scatter_nd(DATA.values, INDICES.values, updates.values, reduction="add")
+    np.testing.assert_array_equal(found, expected)
+    ones = np.zeros((1, 5, 4), int)
+    moved = ndgather.scatter_elements(DATA, ones, ones * 1.0, axis=0)
+    xr.testing.assert_identical(moved.coords.to_dataset(), DATA.coords.to_dataset())
+
+
+def test_variables_stay_variables():
+    found = ndgather.gather_nd(DATA.variable, INDICES.variable)
+    assert isinstance(found, xr.Variable)
+    assert found.dims == ("orbit", "p", "lon")
+
+
+def test_of_plain_data_the_result_is_plain():
+    found = ndgather.gather_nd(DATA.values, INDICES)
+    assert type(found) is np.ndarray
+    out = np.empty((2, 2, 4))
+    assert ndgather.gather_nd(DATA.values, INDICES, out=out) is out
+
+
+def test_of_lazy_data_touched_chunks_are_read(tmp_path):
+    packed = {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1}
+    data = DATA.drop_vars("month")
+    data.to_dataset().to_zarr(
+        tmp_path / "z", encoding={"t2m": {"chunks": (1, 5, 4), **packed}}, consolidated=False
+    )
+    (damaged,) = (tmp_path / "z" / "t2m").glob("**/2/0/0")
+    damaged.write_bytes(b"damaged")
+    lazy = xr.open_zarr(tmp_path / "z", chunks=None, consolidated=False).t2m
+    indices = xr.DataArray([[0, 1], [1, 4]], dims=("p", "k"))
+    expected = ndgather.gather_nd(data, indices)
+    xr.testing.assert_identical(ndgather.gather_nd(lazy, indices), expected)
+    filled = ndgather.gather_nd(lazy, [[0, 9], [1, 4]], mode="fill", fill_value=-1.0)
+    np.testing.assert_array_equal(filled, [[-1.0] * 4, expected.values[1]])
+
+
+REFUSED = {
+    "dataset": (lambda: ndgather.gather_nd(dataset(), [[0]]), DTypeError, "such as data['t2m']"),
+    "dataset as indices": (
+        lambda: ndgather.gather_nd(DATA, dataset()),
+        DTypeError,
+        "gather_nd: indices = Dataset is no array",
+    ),
+    "tree": (lambda: ndgather.gather(xr.DataTree(), [0]), DTypeError, "DataTree is no array"),
+    "out": (
+        lambda: ndgather.gather_nd(DATA, [[0]], out=np.empty((1, 5, 4))),
+        AttributeValueError,
+        "data.data and out.data",
+    ),
+    "out with names": (
+        lambda: ndgather.scatter_nd(DATA.values, [[0]], DATA.values[:1], out=DATA),
+        AttributeValueError,
+        "out is given",
+    ),
+    "outside": (
+        lambda: ndgather.gather_nd(DATA, INDICES + 3),
+        IndexOutOfBoundsError,
+        "indices[0, 0, 0] = 3",
+    ),
+    "a name twice": (
+        lambda: ndgather.gather_nd(DATA, INDICES.rename(p="lon")),
+        ShapeError,
+        "indices.dims has lon",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(call, error, text):
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)

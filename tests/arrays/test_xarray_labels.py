@@ -1,0 +1,214 @@
+"""Labels are found where pandas finds them, and where a plain search over the axis does."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ndgather.arrays.xarray.label_lookup import look_up
+from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
+
+SIZES = st.integers(0, 12)
+
+
+@st.composite
+def axes(draw, elements, min_size=0):
+    """Draw distinct labels that rise or fall, at equal distances or not."""
+    labels = sorted(draw(st.sets(elements, min_size=min_size, max_size=12)))
+    if draw(st.booleans()) and labels:
+        step = draw(st.sampled_from([0.25, 1.0, 3.0]))
+        labels = [labels[0] + step * i for i in range(len(labels))]
+    return labels[:: draw(st.sampled_from([1, -1]))]
+
+
+QUARTERS = st.integers(-4000, 4000).map(lambda number: number / 4)
+# Far enough apart for distances that are compared not to be equal by rounding alone.
+NUMBERS = st.one_of(QUARTERS, st.floats(-1e6, 1e6, width=32).map(lambda number: round(number, 3)))
+
+
+def by_loop(axis, label, method, tolerance):
+    """Search every label of the axis: the definition."""
+    rises = len(axis) < 2 or axis[0] < axis[-1]
+    if math.isnan(label):
+        return -1
+    if method is None:
+        candidates = [each for each in axis if each == label]
+    elif method == "pad":
+        candidates = [each for each in axis if (each <= label if rises else each >= label)]
+    elif method == "backfill":
+        candidates = [each for each in axis if (each >= label if rises else each <= label)]
+    else:
+        candidates = axis
+    found = min(candidates, key=lambda each: (abs(each - label), -each), default=None)
+    if found is None or (tolerance is not None and not abs(found - label) <= tolerance):
+        return -1
+    return axis.index(found)
+
+
+@given(
+    axes(NUMBERS),
+    st.lists(st.one_of(NUMBERS, st.just(math.nan)), max_size=8),
+    st.sampled_from([None, "nearest", "pad", "backfill"]),
+    st.sampled_from([None, 0.25, 2, 1e3]),
+    st.data(),
+)
+def test_of_floats(axis, labels, method, tolerance, data):
+    if axis:
+        labels = labels + data.draw(st.lists(st.sampled_from(axis), max_size=4))
+        middles = [(a + b) / 2 for a, b in itertools.pairwise(axis)]
+        labels = labels + middles[:4]
+    if method is None:
+        tolerance = None
+    index = pd.Index(np.array(axis, np.float64))
+    found = look_up("sel", "x", index, np.array(labels, float), method=method, tolerance=tolerance)
+    assert found.tolist() == [by_loop(axis, each, method, tolerance) for each in labels]
+    peer = index.get_indexer(pd.Index(labels, dtype=float), method=method, tolerance=tolerance)
+    np.testing.assert_array_equal(found, peer, strict=True)
+
+
+@given(
+    st.sampled_from(["f4", "f8", "i4", "i8", "u2", "M8[s]", "M8[ns]", "m8[us]"]),
+    st.sampled_from(["f4", "f8", "i8", "M8[ms]", "M8[ns]", "m8[s]"]),
+    axes(st.integers(0, 1000), min_size=1),
+    st.lists(st.integers(-10, 1010), max_size=40),
+    st.sampled_from([None, "nearest", "pad", "backfill"]),
+)
+def test_of_other_types(axis_type, label_type, axis, labels, method):
+    kinds = np.dtype(axis_type).kind + np.dtype(label_type).kind
+    if ("M" in kinds or "m" in kinds) and kinds[0] != kinds[1]:
+        return
+    index = pd.Index(np.array(np.array(axis).astype(int)).astype(axis_type)).drop_duplicates()
+    given_labels = np.array(labels, np.int64).astype(label_type)
+    found = look_up("sel", "x", index, given_labels, method=method)
+    peer = index.get_indexer(pd.Index(given_labels), method=method)
+    np.testing.assert_array_equal(found, peer, strict=True)
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        np.linspace(90, -90, 721),
+        np.arange(0, 360, 0.25),
+        np.sort(np.random.default_rng(0).standard_normal(1000)),
+        np.geomspace(1e-12, 1e12, 500),
+        np.concatenate([np.linspace(0, 1e-9, 300), [1.0]]),
+        np.array([-np.inf, 0.0, 1.0, 2.0]),
+        np.array([-1.7e308, 0.0, 1.7e308]),
+        np.array([0.0, 5e-324, 1e-323]),
+    ],
+    ids=["lat", "lon", "random", "geometric", "crowded", "infinite", "longest", "shortest"],
+)
+@pytest.mark.parametrize("method", [None, "nearest", "pad", "backfill"])
+def test_many_labels_at_once(axis, method):
+    rng = np.random.default_rng(1)
+    finite = axis[np.isfinite(axis)]
+    labels = np.concatenate(
+        [
+            rng.choice(finite, 40_000),
+            rng.choice(finite, 60_000) * rng.random(60_000),
+            np.nextafter(finite, np.inf),
+            np.nextafter(finite, -np.inf),
+            [np.nan, finite.min() - 1, finite.max() + 1],
+        ]
+    )
+    index = pd.Index(axis)
+    with np.errstate(all="ignore"):
+        peer = index.get_indexer(pd.Index(labels), method=method)
+    np.testing.assert_array_equal(look_up("sel", "x", index, labels, method=method), peer)
+
+
+def test_labels_keep_their_shape():
+    index = pd.Index([10, 20, 30])
+    assert look_up("sel", "x", index, np.array([[30], [10]])).tolist() == [[2], [0]]
+    assert look_up("sel", "x", index, np.array(20)).shape == ()
+
+
+def test_strings_and_unsorted_labels_by_pandas():
+    assert look_up("sel", "x", pd.Index(["b", "a"]), np.array(["a", "c"])).tolist() == [1, -1]
+    assert look_up("sel", "x", pd.Index([3.0, 1.0, 2.0]), np.array([2, 9])).tolist() == [2, -1]
+
+
+def on_a_ring(axis, label, period, method):
+    """Search all images of all labels: the definition."""
+    images = [(each + turn * period, i) for i, each in enumerate(axis) for turn in range(-4, 5)]
+    rises = len(axis) < 2 or axis[0] < axis[-1] or sorted(axis, reverse=True) != list(axis)
+    if method == "pad":
+        images = [each for each in images if (each[0] <= label if rises else each[0] >= label)]
+    if method == "backfill":
+        images = [each for each in images if (each[0] >= label if rises else each[0] <= label)]
+    return {i for v, i in images if abs(v - label) == min(abs(each - label) for each, _ in images)}
+
+
+@given(
+    st.lists(st.integers(0, 359), min_size=1, max_size=8, unique=True),
+    st.integers(-360, 360),
+    st.lists(st.integers(-720, 720), min_size=1, max_size=8),
+    st.sampled_from(["nearest", "pad", "backfill"]),
+    st.sampled_from([np.int64, np.float64]),
+    st.sampled_from(["rising", "falling", "any"]),
+)
+def test_labels_modulo_a_period(axis, shift, labels, method, dtype, order):
+    if order != "any":
+        axis = sorted(axis, reverse=order == "falling")
+    axis = [each + shift for each in axis]
+    index = pd.Index(np.array(axis, dtype))
+    found = look_up("sel", "lon", index, np.array(labels, dtype), method=method, period=360)
+    for each, position in zip(labels, found, strict=True):
+        assert position in on_a_ring(axis, each, 360, method)
+    exact = look_up("sel", "lon", index, np.array(labels, dtype), period=360)
+    for each, position in zip(labels, exact, strict=True):
+        same = [i for i, label in enumerate(axis) if (label - each) % 360 == 0]
+        assert [position] == (same or [-1])
+
+
+def test_both_ends_of_a_closed_ring_are_labels():
+    index = pd.Index(np.arange(-180.0, 181.0, 90.0))
+    labels = np.array([-180.0, 180.0, 540.0, 170.0, 190.0, -190.0])
+    found = look_up("sel", "lon", index, labels, method="nearest", period=360)
+    assert found[:2].tolist() == [0, 4]
+    assert set(found[2:].tolist()) <= {0, 4}
+
+
+def test_times_modulo_a_year():
+    index = pd.Index(np.array(["2000-01-16", "2000-06-16", "2000-12-16"], "M8[ns]"))
+    labels = np.array(["2001-01-01", "1999-06-20"], "M8[ns]")
+    found = look_up("sel", "time", index, labels, method="nearest", period="365 days")
+    assert found.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("index", "labels", "options", "error", "text"),
+    [
+        (pd.Index([1, 2, 2]), [1], {}, LabelError, "x = 2 stands more than once"),
+        (pd.Index([1, 3, 2]), [1], {"method": "nearest"}, LabelError, ".sortby('x')"),
+        (pd.Index([1.0, 2]), [1], {"method": "nearest", "tolerance": "1h"}, DTypeError, "a number"),
+        (
+            pd.Index(np.array([1, 2], "M8[s]")),
+            np.array([1], "M8[s]"),
+            {"method": "nearest", "tolerance": 0.5j},
+            DTypeError,
+            "a duration",
+        ),
+        (
+            pd.Index([1.0, 2]),
+            [1.0],
+            {"method": "nearest", "tolerance": [1, 2, 3]},
+            ShapeError,
+            "3 entries for 1 labels",
+        ),
+        (pd.Index([1, 400]), [1], {"period": 360}, AttributeValueError, "1..400"),
+        (pd.Index([1, 2]), [1], {"period": -1}, AttributeValueError, "period['x'] = -1"),
+        (pd.Index([1, 2]), [1], {"period": "far"}, AttributeValueError, "period['x'] = 'far'"),
+        (pd.Index(["a"]), ["a"], {"period": 360}, DTypeError, "numbers and times"),
+        (pd.Index(["a", "b"]), [1.5], {"method": "nearest"}, DTypeError, "cannot be looked up"),
+    ],
+)
+def test_what_cannot_be_looked_up(index, labels, options, error, text):
+    with pytest.raises(error) as caught:
+        look_up("sel", "x", index, np.asarray(labels), **options)
+    assert text in str(caught.value)
+    assert str(caught.value).startswith("sel: ")

@@ -1,0 +1,308 @@
+"""Selections are what xarray selects: values, coordinates, names, dimensions and attributes."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.arrays.xarray_strategies import dataset, isel_indexers
+
+import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
+from ndgather.errors import (
+    AttributeValueError,
+    CallError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    LabelError,
+    NdgatherError,
+    ShapeError,
+)
+
+SOME = settings(max_examples=settings().max_examples // 3)  # an example makes some 20 arrays
+DATA = dataset()
+FALLING = dataset(descending=True)
+
+
+def outcome(select, *arguments, **options):
+    try:
+        return select(*arguments, **options)
+    except Exception as error:
+        return error
+
+
+def assert_same(ours, theirs):
+    if isinstance(theirs, Exception):
+        assert isinstance(ours, NdgatherError), (ours, theirs)
+    else:
+        assert not isinstance(ours, Exception), ours
+        xr.testing.assert_identical(ours, theirs)
+        of = (ours.variables, theirs.variables) if isinstance(ours, xr.Dataset) else ({}, {})
+        for name, each in of[1].items():
+            assert of[0][name].dims == each.dims
+            assert of[0][name].dtype == each.dtype
+        assert set(ours.xindexes) == set(theirs.xindexes)
+
+
+@SOME
+@given(isel_indexers())
+def test_isel_of_a_dataset(indexers):
+    assert_same(outcome(DATA.ndgather.isel, indexers), outcome(DATA.isel, indexers))
+
+
+@SOME
+@given(isel_indexers())
+def test_isel_of_an_array(indexers):
+    array = DATA.t2m.transpose("lat", "time", "lon")
+    assert_same(outcome(array.ndgather.isel, indexers), outcome(array.isel, indexers))
+
+
+@SOME
+@given(isel_indexers(), st.sampled_from([DATA, FALLING]))
+def test_sel_of_labels(indexers, data):
+    labels = {}
+    for name, each in indexers.items():
+        if isinstance(each, slice):
+            start, stop = data[name].values[each.start], data[name].values[each.stop]
+            labels[name] = slice(start, stop)
+        elif isinstance(each, xr.DataArray):
+            labels[name] = each.copy(data=data[name].values[each.values])
+        else:
+            labels[name] = data[name].values[each]
+    assert_same(outcome(data.ndgather.sel, labels), outcome(data.sel, labels))
+
+
+@SOME
+@given(
+    isel_indexers({"lat": 5, "lon": 4}, lambda _: st.floats(-80, 280, width=16) | st.just(31.0)),
+    st.sampled_from(["nearest", "pad", "backfill"]),
+    st.sampled_from([None, 20, 500]),
+    st.sampled_from([DATA, FALLING]),
+)
+def test_sel_by_a_method(indexers, method, tolerance, data):
+    labels = {name: each for name, each in indexers.items() if not isinstance(each, slice)}
+    options = {"method": method, "tolerance": tolerance}
+    assert_same(outcome(data.ndgather.sel, labels, **options), outcome(data.sel, labels, **options))
+
+
+def test_the_array_is_not_touched_where_nothing_is_selected():
+    array = xr.DataArray(np.arange(3.0), dims="x", name="a")
+    xr.testing.assert_identical(array.ndgather.isel(), array.isel())
+    xr.testing.assert_identical(array.ndgather.sel({}), array.sel({}))
+
+
+POINTS = xr.DataArray([-60.0, 45.0, 0.0], dims="p", coords={"p": [10, 20, 30]})
+WITH_A_MISSING_POINT = DATA.ndgather.sel(lat=POINTS, missing="nan")
+
+
+def test_where_a_label_is_missing_all_variables_of_the_axis_are():
+    found = DATA.ndgather.isel(lat=POINTS.copy(data=[0, 0, 2]))
+    for name in ("t2m", "mask", "name", "object", "height", "lat"):
+        ours, whole = WITH_A_MISSING_POINT[name], found[name]
+        assert ours.dims == whole.dims
+        assert ours.isel(p=1).isnull().all()
+        kept = ours.isel(p=[0, 2])
+        np.testing.assert_array_equal(kept.values, whole.isel(p=[0, 2]).values.astype(ours.dtype))
+    for name in ("level", "seen", "count", "lon", "time", "run"):
+        xr.testing.assert_identical(
+            WITH_A_MISSING_POINT[name].drop_vars("p", errors="ignore"),
+            found[name].drop_vars("p", errors="ignore"),
+        )
+    assert WITH_A_MISSING_POINT.attrs == DATA.attrs
+    assert WITH_A_MISSING_POINT.t2m.attrs == DATA.t2m.attrs
+
+
+@pytest.mark.parametrize(
+    "dtype", ["?", "i1", "u2", "i4", "i8", "f4", "f8", "c8", "M8[ns]", "m8[s]", "U1", "O"]
+)
+def test_a_missing_value_has_the_type_that_reindex_gives(dtype):
+    values = np.array([1, 2, 3]).astype(dtype)
+    array = xr.DataArray(values, dims="x", coords={"x": [1.0, 2.0, 3.0]})
+    ours = array.ndgather.sel(x=[1.0, 9.0, 3.0], missing="nan")
+    theirs = array.reindex(x=[1.0, 9.0, 3.0])
+    assert ours.dtype == theirs.dtype
+    xr.testing.assert_identical(ours.drop_vars("x"), theirs.drop_vars("x"))
+    every = array.ndgather.sel(x=[3.0, 1.0], missing="nan")
+    xr.testing.assert_identical(every, array.sel(x=[3.0, 1.0]))
+
+
+def test_a_missing_label_among_scalars_and_lists():
+    one = DATA.ndgather.sel(lat=45.0, missing="nan")
+    assert one.t2m.dims == ("time", "lon")
+    assert one.t2m.isnull().all()
+    assert np.isnan(one.lat)
+    grid = DATA.ndgather.sel(lat=[45.0, 0.0], lon=[90.0, 91.0], missing="nan")
+    assert grid.t2m.dims == ("time", "lat", "lon")
+    np.testing.assert_array_equal(grid.lat, [np.nan, 0.0])
+    np.testing.assert_array_equal(grid.t2m.isnull().isel(time=0), [[True, True], [False, True]])
+    assert grid.t2m.sel(time="2001-01-02")[1, 0] == DATA.t2m.sel(time="2001-01-02", lat=0, lon=90)
+
+
+def test_beyond_the_tolerance_is_missing():
+    ours = DATA.t2m.ndgather.sel(
+        lat=POINTS, lon=90.0, method="nearest", tolerance={"lat": 5}, missing="nan"
+    )
+    np.testing.assert_array_equal(ours.isnull().isel(time=0), [False, True, False])
+
+
+def test_an_empty_axis_has_missing_values_only():
+    empty = DATA.isel(lat=slice(0))
+    ours = empty.t2m.ndgather.sel(lat=POINTS, method="nearest", missing="nan")
+    assert ours.shape == (3, 3, 4)
+    assert ours.isnull().all()
+    with pytest.raises(LabelError):
+        empty.ndgather.sel(lat=POINTS, method="nearest")
+
+
+def test_labels_across_the_seam():
+    labels = xr.DataArray([-90.0, 359.0, 720.0, 314.9], dims="p")
+    ours = DATA.t2m.ndgather.sel(lon=labels, method="nearest", period={"lon": 360})
+    xr.testing.assert_identical(ours, DATA.t2m.isel(lon=xr.DataArray([3, 0, 0, 3], dims="p")))
+
+
+def test_slices_beside_a_method():
+    times = slice("2001-01-02", "2001-01-05")
+    ours = DATA.ndgather.sel(time=times, lat=POINTS, method="nearest")
+    xr.testing.assert_identical(ours, DATA.sel(time=times).sel(lat=POINTS, method="nearest"))
+
+
+def test_coordinates_that_are_no_dimension():
+    unique = DATA.assign_coords(number=("time", [5, 3, 4]))
+    labels = xr.DataArray([4, 5], dims="p")
+    xr.testing.assert_identical(unique.ndgather.sel(number=labels), unique.sel(number=labels))
+
+
+def test_an_index_of_several_levels_is_left_to_xarray():
+    stacked = DATA[["t2m"]].drop_vars(["height", "month", "run"]).stack(place=("lat", "lon"))
+    points = xr.DataArray([0, 2], dims="p")
+    times = xr.DataArray(DATA.time.values[[2, 0]], dims="p")
+    ours = stacked.ndgather.sel(place=(0.0, 90.0), time=times)
+    xr.testing.assert_identical(ours, stacked.sel(place=(0.0, 90.0), time=times))
+    ours = stacked.ndgather.sel(lat=31.0, time=times)
+    xr.testing.assert_identical(ours, stacked.sel(lat=31.0).sel(time=times))
+    xr.testing.assert_identical(stacked.ndgather.isel(place=points), stacked.isel(place=points))
+    with pytest.raises(AttributeValueError, match="PandasMultiIndex"):
+        stacked.ndgather.sel(place=(0.0, 95.0), missing="nan")
+
+
+def test_dates_written_as_text():
+    for label in ("2001-01-02", "2001-01", ["2001-01-02", "2001-01-05"]):
+        xr.testing.assert_identical(DATA.ndgather.sel(time=label), DATA.sel(time=label))
+    near = DATA.ndgather.sel(time=["2001-01-03T06"], method="nearest", tolerance="2 days")
+    xr.testing.assert_identical(near, DATA.isel(time=[1]))
+
+
+def test_dates_of_other_calendars():
+    cftime = pytest.importorskip("cftime")
+    times = [cftime.DatetimeNoLeap(2001, 2, day) for day in (1, 5, 28)]
+    data = xr.DataArray([1.0, 2.0, 3.0], dims="time", coords={"time": times})
+    labels = xr.DataArray(np.array([times[2], times[0]]), dims="p")
+    xr.testing.assert_identical(data.ndgather.sel(time=labels), data.sel(time=labels))
+    near = xr.DataArray(np.array([cftime.DatetimeNoLeap(2001, 2, 4)]), dims="p")
+    options = {"method": "nearest"}
+    ours = data.ndgather.sel(time=near, **options)
+    xr.testing.assert_identical(ours, data.sel(time=near, **options))
+
+
+def test_dimensions_named_like_an_option():
+    data = xr.DataArray([1, 2, 3], dims="method", coords={"method": [10, 20, 30]})
+    xr.testing.assert_identical(data.ndgather.sel({"method": [30]}), data.sel({"method": [30]}))
+
+
+UNSORTED = DATA.isel(lat=[0, 2, 1])
+REPEATED = DATA.isel(lat=[0, 0, 1])
+GRID = np.zeros((2, 2))
+
+REFUSED = {
+    "unknown name": (lambda: DATA.ndgather.sel(lta=1.0), CallError, "did you mean 'lat'?"),
+    "capitals": (lambda: DATA.ndgather.sel(Lon=1.0), CallError, "did you mean 'lon'?"),
+    "unknown dimension": (lambda: DATA.ndgather.isel(tme=1), CallError, "did you mean 'time'?"),
+    "label": (
+        lambda: DATA.ndgather.sel(lat=POINTS),
+        LabelError,
+        "sel: lat[1] = 45.0 is not on the axis (allowed: the 5 labels of lat; nearest: 31.0, 60.0)",
+    ),
+    "labels": (
+        lambda: DATA.ndgather.sel(lat=POINTS + 1),
+        LabelError,
+        "3 of 3 labels are not found; write method='nearest'",
+    ),
+    "scalar": (lambda: DATA.ndgather.sel(lat=44.0), LabelError, "sel: lat = 44.0 is not on"),
+    "text": (
+        lambda: DATA.t2m.swap_dims(time="month").isel(month=[1, 2]).ndgather.sel(month=["Fab"]),
+        LabelError,
+        "nearest: Feb",
+    ),
+    "tolerance": (
+        lambda: DATA.ndgather.sel(lat=[45.0], method="nearest", tolerance=2),
+        LabelError,
+        "lat[0] = 45.0 is further than 2 from it",
+    ),
+    "method": (
+        lambda: DATA.ndgather.sel(lat=POINTS, method="closest"),
+        AttributeValueError,
+        "method = 'closest'",
+    ),
+    "missing": (
+        lambda: DATA.ndgather.sel(lat=POINTS, missing="skip"),
+        AttributeValueError,
+        "missing = 'skip'",
+    ),
+    "unsorted": (
+        lambda: UNSORTED.ndgather.sel(lat=POINTS, method="nearest"),
+        LabelError,
+        ".sortby('lat')",
+    ),
+    "repeated": (lambda: REPEATED.ndgather.sel(lat=[0.0]), LabelError, "lat = -60.0 stands more"),
+    "outside": (
+        lambda: DATA.ndgather.isel(lat=xr.DataArray([[0, 1], [2, 5]], dims=("p", "q"))),
+        IndexOutOfBoundsError,
+        "isel: lat[1, 1] = 5 is outside of lat, which has size 5 (allowed: -5..4)",
+    ),
+    "floats": (lambda: DATA.ndgather.isel(lat=[0.5]), DTypeError, "lat.dtype = float64"),
+    "no names": (lambda: DATA.ndgather.sel(lat=GRID), ShapeError, "xarray.DataArray(lat, dims="),
+    "no names of positions": (
+        lambda: DATA.ndgather.isel(lat=GRID.astype(int)),
+        ShapeError,
+        "shape (2, 2)",
+    ),
+    "other type": (lambda: DATA.ndgather.sel(lat=["north"]), DTypeError, "cannot be looked up"),
+    "twice": (
+        lambda: DATA.ndgather.sel({"lat": 0.0}, lat=0.0),
+        CallError,
+        "by indexers and by name",
+    ),
+    "no dict": (lambda: DATA.ndgather.sel([0.0]), DTypeError, "is no dict"),
+    "two of a dimension": (
+        lambda: DATA.ndgather.sel(time="2001-01-01", month="Feb"),
+        CallError,
+        "month selects along time",
+    ),
+    "two dimensions": (lambda: DATA.ndgather.sel(height=3.0), ShapeError, "coordinate height"),
+    "sizes differ": (
+        lambda: DATA.ndgather.isel(
+            lat=xr.DataArray([0, 1], dims="p"), lon=xr.DataArray([0, 1, 2], dims="p")
+        ),
+        AttributeValueError,
+        "lat, lon cannot be selected by",
+    ),
+    "period of nothing": (
+        lambda: DATA.ndgather.sel(lat=[0.0], period={"lno": 360}),
+        CallError,
+        "did you mean 'lon'?",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(call, error, text):
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)
+    assert isinstance(caught.value, NdgatherError)
+
+
+def test_the_error_says_where():
+    with pytest.raises(KeyError) as caught:
+        DATA.ndgather.sel(lat=POINTS)
+    assert caught.value.position == (1,)
+    assert caught.value.count == 1

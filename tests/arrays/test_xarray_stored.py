@@ -1,0 +1,137 @@
+"""Selections from files: what `sel` gives of the loaded array, with touched chunks read alone."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from tests.arrays.xarray_strategies import dataset, isel_indexers
+
+import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
+from ndgather.errors import NdgatherError
+
+PACKED = {"dtype": "i2", "scale_factor": 0.5, "add_offset": 10.0, "_FillValue": -99}
+
+
+def written():
+    """Return variables that are stored in other types than they are read in."""
+    data = dataset()[["t2m", "mask", "level", "name", "seen"]].drop_vars("month")
+    gaps = data.t2m.where(data.t2m % 7 != 0)
+    return data.assign(t2m=gaps, plain=data.t2m.astype("f4"), big=data.level.astype(">f8"))
+
+
+@pytest.fixture(
+    scope="module", params=["zarr2", "zarr3", "shards", "h5netcdf", "netcdf3", "unchunked"]
+)
+def opened(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "data"
+    data = written()
+    chunks = {"t2m": (2, 2, 3), "plain": (1, 5, 2), "level": (2, 2)}
+    if request.param.startswith(("zarr", "shards")):
+        encoding = {name: {"chunks": each} for name, each in chunks.items()}
+        encoding["t2m"] |= PACKED
+        if request.param == "shards":
+            encoding["plain"]["shards"] = (2, 5, 4)
+        version = 2 if request.param == "zarr2" else 3
+        if version == 3:
+            data = data.drop_vars("name")
+        data.to_zarr(path, encoding=encoding, zarr_format=version, consolidated=False)
+        opened = [xr.open_zarr(path, chunks=None, consolidated=False) for _ in range(2)]
+        yield opened[0], opened[1].load()
+        return
+    if request.param == "netcdf3":
+        data = data.drop_vars("seen")
+        encoding, engine = {"t2m": PACKED}, "scipy"
+    else:
+        engine = "h5netcdf"
+        encoding = {"t2m": PACKED}
+        if request.param == "h5netcdf":
+            encoding = {name: {"chunksizes": each} for name, each in chunks.items()}
+            encoding["t2m"] |= PACKED
+    data.to_netcdf(path, engine=engine, encoding=encoding)
+    with xr.open_dataset(path, engine=engine) as found:
+        yield found, xr.load_dataset(path, engine=engine)
+
+
+def assert_same(ours, theirs):
+    xr.testing.assert_identical(ours, theirs)
+    for name, each in theirs.variables.items():
+        assert ours[name].dtype == each.dtype
+
+
+@settings(max_examples=25)
+@given(indexers=isel_indexers())
+def test_isel(opened, indexers):
+    lazy, loaded = opened
+    try:
+        expected = loaded.isel(indexers)
+    except Exception:
+        with pytest.raises(NdgatherError):
+            lazy.ndgather.isel(indexers)
+        return
+    assert_same(lazy.ndgather.isel(indexers), expected)
+
+
+POINTS = {
+    "lat": xr.DataArray([31.0, -60.0, 31.0], dims="p"),
+    "lon": xr.DataArray([90.0, 270.0, 90.0], dims="p"),
+}
+VIEWS = {
+    "a part": lambda data: data.isel(time=slice(1, None), lat=slice(None, None, -1)),
+    "turned": lambda data: data.transpose("lon", "lat", "time"),
+    "chosen": lambda data: data.isel(time=[2, 0], lat=[0, 1, 3]),
+    "one": lambda data: data.isel(time=1),
+    "points already": lambda data: data.isel(time=xr.DataArray([[0, 1], [2, 0]], dims=("a", "b"))),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_of_a_selection(opened, view):
+    lazy, loaded = (view(each) for each in opened)
+    assert_same(lazy.ndgather.sel(POINTS), loaded.sel(POINTS))
+    ours = lazy.ndgather.sel(POINTS | {"lat": [31.0, 44.0]}, missing="nan")
+    theirs = loaded.ndgather.sel(POINTS | {"lat": [31.0, 44.0]}, missing="nan")
+    assert_same(ours, theirs)
+
+
+def test_nothing_is_kept_of_what_was_not_asked_for(opened):
+    lazy, _ = opened
+    lazy.ndgather.sel(POINTS)
+    assert "t2m" in repr(lazy)
+    assert not lazy.t2m._in_memory
+
+
+@pytest.fixture
+def half_broken(tmp_path):
+    """Write an array of which all chunks but the first of each row are damaged."""
+    data = xr.DataArray(
+        np.arange(64.0).reshape(8, 8), dims=("y", "x"), coords={"x": np.arange(8)}, name="a"
+    )
+    data.to_dataset().to_zarr(
+        tmp_path / "z", encoding={"a": {"chunks": (2, 2)}}, zarr_format=3, consolidated=False
+    )
+    for chunk in (tmp_path / "z" / "a" / "c").rglob("*"):
+        if chunk.is_file() and chunk.name != "0":
+            chunk.write_bytes(b"damaged")
+    return xr.open_zarr(tmp_path / "z", chunks=None, consolidated=False).a, data
+
+
+def test_chunks_that_hold_no_point_are_not_read(half_broken):
+    lazy, data = half_broken
+    points = {"y": xr.DataArray([7, 0, 3], dims="p"), "x": xr.DataArray([0, 1, 1], dims="p")}
+    np.testing.assert_array_equal(lazy.ndgather.isel(points), data.isel(points))
+    np.testing.assert_array_equal(lazy.ndgather.isel(x=[1]), data.isel(x=[1]))
+    far = {"x": [1, 9], "y": 0}
+    assert lazy.ndgather.sel(far, missing="nan").isnull().values.tolist() == [False, True]
+    with pytest.raises(NdgatherError, match="a"):
+        lazy.ndgather.isel(x=[2])
+
+
+def test_progress_and_memory(half_broken):
+    lazy, _ = half_broken
+    calls = []
+    lazy.ndgather.isel(x=[0, 1], progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (4, 4)
+    with pytest.raises(NdgatherError, match="memory"):
+        lazy.ndgather.isel(x=[0, 1], memory=8)
+    with pytest.raises(NdgatherError, match="isel: memory = 'much'"):
+        lazy.ndgather.isel(x=[0, 1], memory="much")
