@@ -4,6 +4,18 @@ A `Call` holds what one call of `gather_nd`, `gather_elements` or `gather` needs
 of it is found by the plain loops of `ndgather.reference` alone, and to the last bit: the loops
 run on the numbers of the elements, and the answer is put together from the bytes of the
 elements that they name. `ndgather.testing.strategies` draws calls (it needs Hypothesis).
+
+Examples
+--------
+A property of a function that gathers, here of `ndgather.gather_nd` itself::
+
+    @given(gather_nd_calls())
+    def test_gather_nd_is_its_definition(call):
+        if bad_entries(call):
+            with pytest.raises(IndexError):
+                gather_nd(call.data, call.indices, **call.options)
+        else:
+            assert_same_elements(gather_nd(call.data, call.indices, **call.options), expected(call))
 """
 
 from __future__ import annotations
@@ -25,7 +37,27 @@ FILLED = -1  # the number that the loops give to an element that is not taken fr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call: the name of a function of `ndgather`, and its arguments."""
+    """One call: the name of a function of `ndgather`, and its arguments.
+
+    Parameters
+    ----------
+    function : {"gather_nd", "gather_elements", "gather"}
+        The name of the function.
+    data, indices : array
+        The arguments of that name.
+    options : dict, optional
+        The other arguments by their names: `axis`, `batch_dims`, `mode`, `fill_value`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather.testing import Call, bad_entries, expected
+    >>> data, indices = np.array([10, 20, 30]), np.array([[2], [0]])
+    >>> expected(Call(function="gather_nd", data=data, indices=indices))
+    array([30, 10])
+    >>> bad_entries(Call(function="gather_nd", data=data, indices=indices + 1))
+    [BadEntry(position=(0, 0), value=3, axis=0, size=3)]
+    """
 
     function: str
     data: Array
@@ -56,7 +88,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadEntry:
-    """An entry of `indices` that is out of bounds, as `IndexOutOfBoundsError` tells it."""
+    """An entry of `indices` that is out of bounds, as `IndexOutOfBoundsError` tells it.
+
+    Attributes
+    ----------
+    position : tuple of int
+        Where in `indices` it stands.
+    value : int
+        The entry.
+    axis, size : int
+        The axis of data that it addresses, and the size of that axis.
+    """
 
     position: tuple[int, ...]
     value: int
@@ -65,7 +107,19 @@ class BadEntry:
 
 
 def bad_entries(call: Call) -> list[BadEntry]:
-    """Return every entry of `indices` that is an error, in C order."""
+    """Return every entry of `indices` that is an error, in C order.
+
+    Parameters
+    ----------
+    call : Call
+        The call; with a mode other than ``"raise"`` an entry is an error only where the axis that
+        it addresses is empty.
+
+    Returns
+    -------
+    list of BadEntry
+        Its first is the one that `IndexOutOfBoundsError` tells, and its length the `count`.
+    """
     bad = []
     for position in np.ndindex(call.indices.shape):
         axis, value = call.axis_of(position), int(call.indices[position])
@@ -79,6 +133,17 @@ def bad_entries(call: Call) -> list[BadEntry]:
 
 def expected(call: Call) -> Array:
     """Return the answer by the definition, bit for bit, as a new array in C order.
+
+    Parameters
+    ----------
+    call : Call
+        A call whose shapes fit.
+
+    Returns
+    -------
+    array, dtype of ``call.data``
+        Its elements are the bytes of the elements of data that the loops of `ndgather.reference`
+        name, padding and the payloads of NaN included.
 
     Raises
     ------
@@ -104,25 +169,77 @@ def expected(call: Call) -> Array:
 
 
 def moves_as_bytes(dtype: np.dtype[Any]) -> bool:
-    """Tell whether an element is its bytes, and no reference to something elsewhere."""
+    """Tell whether an element is its bytes, and no reference to something elsewhere.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        The type of the element.
+
+    Returns
+    -------
+    bool
+        False for objects, records that hold some, and ``numpy.dtypes.StringDType``.
+    """
     return not (dtype.hasobject or dtype.char == "T")
 
 
 def element_bytes(array: Array) -> bytes:
-    """Return the bytes of every element in C order, padding and NaN payloads included."""
+    """Return the bytes of every element in C order, padding and NaN payloads included.
+
+    Parameters
+    ----------
+    array : array
+        An array of any strides, whose elements are their bytes.
+
+    Returns
+    -------
+    bytes
+        Of length ``array.nbytes``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather.testing import element_bytes
+    >>> element_bytes(np.array([[1, 2], [3, 4]], np.uint8).T).hex()
+    '01030204'
+    """
     if not array.dtype.itemsize:
         return b""
     return np.ascontiguousarray(array.view(f"V{array.dtype.itemsize}")).tobytes()
 
 
 def split(array: Array) -> list[bytes]:
-    """Return the bytes of each element, in C order."""
+    """Return the bytes of each element, in C order; see `element_bytes`."""
     width, stored = array.dtype.itemsize, element_bytes(array)
     return [stored[width * k : width * (k + 1)] for k in range(array.size)]
 
 
 def assert_same_elements(actual: object, desired: Array) -> None:
-    """Raise AssertionError unless both have one shape, one dtype and the same bits."""
+    """Raise AssertionError unless both have one shape, one dtype and the same bits.
+
+    Parameters
+    ----------
+    actual : object
+        What a function returned: it has to be a plain `numpy.ndarray`, of any strides.
+    desired : array
+        What it should be. Elements that are references are compared by identity, then by value.
+
+    Raises
+    ------
+    AssertionError
+        They differ; the text says in what, and names the first element.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather.testing import assert_same_elements
+    >>> assert_same_elements(np.array([1.0, np.nan]), np.array([1.0, np.nan]))
+    >>> assert_same_elements(np.array([0.0]), np.array([-0.0]))
+    Traceback (most recent call last):
+    ...
+    AssertionError: 1 elements differ, the first at (0,): 0000000000000000, not 0000000000000080
+    """
     assert type(actual) is np.ndarray, f"a {type(actual).__name__} is no plain array"
     assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
     assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"

@@ -7,7 +7,7 @@ and its types of elements. What must come of a call is `expected_scatter`, made 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +22,9 @@ from ndgather.testing.strategies import (
     INDEX_DTYPES,
     arranged,
     distinct,
+    fill_indices,
     gather_elements_geometry,
-    index_values,
     sides,
-    stray_values,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +56,32 @@ _SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScatterCall(Call):
-    """One call of a scatter: the name of a function of `ndgather`, and its arguments."""
+    """One call of a scatter: the name of a function of `ndgather`, and its arguments.
+
+    Parameters
+    ----------
+    function : {"scatter_nd", "scatter_elements"}
+        The name of the function.
+    data, indices, updates : array
+        The arguments of that name.
+    options : dict
+        The other arguments by their names: `reduction`, and where they are given `axis`, `mode`
+        and `use_init_val`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather.testing.scatter_strategies import ScatterCall, expected_scatter
+    >>> call = ScatterCall(
+    ...     function="scatter_nd",
+    ...     data=np.zeros(3, int),
+    ...     indices=np.array([[2], [2]]),
+    ...     updates=np.array([5, 6]),
+    ...     options={"reduction": "add"},
+    ... )
+    >>> expected_scatter(call)
+    array([ 0,  0, 11])
+    """
 
     updates: Array
 
@@ -75,7 +99,17 @@ class ScatterCall(Call):
 
 
 def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
-    """Return random elements of a type: small ones, all of its range, zeros, infinities, NaN."""
+    """Return random elements of a type: small ones, all of its range, zeros, infinities, NaN.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The shape of the result.
+    dtype : numpy.dtype
+        A type of numbers or booleans, one of the `ml_dtypes` package too.
+    seed : int
+        Equal seeds give equal elements.
+    """
     rng = np.random.default_rng(seed)
     kind = number_kind(dtype)
     if dtype.isbuiltin == 2 and dtype.itemsize == 1:
@@ -130,7 +164,22 @@ def scatter_calls(
     flavours: Sequence[str] = FLAVOURS,
     reductions: Sequence[str] = NAMES,
 ) -> ScatterCall:
-    """Draw a well-shaped call of `function` with a reduction that its type has."""
+    """Draw a well-shaped call of `function` with a reduction that its type has.
+
+    Parameters
+    ----------
+    function : {"scatter_nd", "scatter_elements"}
+        The name of the function.
+    dtypes, index_dtypes, modes, flavours
+        What to draw from; see `ndgather.testing.strategies.calls`.
+    reductions : sequence of str
+        The reductions to draw from; those that a type does not have are left out.
+
+    Returns
+    -------
+    ScatterCall
+        With ``reduction="none"`` the elements of data and updates all differ.
+    """
     flavour = draw(st.sampled_from(flavours))
     mode = "raise" if flavour == "stray" else draw(st.sampled_from(modes))
     data_shape, shape, options = draw(GEOMETRIES[function](flavour))
@@ -156,26 +205,22 @@ def scatter_calls(
     call = ScatterCall(
         function=function, data=data, indices=indices, updates=updates, options=options
     )
-    for position in np.ndindex(shape):
-        size = data_shape[call.axis_of(position)]
-        indices[position] = draw(index_values(size, index_dtype, outside=mode != "raise"))
-    if flavour == "stray" and indices.size:
-        strays = draw(st.lists(st.integers(0, indices.size - 1), min_size=1, max_size=3))
-        for place in strays:
-            position = tuple(map(int, np.unravel_index(place, shape)))
-            size = data_shape[call.axis_of(position)]
-            indices[position] = draw(stray_values(size, index_dtype))
-    return ScatterCall(
-        function=function,
-        data=data,
-        indices=draw(arranged(indices)),
-        updates=updates,
-        options=options,
-    )
+    fill_indices(draw, call, flavour)
+    return replace(call, indices=draw(arranged(indices)))
 
 
 def expected_scatter(call: ScatterCall) -> Array:
     """Return the answer by the definition as a new array in C order.
+
+    Parameters
+    ----------
+    call : ScatterCall
+        A call whose shapes fit. Updates are applied in C order of `indices`.
+
+    Returns
+    -------
+    array, shape and dtype of ``call.data``
+        Bit for bit; of a NaN that a reduction makes, the payload is open.
 
     Raises
     ------
@@ -190,20 +235,33 @@ def expected_scatter(call: ScatterCall) -> Array:
     # Elements are only moved: the loops run on their numbers, which stand for the bytes.
     of_data = np.arange(data.size).reshape(data.shape)
     of_updates = data.size + np.arange(updates.size).reshape(updates.shape)
-    places = loops(of_data, call.indices, of_updates, **call.options)
+    sources = loops(of_data, call.indices, of_updates, **call.options)
     if moves_as_bytes(data.dtype):
         elements = [*split(data), *split(updates)]
-        stored = b"".join(elements[number] for number in places.flat)
-        return np.ndarray(places.shape, data.dtype, bytearray(stored))
+        stored = b"".join(elements[number] for number in sources.flat)
+        return np.ndarray(sources.shape, data.dtype, bytearray(stored))
     values = [*data.flat, *updates.flat]
-    result = np.empty(places.shape, data.dtype)
-    for position, number in np.ndenumerate(places):
+    result = np.empty(sources.shape, data.dtype)
+    for position, number in np.ndenumerate(sources):
         result[position] = values[number]
     return result
 
 
 def assert_same_numbers(actual: object, desired: Array) -> None:
-    """Raise AssertionError unless both have the same bits, whatever the payloads of NaN."""
+    """Raise AssertionError unless both have the same bits, whatever the payloads of NaN.
+
+    Parameters
+    ----------
+    actual : object
+        What a function returned: it has to be a plain `numpy.ndarray`.
+    desired : array of numbers or booleans
+        What it should be.
+
+    Raises
+    ------
+    AssertionError
+        Their shapes, dtypes or elements differ, or a NaN stands in one of them only.
+    """
     assert type(actual) is np.ndarray, f"a {type(actual).__name__} is no plain array"
     assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
     assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"

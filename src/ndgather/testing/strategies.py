@@ -6,6 +6,7 @@ with ``@given(gather_nd_calls())`` and compare with `ndgather.testing.expected`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +59,27 @@ DATA_DTYPES: tuple[np.dtype[Any], ...] = (
 
 
 def distinct(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array whose elements differ as much as their width lets them."""
+    """Return an array whose elements differ as much as their width lets them.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    dtype : numpy.dtype
+        One of `DATA_DTYPES`, or another type without Python objects in records.
+
+    Returns
+    -------
+    array
+        In C order; the same for equal arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather.testing.strategies import distinct
+    >>> np.unique(distinct((4, 5), np.dtype("f4")).view("u4")).size
+    20
+    """
     size, width = int(np.prod(shape, dtype=int)), dtype.itemsize
     if dtype.char == "?":
         bits = (np.arange(size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(63)
@@ -147,7 +168,20 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 def arranged(
     draw: st.DrawFn, values: Array, layouts: Sequence[str] = (*LAYOUTS, "C", "mixed")
 ) -> Array:
-    """Draw an array equal to `values` in another layout (but where an axis has stride 0)."""
+    """Draw an array equal to `values` in another layout.
+
+    Parameters
+    ----------
+    values : array
+        Its elements.
+    layouts : sequence of str
+        Names of `LAYOUTS`, and ``"mixed"``, to draw from.
+
+    Returns
+    -------
+    array
+        Where an axis has stride 0, its elements are those of the first position on that axis.
+    """
     layout = draw(st.sampled_from(layouts))
     if layout != "mixed":
         return LAYOUTS[layout](values)
@@ -227,6 +261,23 @@ def stray_values(size: int, dtype: np.dtype[Any]) -> st.SearchStrategy[int]:
     return st.sampled_from(far) | st.integers(size, min(3 * size + 1, high))
 
 
+def fill_indices(draw: st.DrawFn, call: Call, flavour: str) -> None:
+    """Draw the entries of the indices of `call`, which is of `flavour`."""
+    indices = call.indices
+
+    def size_at(position: tuple[int, ...]) -> int:
+        return int(call.data.shape[call.axis_of(position)])
+
+    for position in np.ndindex(indices.shape):
+        values = index_values(size_at(position), indices.dtype, outside=call.mode != "raise")
+        indices[position] = draw(values)
+    if flavour == "stray" and indices.size:
+        strays = draw(st.lists(st.integers(0, indices.size - 1), min_size=1, max_size=3))
+        for stray in strays:
+            position = tuple(map(int, np.unravel_index(stray, indices.shape)))
+            indices[position] = draw(stray_values(size_at(position), indices.dtype))
+
+
 @st.composite
 def calls(
     draw: st.DrawFn,
@@ -237,7 +288,34 @@ def calls(
     modes: Sequence[str] = MODES,
     flavours: Sequence[str] = FLAVOURS,
 ) -> Call:
-    """Draw a well-shaped call of `function`: usually a copy, sometimes empty or out of bounds."""
+    """Draw a well-shaped call of `function`: usually a copy, sometimes empty or out of bounds.
+
+    Parameters
+    ----------
+    function : {"gather_nd", "gather_elements", "gather"}
+        The name of the function.
+    dtypes, index_dtypes : sequence of numpy.dtype
+        The types to draw that of data and that of indices from.
+    modes : sequence of str
+        The modes to draw from.
+    flavours : sequence of str
+        What becomes of a call, to draw from: ``"value"``, a result with elements; ``"empty"``,
+        axes of size 0 too; ``"stray"``, one to three entries out of bounds with mode ``"raise"``.
+
+    Returns
+    -------
+    Call
+        Data of up to five axes whose elements differ, and `indices`, both in any of the `LAYOUTS`.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> from ndgather.testing import expected
+    >>> from ndgather.testing.strategies import calls
+    >>> call = find(calls("gather", flavours=["value"]), lambda call: call.data.ndim == 2)
+    >>> expected(call).size > 0
+    True
+    """
     flavour = draw(st.sampled_from(flavours))
     mode = "raise" if flavour == "stray" else draw(st.sampled_from(modes))
     data_shape, shape, options = draw(GEOMETRIES[function](flavour))
@@ -251,29 +329,20 @@ def calls(
 
     indices = np.zeros(shape, index_dtype)
     call = Call(function=function, data=data, indices=indices, options=options)
-    for position in np.ndindex(shape):
-        size = data_shape[call.axis_of(position)]
-        indices[position] = draw(index_values(size, index_dtype, outside=mode != "raise"))
-    if flavour == "stray" and indices.size:
-        strays = draw(st.lists(st.integers(0, indices.size - 1), min_size=1, max_size=3))
-        for place in strays:
-            position = tuple(map(int, np.unravel_index(place, shape)))
-            size = data_shape[call.axis_of(position)]
-            indices[position] = draw(stray_values(size, index_dtype))
-    indices = draw(arranged(indices))
-    return Call(function=function, data=data, indices=indices, options=options)
+    fill_indices(draw, call, flavour)
+    return replace(call, indices=draw(arranged(indices)))
 
 
 def gather_nd_calls(**limits: Any) -> st.SearchStrategy[Call]:
-    """Draw calls of `gather_nd`; `limits` are those of `calls`."""
+    """Draw calls of `gather_nd`; `limits` are the named arguments of `calls`."""
     return calls("gather_nd", **limits)
 
 
 def gather_elements_calls(**limits: Any) -> st.SearchStrategy[Call]:
-    """Draw calls of `gather_elements`; `limits` are those of `calls`."""
+    """Draw calls of `gather_elements`; `limits` are the named arguments of `calls`."""
     return calls("gather_elements", **limits)
 
 
 def gather_calls(**limits: Any) -> st.SearchStrategy[Call]:
-    """Draw calls of `gather`; `limits` are those of `calls`."""
+    """Draw calls of `gather`; `limits` are the named arguments of `calls`."""
     return calls("gather", **limits)
