@@ -29,6 +29,18 @@ def wrong_chunk(
     return _of_chunk(caller, name, chunk, box, f"has {got} (allowed: {wanted})")
 
 
+def executor_failed(
+    caller: str,
+    name: str,
+    chunk: Sequence[int],
+    box: Sequence[slice],
+    executor: object,
+    error: BaseException,
+) -> StoredArrayError:
+    what = f"was not read by executor = {type(executor).__name__} object: {_cause(error)}"
+    return _of_chunk(caller, name, chunk, box, what)
+
+
 def not_this_type(caller: str, argument: str, value: object, allowed: type) -> DTypeError:
     package = allowed.__module__.partition(".")[0]
     return DTypeError(

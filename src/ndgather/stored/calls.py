@@ -10,8 +10,9 @@ import numpy as np
 from ndgather import dispatch, fallback, plain_arrays
 from ndgather.errors import argument_errors, stored_errors
 from ndgather.stored import grouping, windows
+from ndgather.stored.gather_walk import copy_pieces
+from ndgather.stored.pieces import Piece
 from ndgather.stored.plan import plain_gather, plan, provide_out, stand_in
-from ndgather.stored.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,10 +65,11 @@ def gather(call: Call, reader: Reader) -> Array:
         rank = len(made.axes.dense_positions)
         grouping.fill(points, *points.runs(len(points.chunks)), value, dense, rank)
 
-    def use(step: int, chunk: Chunk, values: Array) -> None:
+    def pieces_of(step: int, chunk: Chunk) -> list[Piece]:
         group, _ = made.step(step)
-        part = made.dense_part(dense, grid.box(chunk))
-        grouping.move(points, *points.runs(group), made.axes.data_view(values), part)
+        target = made.dense_part(dense, grid.box(chunk))
+        rank = len(made.axes.dense_positions)
+        return [Piece(points, points.runs(group), made.axes.data_view, target, rank)]
 
-    walk(call, reader, made.steps, lambda step: made.step(step)[1], use)
+    copy_pieces(call, reader, made.steps, lambda step: made.step(step)[1], pieces_of)
     return out if call.out is None else call.out

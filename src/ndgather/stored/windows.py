@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgather import plain_arrays, windows
-from ndgather.stored import grouping
+from ndgather.stored.gather_walk import copy_pieces
+from ndgather.stored.pieces import Piece
 from ndgather.stored.plan import plain_gather, provide_out, stand_in
-from ndgather.stored.walk import walk
 from ndgather.stored.window_parts import BLOCK, parts_of
 
 if TYPE_CHECKING:
@@ -45,17 +46,20 @@ def gather(call: Call, reader: Reader) -> Array:
             *map(int, np.unravel_index(other, rest.counts) if rest.shape else ()),
         )
 
-    def use(step: int, chunk: Chunk, values: Array) -> None:
+    def pieces_of(step: int, chunk: Chunk) -> list[Piece]:
         whole = grid.box(chunk)[depth:]
         number = step // slices
+        pieces = []
         for kind in range(int(parts.first[number]), int(parts.first[number + 1])):
             low, high = parts.low[kind].tolist(), parts.high[kind].tolist()
             to: tuple[Any, ...] = (..., *map(slice, low, high), *whole)
             shape = tuple(end - begin for begin, end in zip(low, high, strict=True))
             runs = parts.starts[kind : kind + 1], parts.stops[kind : kind + 1]
-            grouping.move(parts.points, *runs, windows.view(values, shape), out[to])
+            view = partial(windows.view, window=shape)
+            pieces.append(Piece(parts.points, runs, view, out[to], starts.ndim - 1))
+        return pieces
 
-    walk(call, reader, len(parts.chunks) * slices, chunk_of, use)
+    copy_pieces(call, reader, len(parts.chunks) * slices, chunk_of, pieces_of)
     return out if call.out is None else call.out
 
 

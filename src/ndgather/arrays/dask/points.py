@@ -11,7 +11,7 @@ import numpy as np
 from ndgather import fallback
 from ndgather.errors import IndexOutOfBoundsError, index_errors
 from ndgather.stored.chunks import Grid
-from ndgather.stored.grouping import ChunkedPoints, move
+from ndgather.stored.pieces import Places
 from ndgather.stored.plan import plan, stand_in
 
 if TYPE_CHECKING:
@@ -23,49 +23,6 @@ if TYPE_CHECKING:
     from ndgather.arrays.dask.layout import Chunks
 
     Array = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where points lie in their block: coordinates as `ChunkedPoints` packs them."""
-
-    bits: tuple[int, ...]
-    local: NDArray[np.unsignedinteger[Any]]
-
-    def read(self, block: Array) -> Array:
-        """Return the values at these places; the axes that they have coordinates on come first."""
-        count = len(self.local)
-        values = np.empty((count, *block.shape[len(self.bits) :]), block.dtype)
-        _move(self, np.arange(count, dtype=np.uint32), block, values)
-        return values
-
-    def coordinates(self) -> Array:
-        """Return the places as tuples of indices."""
-        unpacked = np.empty((len(self.local), len(self.bits)), np.intp)
-        rest = self.local
-        for axis in reversed(range(len(self.bits))):
-            bits = rest.dtype.type(self.bits[axis])
-            unpacked[:, axis] = rest & ((rest.dtype.type(1) << bits) - rest.dtype.type(1))
-            rest = rest >> bits
-        return unpacked
-
-
-def write(values: Array, positions: Array, dense: Array) -> None:
-    """Set the positions of `dense`, whose axes of positions come first, to values."""
-    count = len(positions)
-    places = Places((max(0, count - 1).bit_length(),), np.arange(count, dtype=np.uint32))
-    _move(places, positions, values, dense)
-
-
-def _move(places: Places, positions: Array, source: Array, target: Array) -> None:
-    count = len(positions)
-    if not count:
-        return
-    start, stop = np.array([0]), np.array([count])
-    points = ChunkedPoints(
-        places.bits, places.local, positions, count, start, np.array([0, 1]), start, stop, 0
-    )
-    move(points, start, stop, source, target)
 
 
 @dataclass(frozen=True, slots=True)

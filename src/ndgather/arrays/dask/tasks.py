@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import fallback
-from ndgather.arrays.dask.points import Places, Points, Verdict, points_of, write
+from ndgather.arrays.dask.points import Points, Verdict, points_of
 from ndgather.errors import IndexOutOfBoundsError, lazy_errors
+from ndgather.stored.pieces import Places, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

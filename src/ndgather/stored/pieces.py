@@ -1,0 +1,80 @@
+"""Where points lie in a chunk or block that is read elsewhere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather.stored.grouping import ChunkedPoints, move
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where points lie in a block: their coordinates, as `ChunkedPoints` packs them."""
+
+    bits: tuple[int, ...]
+    local: NDArray[np.unsignedinteger[Any]]
+
+    def read(self, block: Array) -> Array:
+        """Return the values at these places; the axes that they have coordinates on come first."""
+        count = len(self.local)
+        values = np.empty((count, *block.shape[len(self.bits) :]), block.dtype)
+        self.copy(np.arange(count, dtype=np.uint32), block, values)
+        return values
+
+    def copy(self, positions: Array, source: Array, target: Array) -> None:
+        """Copy from these places of `source` to positions of `target`, whose axes come first."""
+        count = len(self.local)
+        if not count:
+            return
+        start, stop = np.array([0]), np.array([count])
+        points = ChunkedPoints(
+            self.bits, self.local, positions, count, start, np.array([0, 1]), start, stop, 0
+        )
+        move(points, start, stop, source, target)
+
+    def coordinates(self) -> Array:
+        """Return the places as tuples of indices."""
+        unpacked = np.empty((len(self.local), len(self.bits)), np.intp)
+        rest = self.local
+        for axis in reversed(range(len(self.bits))):
+            bits = rest.dtype.type(self.bits[axis])
+            unpacked[:, axis] = rest & ((rest.dtype.type(1) << bits) - rest.dtype.type(1))
+            rest = rest >> bits
+        return unpacked
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What is copied from one chunk: points that lie in it, to the part of the result they fill."""
+
+    points: ChunkedPoints
+    runs: tuple[Array, Array]
+    view: Callable[[Array], Array]  # of the chunk: the axes of the points come first; is pickled
+    target: Array  # the axes of the positions come first
+    rank: int  # how many these are
+
+    @property
+    def value_bytes(self) -> int:
+        """How many bytes there are for each point."""
+        return math.prod(self.target.shape[self.rank :]) * self.target.itemsize
+
+    def copy(self, chunk: Array) -> None:
+        move(self.points, *self.runs, self.view(chunk), self.target)
+
+
+def write(values: Array, positions: Array, dense: Array) -> None:
+    """Set the positions of `dense`, whose axes of positions come first, to values."""
+    count = len(positions)
+    places = Places((max(0, count - 1).bit_length(),), np.arange(count, dtype=np.uint32))
+    places.copy(positions, values, dense)

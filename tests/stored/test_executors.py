@@ -1,0 +1,176 @@
+"""Stored arrays read by the workers of an executor: threads, processes that are spawned, killed."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+from concurrent import futures
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError, StoredArrayError
+
+SHAPE = (20, 30, 40)
+DATA = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
+
+
+class Pickling(futures.Executor):
+    """Runs each task where it is submitted, through pickles as a process would get it."""
+
+    def __init__(self):
+        self.sent = self.returned = self.tasks = 0
+
+    def submit(self, function, /, *arguments):
+        task = pickle.dumps((function, arguments))
+        future = futures.Future()
+        run, given = pickle.loads(task)
+        result = pickle.dumps(run(*given))
+        self.sent, self.returned = self.sent + len(task), self.returned + len(result)
+        self.tasks += 1
+        future.set_result(pickle.loads(result))
+        return future
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    path = tmp_path_factory.mktemp("executors") / "data.zarr"
+    array = zarr.create_array(path, shape=SHAPE, chunks=(6, 7, 8), dtype=DATA.dtype)
+    array[...] = DATA
+    return array
+
+
+@pytest.fixture(scope="module")
+def processes():
+    spawn = multiprocessing.get_context("spawn")
+    with futures.ProcessPoolExecutor(2, mp_context=spawn) as pool:
+        yield pool
+
+
+def points(count, depth=3):
+    rng = np.random.default_rng(0)
+    return np.stack([rng.integers(-size, size, count) for size in SHAPE[:depth]], axis=-1)
+
+
+CALLS = {
+    "elements of points": lambda data, **options: ndgather.gather_nd(data, points(999), **options),
+    "rows": lambda data, **options: ndgather.gather_nd(data, points(50, 2), **options),
+    "along an axis": lambda data, **options: ndgather.gather(
+        data, points(9)[:, 1] % 30, axis=1, **options
+    ),
+    "one of each": lambda data, **options: ndgather.gather_elements(
+        data, np.full((20, 2, 40), -3), axis=1, **options
+    ),
+    "windows": lambda data, **options: ndgather.gather_windows(
+        data, points(60) % 15, (5, 9, 11), **options
+    ),
+    "windows that stick out": lambda data, **options: ndgather.gather_windows(
+        data, points(60, 2), (5, 9), mode="fill", fill_value=-1, **options
+    ),
+    "filled": lambda data, **options: ndgather.gather_nd(
+        data, points(60) * 2, mode="fill", fill_value=-1, **options
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("memory", [None, 4096])
+def test_workers_give_what_a_call_in_memory_gives(stored, call, memory):
+    result = CALLS[call](stored, executor=Pickling(), memory=memory)
+    np.testing.assert_array_equal(result, CALLS[call](DATA), strict=True)
+
+
+def test_processes_and_threads_read(stored, processes):
+    for pool in (processes, futures.ThreadPoolExecutor(2)):
+        for call in CALLS.values():
+            np.testing.assert_array_equal(call(stored, executor=pool), call(DATA), strict=True)
+
+
+def test_what_travels_is_compact(stored):
+    count, executor = 400_000, Pickling()
+    ndgather.gather_nd(stored, points(count), executor=executor)
+    assert executor.returned < 4.2 * count  # the values
+    assert executor.sent < 4.5 * count  # four bytes a point, and the array by its name
+    assert executor.tasks >= 64
+
+
+def test_progress_is_told_by_chunk(stored):
+    told = []
+    ndgather.gather_nd(
+        stored, points(999), executor=Pickling(), progress=lambda *numbers: told.append(numbers)
+    )
+    chunks = told[0][1]
+    assert 64 < chunks <= 100
+    assert told[0] == (0, chunks)
+    assert told[-1] == (chunks, chunks)
+    assert told == sorted(told)
+
+
+def test_indices_are_checked_before_a_task_is_sent(stored):
+    executor = Pickling()
+    with pytest.raises(IndexOutOfBoundsError, match="= 20 is outside axis 0"):
+        ndgather.gather_nd(stored, [[0, 0, 0], [20, 0, 0]], executor=executor)
+    assert executor.tasks == 0
+
+
+def test_a_chunk_that_cannot_be_read_is_named(tmp_path, processes):
+    array = zarr.create_array(tmp_path / "bad.zarr", shape=SHAPE, chunks=(6, 7, 8), dtype="f4")
+    array[...] = DATA
+    (tmp_path / "bad.zarr" / "c" / "1" / "2" / "3").write_bytes(b"nothing that was compressed")
+    with pytest.raises(StoredArrayError, match=r"chunk \(1, 2, 3\) of .*bad\.zarr") as caught:
+        ndgather.gather_nd(array, points(5000), executor=processes)
+    assert caught.value.chunk == (1, 2, 3)
+
+
+def test_an_executor_that_is_shut_down_is_an_error(stored):
+    pool = futures.ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(StoredArrayError, match="was not read by executor = ThreadPoolExecutor"):
+        ndgather.gather_nd(stored, points(9), executor=pool)
+
+
+def test_a_killed_worker_is_an_error_and_nothing_stays(tmp_path):
+    array = zarr.create_array(tmp_path / "a.zarr", shape=(4000, 100), chunks=(1, 100), dtype="i8")
+    array[...] = 7
+    spawn = multiprocessing.get_context("spawn")
+    pool = futures.ProcessPoolExecutor(2, mp_context=spawn)
+    pool.submit(os.getpid).result()
+    before, workers = threading.active_count(), list(pool._processes)
+    killed = []
+
+    def kill(done, total):
+        if done and not killed:
+            killed.append(workers[0])
+            os.kill(workers[0], signal.SIGKILL)
+
+    with pytest.raises(StoredArrayError, match="BrokenProcessPool"):
+        ndgather.gather(array, np.arange(4000), executor=pool, memory=4096, progress=kill)
+    assert killed
+    pool.shutdown()
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+
+
+def test_an_error_leaves_no_task_behind(stored):
+    """What has not begun is cancelled, so that the executor is free again."""
+    started = []
+
+    class Slow(futures.ThreadPoolExecutor):
+        def submit(self, function, /, *arguments):
+            def run():
+                started.append(arguments)
+                raise OSError("no such store")
+
+            return super().submit(run)
+
+    with Slow(1) as pool, pytest.raises(StoredArrayError, match="no such store"):
+        ndgather.gather_nd(stored, points(5000), executor=pool)
+    assert len(started) < 64
