@@ -309,3 +309,55 @@ def test_as_many_columns_as_a_constant_tuple_has_are_held_to_their_axes():
         op.infer(data, indices, constants={"indices": [[0], [3]]})
     error = caught.value
     assert (error.position, error.value, error.axis, error.size) == ((1, 0), 3, 0, 3)
+
+
+def test_known_indices_are_held_to_the_axis_that_they_address():
+    data = TensorType("float32", (2, 5))
+    gather = operator("Gather", version=13)
+    (output,) = gather.infer(data, TensorType(), constants={"indices": [4]}, axis=1).outputs
+    assert output.shape == (2, 1)
+    with pytest.raises(errors.IndexOutOfBoundsError, match="5 is outside axis 1 of data"):
+        gather.infer(data, TensorType(), constants={"indices": [5]}, axis=1)
+
+
+def test_known_indices_of_an_axis_that_is_not_known_are_not_refused():
+    gather = operator("Gather", domain="openvino", version=7)
+    data = TensorType("float32", (2, 5))
+    (output,) = gather.infer(data, TensorType(), constants={"indices": [4]}).outputs
+    assert output.shape == (None, None)
+    some = TensorType("float32", RankAtLeast((2,)))
+    (output,) = gather.infer(some, TensorType(), constants={"indices": [4]}, axis=-1).outputs
+    assert output.shape == RankAtLeast((None,))
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "batch_dims", "text"),
+    [
+        (
+            (2, 3),
+            (2, 2),
+            1,
+            "indices.shape[-1] = 2 is more than the 1 axes that data (2, 3) has after 1 batch "
+            "axes; indices.shape = (2, 2) (allowed: 0..1)",
+        ),
+        (
+            (2, 3),
+            (2, 0),
+            0,
+            "indices.shape[-1] = 0 is too short for an index tuple; data (2, 3), indices (2, 0) "
+            "(allowed: 1..2)",
+        ),
+        (
+            RankAtLeast((2, 3)),
+            (2, 0),
+            0,
+            "indices.shape[-1] = 0 is too short for an index tuple; data (2, 3, ...), indices "
+            "(2, 0) (allowed: 1 or more)",
+        ),
+    ],
+    ids=["too long", "too short", "too short for any rank"],
+)
+def test_text_of_a_tuple_of_a_wrong_length(data, indices, batch_dims, text):
+    with pytest.raises(errors.ShapeError) as refusal:
+        operator("GatherND", version=13).infer_shape(data, indices, batch_dims=batch_dims)
+    assert str(refusal.value) == f"ai.onnx GatherND-13: {text}"
