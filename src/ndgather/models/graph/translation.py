@@ -12,38 +12,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather.errors import IndexOutOfBoundsError, NdgatherError, conversion_errors
+from ndgather.errors import NdgatherError, conversion_errors
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title, unique
 from ndgather.models.graph.casts import converted
 from ndgather.models.graph.diagnostics import Finding, Severity
+from ndgather.models.graph.differences import Meaning, differences, meaning_of
 from ndgather.models.graph.value_types import node_type, value_types
 from ndgather.published import operators
-from ndgather.published.index_check import refuse_outside
 from ndgather.published.schema import (
     FLOATS,
     INTEGERS,
     BatchRule,
-    Duplicates,
-    Kind,
-    OffAxisRule,
     OperatorVersion,
-    Outside,
     Reduction,
     Role,
 )
 from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from ndgather.models.graph import Array
-
-_TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
-_OUTCOMES = {
-    Outside.RAISE: "is an error",
-    Outside.ZEROS: "gives zeros",
-    Outside.UNDEFINED: "is undefined",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +54,6 @@ def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Transla
         A node can run on no inputs of the declared types.
     """
     return _Translator(graph, domain, opset).translation()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Meaning:
-    """What the attributes of a node say, in no version's words. An axis of None is an input."""
-
-    axis: int | None
-    batch_dims: int
-    reduction: Reduction
-    use_init_val: bool
 
 
 class _Translator:
@@ -123,7 +100,7 @@ class _Translator:
     def _translate(self, node: OperatorNode) -> None:
         source = node.row
         target = self._counterpart(node)
-        meaning = _meaning_of(node, self.graph.constants)
+        meaning = meaning_of(node, self.graph.constants)
         self._refuse_other_meaning(node, target, meaning)
         values = dict(zip((each.role for each in source.inputs), node.inputs, strict=True))
         inputs = [
@@ -154,7 +131,9 @@ class _Translator:
                 what=f"{what}, and in {target} {other}",
                 severity=Severity.DIFFERS,
             )
-            for rule, what, other in self._differences(node, target, meaning)
+            for rule, what, other in differences(
+                node, target, meaning, self.types, self.graph.constants
+            )
         )
 
     def _counterpart(self, node: OperatorNode) -> OperatorVersion:
@@ -172,7 +151,7 @@ class _Translator:
         return max(rows, key=lambda row: row.since)
 
     def _refuse_other_meaning(
-        self, node: OperatorNode, target: OperatorVersion, meaning: _Meaning
+        self, node: OperatorNode, target: OperatorVersion, meaning: Meaning
     ) -> None:
         why = ""
         fuses = [row.batch_rule is BatchRule.FUSED for row in (node.row, target)]
@@ -188,7 +167,7 @@ class _Translator:
             raise conversion_errors.not_translatable(node.name, str(node.row), str(target), why)
 
     def _attributes(
-        self, node: OperatorNode, target: OperatorVersion, meaning: _Meaning
+        self, node: OperatorNode, target: OperatorVersion, meaning: Meaning
     ) -> dict[str, int | str | bool]:
         attributes: dict[str, int | str | bool] = {}
 
@@ -220,7 +199,7 @@ class _Translator:
         self,
         node: OperatorNode,
         target: OperatorVersion,
-        meaning: _Meaning,
+        meaning: Meaning,
         values: dict[Role, str],
     ) -> str:
         if Role.AXIS in values:
@@ -260,101 +239,6 @@ class _Translator:
         self.constants[name] = array
         self.types[name] = TensorType(array.dtype.name, array.shape)
         return name
-
-    def _differences(
-        self, node: OperatorNode, target: OperatorVersion, meaning: _Meaning
-    ) -> Iterator[tuple[str, str, str]]:
-        """Yield the rule, what the source says, and what the target says."""
-        source = node.row
-        if not self._known_inside(node, meaning):
-            before, after = source.index_rule, target.index_rule
-            if before.outside is not after.outside and before.outside is not Outside.UNDEFINED:
-                outcomes = (_OUTCOMES[before.outside], _OUTCOMES[after.outside])
-                yield "index range", f"an index out of range {outcomes[0]}", f"it {outcomes[1]}"
-            if before.negative and not after.negative:
-                yield "index range", "a negative index counts from the end", "it is out of range"
-            if after.negative and not before.negative and before.outside is Outside.RAISE:
-                yield "index range", "a negative index is an error", "it counts from the end"
-        indices = self.types[node.inputs[1]].shape
-        depth = indices[-1] if isinstance(indices, tuple) and indices else None
-        shorter = source.lowest_depth < target.lowest_depth
-        if source.kind in _TUPLES and shorter and not isinstance(depth, int):
-            yield "depth", "a tuple of no index copies its batch", "it is an error"
-        if target.off_axis_rule is OffAxisRule.EQUAL and source.off_axis_rule in {
-            OffAxisRule.AT_MOST,
-            OffAxisRule.AT_MOST_EVERYWHERE,
-        }:
-            data = self.types[node.inputs[0]].shape
-            if not self._equal_off_axis(data, indices, meaning.axis):
-                yield (
-                    "off-axis sizes",
-                    "indices may be smaller than data off the axis",
-                    "that is an error",
-                )
-        if _forbids_duplicates(target, meaning) and not _forbids_duplicates(source, meaning):
-            yield "duplicates", "an element may be named twice", "that is forbidden or undefined"
-
-    def _known_inside(self, node: OperatorNode, meaning: _Meaning) -> bool:
-        """Return whether all indices and sizes are known, and in the range of the source."""
-        data = self.types[node.inputs[0]].shape
-        indices = self.graph.constants.get(node.inputs[1])
-        if indices is None or not isinstance(data, tuple) or not data:
-            return False
-        by_tuple = node.row.kind in _TUPLES
-        if by_tuple:
-            axis, count = meaning.batch_dims, indices.shape[-1]
-        elif meaning.axis is None:
-            return False
-        else:
-            axis, count = meaning.axis % len(data), 1
-        if not all(isinstance(size, int) for size in data[axis : axis + count]):
-            return False
-        try:
-            refuse_outside(node.row, data, indices, axis)
-        except IndexOutOfBoundsError:
-            return False
-        return True
-
-    @staticmethod
-    def _equal_off_axis(data: object, indices: object, axis: int | None) -> bool:
-        if not (isinstance(data, tuple) and isinstance(indices, tuple)) or axis is None:
-            return False
-        return all(
-            first == second and first is not None
-            for position, (first, second) in enumerate(zip(data, indices, strict=True))
-            if position != axis % len(data)
-        )
-
-
-def _meaning_of(node: OperatorNode, constants: Mapping[str, Array]) -> _Meaning:
-    row, given = node.row, node.attributes
-
-    def value(name: str, silent: int | str | bool) -> int | str | bool:
-        attribute = row.attribute(name)
-        default = silent if attribute is None or attribute.default is None else attribute.default
-        return given.get(name, default)
-
-    axis: int | None = None
-    for each, name in zip(row.inputs, node.inputs, strict=True):
-        if each.role is Role.AXIS and name in constants:
-            axis = int(constants[name].item())
-    if row.attribute("axis") is not None:
-        axis = int(value("axis", 0))
-    reduction, word = row.attribute("reduction"), value("reduction", "none")
-    choices = () if reduction is None else reduction.choices
-    return _Meaning(
-        axis=axis,
-        batch_dims=int(value("batch_dims", 0)),
-        reduction=next((each.reduction for each in choices if each.word == word), Reduction.NONE),
-        use_init_val=bool(value("use_init_val", True)),
-    )
-
-
-def _forbids_duplicates(row: OperatorVersion, meaning: _Meaning) -> bool:
-    reduces = meaning.reduction is not Reduction.NONE
-    return row.duplicates in {Duplicates.FORBIDDEN, Duplicates.UNDEFINED} or (
-        row.duplicates is Duplicates.FORBIDDEN_WITHOUT_REDUCTION and not reduces
-    )
 
 
 def is_exact_cast(source: str, target: str) -> bool:

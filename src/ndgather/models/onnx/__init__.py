@@ -19,7 +19,8 @@ from ndgather.models.onnx.fixpoint import infer
 from ndgather.models.onnx.model_files import save
 from ndgather.models.onnx.onnx_checks import check
 from ndgather.models.onnx.onnx_conversion import convert
-from ndgather.models.onnx.onnx_evaluation import Model, reference_ops, run
+from ndgather.models.onnx.onnx_evaluation import reference_ops
+from ndgather.models.onnx.onnx_model import Model, run
 from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [

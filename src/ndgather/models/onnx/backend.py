@@ -14,7 +14,7 @@ from ndgather.errors import onnx_errors, run_errors
 from ndgather.models.entry_checks import array, instance, sequence
 from ndgather.models.onnx.domains import file_domain, row_domain
 from ndgather.models.onnx.model_files import IN_MEMORY, loaded
-from ndgather.models.onnx.onnx_evaluation import Model
+from ndgather.models.onnx.onnx_model import Model
 from ndgather.published.rows import DEFAULT_DOMAIN
 
 if TYPE_CHECKING:

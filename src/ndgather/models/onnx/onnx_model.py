@@ -1,0 +1,214 @@
+"""ONNX models that can be run: what goes in and comes out, and their results."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from ndgather.errors import NdgatherError, onnx_errors, run_errors
+from ndgather.models.entry_checks import instance, named_arrays
+from ndgather.models.graph.evaluation import finished
+from ndgather.models.graph.ports import Port, Run, fit_inputs
+from ndgather.models.onnx.domains import with_one_name
+from ndgather.models.onnx.external_tensors import refuse_tensors
+from ndgather.models.onnx.function_sizes import refuse_unbounded
+from ndgather.models.onnx.model_files import IN_MEMORY, loaded
+from ndgather.models.onnx.onnx_evaluation import Evaluator, tally
+from ndgather.models.onnx.type_protos import dtype_of_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ndgather.models.entry_checks import Content, FilePath
+    from ndgather.models.onnx.model_files import Source
+
+Array = NDArray[Any]
+
+
+class Model:
+    """An ONNX model that can be run many times.
+
+    Parameters
+    ----------
+    proto : ModelProto
+        The model in memory. `Model.load` reads a file, or the bytes of one.
+    path : str, default "model"
+        What errors call the model.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of Port
+        What the model declares: names, dtypes and shapes.
+
+    Raises
+    ------
+    ModelError, FileError
+        Its functions call themselves, or it keeps tensors in files that are not known.
+
+    Examples
+    --------
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> [str(port) for port in onnx.Model(model).inputs]
+    ['data float32 (N, 2)', 'rows int64 (M, 1)']
+    """
+
+    def __init__(self, proto: onnx.ModelProto, path: str = IN_MEMORY) -> None:
+        instance("Model", "proto", proto, onnx.ModelProto, "a model")
+        refuse_tensors(proto)
+        refuse_unbounded(proto)
+        self._path = path
+        self._proto = proto
+        initial = {tensor.name for tensor in proto.graph.initializer}
+        self.inputs = tuple(_port(info, initial) for info in proto.graph.input)
+        self.outputs = tuple(_port(info, set(), "output") for info in proto.graph.output)
+
+    @classmethod
+    def load(cls, path: FilePath | Content) -> Self:
+        """Read and check a model.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or bytes
+            The path of a file, or what such a file holds.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        FileError, ModelError
+            The file cannot be read, or is not a valid ONNX model.
+        """
+        return cls._load(path, "Model.load")
+
+    @classmethod
+    def _load(cls, path: FilePath | Content, caller: str) -> Self:
+        proto = loaded(path, caller)
+        name = os.fspath(path) if isinstance(path, str | os.PathLike) else IN_MEMORY
+        try:
+            onnx.checker.check_model(proto if name is IN_MEMORY else name)
+        except (onnx.checker.ValidationError, ValueError) as error:
+            raise onnx_errors.invalid_model(name, error) from error
+        return cls(proto, name)
+
+    def run(self, inputs: Mapping[str, Array]) -> Run:
+        """Run the model.
+
+        Parameters
+        ----------
+        inputs : mapping of str to array_like
+            The inputs by their names; see `run`.
+
+        Returns
+        -------
+        Run
+            `outputs`, each with its name, array and time; the time of all nodes; and how many of
+            them ran in ndgather and elsewhere.
+
+        Raises
+        ------
+        ModelError
+            An input is missing or unknown, or a node failed; the text names the node.
+        ShapeError, DTypeError, IndexOutOfBoundsError
+            An input, or what a node was given, does not fit; the text names it.
+        """
+        fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
+        try:
+            evaluator = Evaluator(with_one_name(self._proto))
+        except Exception as error:  # whatever the evaluator finds it cannot do
+            raise run_errors.cannot_run(self._path, error) from error
+        names = [port.name for port in self.outputs]
+        counts = Counter[bool]()
+        token = tally.set(counts)
+        try:
+            values = evaluator.run(names, fitted)
+        except (NdgatherError, MemoryError):
+            raise
+        except Exception as error:  # an output that no node gives, or a node that it cannot call
+            raise run_errors.cannot_run(self._path, error) from error
+        finally:
+            tally.reset(token)
+        outputs = [
+            (name, name, _tensor(name, value)) for name, value in zip(names, values, strict=True)
+        ]
+        return finished(evaluator.steps, outputs, own_nodes=counts[True], other_nodes=counts[False])
+
+
+def run(model: Source, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Run an ONNX model and return its outputs by name.
+
+    Nodes of gather and scatter operators run in ndgather, all others in the reference evaluator
+    of the `onnx` package.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
+        files are looked for in its folder, and nowhere else.
+    inputs : mapping of str to array_like
+        The inputs of the model by their names, of the dtypes and shapes that it declares. Inputs
+        with a default in the model may be left out.
+
+    Returns
+    -------
+    dict of str to array
+        The outputs, in the order of the model.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read.
+    ModelError
+        It is not a valid ONNX model, an input is missing or unknown, or a node failed.
+    ShapeError, DTypeError, IndexOutOfBoundsError
+        An input, or what a node was given, does not fit; the text names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> data = np.array([[10, 11], [20, 21]], np.float32)
+    >>> onnx.run(model, {"data": data, "rows": [[1], [-2]]})
+    {'picked': array([[20., 21.],
+           [10., 11.]], dtype=float32)}
+    >>> onnx.run(model, {"data": data, "rows": [[2]]})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.IndexOutOfBoundsError: node GatherND without a name: ...
+    """
+    ready = Model(model) if isinstance(model, onnx.ModelProto) else Model._load(model, "run")
+    return {output.name: output.array for output in ready.run(inputs).outputs}
+
+
+def _port(info: onnx.ValueInfoProto, initial: set[str], role: str = "input") -> Port:
+    kind = info.type.WhichOneof("value")
+    if role == "input" and kind not in {"tensor_type", None}:
+        raise run_errors.not_a_tensor(role, info.name, kind.removesuffix("_type"))
+    tensor = info.type.tensor_type
+    shape = tuple(_size(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+    dtype = dtype_of_number(tensor.elem_type, info.name) if tensor.elem_type else None
+    return Port(name=info.name, dtype=dtype, shape=shape, optional=info.name in initial)
+
+
+def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str:
+    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
+
+
+def _tensor(name: str, value: object) -> Array:
+    if not isinstance(value, np.ndarray):
+        raise run_errors.not_a_tensor("output", name, type(value).__name__)
+    return value
