@@ -1,9 +1,6 @@
 """The gather commands on arrays in stores: zarr and HDF5 by path, zarr by URL."""
 
 import sys
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import boto3
 import h5py
@@ -31,20 +28,6 @@ def stores(folder):
     np.save("points.npy", POINTS)
     np.save("bad.npy", np.array([[0, 1], [20, 0]]))
     return folder
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def url(stores):
-    """The folder over HTTP."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=stores)) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -78,8 +61,8 @@ def test_other_kinds_of_gathers(ndgather, stores):
     np.testing.assert_array_equal(np.load("e.npy"), expected, strict=True)
 
 
-def test_a_url_is_read_over_http(ndgather, url):
-    assert ndgather(f"gather-nd {url}/era.zarr/t2m points.npy -o out.npy").err == ""
+def test_a_url_is_read_over_http(ndgather, stores, served):
+    assert ndgather(f"gather-nd {served}/era.zarr/t2m points.npy -o out.npy").err == ""
     np.testing.assert_array_equal(np.load("out.npy"), AT_POINTS, strict=True)
 
 

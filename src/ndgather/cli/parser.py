@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from ndgather.cli import check, convert, doc, gather, gather_elements, gather_nd, ops, run
+from ndgather.cli import check, convert, doc, gather, gather_elements, gather_nd, ops, run, sel
 from ndgather.version import __version__
 
-COMMANDS = (run, check, convert, gather_nd, gather_elements, gather, ops, doc)
+COMMANDS = (run, check, convert, gather_nd, gather_elements, gather, sel, ops, doc)
 
 SUMMARY = """\
 N-d gather and scatter, exactly as each published specification says.
@@ -16,6 +16,7 @@ Start with one of these:
 
   ndgather run model.onnx --input data=dem.npy --input indices=points.npy
   ndgather gather-nd dem.npy points.npy -o heights.npy
+  ndgather sel sst.nc track.csv -o along.csv --method nearest
   ndgather doc GatherND
 
 The help of a command has examples: ndgather run --help

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ndgather.errors import NdgatherError, place_errors, run_errors
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")
 ZARR_SUFFIX = ".zarr"
@@ -80,7 +77,7 @@ def _zarr_array(place: str) -> Any:
     except ImportError:
         raise run_errors.extra_missing("zarr", "zarr") from None
     try:
-        found = zarr.open(_store(zarr, place), mode="r")
+        found = zarr.open(store_of(place), mode="r")
     except FileNotFoundError as error:  # zarr's own errors of this kind are such too
         raise place_errors.no_array(place) from error
     if isinstance(found, zarr.Group):
@@ -88,18 +85,19 @@ def _zarr_array(place: str) -> Any:
     return found
 
 
-def _store(zarr: ModuleType, place: str) -> Any:
-    """Return what zarr opens: a path, or a store of obstore if it takes the URL, or of fsspec."""
+def store_of(place: str) -> Any:
+    """Return what zarr opens: a path, a URL for fsspec, or the store of obstore where it can."""
     if "://" not in place:
         return place
     with suppress(ImportError):
         from obstore import store as stores  # noqa: PLC0415 - an optional package
         from obstore.exceptions import BaseError  # noqa: PLC0415
+        from zarr.storage import ObjectStore  # noqa: PLC0415 - an extra
 
         plain = place.startswith("http://")
         options: dict[str, Any] = {"client_options": _PLAIN_HTTP} if plain else {}
         with suppress(BaseError, ValueError):  # a scheme that obstore does not know
-            return zarr.storage.ObjectStore(stores.from_url(place, **options), read_only=True)
+            return ObjectStore(stores.from_url(place, **options), read_only=True)
     return place
 
 

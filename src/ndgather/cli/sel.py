@@ -1,0 +1,125 @@
+"""``ndgather sel``: values of a data set at the labels that a table lists."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ndgather.cli.options import Named, add_command, add_common, add_reading
+from ndgather.cli.screen import bar, time_text
+from ndgather.errors import run_errors
+from ndgather.models.tensors import atomic_write, tensor_files
+
+if TYPE_CHECKING:
+    import argparse
+
+METHODS = ("nearest", "pad", "backfill", "linear")
+
+DESCRIPTION = """\
+Look up the values of a data set at the points of a table. Columns of POINTS
+that are named as coordinates of DATA (lat, lon, time, ...) select, each row one
+point; the other columns are kept. OUT has the columns of POINTS and one for
+each variable; where a variable has further dimensions, a row for each of their
+labels. Only what is needed of DATA is read.
+"""
+
+EPILOG = """\
+examples:
+  ndgather sel sst.nc track.csv -o along.csv --method nearest
+      the column sst for each time, lat and lon of a ship's track
+  ndgather sel s3://bucket/era5.zarr stations.csv -o series.parquet --method \\
+      linear --variable t2m --period longitude=360
+      a time series for each station, between the points of the grid; longitudes
+      of -10 and 350 are the same
+
+DATA is what xarray opens: netCDF, a folder of zarr or its URL. POINTS and OUT
+are .csv or .parquet. OUT is written only when it is complete.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add this command to the command line."""
+    summary = "look up the values of a data set at the labels in a table"
+    parser = add_command(commands, "sel", summary, DESCRIPTION, EPILOG)
+    parser.add_argument("data", metavar="DATA", help="the data set to read from")
+    parser.add_argument("points", metavar="POINTS", type=Path, help="the table of points")
+    parser.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="OUT", help="the table with values"
+    )
+    parser.add_argument(
+        "--variable",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of DATA; may be repeated (default: all that have these coordinates)",
+    )
+    parser.add_argument(
+        "--method",
+        choices=METHODS,
+        metavar="METHOD",
+        help="for labels that DATA does not have: the 'nearest' one, the one before ('pad') or "
+        "after ('backfill'), or 'linear' between both (default: only labels that DATA has)",
+    )
+    parser.add_argument(
+        "--tolerance",
+        action=Named,
+        metavar="NAME=DISTANCE",
+        help="how far from the label at most, for a coordinate: lat=0.5, time=1h; may be repeated",
+    )
+    parser.add_argument(
+        "--missing",
+        choices=("raise", "nan"),
+        default="raise",
+        metavar="WHAT",
+        help="for labels that are not found: 'raise' an error (default) or give 'nan'",
+    )
+    parser.add_argument(
+        "--period",
+        action=Named,
+        metavar="NAME=LENGTH",
+        help="a coordinate that goes round, such as lon=360; may be repeated",
+    )
+    add_reading(parser)
+    add_common(parser, work)
+
+
+def work(options: argparse.Namespace) -> None:
+    try:
+        from ndgather.arrays.xarray import point_tables  # noqa: PLC0415 - slow, and an extra
+    except ImportError as error:
+        raise run_errors.extra_missing(error.name or "xarray", "xarray") from None
+    tensor_files.check_place(options.output, point_tables.SUFFIXES)
+    start = time.perf_counter()
+    table = point_tables.values_at(
+        options.data,
+        options.points,
+        options.variable,
+        {
+            "method": options.method,
+            "tolerance": _numbers(options.tolerance) or None,
+            "missing": options.missing,
+            "period": _numbers(options.period) or None,
+            "memory": options.memory,
+            "progress": bar(options),
+        },
+    )
+    seconds = time.perf_counter() - start
+    suffix = options.output.suffix
+    atomic_write.replace((options.output, lambda part: point_tables.write(part, table, suffix)))
+    print(
+        f"{options.output}: {len(table)} rows of {', '.join(map(str, table.columns))}; "
+        f"{time_text(seconds)}"
+    )
+
+
+def _numbers(given: dict[str, str]) -> dict[str, object]:
+    """Read lengths as numbers where they are; durations such as 1h stay texts."""
+    return {name: _number(text) for name, text in given.items()}
+
+
+def _number(text: str) -> object:
+    try:
+        return float(text)
+    except ValueError:
+        return text

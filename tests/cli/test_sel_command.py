@@ -1,0 +1,171 @@
+"""``ndgather sel``: a data set and a table of points in, a table of values out."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+TIMES = pd.date_range("2010-07-01", periods=6, freq="12h")
+LATITUDES = np.array([-10.0, 0.0, 10.0, 20.0])
+LONGITUDES = np.arange(0.0, 360.0, 45.0)
+SST = np.random.default_rng(3).normal(size=(6, 4, 8)).astype(np.float32)
+POINTS = """\
+name,time,lat,lon
+A,2010-07-01T00:00,0,45
+B,2010-07-03T12:00,20,315
+A,2010-07-01T12:00,-10,0
+"""
+NEAR = """\
+time,lat,lon
+2010-07-01T04:00,4,50
+2010-07-03T11:00,13,-50
+"""
+
+
+@pytest.fixture
+def data(folder):
+    """A data set in sst.nc and sst.zarr, and tables of points, in the working directory."""
+    dims = ("time", "lat", "lon")
+    data = xr.Dataset(
+        {"sst": (dims, SST, {"units": "K"}), "depth": (dims[1:], SST[0] * 100)},
+        {"time": TIMES, "lat": LATITUDES, "lon": LONGITUDES},
+    )
+    data.to_netcdf("sst.nc", engine="h5netcdf")
+    data.to_zarr("sst.zarr", consolidated=False)
+    with warnings.catch_warnings(action="ignore"):  # zarr's, that others may not know these
+        data.to_zarr("whole.zarr", consolidated=True)
+    (folder / "points.csv").write_text(POINTS)
+    (folder / "near.csv").write_text(NEAR)
+    return data
+
+
+@pytest.mark.parametrize("place", ["sst.nc", "sst.zarr"])
+def test_the_table_gets_a_column_of_values(ndgather, data, folder, place):
+    outcome = ndgather(f"sel {place} points.csv -o out.csv")
+
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("out.csv: 3 rows of name, time, lat, lon, sst;")
+    values = [str(SST[0, 1, 1]), str(SST[5, 3, 7]), str(SST[1, 0, 0])]
+    lines = POINTS.splitlines()
+    expected = [f"{lines[0]},sst", *(f"{a},{b}" for a, b in zip(lines[1:], values, strict=True))]
+    assert (folder / "out.csv").read_text().splitlines() == expected
+
+
+def test_a_url_is_read_over_http(ndgather, data, served):
+    assert ndgather(f"sel {served}/whole.zarr points.csv -o out.csv").err == ""
+    np.testing.assert_array_equal(
+        pd.read_csv("out.csv")["sst"].astype(np.float32), [SST[0, 1, 1], SST[5, 3, 7], SST[1, 0, 0]]
+    )
+
+
+def test_labels_between_those_of_the_data(ndgather, data):
+    line = "sel sst.nc near.csv -o out.csv --period lon=360 --method"
+    assert ndgather(f"{line} nearest").err == ""
+    np.testing.assert_array_equal(
+        pd.read_csv("out.csv")["sst"].astype(np.float32), [SST[0, 1, 1], SST[5, 2, 7]]
+    )
+    assert ndgather(f"{line} nearest --tolerance lat=3.5 --missing nan").err == ""
+    np.testing.assert_array_equal(pd.read_csv("out.csv")["sst"].isna(), [True, False])
+    assert ndgather(f"{line} nearest --tolerance time=2h --missing nan").err == ""
+    np.testing.assert_array_equal(pd.read_csv("out.csv")["sst"].isna(), [True, False])
+
+
+def test_other_dimensions_give_a_row_for_each_label(ndgather, data, folder):
+    (folder / "stations.csv").write_text("lon,name,lat\n45,A,0\n315,B,20\n")
+
+    outcome = ndgather("sel sst.zarr stations.csv -o out.csv --variable sst --quiet")
+
+    assert outcome.err == ""
+    table = pd.read_csv("out.csv", parse_dates=["time"])
+    assert list(table) == ["lon", "name", "lat", "time", "sst"]
+    assert table["name"].tolist() == ["A"] * 6 + ["B"] * 6
+    assert table["time"].tolist() == [*TIMES, *TIMES]
+    expected = np.concatenate([SST[:, 1, 1], SST[:, 3, 7]])
+    np.testing.assert_array_equal(table["sst"].astype(np.float32), expected)
+
+
+def test_all_variables_that_have_the_coordinates(ndgather, data, folder):
+    (folder / "stations.csv").write_text("lat,lon\n20,315\n")
+    assert ndgather("sel sst.nc stations.csv -o out.csv --variable depth --variable sst").err == ""
+    assert list(pd.read_csv("out.csv")) == ["lat", "lon", "time", "depth", "sst"]
+
+
+def test_parquet_in_and_out(ndgather, data):
+    points = pd.read_csv("points.csv", parse_dates=["time"])
+    points.to_parquet("points.parquet")
+
+    assert ndgather("sel sst.zarr points.parquet -o out.parquet").err == ""
+
+    table = pd.read_parquet("out.parquet")
+    pd.testing.assert_frame_equal(table[list(points)], points)
+    np.testing.assert_array_equal(
+        table["sst"], [SST[0, 1, 1], SST[5, 3, 7], SST[1, 0, 0]], strict=False
+    )
+    assert table["sst"].dtype == np.float32
+
+
+REFUSED = {
+    "a label that is not there": (
+        "sel sst.nc near.csv -o out.csv",
+        r"sel: time\[0\] = .* is not on the axis .*method='nearest' for the nearest label.*",
+    ),
+    "no data": ("sel none.nc points.csv -o out.csv", r"none.nc: cannot be read: no such file .*"),
+    "no zarr": ("sel none.zarr points.csv -o out.csv", r"none.zarr: cannot be read: .*"),
+    "no table": ("sel sst.nc none.csv -o out.csv", r"none.csv: cannot be read: no such file .*"),
+    "another kind of table": (
+        "sel sst.nc points.xls -o out.csv",
+        r"points.xls: unknown kind of file \(allowed: .csv, .parquet\)",
+    ),
+    "another kind of output": (
+        "sel sst.nc points.csv -o out.txt",
+        r"out.txt: unknown kind of file \(allowed: .csv, .parquet\)",
+    ),
+    "an empty table": (
+        "sel sst.nc empty.csv -o out.csv",
+        r"empty.csv: cannot be read: No columns.*",
+    ),
+    "no column that selects": (
+        "sel sst.nc names.csv -o out.csv",
+        r"names.csv: has the columns name, latitude, none of which is named as labels of the data "
+        r"\(allowed: time, lat, lon\)",
+    ),
+    "no such variable": (
+        "sel sst.nc points.csv -o out.csv --variable t2m",
+        r"sst.nc: has no variable 't2m' \(allowed: sst, depth\)",
+    ),
+    "a column called as the variable": (
+        "sel sst.nc twice.csv -o out.csv",
+        r"twice.csv: has a column sst, as the variable is called that is selected .*",
+    ),
+    "times that are none": (
+        "sel sst.nc notimes.csv -o out.csv",
+        r"notimes.csv: column time holds no times: .* \(allowed: times such as 2010-07-14T06:30\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "text"), REFUSED.values(), ids=REFUSED)
+def test_refuses_in_one_line_and_keeps_the_old_file(ndgather, data, folder, line, text):
+    (folder / "empty.csv").write_text("")
+    (folder / "names.csv").write_text("name,latitude\nA,3\n")
+    (folder / "twice.csv").write_text("lat,lon,sst\n0,45,1\n")
+    (folder / "notimes.csv").write_text("time,lat,lon\nyesterday,0,45\n")
+    (folder / "out.csv").write_text("what was there")
+    before = {path.name for path in folder.iterdir()}
+
+    outcome = ndgather(line)
+
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err.count("\n") == 1
+    assert re.fullmatch(rf"ndgather sel: error: {text}\n", outcome.err), outcome.err
+    assert (folder / "out.csv").read_text() == "what was there"
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_options_of_the_wrong_form_are_a_usage_error(ndgather, data):
+    outcome = ndgather("sel sst.nc points.csv -o out.csv --period 360")
+    assert outcome.status == 2
+    assert "'360' is not of the form NAME=LENGTH" in outcome.err
