@@ -1,0 +1,198 @@
+"""Damaged chunks and shards are errors that say which, and never values."""
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from google_crc32c import value as crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from zarr import codecs
+
+import ndgather
+from ndgather.errors import StoredArrayError
+
+SHAPE = (8, 12)
+VALUES = np.random.default_rng(0).integers(0, 50, SHAPE).astype("f4")
+EVERY = np.indices(SHAPE).reshape(2, -1).T.copy()
+CODECS = {
+    "raw": (3, None),
+    "zstd": (3, codecs.ZstdCodec()),
+    "blosc": (3, codecs.BloscCodec()),
+    "gzip": (3, codecs.GzipCodec()),
+    "crc": (3, codecs.Crc32cCodec()),
+    "lz4": (2, numcodecs.LZ4()),
+    "zlib": (2, numcodecs.Zlib()),
+    "blosc-2": (2, numcodecs.Blosc()),
+}
+
+
+def stored_in(folder, codec, **layout):
+    zarr_format, compressors = CODECS[codec]
+    return zarr.create_array(
+        store=folder / "a.zarr",
+        data=VALUES,
+        chunks=(4, 6),
+        compressors=compressors,
+        zarr_format=zarr_format,
+        overwrite=True,
+        **layout,
+    )
+
+
+def chunk_file(folder, stored, *chunk):
+    return folder / "a.zarr" / stored.metadata.encode_chunk_key(chunk)
+
+
+def refuses(stored):
+    """Gather every value; hold that the error says where chunk (1, 1) lies."""
+    with pytest.raises(StoredArrayError) as refused:
+        ndgather.gather_nd(stored, EVERY)
+    text = str(refused.value)
+    assert text.startswith("gather_nd: chunk (1, 1) of file://")
+    assert "a.zarr, which holds [4:8, 6:12], cannot be read: " in text
+    assert refused.value.chunk == (1, 1)
+    return text
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_truncated_chunk(tmp_path, codec):
+    stored = stored_in(tmp_path, codec)
+    file = chunk_file(tmp_path, stored, 1, 1)
+    whole = file.read_bytes()
+    for length in (0, 1, 3, 8, 17, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:length])
+        refuses(stored)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("count", [23, 25, 0, 24_000])
+def test_a_chunk_that_holds_too_little_or_too_much(tmp_path, codec, count):
+    stored = stored_in(tmp_path, codec)
+    other = zarr.create_array(
+        store=tmp_path / "b.zarr",
+        data=np.ones(max(count, 1), "f4"),
+        chunks=(max(count, 1),),
+        compressors=CODECS[codec][1],
+        zarr_format=CODECS[codec][0],
+    )
+    name = other.metadata.encode_chunk_key((0,))
+    stranger = (tmp_path / "b.zarr" / name).read_bytes() if count else b""
+    chunk_file(tmp_path, stored, 1, 1).write_bytes(stranger)
+    refuses(stored)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32 - 1), codec=st.sampled_from(["zstd", "gzip", "crc"]))
+def test_changed_bytes_are_refused_or_give_values(tmp_path_factory, seed, codec):
+    """Whatever a chunk holds, the others are as they were, and nothing else happens."""
+    folder = tmp_path_factory.mktemp("changed")
+    stored = stored_in(folder, codec)
+    file = chunk_file(folder, stored, 1, 1)
+    content = bytearray(file.read_bytes())
+    rng = np.random.default_rng(seed)
+    for place in rng.integers(0, len(content), rng.integers(1, 4)):
+        content[place] ^= int(rng.integers(1, 256))
+    file.write_bytes(content)
+    damaged = False
+    try:
+        gathered = ndgather.gather_nd(stored, EVERY).reshape(SHAPE)
+    except StoredArrayError as error:
+        damaged = error.chunk == (1, 1)
+    if not damaged:
+        np.testing.assert_array_equal(gathered[:4], VALUES[:4])
+        np.testing.assert_array_equal(gathered[:, :6], VALUES[:, :6])
+
+
+@pytest.fixture(params=["start", "end"])
+def shard(request, tmp_path):
+    """Return an array of one shard, its index, what stores another index, and the file."""
+    codec = codecs.ShardingCodec(chunk_shape=(4, 6), index_location=request.param)
+    stored = zarr.create_array(
+        store=tmp_path / "a.zarr",
+        shape=SHAPE,
+        chunks=SHAPE,
+        dtype="f4",
+        serializer=codec,
+        compressors=None,
+    )
+    stored[...] = VALUES
+    file = chunk_file(tmp_path, stored, 0, 0)
+    content = file.read_bytes()
+    place = slice(0, 68) if request.param == "start" else slice(len(content) - 68, len(content))
+    index = np.frombuffer(content[place], "<u8", 8).copy()
+
+    def replace(index, checksum=None):
+        entries = index.astype("<u8").tobytes()
+        checksum = checksum or crc32c(entries).to_bytes(4, "little")
+        changed = bytearray(content)
+        changed[place] = entries + checksum
+        file.write_bytes(changed)
+
+    return stored, index, replace, file
+
+
+def test_an_index_that_points_outside(shard):
+    stored, index, replace, _ = shard
+    for start, length in [
+        (2**40, 96), (0, 2**40), (2**63, 2**63), (2**64 - 2, 96), (2**64 - 1, 96), (96, 2**64 - 1),
+        (10**6, 0),
+    ]:  # fmt: skip
+        index[6:] = start, length
+        replace(index)
+        refuses(stored)
+
+
+def test_an_index_that_names_too_little_or_too_much(shard):
+    stored, index, replace, _ = shard
+    for length in (0, 95, 97, 4):
+        index[7] = length
+        replace(index)
+        refuses(stored)
+
+
+def test_an_index_with_a_wrong_checksum(shard):
+    stored, index, replace, _ = shard
+    index[6:] = index[4:6]
+    replace(index, b"\0\0\0\0")
+    with pytest.raises(StoredArrayError, match=r"chunk .* cannot be read: .*CRC32C"):
+        ndgather.gather_nd(stored, EVERY)
+
+
+def test_a_shard_without_a_whole_index(shard):
+    stored, _, _, file = shard
+    content = file.read_bytes()
+    for length in (0, 1, 67):
+        file.write_bytes(content[:length])
+        with pytest.raises(StoredArrayError, match="cannot be read"):
+            ndgather.gather_nd(stored, EVERY)
+
+
+def test_missing_inner_chunks_and_shards_are_filled(shard):
+    stored, index, replace, file = shard
+    index[6:] = 2**64 - 1
+    replace(index)
+    expected = VALUES.copy()
+    expected[4:, 6:] = 0
+    np.testing.assert_array_equal(ndgather.gather_nd(stored, EVERY), expected.reshape(-1))
+    file.unlink()
+    np.testing.assert_array_equal(ndgather.gather_nd(stored, EVERY), np.zeros(96, "f4"))
+
+
+def test_a_folder_or_a_file_in_the_way_is_a_missing_chunk(tmp_path):
+    stored = stored_in(tmp_path, "raw")
+    file = chunk_file(tmp_path, stored, 1, 1)
+    file.unlink()
+    file.mkdir()
+    expected = VALUES.copy()
+    expected[4:, 6:] = 0
+    np.testing.assert_array_equal(stored[...], expected)
+    np.testing.assert_array_equal(ndgather.gather_nd(stored, EVERY), expected.reshape(-1))
+
+
+def test_a_chunk_that_must_not_be_read(tmp_path):
+    stored = stored_in(tmp_path, "raw")
+    file = chunk_file(tmp_path, stored, 1, 1)
+    file.unlink()
+    file.symlink_to(file.name)  # to itself
+    assert "symbolic links" in refuses(stored)
