@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -150,7 +150,10 @@ class Buffers:
     asks for memory to decode into waits until it is its turn.
     """
 
-    def __init__(self, turns: Turns | None = None) -> None:
+    def __init__(
+        self, turns: Turns | None = None, stopped: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.stopped = stopped  # whether what is read is not wanted any more: requests are given up
         self._turns = turns or Turns(1)
         self._has_turn = False
         self._decoded: NDArray[np.uint8] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _NEAR = ("file", "memory")  # key-value stores that no network is between
 _REQUESTS = 16
+_PATIENCE = 0.1  # seconds until a request is given up that is not wanted any more
 
 
 def run(call: Call) -> Any:
@@ -53,7 +55,13 @@ class TensorStoreReader:
         return type(self), (self.array, self._unit)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        values = self.array[self._box(chunk)].read(order="C").result()
+        asked = self.array[self._box(chunk)].read(order="C")
+        while not asked.done():
+            with suppress(TimeoutError):
+                asked.result(timeout=_PATIENCE)
+            if buffers.stopped():
+                asked.cancel()
+        values = asked.result()
         buffers.take_turn()
         return np.asarray(values)
 

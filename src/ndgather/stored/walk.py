@@ -97,7 +97,7 @@ class _Run:
         self._turns, self._caller = turns, caller
 
     def work(self) -> None:
-        buffers = Buffers(self._turns)
+        buffers = Buffers(self._turns, lambda: self.stopped)
         while (step := self._take()) is not None:
             try:
                 chunk = self._chunk_of(step)

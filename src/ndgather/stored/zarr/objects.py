@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +13,7 @@ from zarr.buffer.cpu import buffer_prototype
 from zarr.core.sync import sync
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from ndgather.stored.chunks import Buffers
 
     Bytes = NDArray[Any]  # of uint8
+
+_PATIENCE = 0.1  # seconds until a request is given up that is not wanted any more
 
 
 class StoredObject(Protocol):
@@ -116,14 +120,27 @@ class StoreObjects:
         self.in_flight = in_flight
 
     def whole(self, key: str, buffers: Buffers) -> Bytes | None:
-        return self.get(key, None)
+        return self.get(key, None, buffers)
 
     def open(self, key: str) -> ObjectOfStore:
         return ObjectOfStore(self, key)
 
-    def get(self, key: str, request: ByteRequest | None) -> Bytes | None:
-        found = sync(self._store.get(key, buffer_prototype, request))
+    def get(self, key: str, request: ByteRequest | None, buffers: Buffers) -> Bytes | None:
+        asked = self._store.get(key, buffer_prototype, request)
+        found = sync(_unless_stopped(asked, buffers.stopped))
         return None if found is None else found.as_numpy_array()
+
+
+async def _unless_stopped(asked: Coroutine[Any, Any, Any], stopped: Callable[[], bool]) -> Any:
+    """Wait for an answer as long as it is wanted."""
+    task = asyncio.ensure_future(asked)
+    while not task.done() and not stopped():
+        await asyncio.wait({task}, timeout=_PATIENCE)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+        raise InterruptedError("the call was stopped")
+    return task.result()
 
 
 class ObjectOfStore:
@@ -134,12 +151,12 @@ class ObjectOfStore:
         self._key = key
 
     def part(self, start: int, stop: int, buffers: Buffers) -> Bytes:
-        found = self._objects.get(self._key, RangeByteRequest(start, stop))
+        found = self._objects.get(self._key, RangeByteRequest(start, stop), buffers)
         return self._complete(found, stop - start)
 
     def edge(self, count: int, at_start: bool, buffers: Buffers) -> Bytes | None:
         request = RangeByteRequest(0, count) if at_start else SuffixByteRequest(count)
-        found = self._objects.get(self._key, request)
+        found = self._objects.get(self._key, request, buffers)
         return None if found is None else self._complete(found, count)
 
     def _complete(self, found: Bytes | None, count: int) -> Bytes:
