@@ -107,8 +107,9 @@ def _place(array: tensorstore.TensorStore) -> tuple[str, int]:
     about = store.spec().to_json()
     try:
         name = store.url
-    except ValueError:
-        name = str(about)
+    except (NotImplementedError, ValueError):  # such as a bucket of another server
+        place = "/".join(str(about[part]) for part in ("bucket", "path") if part in about)
+        name = f"{about['driver']}://{place}"
     while isinstance(about, dict) and isinstance(about.get("base"), dict):
         about = about["base"]
     near = isinstance(about, dict) and about.get("driver") in _NEAR
