@@ -23,8 +23,8 @@ from ndgather.testing.strategies import (
     DATA_DTYPES,
     INDEX_DTYPES,
     arranged,
+    arranged_in,
     calls,
-    contiguous,
     distinct,
 )
 
@@ -164,16 +164,7 @@ def shared_calls(draw, function):
     memory = np.arange(4096, dtype=np.uint8)
 
     def placed(shape, dtype):
-        axes = draw(st.permutations(range(len(shape))))
-        steps = draw(st.tuples(*[st.sampled_from((1, 1, 2, -1))] * len(shape)))
-        strides = contiguous(np.zeros(shape, dtype), axes, steps).strides
-        pairs = list(zip(shape, strides, strict=True))
-        lowest = sum(min(0, (size - 1) * stride) for size, stride in pairs if size)
-        highest = sum(max(0, (size - 1) * stride) for size, stride in pairs if size)
-        room = memory.size - (highest - lowest + dtype.itemsize)
-        assume(room >= 0)
-        near = draw(st.integers(0, min(room, 64)))
-        return np.ndarray(shape, dtype, memory.data, near - lowest, strides)
+        return draw(arranged_in(memory, shape, dtype))
 
     data, out = placed(call.data.shape, kind), placed(result_shape(call), kind)
     indices = call.indices

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import assume, event, given, note, settings
+from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 
 import ndgather
@@ -19,7 +19,7 @@ from ndgather.testing.scatter_strategies import (
     expected_scatter,
     scatter_calls,
 )
-from ndgather.testing.strategies import DATA_DTYPES, arranged, contiguous, distinct
+from ndgather.testing.strategies import DATA_DTYPES, arranged, arranged_in, distinct
 
 FUNCTIONS = ("scatter_nd", "scatter_elements")
 
@@ -185,16 +185,7 @@ def shared_calls(draw, function):
     memory = np.arange(4096, dtype=np.uint8)
 
     def placed(shape, dtype):
-        axes = draw(st.permutations(range(len(shape))))
-        steps = draw(st.tuples(*[st.sampled_from((1, 1, 2, -1))] * len(shape)))
-        strides = contiguous(np.zeros(shape, dtype), axes, steps).strides
-        pairs = list(zip(shape, strides, strict=True))
-        lowest = sum(min(0, (size - 1) * stride) for size, stride in pairs if size)
-        highest = sum(max(0, (size - 1) * stride) for size, stride in pairs if size)
-        room = memory.size - (highest - lowest + dtype.itemsize)
-        assume(room >= 0)
-        near = draw(st.integers(0, min(room, 64)))
-        return np.ndarray(shape, dtype, memory.data, near - lowest, strides)
+        return draw(arranged_in(memory, shape, dtype))
 
     data = placed(call.data.shape, kind)
     out = data if draw(st.booleans()) else placed(call.data.shape, kind)

@@ -12,7 +12,7 @@ pytest.importorskip("resource", reason="limits memory")
 from fuzz import ir_models, onnx_models
 from fuzz.verdict import OUTSIDE, BrokenPromiseError, Desk
 
-from ndgather.errors import ModelError
+from ndgather.errors import ModelError, ShapeError
 
 CORPORA = Path(__file__).parents[2] / "fuzz" / "corpus"
 
@@ -41,7 +41,7 @@ def desk():
     [
         (KeyError("x"), KeyError),
         (MemoryError(), MemoryError),
-        (ModelError("two\nlines"), BrokenPromiseError),
+        (ShapeError("two\nlines"), BrokenPromiseError),
         (ModelError("x" * 10_001), BrokenPromiseError),
     ],
 )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -25,6 +26,7 @@ __all__ = [
     "LAYOUTS",
     "MODES",
     "arranged",
+    "arranged_in",
     "calls",
     "distinct",
     "gather_calls",
@@ -188,6 +190,33 @@ def arranged(
     axes = draw(st.permutations(range(values.ndim)))
     steps = draw(st.tuples(*[st.sampled_from((1, 2, -1, -3))] * values.ndim))
     return contiguous(values, axes, steps, offset=draw(st.integers(0, 3)))
+
+
+@st.composite
+def arranged_in(
+    draw: st.DrawFn, memory: NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Array:
+    """Draw an array that lies near the beginning of `memory`, as others drawn from it do.
+
+    Parameters
+    ----------
+    memory : array of uint8, one axis
+        What it is a view of; a case in which it does not fit there is not tried.
+    shape : tuple of int
+        Its shape.
+    dtype : numpy.dtype
+        Its type. The elements are what the bytes of `memory` say.
+    """
+    axes = draw(st.permutations(range(len(shape))))
+    steps = draw(st.tuples(*[st.sampled_from((1, 1, 2, -1))] * len(shape)))
+    strides = contiguous(np.zeros(shape, dtype), axes, steps).strides
+    pairs = list(zip(shape, strides, strict=True))
+    lowest = sum(min(0, (size - 1) * stride) for size, stride in pairs if size)
+    highest = sum(max(0, (size - 1) * stride) for size, stride in pairs if size)
+    room = memory.size - (highest - lowest + dtype.itemsize)
+    assume(room >= 0)
+    near = draw(st.integers(0, min(room, 64)))
+    return np.ndarray(shape, dtype, memory.data, near - lowest, strides)
 
 
 Geometry = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
