@@ -6,6 +6,8 @@
 // scatter copies it back.
 #pragma once
 
+#include <utility>
+
 #include "gather.h"
 #include "scatter.h"
 
@@ -44,20 +46,83 @@ inline void copy_panel(char* to, Size to_stride, const char* from, Size from_str
   }
 }
 
-// Calls use(panel) with the plan of a panel, packed into `buffer` where that is wanted.
+// Copies a grid of elements whose rows and columns lie any number of bytes apart, some columns at a time.
+template <int Width>
+void copy_grid(char* to, Size to_row, Size to_column, const char* from, Size from_row, Size from_column, Size rows,
+               Size columns) noexcept {
+  constexpr Size kColumns = kLine / Width;
+  for (Size first = 0; first < columns; first += kColumns) {
+    const Size count = std::min(kColumns, columns - first);
+    for (Size row = 0; row < rows; ++row) {
+      char* const out = to + row * to_row + first * to_column;
+      const char* const in = from + row * from_row + first * from_column;
+      if (count == kColumns) {
+#pragma GCC unroll 64
+        for (Size c = 0; c < kColumns; ++c) std::memcpy(out + c * to_column, in + c * from_column, Width);
+      } else {
+        for (Size c = 0; c < count; ++c) std::memcpy(out + c * to_column, in + c * from_column, Width);
+      }
+    }
+  }
+}
+
+using CopyGrid = void (*)(char*, Size, Size, const char*, Size, Size, Size, Size) noexcept;
+
+inline CopyGrid pick_grid(Size width) noexcept {
+  switch (width) {
+    case 1: return copy_grid<1>;
+    case 2: return copy_grid<2>;
+    case 4: return copy_grid<4>;
+    case 8: return copy_grid<8>;
+    case 16: return copy_grid<16>;
+    default: return nullptr;
+  }
+}
+
+// Packs the columns of the data into `buffer` and calls use(panel) with a plan that looks there.
 template <class Use>
-bool in_panel(const Plan& plan, const Panels& panels, Size number, char* buffer, bool write_back, Use use) noexcept {
-  Plan panel = panel_of(plan, panels, number);
-  if (panels.row_bytes == 0) return use(panel);
+bool in_packed(Plan& panel, const Panels& panels, char* buffer, bool write_back, Use use) noexcept {
   char* const columns = panel.indexed;
   IndexColumn& column = panel.column[0];
   const Size stride = column.stride, bytes = panel.inner().size * panel.width;
-  copy_panel(buffer, panels.row_bytes, columns, stride, column.extent, bytes);
+  copy_panel(buffer, panels.pitch, columns, stride, column.extent, bytes);
   panel.indexed = buffer;
-  column.stride = panels.row_bytes;
+  column.stride = panels.pitch;
   if (!use(panel)) return false;
-  if (write_back) copy_panel(columns, stride, buffer, panels.row_bytes, column.extent, bytes);
+  if (write_back) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
   return true;
+}
+
+// Calls use(part) with plans that walk column after column, and whose dense array is `buffer`: it is copied from the
+// real one before, or to it afterwards.
+template <class Use>
+bool in_transposed(const Plan& panel, const Panels& panels, char* buffer, bool reads_dense, Use use) noexcept {
+  const CopyGrid copy = pick_grid(panel.width);
+  const Size all = panel.loop[0].size, columns = panel.loop[1].size, width = panel.width;
+  for (Size row = 0; row < all; row += panels.rows) {
+    Plan part = panel;
+    keep_range(part, 0, row, std::min(row + panels.rows, all));
+    std::swap(part.loop[0], part.loop[1]);
+    char* const dense = part.dense;
+    LoopDim& rows = part.loop[1];
+    const Size next_row = rows.dense;
+    if (reads_dense) copy(buffer, width, panels.pitch, dense, next_row, width, rows.size, columns);
+    part.dense = buffer;
+    part.loop[0].dense = panels.pitch;
+    rows.dense = width;
+    part.dense_linear = panels.pitch == rows.size * width;
+    join_runs(part, kTuning.short_run);
+    if (!use(part)) return false;
+    if (!reads_dense) copy(dense, next_row, width, buffer, width, panels.pitch, std::min(panels.rows, all - row), columns);
+  }
+  return true;
+}
+
+template <class Use>
+bool in_panel(const Plan& plan, const Panels& panels, Size number, char* buffer, bool scatters, Use use) noexcept {
+  Plan panel = panel_of(plan, panels, number);
+  return panels.packed ? in_packed(panel, panels, buffer, scatters, use)
+                       : in_transposed(panel, panels, buffer, scatters, use);
 }
 
 // The buffer is in cache; the indices are not.

@@ -89,44 +89,52 @@ Size packed_columns(const Plan& plan, const LoopDim& along, const LoopDim& acros
 }
 
 // Where the dense array lies in another order than the indices or the data, a walk along either would touch a line of
-// the other for every element: panels are as wide as some lines of the dense array.
-Size unpacked_columns(const Plan& plan, const LoopDim& along, const LoopDim& across) {
+// the other for every element.
+bool is_crossed(const LoopDim& along, const LoopDim& across) {
   const bool crossed = std::abs(across.index) >= kLine || (across.index == 0 && std::abs(across.indexed) >= kLine);
-  const bool in_one_line = std::abs(along.index) < kLine && std::abs(along.dense) >= kLine;
-  return crossed && in_one_line && across.indexed != 0 ? 4 * kLine / plan.width : 0;
+  return crossed && std::abs(along.index) < kLine && std::abs(along.dense) >= kLine && across.indexed != 0;
 }
 
-Panels choose_panels(const Plan& plan, Size threads, bool scatters) {
-  if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2 || plan.width > 16) return {};
+Panels choose_panels(const Plan& plan, Size threads, bool scatters, bool sequential) {
+  if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2 || plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
   const LoopDim &along = plan.loop[plan.loop_rank - 2], &across = plan.inner();
   if (across.dense != plan.width || plan.positions <= kTuning.short_run) return {};
   for (int d = 0; scatters && d + 2 < plan.loop_rank; ++d) {
     if (plan.loop[d].indexed == 0) return {};  // planes would write to the same elements
   }
   Panels panels;
-  Size columns = packed_columns(plan, along, across);
-  const bool packed = columns > 0;
-  if (!packed) columns = unpacked_columns(plan, along, across);
-  if (columns == 0) return {};
-  panels.per_plane = (across.size + columns - 1) / columns;
+  const Size most = caches().second_level / 4;  // bytes of a copied part of the dense array
+  panels.columns = sequential ? 0 : packed_columns(plan, along, across);
+  panels.packed = panels.columns > 0;
+  panels.rows = panels.packed ? along.size : std::min(along.size, most / (4 * kLine));
+  if (!panels.packed) {
+    if (!is_crossed(along, across)) return {};
+    panels.columns = most / (panels.rows * plan.width);
+  }
+  panels.per_plane = (across.size + panels.columns - 1) / panels.columns;
   if (panels.per_plane < 4 * threads) panels.per_plane = (panels.per_plane + threads - 1) / threads * threads;
   panels.columns = (across.size + panels.per_plane - 1) / panels.per_plane;
   panels.per_plane = (across.size + panels.columns - 1) / panels.columns;
   panels.count = panels.per_plane * (plan.positions / (along.size * across.size));
   if (nanoseconds(plan) / static_cast<double>(panels.count) > 10 * kLongestTask) return {};  // could not be stopped
-  if (packed) {
-    panels.row_bytes = (panels.columns * plan.width + kLine - 1) / kLine * kLine;
-    panels.buffer = plan.column[0].extent * panels.row_bytes;
+  if (panels.packed) {
+    panels.pitch = (panels.columns * plan.width + kLine - 1) / kLine * kLine;
+    panels.buffer = plan.column[0].extent * panels.pitch;
+  } else {
+    panels.pitch = panels.rows * plan.width;
+    if (panels.pitch % kLine == 0) panels.pitch += kLine;  // columns do not compete for the same cache sets
+    panels.buffer = panels.columns * panels.pitch;
   }
   return panels;
 }
 
 bool set_panels(Schedule& schedule, Plan& plan, bool scatters) {
-  schedule.panels = choose_panels(plan, schedule.threads, scatters);
+  const bool sequential = loops().is_sequential(plan);
+  schedule.panels = choose_panels(plan, schedule.threads, scatters, sequential);
   if (schedule.panels.count == 0 && plan.any_order && plan.loop_rank > 1) {
     LoopDim* const inner = plan.loop + plan.loop_rank - 1;
     std::swap(inner[-1], inner[0]);
-    schedule.panels = choose_panels(plan, schedule.threads, scatters);
+    schedule.panels = choose_panels(plan, schedule.threads, scatters, sequential);
     if (schedule.panels.count == 0) std::swap(inner[-1], inner[0]);
   }
   if (schedule.panels.count == 0) return false;

@@ -28,11 +28,13 @@ inline constexpr Size kBlock = 256;  // offsets that are computed before they ar
 
 // How a plan falls into panels of columns; see panels.h.
 struct Panels {
-  Size count = 0;      // in all; 0: the plan does not suit
-  Size per_plane = 0;  // within one step of the dims outside
-  Size columns = 0;    // in each but the last of a plane
-  Size row_bytes = 0;  // of a packed row; 0: the columns are read where they are
-  Size buffer = 0;     // bytes that one thread needs to pack them
+  Size count = 0;       // in all; 0: the plan does not suit
+  Size per_plane = 0;   // within one step of the dims outside
+  Size columns = 0;     // in each but the last of a plane
+  bool packed = false;  // the columns of the data are copied; else those of the dense array
+  Size rows = 0;        // that are walked at once
+  Size pitch = 0;       // bytes in the copy from one row of the data, or one column of the dense array, to the next
+  Size buffer = 0;      // bytes of the copy
 };
 
 // A scatter of some positions whose destination is shared out between owners; see partition.h.
