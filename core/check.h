@@ -1,6 +1,8 @@
 // check.h - looking at index values without copying anything: all of them for errors, some for the schedule.
 #pragma once
 
+#include <cstdlib>
+
 #include "walk.h"
 
 namespace ndgather::NDGATHER_ISA {
@@ -43,18 +45,21 @@ inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
   return all;
 }
 
-// Whether most of some sampled neighbours lie close to each other: the hardware follows those by itself.
-inline bool is_sequential(const Plan& plan) noexcept {
-  constexpr Size kSamples = 64;
+// Whether many of some sampled slices and their neighbours share lines: the hardware follows those that lie side by side
+// by itself, and keeps those that come again and again.
+inline bool shares_lines(const Plan& plan) noexcept {
+  constexpr Size kSamples = 128;
   const Walk walk(plan);
-  Size close = 0;
+  Size lines[2 * kSamples], count = 0;
   for (Size s = 0; s < kSamples; ++s) {
     const Cursor cursor(plan, plan.positions / kSamples * s);
     Size at[2];
     if (cursor.left < 2 || !walk.block(cursor, 2, at)) continue;
-    close += std::max(at[0], at[1]) - std::min(at[0], at[1]) <= kLine;
+    if (std::abs(at[0] - at[1]) <= kLine) at[1] = at[0];
+    for (const Size offset : at) lines[count++] = offset / kLine;
   }
-  return close > kSamples * 3 / 4;
+  std::sort(lines, lines + count);
+  return std::unique(lines, lines + count) - lines < count * 5 / 8;
 }
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -18,7 +18,7 @@ const Loops NDGATHER_LOOPS{
     .record_offsets = NDGATHER_ISA::record_offsets,
     .apply_owned = NDGATHER_ISA::apply_owned,
     .check = NDGATHER_ISA::check,
-    .is_sequential = NDGATHER_ISA::is_sequential,
+    .shares_lines = NDGATHER_ISA::shares_lines,
     .pick_store = NDGATHER_ISA::pick_store,
 };
 

@@ -33,7 +33,7 @@ struct Loops {
 
   void (*apply_owned)(const Plan&, const Schedule&, Store, const Partition&, int owner) noexcept;
   Outside (*check)(const Plan&, Size begin, Size end) noexcept;
-  bool (*is_sequential)(const Plan&) noexcept;
+  bool (*shares_lines)(const Plan&) noexcept;
   // nullptr where the reduction has no meaning for the type.
   Store (*pick_store)(const Plan&, Reduction, ElementType, bool nontemporal) noexcept;
 };

@@ -1,9 +1,10 @@
-// panels.h - looking along an axis that is not the last, where neighbouring positions read neighbouring columns of
-// data, each at a row of its own.
+// panels.h - a plan in panels of columns, each with a copy in a buffer that stays in the cache.
 //
-// Those rows lie far apart, and where their stride is a power of two they compete for the same few cache sets. A panel
-// of columns is therefore packed into a buffer that stays in the cache, and walked there as a plan of its own; a
-// scatter copies it back.
+// Lookups along an axis that is not the last, where neighbouring positions read neighbouring columns of the data, each at
+// a row of its own: those rows lie far apart, and where their stride is a power of two they compete for the same few
+// cache sets. There the panel of the *data* is packed, and walked as a plan of its own; a scatter copies it back.
+// Where indices and data lie in another order than the dense array, the panel is walked in their order, and its part of
+// the *dense* array is turned while it is near.
 #pragma once
 
 #include <utility>

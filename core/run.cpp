@@ -51,7 +51,7 @@ bool run_scheduled_gather(Plan& plan, int threads, Stop* stop) noexcept {
   const Schedule schedule = schedule_gather(plan, threads);
   if (schedule.panels.count > 0) {
     const Scratch buffers(schedule.panels.buffer * schedule.threads);
-    if (schedule.panels.buffer > 0 && buffers.memory() == nullptr) {
+    if (buffers.memory() == nullptr) {
       simplify(plan);
       return loops().gather(plan, schedule, 0, plan.positions);
     }
@@ -126,7 +126,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
   const Scratch scratch(schedule.panels.count > 0 ? schedule.panels.buffer * schedule.threads
                                                   : schedule.round * Size{sizeof(Size)});
-  if (schedule.panels.count > 0 && (schedule.panels.buffer == 0 || scratch.memory() != nullptr)) {
+  if (schedule.panels.count > 0 && scratch.memory() != nullptr) {
     return run_panels(plan, schedule, store, scratch.memory(), stop);
   }
   if (schedule.round > 0 && scratch.memory() != nullptr) {

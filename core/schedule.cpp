@@ -19,7 +19,7 @@ double estimated_bytes(const Plan& plan) {
 // Whether accesses to slices are likely to miss the cache: also where a walk leaves a cached region before most of its
 // lines were used.
 bool leaves_cache(const Plan& plan) {
-  const Size near = 4 * caches().second_level, reach = plan.reach();
+  const Size near = caches().last_level / 2, reach = plan.reach();
   if (reach > near) return true;
   Size lookups = 1, span = reach;
   bool inner = true;
@@ -51,7 +51,7 @@ bool writes_past_caches(const Plan& plan) {
 }
 
 void set_common(Schedule& schedule, const Plan& plan, int threads) {
-  schedule.prefetch = leaves_cache(plan) && !loops().is_sequential(plan);
+  schedule.prefetch = leaves_cache(plan) && !loops().shares_lines(plan);
   schedule.prefetch_indices = plan.positions * plan.column_count * Size{sizeof(Size)} > caches().second_level;
   schedule.nontemporal = writes_past_caches(plan);
   if (worth_sharing(plan, threads)) schedule.threads = threads;
@@ -95,7 +95,7 @@ bool is_crossed(const LoopDim& along, const LoopDim& across) {
   return crossed && std::abs(along.index) < kLine && std::abs(along.dense) >= kLine && across.indexed != 0;
 }
 
-Panels choose_panels(const Plan& plan, Size threads, bool scatters, bool sequential) {
+Panels choose_panels(const Plan& plan, Size threads, bool scatters) {
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2 || plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
   const LoopDim &along = plan.loop[plan.loop_rank - 2], &across = plan.inner();
   if (across.dense != plan.width || plan.positions <= kTuning.short_run) return {};
@@ -104,7 +104,8 @@ Panels choose_panels(const Plan& plan, Size threads, bool scatters, bool sequent
   }
   Panels panels;
   const Size most = caches().second_level / 4;  // bytes of a copied part of the dense array
-  panels.columns = sequential ? 0 : packed_columns(plan, along, across);
+  panels.columns = packed_columns(plan, along, across);
+  if (panels.columns > 0 && loops().shares_lines(plan)) panels.columns = 0;
   panels.packed = panels.columns > 0;
   panels.rows = panels.packed ? along.size : std::min(along.size, most / (4 * kLine));
   if (!panels.packed) {
@@ -129,12 +130,11 @@ Panels choose_panels(const Plan& plan, Size threads, bool scatters, bool sequent
 }
 
 bool set_panels(Schedule& schedule, Plan& plan, bool scatters) {
-  const bool sequential = loops().is_sequential(plan);
-  schedule.panels = choose_panels(plan, schedule.threads, scatters, sequential);
+  schedule.panels = choose_panels(plan, schedule.threads, scatters);
   if (schedule.panels.count == 0 && plan.any_order && plan.loop_rank > 1) {
     LoopDim* const inner = plan.loop + plan.loop_rank - 1;
     std::swap(inner[-1], inner[0]);
-    schedule.panels = choose_panels(plan, schedule.threads, scatters, sequential);
+    schedule.panels = choose_panels(plan, schedule.threads, scatters);
     if (schedule.panels.count == 0) std::swap(inner[-1], inner[0]);
   }
   if (schedule.panels.count == 0) return false;

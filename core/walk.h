@@ -74,10 +74,11 @@ struct Walk {
   const Plan& plan;
   Offsets offsets;
   bool repeated, repeated_good = true;
-  Size ahead = 0;  // prefetch distance of the indices in bytes; 0: none
+  Size ahead = 0;     // prefetch distance of the indices in bytes; 0: none
+  Size next_row = 0;  // bytes of a row that is looked up all over, if the next one follows it
   alignas(kLine) Size bases[kBlock + kTuning.short_run];
 
-  explicit Walk(const Plan& p, bool prefetch_indices = false) noexcept
+  explicit Walk(const Plan& p, const Schedule& schedule = {}) noexcept
       : plan(p), offsets(pick_offsets(p)), repeated(p.run_index != 0) {
     const LoopDim& inner = plan.inner();
     const Size step = plan.run > 0 ? plan.run_step : inner.indexed;
@@ -88,7 +89,11 @@ struct Walk {
       const Size before = bases[i - plan.run];
       bases[i] = before == kOutside ? kOutside : before + plan.next_run;
     }
-    if (prefetch_indices && inner.index > 0 && inner.index <= kLine) {
+    if (schedule.prefetch_indices && !schedule.prefetch && plan.loop_rank > 1 && plan.run == 0 && inner.indexed == 0 &&
+        plan.slice_rank == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach()) {
+      next_row = plan.reach();
+    }
+    if (schedule.prefetch_indices && inner.index > 0 && inner.index <= kLine) {
       // Of a run that ends before, the indices of a later run are asked for.
       const bool ends = plan.loop_rank > 1 && inner.size * inner.index < kTuning.index_ahead;
       ahead = ends ? 4 * plan.loop[plan.loop_rank - 2].index : kTuning.index_ahead;
@@ -103,6 +108,10 @@ struct Walk {
       for (int c = 0; c < streams; ++c) {
         prefetch_lines(cursor.index + c * plan.column_stride + ahead, n * plan.inner().index);
       }
+    }
+    if (next_row != 0) {
+      const Size row = plan.inner().size, done = row - cursor.left;
+      prefetch_lines(plan.indexed + cursor.base + next_row + next_row * done / row, next_row * n / row);
     }
     if (plan.run == 0) return offsets(plan, cursor.index, cursor.base, bases, n, out);
     const Size done = plan.inner().size - cursor.left;
@@ -194,7 +203,7 @@ inline Size block_size(const Plan& plan) noexcept {
 template <class B, class Prefetch, class Use>
 bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, Prefetch prefetch_block,
                  Use use) noexcept {
-  const Walk walk(plan, schedule.prefetch_indices);
+  const Walk walk(plan, schedule);
   const Size most = block_size(plan);
   Cursor cursor(plan, begin);
   Size left = end - begin;
