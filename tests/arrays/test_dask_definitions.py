@@ -10,6 +10,7 @@ from hypothesis import event, given, note, reject, settings
 from hypothesis import strategies as st
 
 import ndgather
+from ndgather import reference
 from ndgather.errors import IndexOutOfBoundsError
 from ndgather.testing import assert_same_elements, bad_entries, expected
 from ndgather.testing.scatter_strategies import (
@@ -99,6 +100,26 @@ def test_a_gather_is_the_loop_of_its_definition(function, data):
     source, indices = data.draw(lazy_arguments([call.data, call.indices]))
     event(f"{type(source).__name__} data, {type(indices).__name__} indices")
     result = getattr(ndgather, function)(source, indices, **call.options)
+    assert_same_elements(computed(result, desired), desired)
+
+
+@settings(max_examples=FEW)
+@given(data=st.data())
+def test_a_gather_of_windows_is_the_loop_of_its_definition(data):
+    mode = data.draw(st.sampled_from(["raise", "clip", "fill"]))
+    shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
+    depth = data.draw(st.integers(0, len(shape)))
+    window = tuple(data.draw(st.integers(0, s + 2 * (mode == "fill"))) for s in shape[:depth])
+    starts = np.zeros((*data.draw(st.lists(st.integers(0, 4), max_size=2)), depth), np.int16)
+    for p in np.ndindex(starts.shape):
+        most = max(shape[p[-1]] - window[p[-1]], 0)
+        near = st.integers(0, most) if mode == "raise" else st.integers(-4, most + 4)
+        starts[p] = data.draw(near)
+    values = np.arange(1, 1 + np.prod(shape), dtype=np.int32).reshape(shape)
+    options = {"mode": mode, **({"fill_value": -7} if mode == "fill" else {})}
+    desired = reference.gather_windows(values, starts, window, **options)
+    with dask.config.set({"array.chunk-size": data.draw(st.sampled_from([64, 2**20]))}):
+        result = ndgather.gather_windows(data.draw(lazy(values)), starts, window, **options)
     assert_same_elements(computed(result, desired), desired)
 
 

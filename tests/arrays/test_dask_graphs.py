@@ -234,6 +234,17 @@ def test_what_is_refused_in_memory_is_refused_at_the_call(call, error, text):
             call(lazy, indices)
 
 
+def test_windows_take_starts_in_memory():
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    with pytest.raises(DTypeError, match=r"starts = dask array.*starts\.compute\(\)"):
+        ndgather.gather_windows(lazy, da.zeros((3, 2), dtype=int), (2, 2))
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        ndgather.gather_windows(lazy, [[0, 0], [9, 11]], (2, 2))
+    with pytest.raises(IndexOutOfBoundsError) as in_memory:
+        ndgather.gather_windows(DATA, [[0, 0], [9, 11]], (2, 2))
+    assert str(caught.value) == str(in_memory.value)
+
+
 def test_a_block_of_another_shape_is_an_error():
     lazy = da.from_array(DATA, chunks=CHUNKS).map_blocks(lambda block: block[1:], dtype="f4")
     with pytest.raises(NdgatherError, match="a block of data has shape"):
@@ -243,5 +254,5 @@ def test_a_block_of_another_shape_is_an_error():
 def test_the_functions_work_in_map_blocks():
     rows = da.from_array(np.arange(24).reshape(6, 4), chunks=(2, 4))
     indices = np.array([3, 0])
-    mapped = rows.map_blocks(ndgather.gather, indices, axis=1, chunks=((2, 2, 2), (2,)))
+    mapped = rows.map_blocks(ndgather.gather, indices, axis=1, dtype=int, chunks=((2, 2, 2), (2,)))
     np.testing.assert_array_equal(mapped.compute(), np.arange(24).reshape(6, 4)[:, [3, 0]])

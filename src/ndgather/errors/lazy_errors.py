@@ -33,10 +33,10 @@ def not_for_lazy(caller: str, option: str, instead: str) -> AttributeValueError:
     )
 
 
-def no_windows(caller: str) -> DTypeError:
+def lazy_starts(caller: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: data or starts = dask array has no windows (allowed: NumPy and stored arrays; "
-        f"write data.compute())"
+        f"{caller}: starts = dask array, but which blocks windows meet is planned at the call "
+        f"(allowed: an array in memory, such as starts.compute())"
     )
 
 

@@ -20,6 +20,7 @@ from ndgather.arrays.dask.gather import gather_blocks, gather_known, gather_lazy
 from ndgather.arrays.dask.graph import cut_indices
 from ndgather.arrays.dask.layout import layout_of
 from ndgather.arrays.dask.scatter import scatter
+from ndgather.arrays.dask.windows import gather_windows
 from ndgather.errors import lazy_errors
 from ndgather.explain import explain
 
@@ -43,17 +44,17 @@ def run(call: Call) -> DaskArray:
         The call is refused, as it would be for arrays in memory; or an array has unknown chunk
         sizes or blocks that are no NumPy arrays; or an option is given that has no meaning here.
     """
-    if call.kind == "gather_windows":
-        raise lazy_errors.no_windows(call.caller)
     for option, instead in _INSTEAD.items():
         if getattr(call, option, None) is not None:
             raise lazy_errors.not_for_lazy(call.caller, option, instead)
     call = replace(
         call,
         data=_argument(call.caller, "data", call.data),
-        indices=_argument(call.caller, "indices", call.indices),
+        indices=_argument(call.caller, call.indices_name, call.indices),
         updates=_argument(call.caller, "updates", call.updates) if call.scatters else None,
     )
+    if call.kind == "gather_windows":
+        return _gather_windows(call)
     return _scatter(call) if call.scatters else _gather(call)
 
 
@@ -67,8 +68,8 @@ def _argument(caller: str, name: str, value: Any) -> Any:
         return value
     if name == "data" and dispatch.adapter_name(value) is not None:
         return value
-    if name == "indices":
-        return plain_arrays.native_indices(caller, value)
+    if name in ("indices", "starts"):
+        return plain_arrays.native_indices(caller, value, name)
     return plain_arrays.plain_array(caller, name, value) if name == "data" else value
 
 
@@ -87,10 +88,7 @@ def _checked(call: Call) -> tuple[int, ...]:
 
 def _gather(call: Call) -> DaskArray:
     _checked(call)
-    dtype = np.dtype(call.data.dtype)
-    fill = np.zeros((), dtype)
-    if call.fill_value is not None:
-        fill = plain_arrays.fill_element(call.caller, call.fill_value, dtype)
+    fill = _fill_element(call)
     if not isinstance(call.indices, DaskArray):
         return gather_known(call, layout_of(call, call.data.chunks), fill)
     if isinstance(call.data, np.ndarray):
@@ -104,6 +102,22 @@ def _gather(call: Call) -> DaskArray:
     if lazy and layout.indexed_blocks > 1:
         return gather_lazy(call, layout, fill)
     return gather_blocks(call, layout, fill)
+
+
+def _fill_element(call: Call) -> np.ndarray[Any, Any]:
+    dtype = np.dtype(call.data.dtype)
+    if call.fill_value is None:
+        return np.zeros((), dtype)
+    return plain_arrays.fill_element(call.caller, call.fill_value, dtype)
+
+
+def _gather_windows(call: Call) -> DaskArray:
+    if isinstance(call.indices, DaskArray):
+        raise lazy_errors.lazy_starts(call.caller)
+    small = np.zeros((1,) * call.data.ndim, call.data.dtype)
+    starts = np.zeros((1, *call.indices.shape[-1:]), call.indices.dtype)
+    fallback.run(replace(call, data=small, indices=starts, window_shape=(1,) * starts.shape[-1]))
+    return gather_windows(call, _fill_element(call))
 
 
 def _cut_along(call: Call) -> DaskArray:

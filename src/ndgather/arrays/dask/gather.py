@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dask.array.core import Array as DaskArray
-from dask.array.core import normalize_chunks
 from dask.base import tokenize
 
 from ndgather.arrays.dask import tasks
-from ndgather.arrays.dask.graph import Graph, dask_array, data_block, index_block
+from ndgather.arrays.dask.graph import Graph, auto_chunks, dask_array, data_block, index_block
 from ndgather.arrays.dask.points import lowest
 from ndgather.arrays.dask.regions import KnownRegions, LazyRegions
 
@@ -46,16 +44,12 @@ def gather_lazy(call: Call, layout: Layout, fill: Array) -> DaskArray:
 
 def _position_chunks(layout: Layout, element: Array) -> Chunks:
     """Return chunks of positions that keep blocks of the result below dask's array.chunk-size."""
-    shape = tuple(map(sum, layout.dense_chunks))
-    if element.dtype.hasobject or not element.itemsize or not math.prod(shape):
-        return layout.position_chunks
-    auto: list[Any] = list(layout.position_chunks)
-    for axis in range(len(auto)):
-        if axis not in layout.aligned:
-            auto[axis] = "auto"
-    copied = [layout.data_chunks[axis] for axis in layout.axes.slices]
-    wanted = tuple(layout.dense_order(auto, copied))
-    chunks = normalize_chunks(wanted, shape=shape, dtype=element.dtype)
+    free = [
+        axis
+        for number, axis in enumerate(layout.axes.dense_positions)
+        if number not in layout.aligned
+    ]
+    chunks = auto_chunks(layout.dense_chunks, free, element.dtype)
     return tuple(chunks[axis] for axis in layout.axes.dense_positions)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from dask.array import zeros
 from dask.array.core import Array as DaskArray
+from dask.array.core import normalize_chunks
 from dask.highlevelgraph import HighLevelGraph
 
 if TYPE_CHECKING:
@@ -39,6 +41,15 @@ def index_block(layout: Layout, name: str, region: Region) -> tuple[Any, tuple[i
     if layout.call.kind != "gather_nd":
         return (name, *region.coordinates), region.shape
     return (name, *region.coordinates, 0), (*region.shape, len(layout.indexed))
+
+
+def auto_chunks(chunks: Chunks, free: Sequence[int], dtype: np.dtype[Any]) -> Chunks:
+    """Return chunks cut along some axes, so that blocks are below dask's array.chunk-size."""
+    shape = tuple(map(sum, chunks))
+    if dtype.hasobject or not dtype.itemsize or not math.prod(shape):
+        return chunks
+    wanted = tuple("auto" if axis in free else sizes for axis, sizes in enumerate(chunks))
+    return cast("Chunks", normalize_chunks(wanted, shape=shape, dtype=dtype))
 
 
 def rechunked(array: DaskArray, chunks: Chunks) -> DaskArray:

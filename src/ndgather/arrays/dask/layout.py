@@ -40,6 +40,15 @@ class Region:
         return tuple(slice(start, start + size) for start, size in pairs)
 
 
+def regions_of(chunks: Chunks) -> list[Region]:
+    """Return the chunks of positions, in C order."""
+    starts = [tuple(accumulate(sizes, initial=0)) for sizes in chunks]
+    return [
+        Region(at, _pick(starts, at), _pick(chunks, at))
+        for at in product(*(range(len(sizes)) for sizes in chunks))
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The axes of a call on an array in chunks."""
@@ -54,12 +63,7 @@ class Layout:
     @property
     def regions(self) -> list[Region]:
         """The regions, in C order."""
-        chunks = self.position_chunks
-        starts = [tuple(accumulate(sizes, initial=0)) for sizes in chunks]
-        return [
-            Region(at, _pick(starts, at), _pick(chunks, at))
-            for at in product(*(range(len(sizes)) for sizes in chunks))
-        ]
+        return regions_of(self.position_chunks)
 
     @property
     def columns(self) -> dict[Coordinates, list[Region]]:

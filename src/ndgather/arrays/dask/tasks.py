@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ndgather.array_call import Call
     from ndgather.arrays.dask.layout import Chunks
+    from ndgather.arrays.dask.parts import PutParts, TakenParts
     from ndgather.stored.plan import Axes
 
     Array = NDArray[Any]
@@ -164,3 +165,29 @@ def apply(
             updates=np.concatenate(list(updates)),
         )
     )
+
+
+def take_parts(
+    caller: str, shape: tuple[int, ...], block: Any, asked: Sequence[TakenParts]
+) -> list[list[Array]]:
+    """Return the parts of windows that lie in a block of data, for each region that asks."""
+    data = plain(caller, "data", block, shape)
+    return [each.read(data) for each in asked]
+
+
+def assemble_parts(
+    shape: tuple[int, ...],
+    lead: int,
+    fill: Array | None,
+    dtype: np.dtype[Any],
+    put: Sequence[PutParts],
+    values: Sequence[Sequence[Array]],
+) -> Array:
+    """Put the parts that came from blocks of data into the windows of a region."""
+    dense = np.empty(shape, dtype)
+    if fill is not None:
+        dense[...] = fill
+    rows = dense.reshape(math.prod(shape[:lead]), *shape[lead:])
+    for parts, each in zip(put, values, strict=True):
+        parts.write(each, rows)
+    return dense
