@@ -6,6 +6,7 @@
 
 #include "arrays.h"
 #include "gil.h"
+#include "points.h"
 
 namespace ndgather {
 
@@ -49,6 +50,8 @@ class Call {
     return refusal.rule == Rule::raised ? nullptr : refused(refusal);
   }
 
+  PyObject* sort_points(PyObject* steps, Size begin, PyArrayObject* places, PyArrayObject* positions);
+
  private:
   Refusal read_arguments();
   Refusal read_shapes();
@@ -56,6 +59,17 @@ class Call {
   Refusal carry_out();
   Refusal gather();
   Refusal scatter();
+  Refusal plan_points(PyObject* steps, PointGrid& grid);
+  bool fits(const PointGrid& grid, Size begin, PyArrayObject* places, PyArrayObject* positions) const {
+    const Size n = PyArray_SIZE(positions);
+    return begin >= 0 && n <= plan_.positions - begin && n <= Size{UINT32_MAX} && PyArray_ITEMSIZE(positions) == 4 &&
+           PyArray_SIZE(places) == n && PyArray_ITEMSIZE(places) == (grid.is_wide() ? 8 : 4) &&
+           PyArray_ISCARRAY(places) && PyArray_ISCARRAY(positions);
+  }
+  void refuse_negative() {
+    if (given_[kNegative] != Py_False) return;
+    for (int c = 0; c < plan_.column_count; ++c) plan_.column[c].wrap = 0;
+  }
   Refusal check_all();
   Refusal check_first();
   Refusal first_bad();
@@ -161,10 +175,69 @@ Refusal Call::carry_out() {
     case Kind::scatter_elements: plan_gather_elements(plan_, indexed, indices, dense, axis_); break;
     case Kind::gather: plan_gather(plan_, indexed, indices, dense, axis_, batch_dims_); break;
   }
-  if (given_[kNegative] == Py_False) {
-    for (int c = 0; c < plan_.column_count; ++c) plan_.column[c].wrap = 0;
-  }
+  refuse_negative();
   return scatters(kind_) ? scatter() : gather();
+}
+
+PyObject* Call::sort_points(PyObject* steps, Size begin, PyArrayObject* places, PyArrayObject* positions) {
+  Refusal refusal = read_arguments();
+  if (!refusal) refusal = read_shapes();
+  PointGrid grid;
+  if (!refusal) refusal = plan_points(steps, grid);
+  const Size n = PyArray_SIZE(positions);
+  if (!refusal && !fits(grid, begin, places, positions)) {
+    return PyErr_Format(PyExc_ValueError, "places or positions do not fit the points");
+  }
+  bool inside = true;
+  SortedPoints sorted(refusal ? 0 : n);
+  if (sorted.block == nullptr) return PyErr_NoMemory();
+  if (!refusal) {
+    GilRelease release(static_cast<double>(n) * 20, false);
+    inside = ndgather::sort_points(plan_, grid, begin, sorted, PyArray_BYTES(places),
+                                   static_cast<std::uint32_t*>(PyArray_DATA(positions)));
+  }
+  if (!inside) refusal = first_bad();
+  if (refusal) return refusal.rule == Rule::raised ? nullptr : refused(refusal);
+  npy_intp count = sorted.groups;
+  PyObject* chunks = PyArray_SimpleNew(1, &count, NPY_INTP);
+  PyObject* starts = PyArray_SimpleNew(1, &count, NPY_INTP);
+  if (chunks != nullptr && starts != nullptr) {
+    list_groups(sorted, static_cast<Size*>(PyArray_DATA(array(chunks))), static_cast<Size*>(PyArray_DATA(array(starts))));
+  }
+  return Py_BuildValue("(NN)", chunks, starts);
+}
+
+// Plans offsets that hold coordinates on the axes which positions fix: those of index tuples, all axes of elements,
+// else the batch axes and the one that is gathered.
+Refusal Call::plan_points(PyObject* steps, PointGrid& grid) {
+  const Array& data = data_.array();
+  const Array& indices = indices_.array();
+  const bool tuples = kind_ == Kind::gather_nd, elements = kind_ == Kind::gather_elements;
+  const Size depth = tuples ? indices.shape[indices.rank - 1] : 1;
+  grid.rank = elements ? data.rank : static_cast<int>(batch_dims_ + depth);
+  Size shape[kMaxRank], strides[kMaxRank];
+  static constexpr Size nowhere[kMaxRank] = {};
+  for (int d = 0; d < grid.rank; ++d) {
+    shape[d] = data.shape[tuples || elements || d < batch_dims_ ? d : axis_];
+    if (!read_axis(steps, d, shape[d], grid.axis[d])) return {Rule::raised};
+  }
+  if (!grid.complete()) {
+    PyErr_SetString(PyExc_ValueError, "the coordinates have more than 63 bits");
+    return {Rule::raised};
+  }
+  for (int d = 0; d < grid.rank; ++d) strides[d] = shape[d] > 1 ? Size{1} << grid.axis[d].shift : 0;
+  const Array packed{nullptr, grid.rank, shape, strides}, none{nullptr, kMaxRank, nowhere, nowhere};
+  if (tuples) {
+    plan_gather_nd(plan_, packed, indices, none, batch_dims_);
+  } else if (elements) {
+    plan_gather_elements(plan_, packed, indices, none, axis_);
+  } else {
+    plan_gather(plan_, packed, indices, none, batch_dims_, batch_dims_);
+  }
+  refuse_negative();
+  plan_.width = 1;
+  simplify(plan_);
+  return {};
 }
 
 Refusal Call::gather() {
@@ -256,6 +329,11 @@ PyObject* Call::bad_entry() const {
 }
 
 }  // namespace
+
+PyObject* sort_points(Kind kind, PyObject* const* given, PyObject* steps, Size begin, PyArrayObject* places,
+                      PyArrayObject* positions) {
+  return Call(kind, given).sort_points(steps, begin, places, positions);
+}
 
 PyObject* run(Kind kind, PyObject* const* given) { return Call(kind, given).run(); }
 

@@ -9,6 +9,13 @@ namespace ndgather {
 // exception set. `given` holds kArgumentCount objects.
 PyObject* run(Kind kind, PyObject* const* given);
 
+// Sorts the points of a gather whose data is elsewhere: only the shape of the given data counts. `steps` says where the
+// axes are cut that indices address: the length of chunks, or an array of the cuts. From position `begin` on, as many
+// as `positions` has room for. Returns the numbers of the touched chunks and where the points of each begin; else as
+// run() does.
+PyObject* sort_points(Kind kind, PyObject* const* given, PyObject* steps, Size begin, PyArrayObject* places,
+                      PyArrayObject* positions);
+
 // A tuple that says why a call is refused: (rule, facts, data.shape, indices.shape, shape of the slices,
 // updates.shape). Takes over the references; null where one of them is, with an exception set.
 PyObject* refused(const Refusal& refusal, PyObject* facts, PyObject* data, PyObject* indices,

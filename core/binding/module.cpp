@@ -8,6 +8,7 @@
 #include "arrays.h"
 #include "calls.h"
 #include "fast_call.h"
+#include "points.h"
 
 namespace {
 
@@ -103,6 +104,11 @@ PyMethodDef methods[] = {
     {"check_out", check_out_for, METH_VARARGS, "check_out(out, result, /)\n--\n\n"},
     {"fast_call", make_fast_call, METH_VARARGS,
      "fast_call(kind, answer, misuse, names, required, positional, defaults, doc, module, /)\n--\n\n"},
+    {"sort_points", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(sort_points_by_name)), METH_FASTCALL,
+     "sort_points(kind, steps, begin, places, positions, data, indices, updates, axis, batch_dims, reduction, mode, "
+     "fill_value, use_init_val, out, negative, arithmetic, memory, progress, executor, /)\n--\n\n"},
+    {"move_points", move_points, METH_VARARGS,
+     "move_points(chunk, dense, bits, places, positions, block, starts, stops, reduction, arithmetic, /)\n--\n\n"},
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\n"},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(count, /)\n--\n\n"},
     {"get_memory_limit", get_memory_limit, METH_NOARGS, "get_memory_limit()\n--\n\n"},

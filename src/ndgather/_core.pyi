@@ -38,6 +38,42 @@ def slices_shape(
     kind: str, data_shape: _Shape, indices_shape: _Shape, axis: int, batch_dims: int, /
 ) -> _Refusal: ...
 def check_out(out: object, result: NDArray[Any], /) -> _Refusal: ...
+def sort_points(
+    kind: str,
+    steps: tuple[int | NDArray[Any], ...],
+    begin: int,
+    places: NDArray[Any],
+    positions: NDArray[Any],
+    data: object,
+    indices: object,
+    updates: object,
+    axis: object,
+    batch_dims: object,
+    reduction: object,
+    mode: object,
+    fill_value: object,
+    use_init_val: object,
+    out: object,
+    negative: object,
+    arithmetic: object,
+    memory: object,
+    progress: object,
+    executor: object,
+    /,
+) -> tuple[NDArray[Any], NDArray[Any]] | _Refusal: ...
+def move_points(
+    chunk: NDArray[Any],
+    dense: NDArray[Any],
+    bits: tuple[int, ...],
+    places: NDArray[Any],
+    positions: NDArray[Any],
+    block: int,
+    starts: NDArray[Any],
+    stops: NDArray[Any],
+    reduction: str | None,
+    arithmetic: object,
+    /,
+) -> None: ...
 def fast_call(
     kind: str,
     answer: Callable[..., object],

@@ -67,7 +67,11 @@ class Call:
 
     def run(self) -> Array | Refusal:
         """Make the call; return the result, or why the core refuses it."""
-        return _core.run(self.kind, self.data, self.indices, self.updates, *self._options())
+        return _core.run(*self.arguments())
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Return the kind and the arguments as the core takes them."""
+        return (self.kind, self.data, self.indices, self.updates, *self._options())
 
     def _options(self) -> tuple[Any, ...]:
         return (

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import DTypeError, StoredArrayError
+from ndgather.errors import DTypeError, ShapeError, StoredArrayError
+from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import one_line, reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+def too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: data of shape {shown(shape)} has more places on axes {shown(axes)} than are "
+        f"told apart (allowed: 2**63, where every size is rounded up to a power of two)"
+    )
 
 
 def cannot_read(

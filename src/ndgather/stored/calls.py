@@ -12,7 +12,7 @@ from ndgather.errors import argument_errors, stored_errors
 from ndgather.stored import grouping, windows
 from ndgather.stored.gather_walk import copy_pieces
 from ndgather.stored.pieces import Piece
-from ndgather.stored.plan import plain_gather, plan, provide_out, stand_in
+from ndgather.stored.plan import plain_gather, plan, provide_out, with_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,15 +55,13 @@ def gather(call: Call, reader: Reader) -> Array:
     if call.kind == "gather_windows":
         return windows.gather(call, reader)
     grid = reader.grid
-    call = plain_gather(replace(call, data=stand_in(grid.shape, reader.dtype)))
+    call = plain_gather(with_data(call, grid, reader.dtype))
     made = plan(call, grid)
     out = provide_out(call, made.dense_shape)
     dense = made.axes.dense_view(out)
     points = made.points
-    if points.outside:
-        value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
-        rank = len(made.axes.dense_positions)
-        grouping.fill(points, *points.runs(len(points.chunks)), value, dense, rank)
+    value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
+    grouping.fill(points, value, dense, grid.along(made.axes.slices).shape)
 
     def pieces_of(step: int, chunk: Chunk) -> list[Piece]:
         group, _ = made.step(step)

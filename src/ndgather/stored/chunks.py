@@ -76,6 +76,11 @@ class Grid:
         return Grid(tuple(self.shape[a] for a in axes), tuple(self.steps[a] for a in axes))
 
 
+def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array of a shape and dtype that takes no memory."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
+
+
 class Reader(Protocol):
     """An array that is read chunk by chunk, from many threads at once.
 

@@ -43,8 +43,8 @@ class _Request:
     def put(self, results: Sequence[Array]) -> None:
         """Copy what was sent back to where it belongs; the points hold numbers of values now."""
         for piece, values in zip(self.pieces, results, strict=True):
-            points = replace(piece.points, bits=(8 * piece.points.local.itemsize,))
-            move(points, *piece.runs, values, piece.target)
+            points = replace(piece.points, bits=(min(8 * piece.points.local.itemsize, 63),))
+            move(points, piece.runs, values, piece.target)
 
 
 def walk(

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ndgather.array_call import Call
+from ndgather.compiled import _core
+from ndgather.errors import stored_errors
 from ndgather.explain import explain
+from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from ndgather.stored.chunks import Array, Grid
+
+    Runs: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # where they start and stop
+
+_MOST_BITS = 63  # of the coordinates of a point, with the number of its chunk
+_LEAST_BLOCK = 1 << 18  # points that are sorted at once, in 28 bytes each
+_MOST_BLOCK = (1 << 32) - 1  # positions within a block have 4 bytes
+_BLOCKS = 16  # of many points: each lists its own chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +51,9 @@ class ChunkedPoints:
     stops: NDArray[np.int64]
     outside: int  # how many groups at the end have no chunk, but an index out of bounds: 0 or 1
 
-    def runs(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the runs of a group start and stop."""
+    def runs(self, group: int) -> Runs:
+        """Return where the runs of a group start and stop; -1 are the points outside."""
+        group %= len(self.first) - 1
         part = slice(int(self.first[group]), int(self.first[group + 1]))
         return self.starts[part], self.stops[part]
 
@@ -51,113 +64,137 @@ class ChunkedPoints:
 
 
 def group(call: Call, axes: tuple[int, ...], grid: Grid) -> ChunkedPoints:
-    """Check the indices of a call, and group its points by the chunks of the grid of `axes`."""
-    numbers = np.zeros(call.indices.shape[: -1 if call.kind.endswith("_nd") else None], np.int64)
-    local = np.zeros_like(numbers, np.uint64)
-    outside = np.zeros(numbers.shape, bool)
+    """Check the indices of a call, and group its points by the chunks of the grid of `axes`.
+
+    Raises
+    ------
+    NdgatherError
+        The call is refused, as it would be for an array in memory.
+    """
+    if sum(max(0, size - 1).bit_length() for size in grid.shape) > _MOST_BITS:
+        raise stored_errors.too_many_places(call.caller, call.data.shape, axes)
     bits = tuple(max(0, each - 1).bit_length() for each in grid.largest)
-    for d, axis in enumerate(axes):
-        at = _coordinate(call, d, axis)
-        outside |= at < 0
-        step, count = grid.steps[d], grid.counts[d]
-        if isinstance(step, int):
-            chunk = at // step
-            begin = chunk * step
-        else:
-            chunk = np.searchsorted(step, at, side="right") - 1
-            begin = step[chunk]
-        numbers = numbers * count + chunk
-        local = (local << np.uint64(bits[d])) | (at - begin).astype(np.uint64)
-    numbers = np.where(outside, np.iinfo(np.int64).max, numbers).reshape(-1)
-    order = np.argsort(numbers, kind="stable")
-    chunks, starts = np.unique(numbers[order], return_index=True)
-    stops = np.append(starts[1:], numbers.size)[: len(starts)]
-    any_outside = int(outside.any())
+    shape = call.indices.shape[:-1] if call.kind.endswith("_nd") else call.indices.shape
+    count = math.prod(shape)
+    block = min(max(_LEAST_BLOCK, -(-count // _BLOCKS)), _MOST_BLOCK)
+    local = np.empty(count, np.uint32 if sum(bits) <= 32 else np.uint64)
+    positions = np.empty(count, np.uint32)
+    plain = _without_data(call)
+
+    def sort(begin: int) -> tuple[Array, Array]:
+        part = slice(begin, begin + block)
+        kind, *options = plain.arguments()
+        result = _core.sort_points(kind, grid.steps, begin, local[part], positions[part], *options)
+        if isinstance(result[0], str):
+            raise explain(call, result)
+        return result
+
+    begins = range(0, max(count, 1), block)
+    if len(begins) == 1:
+        sorted_blocks = [sort(0)]
+    else:
+        pool = ThreadPoolExecutor(_core.get_num_threads())
+        try:
+            sorted_blocks = list(pool.map(sort, begins))
+        finally:
+            pool.shutdown(cancel_futures=True)
     return ChunkedPoints(
-        bits,
-        local.reshape(-1)[order].astype(np.uint32 if sum(bits) <= 32 else np.uint64),
-        order.astype(np.uint32),
-        max(1, numbers.size),
-        chunks[: len(chunks) - any_outside],
-        np.arange(len(chunks) + 1),
-        starts,
-        stops,
-        any_outside,
+        bits, local, positions, block, *_directory(sorted_blocks, begins, count, grid)
     )
 
 
-def _coordinate(call: Call, d: int, axis: int) -> NDArray[np.int64]:
-    indices = call.indices
-    size = call.data.shape[axis]
-    tuples = call.kind.endswith("_nd")
-    batch = int(call.batch_dims)
-    if call.kind.endswith("_elements"):
-        addressed = axis == int(call.axis) % call.data.ndim
-    elif tuples:
-        addressed = axis >= batch
-    else:
-        batch += indices.ndim if batch < 0 else 0
-        addressed = d == batch
-    if addressed:
-        column = indices[..., d - batch] if tuples else indices
-        fills = call.mode in ("fill", "drop")
-        one = Call(
-            call.caller,
-            "gather",
-            np.arange(size),
-            column,
-            mode="fill" if fills else call.mode,
-            fill_value=np.array(-1) if fills else None,
-        )
-        result: Any = one.run()
-        if isinstance(result, tuple):
-            raise explain(call, result)
-        return np.asarray(result)
-    shape = indices.shape[: -1 if tuples else None]
-    along = [1] * len(shape)
-    along[axis] = shape[axis]
-    return np.broadcast_to(np.arange(shape[axis]).reshape(along), shape)
+def _without_data(call: Call) -> Call:
+    """Return the gather of bytes that addresses what `call` does: only indices count for it."""
+    return Call(
+        call.caller,
+        call.kind.replace("scatter", "gather"),
+        stand_in(call.data.shape, np.dtype(np.uint8)),
+        call.indices,
+        axis=call.axis,
+        batch_dims=call.batch_dims,
+        mode="fill" if call.mode == "drop" else call.mode,
+        negative=call.negative,
+    )
+
+
+def _directory(
+    sorted_blocks: list[tuple[Array, Array]], begins: Sequence[int], count: int, grid: Grid
+) -> tuple[Array, Array, Array, Array, int]:
+    """Return the chunks, and the runs of each, of blocks that are sorted by themselves."""
+    numbers = np.concatenate([each for each, _ in sorted_blocks])
+    starts = np.concatenate([at + b for (_, at), b in zip(sorted_blocks, begins, strict=True)])
+    stops = np.append(starts[1:], count)[: len(starts)]
+    if len(begins) > 1:
+        order = np.argsort(numbers, kind="stable")
+        numbers, starts, stops = numbers[order], starts[order], stops[order]
+    chunks, first = np.unique(numbers, return_index=True)
+    outside = int(len(chunks) > 0 and int(chunks[-1]) == math.prod(grid.counts))
+    runs = np.append(first, len(numbers))
+    return chunks[: len(chunks) - outside], runs, starts, stops, outside
 
 
 def move(
     points: ChunkedPoints,
-    starts: NDArray[np.int64],
-    stops: NDArray[np.int64],
+    runs: Runs,
     chunk: Array,
     dense: Array,
+    reduction: str | None = None,
+    arithmetic: object = None,
 ) -> None:
     """Copy the points of some runs from a chunk to the dense array.
 
-    The axes of the points come first in `chunk`, the axes of the positions in `dense`; the others
-    are the slices, which have one shape in both.
+    Where a reduction is given, the dense array holds updates, which meet the elements of the chunk
+    in order. The axes of the points come first in `chunk`, the axes of the positions in `dense`;
+    the others are the slices, which have one shape in both.
     """
-    for local, position in _points_of(points, starts, stops):
-        at: list[Any] = []
-        rest = local.astype(np.uint64)
-        for bits in reversed(points.bits):
-            at.insert(0, (rest & np.uint64((1 << bits) - 1)).astype(np.intp))
-            rest = rest >> np.uint64(bits)
-        rank = dense.ndim - (chunk.ndim - len(points.bits))
-        where = np.unravel_index(position, dense.shape[:rank]) if rank else ()
-        dense[where] = chunk[tuple(at)] if at else chunk
+    if chunk.dtype.hasobject or chunk.itemsize == 0:
+        _move_references(points, runs, chunk, dense, reduction)
+        return
+    chunk, dense = (np.ndarray.view(each, np.ndarray) for each in (chunk, dense))
+    _core.move_points(
+        chunk,
+        dense,
+        points.bits,
+        points.local,
+        points.positions,
+        points.block,
+        *runs,
+        reduction,
+        arithmetic,
+    )
 
 
-def _points_of(
-    points: ChunkedPoints, starts: NDArray[np.int64], stops: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-        base = start // points.block * points.block
-        yield points.local[start:stop], points.positions[start:stop].astype(np.intp) + base
-
-
-def fill(
-    points: ChunkedPoints,
-    starts: NDArray[np.int64],
-    stops: NDArray[np.int64],
-    value: Array,
-    dense: Array,
-    rank: int,
+def _move_references(
+    points: ChunkedPoints, runs: Runs, chunk: Array, dense: Array, reduction: str | None
 ) -> None:
-    """Set the positions of some runs to a value; the first `rank` axes of `dense` are positions."""
-    for _, position in _points_of(points, starts, stops):
-        dense[np.unravel_index(position, dense.shape[:rank]) if rank else ()] = value
+    """Do as `move` with elements that are references, or have no bytes: NumPy counts these."""
+    rank = dense.ndim - (chunk.ndim - len(points.bits))
+    for start, stop in zip(*(each.tolist() for each in runs), strict=True):
+        rest = points.local[start:stop].astype(np.int64)
+        at: list[Array] = []
+        for bits in reversed(points.bits):
+            at.insert(0, rest & ((1 << bits) - 1))
+            rest >>= bits
+        where = places_of(points, start, stop, dense.shape[:rank])
+        here = tuple(at) or (np.zeros(stop - start, np.int64),)
+        of_chunk = chunk if at else chunk[np.newaxis]
+        of_dense = dense if rank else dense[np.newaxis]
+        if reduction is None:
+            of_dense[where] = of_chunk[here]
+        else:
+            of_chunk[here] = of_dense[where]  # NumPy leaves the last of those that repeat
+
+
+def places_of(
+    points: ChunkedPoints, start: int, stop: int, shape: tuple[int, ...]
+) -> tuple[Array, ...]:
+    """Return the positions of a run as coordinates, one array for each dim of their shape."""
+    flat = points.positions[start:stop].astype(np.int64) + start // points.block * points.block
+    return np.unravel_index(flat, shape or (1,))
+
+
+def fill(points: ChunkedPoints, value: Array, dense: Array, slices: tuple[int, ...]) -> None:
+    """Set what belongs to indices outside to a value; `slices` are the sizes of the last axes."""
+    if points.outside:
+        everywhere = np.broadcast_to(value, (1,) * len(points.bits) + slices)  # at place 0
+        move(points, points.runs(-1), everywhere, dense)

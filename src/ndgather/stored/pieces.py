@@ -41,7 +41,7 @@ class Places:
         points = ChunkedPoints(
             self.bits, self.local, positions, count, start, np.array([0, 1]), start, stop, 0
         )
-        move(points, start, stop, source, target)
+        move(points, (start, stop), source, target)
 
     def coordinates(self) -> Array:
         """Return the places as tuples of indices."""
@@ -70,7 +70,7 @@ class Piece:
         return math.prod(self.target.shape[self.rank :]) * self.target.itemsize
 
     def copy(self, chunk: Array) -> None:
-        move(self.points, *self.runs, self.view(chunk), self.target)
+        move(self.points, self.runs, self.view(chunk), self.target)
 
 
 def write(values: Array, positions: Array, dense: Array) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 
 from ndgather import fallback, plain_arrays
 from ndgather.compiled import _core
-from ndgather.errors import argument_errors
+from ndgather.errors import argument_errors, stored_errors
 from ndgather.explain import explain
 from ndgather.stored import grouping
+from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -120,9 +121,14 @@ def plan(call: Call, grid: Grid) -> Plan:
     return Plan(call, axes, grid, points, dense_shape, counts)
 
 
-def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array of a shape and dtype that takes no memory."""
-    return np.broadcast_to(np.zeros((), dtype), shape)
+def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
+    """Return `call` with a stand-in for data that has the shape and dtype of what is stored."""
+    try:
+        data = stand_in(grid.shape, dtype)
+    except ValueError:
+        axes = range(len(grid.shape))
+        raise stored_errors.too_many_places(call.caller, grid.shape, axes) from None
+    return replace(call, data=data)
 
 
 def plain_gather(call: Call) -> Call:

@@ -12,7 +12,7 @@ import numpy as np
 from ndgather import plain_arrays, windows
 from ndgather.stored.gather_walk import copy_pieces
 from ndgather.stored.pieces import Piece
-from ndgather.stored.plan import plain_gather, provide_out, stand_in
+from ndgather.stored.plan import plain_gather, provide_out, with_data
 from ndgather.stored.window_parts import BLOCK, parts_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def gather(call: Call, reader: Reader) -> Array:
     All starts are checked, and `out` too, before the first chunk is read.
     """
     grid, window = reader.grid, call.window_shape
-    call = plain_gather(replace(call, data=stand_in(grid.shape, reader.dtype)))
+    call = plain_gather(with_data(call, grid, reader.dtype))
     starts = plain_arrays.native_indices(call.caller, call.indices, call.indices_name)
     call = replace(call, indices=starts)
     windows.check(call)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ndgather.array_call import Call
-from ndgather.stored.plan import Axes, axes_of, stand_in
+from ndgather.stored.chunks import stand_in
+from ndgather.stored.plan import Axes, axes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,9 +10,9 @@ import numpy as np
 
 from ndgather import fallback
 from ndgather.errors import IndexOutOfBoundsError, index_errors
-from ndgather.stored.chunks import Grid
+from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.pieces import Places
-from ndgather.stored.plan import plan, stand_in
+from ndgather.stored.plan import plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,176 @@
+// group.cpp - see group.h.
+#include "group.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "pool.h"
+
+namespace ndgather {
+namespace {
+
+constexpr Size kTile = 512;             // positions that are split, or moved, at a time
+constexpr int kDigit = 11;              // bits that one pass of the sort looks at: its counters stay in the cache
+constexpr Size kOutside = PTRDIFF_MIN;  // the offset of a position whose index is outside; see offsets.h
+
+int bits_for(Size count) { return count <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(count - 1)); }
+
+// Adds one axis to the numbers of the chunks, and to the places, of n offsets.
+template <class ChunkOf, class BeginOf>
+void add_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* __restrict keys,
+              std::uint64_t* __restrict places, ChunkOf chunk_of, BeginOf begin_of) {
+  const std::uint64_t mask = (std::uint64_t{1} << axis.bits) - 1, chunks = static_cast<std::uint64_t>(axis.chunks);
+  for (Size i = 0; i < n; ++i) {
+    const std::uint64_t coordinate = static_cast<std::uint64_t>(at[i]) >> axis.shift & mask;
+    const std::uint64_t chunk = chunk_of(coordinate);
+    keys[i] = keys[i] * chunks + chunk;
+    places[i] |= (coordinate - begin_of(chunk)) << axis.local_shift;
+  }
+}
+
+void split_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* keys, std::uint64_t* places) {
+  const auto step = static_cast<std::uint64_t>(axis.step);
+  const auto begin_of = [=](std::uint64_t chunk) { return chunk * step; };
+  if (axis.step == 0) {
+    const Size *const cuts = axis.cuts, *const last = cuts + std::max<Size>(axis.chunks, 1);
+    add_axis(axis, at, n, keys, places,
+             [=](std::uint64_t c) { return static_cast<std::uint64_t>(std::upper_bound(cuts + 1, last, Size(c)) - cuts - 1); },
+             [=](std::uint64_t chunk) { return static_cast<std::uint64_t>(cuts[chunk]); });
+  } else if (std::has_single_bit(step)) {
+    const int shift = std::countr_zero(step);
+    add_axis(axis, at, n, keys, places, [=](std::uint64_t c) { return c >> shift; }, begin_of);
+  } else {
+    add_axis(axis, at, n, keys, places, [=](std::uint64_t c) { return c / step; }, begin_of);
+  }
+}
+
+template <class Place>
+void store_place(char* places, Size i, Place place) {
+  std::memcpy(places + i * Size{sizeof(Place)}, &place, sizeof(Place));
+}
+
+template <class Place>
+std::uint64_t load_place(const char* places, Size i) {
+  Place place;
+  std::memcpy(&place, places + i * Size{sizeof(Place)}, sizeof(Place));
+  return place;
+}
+
+// Sorts by one digit of the keys, stably.
+void sort_digit(SortedPoints& of, std::uint64_t least, int shift, const std::uint32_t* from, std::uint32_t* to) {
+  std::uint32_t start[1 << kDigit] = {};
+  const auto digit = [=](std::uint64_t key) { return (key - least) >> shift & ((1 << kDigit) - 1); };
+  for (Size i = 0; i < of.n; ++i) ++start[digit(of.keys[i])];
+  std::uint32_t before = 0;
+  for (auto& each : start) before += std::exchange(each, before);
+  for (Size i = 0; i < of.n; ++i) {
+    const std::uint32_t at = start[digit(of.keys[i])]++;
+    of.other_keys[at] = of.keys[i];
+    to[at] = from[i];
+  }
+  std::swap(of.keys, of.other_keys);
+}
+
+}  // namespace
+
+bool PointGrid::complete() {
+  int bits = 0;
+  for (int d = rank - 1; d >= 0; --d) {
+    GridAxis& each = axis[d];
+    Size longest = std::min(each.step, each.size);
+    if (each.step == 0) {
+      for (Size c = 0; c < each.chunks; ++c) longest = std::max(longest, each.cuts[c + 1] - each.cuts[c]);
+    }
+    each.bits = bits_for(each.size);
+    each.local_bits = bits_for(longest);
+    each.shift = std::exchange(bits, bits + each.bits);
+    each.local_shift = std::exchange(local_bits, local_bits + each.local_bits);
+    if (bits > 63) return false;
+    chunks *= static_cast<std::uint64_t>(each.chunks);
+  }
+  return true;
+}
+
+SortedPoints::SortedPoints(Size points) noexcept
+    : n(points), block(static_cast<char*>(pool::allocate(static_cast<std::size_t>(n * 28 + 1)))) {}
+
+SortedPoints::~SortedPoints() { pool::release(block); }
+
+bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoints& of, char* places,
+                 std::uint32_t* positions) noexcept {
+  of.keys = reinterpret_cast<std::uint64_t*>(of.block);
+  of.other_keys = of.keys + of.n;
+  std::uint64_t* const unsorted = of.other_keys + of.n;
+  std::uint64_t least = UINT64_MAX, most = 0;
+  for (Size done = 0; done < of.n; done += kTile) {
+    Size at[kTile];
+    const Size n = std::min(of.n - done, kTile);
+    std::uint64_t *const keys = of.keys + done, *const split = unsorted + done;
+    if (!loops().record_offsets(plan, {at, begin + done, 0, 0, {}}, begin + done, begin + done + n)) return false;
+    std::fill_n(keys, n, 0);
+    std::fill_n(split, n, 0);
+    for (int d = 0; d < grid.rank; ++d) split_axis(grid.axis[d], at, n, keys, split);
+    for (Size i = 0; i < n; ++i) {
+      if (at[i] == kOutside) keys[i] = grid.chunks;
+      least = std::min(least, keys[i]);
+      most = std::max(most, keys[i]);
+    }
+  }
+  const int passes = of.n == 0 ? 0 : (std::bit_width(most - least) + kDigit - 1) / kDigit;
+  std::uint32_t *from = reinterpret_cast<std::uint32_t*>(unsorted + of.n), *to = positions;
+  if (passes % 2 == 0) std::swap(from, to);  // the last pass writes to `positions`
+  for (Size i = 0; i < of.n; ++i) from[i] = static_cast<std::uint32_t>(i);
+  for (int pass = 0; pass < passes; ++pass, std::swap(from, to)) sort_digit(of, least, pass * kDigit, from, to);
+  for (Size i = 0; i < of.n; ++i) {
+    if (grid.is_wide()) {
+      store_place(places, i, unsorted[positions[i]]);
+    } else {
+      store_place(places, i, static_cast<std::uint32_t>(unsorted[positions[i]]));
+    }
+    of.groups += i == 0 || of.keys[i] != of.keys[i - 1];
+  }
+  return true;
+}
+
+void list_groups(const SortedPoints& of, Size* chunks, Size* starts) noexcept {
+  for (Size i = 0; i < of.n; ++i) {
+    if (i > 0 && of.keys[i] == of.keys[i - 1]) continue;
+    *chunks++ = static_cast<Size>(of.keys[i]);
+    *starts++ = i;
+  }
+}
+
+bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, Size base) const noexcept {
+  Size in_chunk[kTile], in_dense[kTile];
+  for (Size done = 0; done < n; done += kTile) {
+    const Size part = std::min(n - done, kTile);
+    bool inside = true;
+    for (Size i = 0; i < part; ++i) {
+      std::uint64_t place = is_wide ? load_place<std::uint64_t>(places, done + i) : load_place<std::uint32_t>(places, done + i);
+      std::uint64_t position = static_cast<std::uint64_t>(base) + positions[done + i];
+      Size at = 0;
+      for (int d = chunk_rank - 1; d >= 0; --d) {
+        const auto coordinate = static_cast<Size>(place & ((std::uint64_t{1} << chunk[d].bits) - 1));
+        inside &= coordinate < chunk[d].size;
+        at += coordinate * chunk[d].stride;
+        place >>= chunk[d].bits;
+      }
+      in_chunk[i] = at;
+      at = 0;
+      for (int d = dense_rank - 1; d > 0; --d) {
+        const auto size = static_cast<std::uint64_t>(dense[d].size);
+        at += static_cast<Size>(position % size) * dense[d].stride;
+        position /= size;
+      }
+      inside &= position < static_cast<std::uint64_t>(dense[0].size);
+      in_dense[i] = at + static_cast<Size>(position) * dense[0].stride;
+    }
+    if (!inside) return false;
+    store(plan, to_dense ? in_dense : in_chunk, {0, 0, to_dense ? in_chunk : in_dense}, part);
+  }
+  return true;
+}
+
+}  // namespace ndgather

@@ -1,0 +1,52 @@
+"""Arrays in memory that are read in chunks, cut anywhere: what a store does, without one."""
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ndgather.stored.chunks import Grid
+from ndgather.testing import element_bytes, moves_as_bytes
+
+
+@dataclass
+class CutArray:
+    """A reader, which notes what is read and can be told to fail."""
+
+    values: np.ndarray
+    grid: Grid
+    in_flight: int = 1
+    name: str = "cut"
+    fails_at: tuple[int, ...] | None = None
+    reads: list = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def dtype(self):
+        return self.values.dtype
+
+    @property
+    def chunk_bytes(self):
+        return int(np.prod(self.grid.largest, dtype=object)) * self.values.itemsize
+
+    stored_bytes = chunk_bytes
+
+    def read(self, chunk, buffers):
+        with self.lock:
+            self.reads.append(chunk)
+            self.at_once += 1
+            self.most_at_once = max(self.at_once, self.most_at_once)
+        try:
+            if chunk == self.fails_at:
+                raise ValueError("a damaged chunk")
+            part = self.values[(..., *self.grid.box(chunk))]
+            if not moves_as_bytes(part.dtype):
+                return part.copy()
+            memory = buffers.decoded(part.nbytes)
+            memory[:] = np.frombuffer(element_bytes(part), np.uint8)
+            return memory.view(part.dtype).reshape(part.shape) if part.nbytes else part.copy()
+        finally:
+            with self.lock:
+                self.at_once -= 1

@@ -1,0 +1,136 @@
+"""Gathers of stored arrays against plain loops, and errors against those of arrays in memory."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.stored.cut_array import CutArray
+
+import ndgather
+from ndgather.array_call import Call
+from ndgather.errors import IndexOutOfBoundsError
+from ndgather.stored import calls
+from ndgather.stored.chunks import Grid, stand_in
+from ndgather.stored.plan import plan
+from ndgather.testing import assert_same_elements, bad_entries, expected, strategies
+
+
+@st.composite
+def grids(draw, shape):
+    """Draw where an array is cut: regularly, or anywhere."""
+    if draw(st.booleans()):
+        return Grid.regular(shape, [draw(st.integers(1, 5)) for _ in shape])
+    cuts = [
+        [0, *sorted(draw(st.sets(st.integers(1, max(size - 1, 1)), max_size=3)) - {size}), size]
+        if size
+        else [0, 0]
+        for size in shape
+    ]
+    return Grid.of_sizes([np.diff(each).tolist() for each in cuts])
+
+
+def stored(call, grid, **options):
+    reader = CutArray(call.data, grid)
+    arguments = {"indices": call.indices, **call.options, **options}
+    result = calls.gather(Call(call.function, call.function, None, **arguments), reader)
+    assert len(set(reader.reads)) == len(reader.reads), "a chunk was read twice"
+    return result
+
+
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
+@given(data=st.data())
+def test_result_is_the_definition(function, data):
+    call = data.draw(strategies.calls(function))
+    grid = data.draw(grids(call.data.shape))
+    if bad_entries(call):
+        with pytest.raises(IndexOutOfBoundsError) as of_memory:
+            getattr(ndgather, function)(call.data, call.indices, **call.options)
+        with pytest.raises(IndexOutOfBoundsError) as error:
+            stored(call, grid)
+        assert str(error.value) == str(of_memory.value)
+        assert error.value.position == of_memory.value.position
+        return
+    desired = expected(call)
+    assert_same_elements(stored(call, grid), desired)
+    out = np.empty(desired.shape[::-1], desired.dtype).T
+    assert stored(call, grid, out=out) is out
+    assert_same_elements(out, desired)
+
+
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
+def test_many_points_in_several_blocks(function):
+    """More points than are sorted at once, each of the 16 blocks by itself."""
+    rng = np.random.default_rng(3)
+    data = rng.integers(0, 2**31, (70, 60, 50), np.int32)
+    shape = {"gather_nd": (600_000, 3), "gather": (7, 40_000), "gather_elements": (70, 5000, 2)}
+    data = data[:, :2].repeat(2500, 1)[:, :5000, :2] if function == "gather_elements" else data
+    data = data[:6, :, :5] if function == "gather" else data
+    size = min(data.shape) if function == "gather_nd" else data.shape[1]
+    indices = rng.integers(-size, size, shape[function], np.int32)
+    axis = {} if function == "gather_nd" else {"axis": 1}
+    desired = getattr(ndgather, function)(data, indices, **axis)
+    call = strategies.Call(function=function, data=data, indices=indices, options=axis)
+    for grid in (
+        Grid.regular(data.shape, (16, 7, 9)),
+        Grid.of_sizes([[2, data.shape[0] - 2], [1, 2, data.shape[1] - 3], [data.shape[2]]]),
+    ):
+        np.testing.assert_array_equal(stored(call, grid), desired, strict=True)
+
+
+def test_grids_are_never_held():
+    """A grid of 2**62 chunks, on axes beyond int32: only what is touched takes memory."""
+    shape = (2**40, 2**22)
+    data = np.lib.stride_tricks.as_strided(np.arange(4, dtype=np.int8), shape, (0, 0))
+    indices = np.array([[2**40 - 1, 5], [7, -1], [2**33, 2**21]])
+    for chunk in ((1, 1), (2**40, 2**22), (3, 5)):
+        call = strategies.Call(function="gather_nd", data=data, indices=indices, options={})
+        grid = Grid.regular(shape, chunk)
+        reader = _Ones(shape, grid)
+        made = calls.gather(Call("gather_nd", "gather_nd", None, call.indices), reader)
+        np.testing.assert_array_equal(made, [1, 1, 1])
+
+
+class _Ones:
+    """A reader of an array that nobody could hold."""
+
+    name, dtype, chunk_bytes, stored_bytes, in_flight = "ones", np.dtype(np.int8), 1, 1, 1
+
+    def __init__(self, shape, grid):
+        self.shape, self.grid = shape, grid
+
+    def read(self, chunk, buffers):
+        shape = tuple(each.stop - each.start for each in self.grid.box(chunk))
+        return np.broadcast_to(np.int8(1), shape)
+
+
+@pytest.mark.parametrize("shape", [(2**20,) * 4, (2**15 + 1,) * 4])
+def test_places_beyond_63_bits_are_refused_in_words(shape):
+    grid = Grid.regular(shape, (2**10,) * 4)
+    call = Call("gather_nd", "gather_nd", None, np.zeros((1, 4), int))
+    with pytest.raises(ndgather.errors.ShapeError, match=r"gather_nd: data of shape .*2\*\*63"):
+        calls.gather(call, _Ones(shape, grid))
+
+
+def test_points_of_a_group_stand_in_order():
+
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, 50, (600_000, 2), np.uint8)
+    grid = Grid.of_sizes([[20, 1, 29], [25, 25]])
+    call = Call("gather_nd", "gather_nd", stand_in((50, 50), np.dtype("i4")), indices)
+    made = plan(call, grid).points
+    assert made.local.nbytes + made.positions.nbytes == 8 * len(indices)
+    seen = 0
+    for group, number in enumerate(made.chunks.tolist()):
+        positions = np.concatenate(
+            [
+                made.positions[start:stop].astype(int) + start // made.block * made.block
+                for start, stop in zip(*made.runs(group), strict=True)
+            ]
+        )
+        box = grid.box(tuple(map(int, np.unravel_index(number, grid.counts))))
+        inside = [(indices[:, d] >= s.start) & (indices[:, d] < s.stop) for d, s in enumerate(box)]
+        np.testing.assert_array_equal(positions, np.flatnonzero(inside[0] & inside[1]))
+        seen += len(positions)
+    assert seen == len(indices) == math.prod([600_000])
