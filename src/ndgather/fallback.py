@@ -51,13 +51,13 @@ def run(call: Call) -> Array:
     adapter = dispatch.adapter(call)
     if adapter is not None:
         return adapter.run(call)  # type: ignore[no-any-return]  # as the adapter has it
-    plain = _with_plain_scatter(call) if call.scatters else _with_plain_gather(call)
+    plain = plain_scatter(call) if call.scatters else _with_plain_gather(call)
     if isinstance(call.out, np.ndarray):
         plain = replace(plain, out=plain_arrays.plain_array(call.caller, "out", call.out))
     if plain.data.dtype.hasobject or plain.data.itemsize == 0:
         move = _scatter_references if call.scatters else _gather_references
         result = _deliver(plain, move(plain))
-    elif call.scatters and not _is_one_step(plain):
+    elif call.scatters and not is_one_step(plain):
         result = _deliver(plain, _scatter_in_steps(plain))
     else:
         result = _run_plain(plain)
@@ -113,7 +113,14 @@ def _with_plain_gather(call: Call) -> Call:
     return replace(call, data=data, indices=indices, mode=mode, fill_value=fill_value)
 
 
-def _with_plain_scatter(call: Call) -> Call:
+def plain_scatter(call: Call) -> Call:
+    """Return a scatter with plain arrays, and with its reduction checked.
+
+    Raises
+    ------
+    NdgatherError
+        An argument cannot be converted, or the reduction has no meaning for the elements of data.
+    """
     caller = call.caller
     data = plain_arrays.plain_array(caller, "data", call.data)
     indices = plain_arrays.native_indices(caller, call.indices)
@@ -181,7 +188,7 @@ def _scatter_references(call: Call) -> Array:
     return result
 
 
-def _is_one_step(call: Call) -> bool:
+def is_one_step(call: Call) -> bool:
     """Whether the core can carry out a scatter of plain arrays at once."""
     if call.reduction == "none":
         return True
@@ -189,28 +196,24 @@ def _is_one_step(call: Call) -> bool:
 
 
 def _scatter_in_steps(call: Call) -> Array:
-    """Reduce in a copy of data: in native order, from the identity, to the mean."""
+    """Reduce in a copy of data, in native byte order."""
     dtype = call.data.dtype
     native = dtype.newbyteorder("=")
     data: Array = call.data.astype(native, order="C")
     updates: Array = call.updates.astype(native, copy=False)
-    start_from_data = call.use_init_val
-    step = replace(call, data=data, updates=updates, out=data, use_init_val=True)
-    if not start_from_data:
-        identity = reductions.identity(native, call.reduction)
-        start = np.broadcast_to(identity, updates.shape)
-        _run_plain(replace(step, updates=start, reduction="none"))
-    if call.reduction != "mean":
-        _run_plain(step)
-    else:
-        arithmetic = reductions.for_core(native, "add")
-        _run_plain(replace(step, reduction="add", arithmetic=arithmetic))
-        first = int(start_from_data)
-        counts = np.full(data.shape, first)
-        ones = np.broadcast_to(np.int64(1), updates.shape)
+
+    def apply(data: Array, updates: Array, reduction: str, arithmetic: object) -> None:
         _run_plain(
-            replace(step, data=counts, updates=ones, reduction="add", out=counts, arithmetic=None)
+            replace(
+                call,
+                data=data,
+                updates=updates,
+                out=data,
+                reduction=reduction,
+                arithmetic=arithmetic,
+                use_init_val=True,
+            )
         )
-        touched = counts > first
-        data[touched] = reductions.quotient(data[touched], counts[touched])
+
+    reductions.in_steps(data, updates, call.reduction, call.use_init_val, apply)
     return data.astype(dtype, copy=False)

@@ -134,3 +134,29 @@ def quotient(totals: Array, counts: NDArray[np.int64]) -> Array:
         else:
             result = totals.astype("g" if dtype.char == "g" else "d") / counts.astype("d")
         return result.astype(dtype)
+
+
+def in_steps(
+    data: Array,
+    updates: Array,
+    reduction: str,
+    use_init_val: bool,
+    apply: Callable[[Array, Array, str, object], None],
+) -> None:
+    """Reduce where the core has no one step: from the identity, or to the mean.
+
+    ``apply(data, updates, reduction, arithmetic)`` does one step of the core, in place, with the
+    indices of the call. Both arrays are in native byte order.
+    """
+    dtype = data.dtype
+    if not use_init_val:
+        apply(data, np.broadcast_to(identity(dtype, reduction), updates.shape), "none", None)
+    if reduction != "mean":
+        apply(data, updates, reduction, for_core(dtype, reduction))
+        return
+    apply(data, updates, "add", for_core(dtype, "add"))
+    first = int(use_init_val)
+    counts = np.full(data.shape, first)
+    apply(counts, np.broadcast_to(np.int64(1), updates.shape), "add", None)
+    touched = counts > first
+    data[touched] = quotient(data[touched], counts[touched])

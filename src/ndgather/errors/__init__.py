@@ -50,6 +50,8 @@ class StoredArrayError(NdgatherError, OSError):
         The number of the chunk along each axis.
     box : tuple of slice
         The part of the array that the chunk holds.
+    written : tuple of tuple of int
+        The numbers of the chunks that a scatter wrote before.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class StoredArrayError(NdgatherError, OSError):
         self.name = name
         self.chunk = chunk
         self.box = box
+        self.written: tuple[tuple[int, ...], ...] = ()
 
 
 class ExtraMissingError(NdgatherError, ImportError):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import DTypeError, ShapeError, StoredArrayError
+from ndgather.errors import AttributeValueError, DTypeError, ShapeError, StoredArrayError
 from ndgather.errors.shape_errors import shown
+from ndgather.errors.shown_values import shown_value
 from ndgather.errors.texts import one_line, reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_MOST_SHOWN = 20  # chunks in one text
 
 
 def too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> ShapeError:
@@ -60,6 +63,25 @@ def not_this_type(caller: str, argument: str, value: object, allowed: type) -> D
 def without_values(caller: str, argument: str, value: object, why: str) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = {type(value).__name__} object {why} (allowed: one with values)"
+    )
+
+
+def not_in_place(caller: str, out: object, data: object) -> AttributeValueError:
+    kind = type(data).__name__
+    return AttributeValueError(
+        f"{caller}: out = {shown_value(out)} is not data, a stored {kind}, which is updated in "
+        f"place only (allowed: the same object); write out=data"
+    )
+
+
+def partly_written(caller: str, name: str, written: Sequence[Sequence[int]], total: int) -> str:
+    """Say how far a scatter came; a chunk whose writing failed is as its store leaves it."""
+    some = ", ".join(f"({', '.join(map(str, chunk))})" for chunk in written[:_MOST_SHOWN])
+    rest = ", ..." if len(written) > _MOST_SHOWN else ""
+    which = f": {some}{rest}" if written else ""
+    return (
+        f"{caller}: {len(written) or 'none'} of {total} chunks of {one_line(name)} that are "
+        f"updated were written{which}"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ndgather import dispatch, fallback, plain_arrays
 from ndgather.errors import argument_errors, stored_errors
-from ndgather.stored import grouping, windows
+from ndgather.stored import grouping, scatter, windows
 from ndgather.stored.gather_walk import copy_pieces
 from ndgather.stored.pieces import Piece
 from ndgather.stored.plan import plain_gather, plan, provide_out, with_data
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Chunk, Reader
+    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
 
 
-def run(call: Call, stored: type, reader: Callable[[Any], Reader]) -> Any:
+def run(
+    call: Call, stored: type, reader: Callable[[Any], Reader], writer: Callable[[Any], Writer]
+) -> Any:
     """Carry out a call with arrays of the type `stored`; all but its data are read whole.
 
     Raises
@@ -39,7 +41,11 @@ def run(call: Call, stored: type, reader: Callable[[Any], Reader]) -> Any:
                 plain[argument] = plain_arrays.plain_array(call.caller, name, value)
         elif dispatch.adapter_name(value) == reader.__module__:
             raise stored_errors.not_this_type(call.caller, name, value, stored)
-    if isinstance(call.out, stored) and not (call.scatters and call.out is call.data):
+    if call.scatters and isinstance(call.data, stored):
+        if call.out is not call.data:
+            raise stored_errors.not_in_place(call.caller, call.out, call.data)
+        return scatter.scatter(replace(call, **plain), writer(call.data))
+    if isinstance(call.out, stored):
         raise argument_errors.out_not_an_array(call.caller, call.out)
     call = replace(call, **plain)
     if not isinstance(call.data, stored):

@@ -120,6 +120,9 @@ class Reader(Protocol):
 class Writer(Reader, Protocol):
     """A stored array that is also written; its grid is that of what is written as a whole."""
 
+    @property
+    def writeable(self) -> bool: ...
+
     def write(self, chunk: Chunk, values: Array) -> None:
         """Replace a chunk by `values`, which have the shape of its box."""
 

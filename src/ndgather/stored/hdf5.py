@@ -37,7 +37,7 @@ def run(call: Call) -> Any:
             raise stored_errors.without_values(call.caller, "data", call.data, why)
         if call.data.shape is None:
             raise stored_errors.without_values(call.caller, "data", call.data, "is empty")
-    return calls.run(call, h5py.Dataset, reader)
+    return calls.run(call, h5py.Dataset, reader, writer)
 
 
 def reader(array: h5py.Dataset) -> DatasetReader:
@@ -64,6 +64,10 @@ class DatasetReader:
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
         self._filters = _known_filters(array)
+
+    @property
+    def writeable(self) -> bool:
+        return bool(self.array.file.mode != "r")
 
     def __reduce__(self) -> Any:
         return _reopened, (self.array.file.filename, self.array.name)

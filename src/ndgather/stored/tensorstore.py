@@ -26,7 +26,7 @@ _PATIENCE = 0.1  # seconds until a request is given up that is not wanted any mo
 
 def run(call: Call) -> Any:
     """Carry out a call with an array of tensorstore."""
-    return calls.run(call, tensorstore.TensorStore, reader)
+    return calls.run(call, tensorstore.TensorStore, reader, writer)
 
 
 def reader(array: tensorstore.TensorStore) -> TensorStoreReader:
@@ -50,6 +50,10 @@ class TensorStoreReader:
         self.grid = _grid(array, unit, self.dtype.itemsize)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes  # tensorstore hands over decoded chunks
+
+    @property
+    def writeable(self) -> bool:
+        return bool(self.array.writable)
 
     def __reduce__(self) -> Any:
         return type(self), (self.array, self._unit)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Chunk, Reader
+    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
 
 
 def walk(
@@ -115,6 +115,23 @@ class _Run:
 
     def _read(self, chunk: Chunk, buffers: Buffers) -> Array:
         return read(self._caller, self._reader, chunk, buffers)
+
+
+def write(caller: str, writer: Writer, chunk: Chunk, values: Array) -> None:
+    """Replace a chunk; an error says which.
+
+    Raises
+    ------
+    StoredArrayError
+        It could not be written.
+    """
+    try:
+        writer.write(chunk, values)
+    except (MemoryError, NdgatherError):
+        raise
+    except Exception as error:
+        box = writer.grid.box(chunk)
+        raise stored_errors.cannot_write(caller, writer.name, chunk, box, error) from error
 
 
 def read(caller: str, reader: Reader, chunk: Chunk, buffers: Buffers) -> Array:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def run(call: Call) -> Any:
     """Carry out a call with a zarr array."""
-    return calls.run(call, zarr.Array, reader)
+    return calls.run(call, zarr.Array, reader, writer)
 
 
 def reader(array: zarr.Array[Any]) -> ZarrReader:
@@ -81,6 +81,10 @@ class ZarrWriter(ZarrReader):
     """Reads and writes what a zarr array stores as one object."""
 
     whole_shards = True
+
+    @property
+    def writeable(self) -> bool:
+        return not self.array.read_only
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         values = super().read(chunk, buffers)

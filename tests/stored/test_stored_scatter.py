@@ -1,0 +1,304 @@
+"""Scatters into stored arrays: what the plain loops say, to the last bit, in place only."""
+
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import event, given, note, settings
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+    StoredArrayError,
+)
+from ndgather.testing import assert_same_elements, bad_entries
+from ndgather.testing.scatter_strategies import (
+    NUMBER_DTYPES,
+    assert_same_numbers,
+    expected_scatter,
+    scatter_calls,
+)
+
+# Types that zarr stores: no long double, no second type of 64-bit integers.
+DTYPES = [each for each in NUMBER_DTYPES if each.char not in "gGqQ"]
+REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
+FUNCTIONS = ("scatter_nd", "scatter_elements")
+
+
+def stored_as(data, draws):
+    """A zarr array of any chunks, and sometimes shards, that holds `data`."""
+    chunks = tuple(draws.draw(st.integers(1, max(1, size))) for size in data.shape)
+    shards = None
+    if chunks and draws.draw(st.booleans()):
+        shards = tuple(each * draws.draw(st.integers(1, 3)) for each in chunks)
+    # zarr leaves out chunks that equal the fill value, and takes complex -0 for 0 there.
+    config = {"write_empty_chunks": True}
+    return zarr.create_array(
+        {}, data=data.copy(), chunks=chunks or "auto", shards=shards, config=config
+    )
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@settings(max_examples=60)
+@given(draws=st.data())
+def test_result_is_the_definition(function, draws):
+    call = draws.draw(scatter_calls(function, dtypes=DTYPES))
+    note(str(call))
+    stored = stored_as(call.data, draws)
+    scatter = getattr(ndgather, function)
+    threads = ndgather.get_num_threads()
+    ndgather.set_num_threads(draws.draw(st.sampled_from((1, 2, 4))))
+    try:
+        if bad_entries(call):
+            event("error")
+            with pytest.raises(IndexOutOfBoundsError) as caught:
+                scatter(stored, call.indices, call.updates, **call.options, out=stored)
+            assert caught.value.position == bad_entries(call)[0].position
+            desired = np.array(call.data)
+        else:
+            event(call.options["reduction"])
+            found = scatter(stored, call.indices, call.updates, **call.options, out=stored)
+            assert found is stored
+            desired = expected_scatter(call)
+    finally:
+        ndgather.set_num_threads(threads)
+    check = assert_same_elements if call.options["reduction"] == "none" else assert_same_numbers
+    check(np.asarray(stored[...], call.data.dtype), desired)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_many_updates_of_few_places_have_the_bits_of_the_call_in_memory(reduction, workers):
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((40, 30, 4)).astype("f4")
+    indices = rng.integers(-8, 8, (50_000, 2))
+    updates = rng.standard_normal((50_000, 4)).astype("f4")
+    stored = zarr.create_array({}, data=data, chunks=(16, 7, 3))
+    desired = ndgather.scatter_nd(data, indices, updates, reduction=reduction)
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(workers)
+    try:
+        ndgather.scatter_nd(stored, indices, updates, reduction=reduction, out=stored)
+    finally:
+        ndgather.set_num_threads(before)
+    assert_same_elements(stored[...], desired)
+
+
+def test_chunks_that_no_update_meets_are_not_written():
+    store = {}
+    stored = zarr.create_array(store, shape=(40, 40), chunks=(10, 10), dtype="f4", fill_value=7)
+    before = set(store)
+    ndgather.scatter_nd(stored, [[0, 0], [35, 5]], np.float32([1, 2]), reduction="add", out=stored)
+    assert set(store) - before == {"c/0/0", "c/3/0"}
+    assert (stored[0, 0], stored[35, 5], stored[1, 1], stored[20, 20]) == (8, 9, 7, 7)
+
+
+def test_a_shard_is_replaced_whole():
+    data = np.arange(64.0).reshape(8, 8)
+    store = {}
+    stored = zarr.create_array(store, data=data, chunks=(2, 2), shards=(4, 4))
+    before = dict(store)
+    ndgather.scatter_elements(stored, [[0] * 8], np.ones((1, 8)), reduction="add", out=stored)
+    data[0] += 1
+    np.testing.assert_array_equal(stored[...], data)
+    changed = {key for key in store if store[key] is not before.get(key)}
+    assert changed == {"c/0/0", "c/0/1"}
+
+
+@dataclass(frozen=True)
+class Fails:
+    """A store of a user that fails: it reads or writes so many chunks, and then no more."""
+
+    chunks: int
+    reading: bool
+
+
+class FailingStore(zarr.storage.MemoryStore):
+    """Fails to read or to write the objects of chunks once a number of them is done."""
+
+    fails = None
+
+    async def get(self, key, prototype, byte_range=None):
+        if self.fails and "c/" in key and self.fails.reading:
+            self._count()
+        return await super().get(key, prototype, byte_range)
+
+    async def set(self, key, value, byte_range=None):
+        if self.fails and "c/" in key and not self.fails.reading:
+            self._count()
+        return await super().set(key, value, byte_range)
+
+    def _count(self):
+        object.__setattr__(self, "fails", replace(self.fails, chunks=self.fails.chunks - 1))
+        if self.fails.chunks < 0:
+            raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("reading", [True, False])
+@pytest.mark.parametrize("chunks", [0, 2])
+def test_an_error_half_way_says_which_chunks_were_written(reading, chunks):
+    data = np.zeros((8, 8), "i4")
+    store = FailingStore()
+    stored = zarr.create_array(store, data=data, chunks=(4, 4))
+    object.__setattr__(store, "fails", Fails(chunks, reading))
+    everywhere = np.argwhere(data == 0)
+    before = threading.active_count(), ndgather.get_num_threads()
+    ndgather.set_num_threads(1)
+    try:
+        with pytest.raises(StoredArrayError, match="no space left") as caught:
+            ndgather.scatter_nd(stored, everywhere, np.ones(64, "i4"), out=stored)
+    finally:
+        ndgather.set_num_threads(before[1])
+    error = caught.value
+    assert threading.active_count() == before[0]
+    assert len(error.written) == chunks
+    assert f"{chunks or 'none'} of 4 chunks" in error.__notes__[0]
+    assert isinstance(error.__cause__, OSError)
+    object.__setattr__(store, "fails", None)
+    desired = data.copy()
+    for row, column in error.written:
+        desired[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = 1
+        assert f"({row}, {column})" in error.__notes__[0]
+    np.testing.assert_array_equal(stored[...], desired)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"out": None}, AttributeValueError, "write out=data"),
+        ({"out": np.zeros((4, 5))}, AttributeValueError, "write out=data"),
+        ({"indices": [[0, 0], [9, 0]]}, IndexOutOfBoundsError, "indices[1, 0] = 9"),
+        ({"indices": [[0.5, 0], [0, 0]]}, DTypeError, "indices.dtype"),
+        ({"updates": [1, 2, 3]}, ShapeError, "updates.shape = (3,)"),
+        ({"updates": np.zeros(2, "i4")}, DTypeError, "updates.astype(data.dtype)"),
+        ({"reduction": "sum"}, AttributeValueError, "write 'add'"),
+        ({"mode": "fill"}, AttributeValueError, "mode = 'fill' is unknown"),
+        ({"memory": 10}, AttributeValueError, "memory = 10 bytes is too small"),
+    ],
+)
+def test_what_is_refused_leaves_the_array_as_it_was(options, error, text):
+    data = np.arange(20.0).reshape(4, 5)
+    stored = zarr.create_array({}, data=data, chunks=(2, 2))
+    good = {"indices": [[0, 0], [3, 4]], "updates": [1.0, 2.0], "out": stored}
+    with pytest.raises(error) as caught:
+        ndgather.scatter_nd(stored, **(good | options))
+    assert text in str(caught.value)
+    assert str(caught.value).startswith("scatter_nd: ")
+    np.testing.assert_array_equal(stored[...], data)
+
+
+def test_an_array_that_is_read_only_is_refused(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", data=np.zeros(4), chunks=(2,))
+    stored = zarr.open_array(tmp_path / "a.zarr", mode="r")
+    with pytest.raises(AttributeValueError, match="scatter_nd: out is read-only"):
+        ndgather.scatter_nd(stored, [[0]], [1.0], out=stored)
+
+
+def test_a_stored_array_is_no_out_of_another():
+    stored = zarr.create_array({}, data=np.zeros(4), chunks=(2,))
+    for call in (
+        lambda: ndgather.scatter_nd(np.zeros(4), [[0]], [1.0], out=stored),
+        lambda: ndgather.gather_nd(np.zeros(4), [[0], [1], [2], [3]], out=stored),
+    ):
+        with pytest.raises(NdgatherError, match="out = "):
+            call()
+
+
+def test_progress_and_memory():
+    data = np.zeros((8, 8))
+    stored = zarr.create_array({}, data=data, chunks=(4, 4))
+    told = []
+    ndgather.scatter_nd(
+        stored,
+        np.argwhere(data == 0),
+        np.ones(64),
+        out=stored,
+        memory="1 MiB",
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told == [(done, 4) for done in range(5)]
+    assert (stored[...] == 1).all()
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+import numpy as np, zarr, ndgather
+ndgather.set_num_threads(1)
+data = np.zeros((8, 8))
+stored = zarr.create_array(sys.argv[1], data=data, chunks=(4, 4))
+def stop(done, total):
+    if done == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+try:
+    ndgather.scatter_nd(stored, np.argwhere(data == 0), np.ones(64), out=stored, progress=stop)
+except KeyboardInterrupt as error:
+    print(*error.__notes__)
+    print(int(stored[...].sum()))
+"""
+
+
+def test_control_c_leaves_whole_chunks_and_says_which(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, tmp_path / "a.zarr"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    said, total = done.stdout.splitlines()
+    assert int(total) in (32, 48)  # the one that was under way is written to its end
+    assert f"{int(total) // 16} of 4 chunks" in said
+
+
+def test_a_session_that_is_not_committed_leaves_nothing():
+    icechunk = pytest.importorskip("icechunk")
+    repository = icechunk.Repository.create(icechunk.in_memory_storage())
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="a", data=np.zeros((8, 8)), chunks=(4, 4))
+    session.commit("zeros")
+    session = repository.writable_session("main")
+    stored = zarr.open_array(session.store, path="a", mode="r+")
+    ndgather.scatter_nd(stored, np.argwhere(np.ones((8, 8))), np.ones(64), out=stored)
+    seen = zarr.open_array(repository.readonly_session("main").store, path="a", mode="r")
+    assert (seen[...] == 0).all()
+    assert (stored[...] == 1).all()
+    session.commit("ones")
+    seen = zarr.open_array(repository.readonly_session("main").store, path="a", mode="r")
+    assert (seen[...] == 1).all()
+
+
+def test_a_full_disk(tmp_path):
+    """The error says so; chunks are the old ones or the new ones."""
+    data = np.zeros((40, 64), "f8")
+    stored = zarr.create_array(tmp_path / "a.zarr", data=data, chunks=(10, 64), compressors=None)
+    code = FULL_DISK.format(path=str(tmp_path / "a.zarr"))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "file too large" in done.stdout.lower()
+    assert "none of 2 chunks" in done.stdout
+    np.testing.assert_array_equal(stored[...], data)
+
+
+# No file may grow beyond 1000 bytes: as on a full disk, a write ends with an error of the system.
+FULL_DISK = """
+import resource, signal
+import numpy as np, zarr, ndgather
+stored = zarr.open_array({path!r}, mode="r+")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    ndgather.scatter_nd(stored, [[0], [39]], np.ones((2, 64)), out=stored)
+except ndgather.errors.StoredArrayError as error:
+    print(error, *error.__notes__)
+"""
