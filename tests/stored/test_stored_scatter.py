@@ -5,8 +5,10 @@ import sys
 import threading
 from dataclasses import dataclass, replace
 
+import h5py
 import numpy as np
 import pytest
+import tensorstore
 import zarr
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
@@ -201,6 +203,49 @@ def test_an_array_that_is_read_only_is_refused(tmp_path):
     stored = zarr.open_array(tmp_path / "a.zarr", mode="r")
     with pytest.raises(AttributeValueError, match="scatter_nd: out is read-only"):
         ndgather.scatter_nd(stored, [[0]], [1.0], out=stored)
+
+
+def hdf5(path, data):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", data=data, chunks=(3, 2), compression="gzip")
+    file = h5py.File(path, "r+")
+    return file["a"], file.close
+
+
+def of_tensorstore(path, data):
+    array = tensorstore.open(
+        {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(path)}},
+        create=True,
+        dtype=data.dtype,
+        shape=data.shape,
+        chunk_layout=tensorstore.ChunkLayout(write_chunk_shape=(4, 4), read_chunk_shape=(2, 2)),
+    ).result()
+    array[...] = data
+    return array, lambda: None
+
+
+@pytest.mark.parametrize("make", [hdf5, of_tensorstore])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_other_stores(tmp_path, make, reduction):
+    rng = np.random.default_rng(0)
+    data, updates = rng.standard_normal((9, 7)), rng.standard_normal(300)
+    indices = rng.integers(0, 7, (300, 2))
+    stored, close = make(tmp_path / "a", data)
+    options = {"reduction": reduction, "use_init_val": reduction == "none"}
+    assert ndgather.scatter_nd(stored, indices, updates, **options, out=stored) is stored
+    desired = ndgather.scatter_nd(data, indices, updates, **options)
+    assert_same_elements(np.asarray(stored[...]), desired)
+    close()
+
+
+def test_other_stores_that_are_read_only(tmp_path):
+    hdf5(tmp_path / "a", np.zeros((4, 4)))[1]()
+    of_tensorstore(tmp_path / "b", np.zeros((4, 4)))
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(tmp_path / "b")}}
+    with h5py.File(tmp_path / "a", "r") as file:
+        for stored in (file["a"], tensorstore.open(spec, read=True, write=False).result()):
+            with pytest.raises(AttributeValueError, match="scatter_nd: out is read-only"):
+                ndgather.scatter_nd(stored, [[0, 0]], [1.0], out=stored)
 
 
 def test_a_stored_array_is_no_out_of_another():

@@ -15,8 +15,7 @@ from ndgather.arrays.dask import tasks
 from ndgather.arrays.dask.graph import Graph, auto_chunks, dask_array
 from ndgather.arrays.dask.layout import regions_of
 from ndgather.arrays.dask.parts import PutParts, parts_in_blocks
-from ndgather.stored.chunks import Grid
-from ndgather.stored.plan import stand_in
+from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.window_parts import parts_of
 
 if TYPE_CHECKING:
