@@ -6,13 +6,13 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import event, given, note, reject, settings
+from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
 import ndgather
 from ndgather import reference
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.testing import assert_same_elements, bad_entries, expected
+from ndgather.testing import assert_same_elements, bad_entries, expected, moves_as_bytes
 from ndgather.testing.scatter_strategies import (
     assert_same_numbers,
     expected_scatter,
@@ -43,6 +43,7 @@ def _cut(draw, size):
 @st.composite
 def lazy(draw, array):
     """Draw a dask array with the values of `array`."""
+    assume(array.ndim or moves_as_bytes(array.dtype))  # dask keeps the element alone
     blocks = draw(chunks(array.shape))
     note(f"chunks {blocks}")
     return da.from_array(array, chunks=blocks, name=False)
@@ -69,8 +70,8 @@ def computed(result, desired):
     for box, block in zip(da.core.slices_from_chunks(result.chunks), blocks, strict=True):
         assert type(block) is np.ndarray
         assert block.dtype == desired.dtype
-        assert block.shape == values[box].shape
-        values[box] = block
+        assert block.shape == values[(*box, ...)].shape
+        values[(*box, ...)] = block
     return values
 
 
@@ -85,10 +86,9 @@ def refusal(function, arguments, options):
 
 
 def answer(loops, call):
-    try:
-        return loops(call)
-    except IndexError:
-        reject()  # an axis is empty, and indices are not
+    """Return what the loops say of a call whose indices are all in bounds."""
+    assume(not bad_entries(call))
+    return loops(call)
 
 
 @pytest.mark.parametrize("function", GATHERS)

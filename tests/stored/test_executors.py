@@ -113,7 +113,7 @@ def test_progress_is_told_by_chunk(stored):
 
 def test_indices_are_checked_before_a_task_is_sent(stored):
     executor = Pickling()
-    with pytest.raises(IndexOutOfBoundsError, match="= 20 is outside axis 0"):
+    with pytest.raises(IndexOutOfBoundsError, match=r"indices\[1, 0\] = 20 is outside"):
         ndgather.gather_nd(stored, [[0, 0, 0], [20, 0, 0]], executor=executor)
     assert executor.tasks == 0
 

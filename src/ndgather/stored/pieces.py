@@ -37,9 +37,11 @@ class Places:
         count = len(self.local)
         if not count:
             return
+        # What came from another process may begin at any byte.
+        local, positions = (np.require(each, None, ["C", "A"]) for each in (self.local, positions))
         start, stop = np.array([0]), np.array([count])
         points = ChunkedPoints(
-            self.bits, self.local, positions, count, start, np.array([0, 1]), start, stop, 0
+            self.bits, local, positions, count, start, np.array([0, 1]), start, stop, 0
         )
         move(points, (start, stop), source, target)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import fallback
 from ndgather.errors import IndexOutOfBoundsError, index_errors
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.pieces import Places
@@ -64,7 +63,6 @@ def points_of(call: Call, sizes: Chunks, indexed: Sequence[int], indices: Array)
     """
     data = stand_in(tuple(map(sum, sizes)), np.dtype(np.uint8))
     call = replace(call, data=data, indices=indices)
-    fallback.run(call)
     made = plan(call, Grid.of_sizes(sizes))
     found = made.points
     groups = range(len(found.chunks))
