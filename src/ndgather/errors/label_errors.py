@@ -226,3 +226,23 @@ def dimension_twice(caller: str, dim: Hashable) -> ShapeError:
         f"{caller}: indices.dims has {dim}, which is a dimension that the result keeps of data "
         f"(allowed: other names); write indices.rename({dim}=...)"
     )
+
+
+def not_interpolated(caller: str, name: Hashable, axis: object, labels: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name}.dtype = {labels} on an axis of {axis} labels cannot be interpolated at "
+        f"(allowed: numbers on an axis of numbers, times on an axis of times)"
+    )
+
+
+def values_not_interpolated(caller: str, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: method = 'linear' has no meaning for values of {dtype} (allowed: numbers)"
+    )
+
+
+def tolerance_unused(caller: str) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: tolerance is given, but method = 'linear' looks for no nearest label (allowed: "
+        f"None)"
+    )

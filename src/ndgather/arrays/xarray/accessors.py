@@ -9,7 +9,7 @@ import xarray
 
 from ndgather import call_options
 from ndgather.array_call import Call
-from ndgather.arrays.xarray import pointwise, selection
+from ndgather.arrays.xarray import linear, pointwise, selection
 from ndgather.arrays.xarray.label_lookup import METHODS
 from ndgather.arrays.xarray.lazy_arrays import Options
 from ndgather.errors import label_errors, option_errors
@@ -47,10 +47,14 @@ class Accessor(Generic[T]):
         if method is not None:
             _choice(caller, "method", method, METHODS)
         _choice(caller, "missing", missing, ("raise", "nan"))
+        if method == "linear" and tolerance is not None:
+            raise label_errors.tolerance_unused(caller)
         request = selection.Request(
             caller=caller, method=method, tolerance=tolerance, missing=missing, period=period
         )
         options = _options(caller, memory, progress, executor)
+        if method == "linear":
+            return self._like(linear.interpolate(self._numeric(caller), wanted, request, options))
         data, positions = selection.positions(_dataset(self._data), wanted, request)
         return self._like(pointwise.select(data, positions, options))
 
@@ -75,6 +79,12 @@ class Accessor(Generic[T]):
         }
         options = _options(caller, memory, progress, executor)
         return self._like(pointwise.select(data, checked, options))
+
+    def _numeric(self, caller: str) -> xarray.Dataset:
+        own: Any = self._data
+        if isinstance(own, xarray.DataArray) and own.dtype.kind not in "uifc":
+            raise label_errors.values_not_interpolated(caller, own.dtype)
+        return _dataset(own)
 
     def _like(self, data: xarray.Dataset) -> T:
         own: Any = self._data

@@ -61,6 +61,33 @@ def look_up(
     return sorted_labels.positions(flat, method, limit).reshape(labels.shape)
 
 
+def axis_of_numbers(
+    caller: str, name: Hashable, index: pd.Index[Any], labels: Array, period: Any
+) -> tuple[Array, SortedLabels]:
+    """Return labels and those of an axis in ascending order, as they are compared.
+
+    Raises
+    ------
+    LabelError
+        Labels of the axis repeat, or there are none.
+    DTypeError
+        They are no numbers or times.
+    """
+    if not index.is_unique:
+        raise label_errors.repeated_labels(caller, name, index)
+    if not len(index):
+        raise label_errors.no_labels(caller, name)
+    pair = comparable(index, labels)
+    if pair is None:
+        raise label_errors.not_interpolated(caller, name, index.dtype, labels.dtype)
+    if period is not None:
+        values, labels, length = _with_period(caller, name, index, pair, period)
+        return labels, in_a_period(caller, name, values, length)
+    if index.is_monotonic_increasing or index.is_monotonic_decreasing:
+        return pair[1], SortedLabels.of(pair[0])
+    return pair[1], SortedLabels.of_unsorted(pair[0])
+
+
 def comparable(index: pd.Index[Any], labels: Array) -> tuple[Array, Array] | None:
     """Return the labels of an axis and others in the one type that pandas compares them in.
 

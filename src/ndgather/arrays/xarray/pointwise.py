@@ -95,7 +95,7 @@ def select(
     stand_in = bare.assign_coords(xarray.Coordinates(coords, indexes={})).assign(variables)
     try:
         taken = stand_in.isel(positions)
-    except (MemoryError, NdgatherError):
+    except (MemoryError, OSError, NdgatherError):
         raise
     except Exception as error:
         raise label_errors.not_selectable(options.caller, positions, error) from error

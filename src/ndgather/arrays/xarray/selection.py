@@ -101,7 +101,7 @@ def _by_xarray(
         raise label_errors.index_without_options(request.caller, name, data.xindexes[name])
     try:
         return data.sel(labels, method=request.method, tolerance=request.tolerance)
-    except (MemoryError, NdgatherError):
+    except (MemoryError, OSError, NdgatherError):
         raise
     except Exception as error:
         raise label_errors.not_selectable(request.caller, labels, error) from error
@@ -152,7 +152,7 @@ def label_array(caller: str, name: Hashable, label: Any, dtype: Any) -> Any:
     labels = label.to_numpy() if isinstance(label, pd.Index) else np.asarray(label)
     if labels.ndim > 1 and not isinstance(label, xarray.DataArray | xarray.Variable):
         raise label_errors.unnamed_axes(caller, name, labels.shape)
-    if np.dtype(dtype).kind == "f" and labels.dtype.kind != "b":
+    if dtype is not None and np.dtype(dtype).kind == "f" and labels.dtype.kind != "b":
         try:
             return labels.astype(dtype, copy=False)
         except (TypeError, ValueError) as error:

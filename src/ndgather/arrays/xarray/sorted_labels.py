@@ -46,6 +46,12 @@ class SortedLabels:
             return cls(values, None)
         return cls(values[::-1].copy(), np.arange(values.size - 1, -1, -1), descending=True)
 
+    @classmethod
+    def of_unsorted(cls, labels: Array) -> SortedLabels:
+        values = _numbers(labels)
+        order = np.argsort(values, kind="stable")
+        return cls(values[order], order)
+
     def positions(self, labels: Array, method: str | None, limit: Array | None) -> Positions:
         """Return where labels, or their neighbours, stand on the axis; -1 where there is none."""
         times = labels.dtype if labels.dtype.kind in "mM" else None
@@ -84,6 +90,35 @@ class SortedLabels:
             return above, equal
         before = np.where(equal, above, below - 1)
         return np.maximum(before, 0), before >= 0
+
+    def brackets(self, labels: Array, rule: str) -> tuple[Positions, Positions, Array]:
+        """Return the places of the labels below and above each label, and how far between it is.
+
+        That is 0 at the label below and 1 at the one above, and NaN where there are not both. A
+        label of the axis itself is the upper one by the rule ``left`` and the lower one by
+        ``right``; by ``exact`` it is both.
+        """
+        times = labels.dtype if labels.dtype.kind in "mM" else None
+        block = self.wrapped(_numbers(labels))
+        last = self.values.size - 1
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            below = self.count_below(block)
+            equal = self.values[np.minimum(below, last)] == block
+            lower = below - 1 if rule == "left" else np.where(equal, below, below - 1)
+            lower = np.clip(lower, 0, max(last - 1, 0))
+            upper = np.minimum(lower + 1, last)
+            if rule == "exact":
+                upper = np.where(equal, below, upper)
+                lower = np.where(equal, below, lower)
+            span = (self.values[upper] - self.values[lower]).astype(np.float64)
+            between = (block - self.values[lower]).astype(np.float64) / span
+        if rule != "left":
+            between = np.where(equal & (upper == lower), 0.0, between)
+        inside = (block >= self.values[0]) & (block <= self.values[last])
+        between = np.where(inside & _is_a_label(block, times), between, np.nan)
+        if self.places is not None:
+            lower, upper = self.places[lower], self.places[upper]
+        return lower, upper, between
 
     def wrapped(self, labels: Array) -> Array:
         """Return labels outside of the range moved by whole periods to where it begins."""

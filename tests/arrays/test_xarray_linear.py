@@ -1,0 +1,170 @@
+"""Linear interpolation: what `interp` gives, and across the seam what plain arithmetic gives."""
+
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.arrays.xarray_strategies import dataset, isel_indexers
+
+import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
+from ndgather.errors import AttributeValueError, DTypeError, LabelError
+
+SOME = settings(max_examples=settings().max_examples // 3)
+
+
+def gaps():
+    data = dataset().drop_vars(["object", "mask", "name", "month"])
+    return data.assign(
+        t2m=data.t2m.where(data.t2m % 11 != 5),
+        level=data.level,
+        single=data.t2m.isel(time=0, drop=True).astype("f4"),
+        profile=("lat", [1.0, np.nan, 3.0, 5.0, 9.0]),
+        wave=("lon", np.array([1, 2j, np.nan, 4])),
+        seen=data.seen.where(data.seen.astype(int) != 2),
+    )
+
+
+DATA = gaps()
+
+
+def assert_same(ours, theirs):
+    xr.testing.assert_allclose(ours, theirs)
+    assert ours.attrs == theirs.attrs
+    assert set(ours.xindexes) == set(theirs.xindexes)
+    variables = theirs.variables if isinstance(theirs, xr.Dataset) else theirs.coords
+    for name, each in variables.items():
+        assert ours[name].dims == each.dims, name
+        assert ours[name].dtype == each.dtype, name
+        assert ours[name].attrs == each.attrs, name
+
+
+def interp(data, labels):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return data.interp(labels)
+
+
+PLACES = st.one_of(
+    st.sampled_from([-60.0, -30.0, 0.0, 31.0, 60.0, 90.0, 180.0]), st.floats(-70, 280, width=16)
+)
+WITHOUT_SLICES = isel_indexers({"lat": 5, "lon": 4}, lambda _: PLACES).filter(
+    lambda labels: (
+        not any(isinstance(each, slice) or np.size(each) == 0 for each in labels.values())
+    )
+)
+
+
+@SOME
+@given(WITHOUT_SLICES, st.sampled_from(["rising", "falling", "unsorted"]))
+def test_is_what_interp_gives(labels, order):
+    data = DATA
+    if order == "falling":
+        data = DATA.isel(lat=slice(None, None, -1))
+    elif order == "unsorted":
+        data = DATA.isel(lat=[2, 0, 1, 4, 3])
+    labels = {name: _of_floats(each) for name, each in labels.items()}
+    assert_same(data.ndgather.sel(labels, method="linear"), interp(data, labels))
+
+
+def _of_floats(labels):
+    if isinstance(labels, xr.DataArray):
+        return labels.astype(float)
+    return np.asarray(labels, float) if isinstance(labels, list) else labels
+
+
+def test_in_time():
+    times = xr.DataArray(
+        np.array(["2001-01-01T12", "2001-01-03", "1999-01-01"], "M8[ns]"), dims="p"
+    )
+    lat = xr.DataArray([10.0, -45.0, 0.0], dims="p", attrs={"units": "degrees"})
+    labels = {"time": times, "lat": lat}
+    assert_same(DATA.ndgather.sel(labels, method="linear"), interp(DATA, labels))
+    assert_same(DATA.ndgather.sel(time=times, method="linear"), interp(DATA, {"time": times}))
+    text = DATA.ndgather.sel(time=["2001-01-04"], method="linear")
+    assert_same(text, interp(DATA, {"time": ["2001-01-04"]}))
+
+
+def test_what_is_no_number_is_that_of_the_nearest_label_or_left_out():
+    data = dataset()[["mask", "name"]]
+    ours = data.ndgather.sel(lat=[20.0, 70.0], lon=[80.0], method="linear")
+    nearest = data.sel(lat=[20.0, 70.0], lon=[80.0], method="nearest")
+    np.testing.assert_array_equal(ours.mask, nearest.mask, strict=True)
+    np.testing.assert_array_equal(ours.name, nearest.name, strict=True)
+    points = data.ndgather.sel(lat=xr.DataArray([20.0], dims="p"), method="linear")
+    assert not points.data_vars
+
+
+def test_of_one_array():
+    labels = {"lat": xr.DataArray([[10.0], [20.0]], dims=("p", "q")), "lon": 33.0}
+    for array in (DATA.t2m, DATA.single, DATA.profile):
+        own = {name: each for name, each in labels.items() if name in array.dims}
+        assert_same(array.ndgather.sel(own, method="linear"), interp(array, own))
+
+
+def test_labels_along_a_dimension_of_the_array_itself():
+    track = xr.DataArray([10.0, 20.0, 30.0], dims="time", coords={"time": DATA.time})
+    ours = DATA[["t2m"]].ndgather.sel(lat=track, method="linear")
+    assert_same(ours, interp(DATA[["t2m"]], {"lat": track}))
+
+
+def test_along_a_dimension_without_labels():
+    data = xr.DataArray([[1.0, 3.0], [5.0, 9.0]], dims=("x", "y"))
+    labels = {"x": xr.DataArray([0.5], dims="p"), "y": xr.DataArray([0.25], dims="p")}
+    assert_same(data.ndgather.sel(labels, method="linear"), interp(data, labels))
+
+
+def test_across_the_seam():
+    lon = xr.DataArray([300.0, -45.0, 359.0, 360.0, 270.0], dims="p")
+    row = DATA.t2m.isel(time=0, lat=1, drop=True)
+    row = row.fillna(0.0)
+    ours = row.ndgather.sel(lon=lon, method="linear", period={"lon": 360})
+    last, first = row.values[3], row.values[0]
+    expected = [last + (first - last) * share for share in (1 / 3, 0.5, 89 / 90, 1.0, 0.0)]
+    np.testing.assert_allclose(ours, expected)
+    np.testing.assert_array_equal(ours.lon, lon)
+
+
+def test_of_stored_arrays(tmp_path):
+    data = DATA[["t2m", "level", "single"]]
+    data.to_zarr(tmp_path / "z", encoding={"t2m": {"chunks": (1, 2, 2)}}, consolidated=False)
+    lazy = xr.open_zarr(tmp_path / "z", chunks=None, consolidated=False)
+    labels = {
+        "lat": xr.DataArray([10.0, -45.0, 60.0], dims="p"),
+        "lon": xr.DataArray([10.0, 45.0, 260.0], dims="p"),
+    }
+    assert_same(lazy.ndgather.sel(labels, method="linear"), interp(data, labels))
+
+
+REFUSED = {
+    "text": (lambda: DATA.ndgather.sel(lat=["a"], method="linear"), DTypeError, "lat.dtype = "),
+    "name": (
+        lambda: dataset()["name"].ndgather.sel(lat=[1.0], method="linear"),
+        DTypeError,
+        "'linear'",
+    ),
+    "tolerance": (
+        lambda: DATA.ndgather.sel(lat=[1.0], method="linear", tolerance=1),
+        AttributeValueError,
+        "tolerance is given",
+    ),
+    "repeated": (
+        lambda: DATA.isel(lat=[0, 0]).ndgather.sel(lat=[1.0], method="linear"),
+        LabelError,
+        "more than once",
+    ),
+    "empty": (
+        lambda: DATA.isel(lat=[]).ndgather.sel(lat=[1.0], method="linear"),
+        LabelError,
+        "no labels",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(call, error, text):
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)
