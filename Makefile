@@ -1,6 +1,7 @@
 # One runner: what is done here is what is done everywhere.
 #
 #   make run     set up, build, and run the main job on real input
+#   make run-storage   the main job on arrays that do not fit in memory, on real data
 #   make test    set up and run the test suite
 #   make check   everything that has to pass: lint, types, contracts, core, tests, main job
 #   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
@@ -30,11 +31,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
-.PHONY: run test test-large check lint fuzz faults mutants bench bench-quick conformance clean \
+.PHONY: run run-storage test test-large check lint fuzz faults mutants bench bench-quick conformance clean \
   wheel test-wheel check-core check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
+
+run-storage: $(VENV)/installed-stores-viz-samples
+	$(BIN)/python examples/ship_track.py
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -m "not slow" $(PYTEST_FLAGS)

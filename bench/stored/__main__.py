@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add = options.add_argument
     add("--case", action="append", metavar="GLOB", help="only cases named like this; repeatable")
+    add("--method", action="append", metavar="NAME", help="only these methods; repeatable")
     add("--list", action="store_true", help="print the cases with their conditions and stop")
     add("--quick", action="store_true", help="only check the answers, at reduced size")
     add("--rounds", type=int, default=_ROUNDS, metavar="N", help=f"turns (default {_ROUNDS})")
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     was chosen.
     """
     options = parser().parse_args(arguments)
-    chosen = cases.select(options.case or ["*"])
+    chosen = cases.select(options.case or ["*"], options.method)
     if not chosen:
         print(f"no case is named {' or '.join(options.case)}", file=sys.stderr)
         return 2

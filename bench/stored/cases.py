@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
@@ -176,5 +176,10 @@ CASES = (
 )
 
 
-def select(names: Sequence[str]) -> tuple[Case, ...]:
-    return tuple(case for case in CASES if any(fnmatchcase(case.name, each) for each in names))
+def select(names: Sequence[str], methods: Sequence[str] | None = None) -> tuple[Case, ...]:
+    """Return the cases whose names match, with all of their methods or those that are named."""
+    chosen = (case for case in CASES if any(fnmatchcase(case.name, each) for each in names))
+    if methods is None:
+        return tuple(chosen)
+    kept = ((case, tuple(each for each in case.methods if each in methods)) for case in chosen)
+    return tuple(replace(case, methods=methods) for case, methods in kept if methods)

@@ -29,7 +29,7 @@ NO_RIVALS = (OWN, "floor")
 
 _THREADS = 2
 _READS_IN_FLIGHT = {"local": 2, "remote": 16, "cluster": 2}
-_HOPELESS = 4.0  # times the best: such a method takes no further turns
+_HOPELESS = 1.5  # times the best: such a method takes no further turns
 _POINT_BYTES = 8
 _CHUNK_ENTRY_BYTES = 16
 _SLACK_BYTES = 16 << 20

@@ -36,9 +36,9 @@ Each method runs in a process of its own and makes the call once before anything
 call gives the answer, which is compared with the values of the field, and the extra memory, which
 is the peak of resident memory minus what was resident before the call. Then the methods take
 turns, and times are medians. CPU is the processor time of the process, all threads together. A
-method that took more than four times as long as the best of the others takes no further turns.
-"best" is the best of all methods but ndgather and the floor. The floor reads and decodes the
-chunks that the call touches, with two threads, and does nothing else. "formula" is the memory
+method that took more than one and a half times as long as the best of the others takes no further
+turns. "best" is the best of all methods but ndgather and the floor. The floor reads and decodes
+the chunks that the call touches, with two threads, and does nothing else. "formula" is the memory
 that [a call may take](guarantees.md). All are given two threads; files are in the page cache.
 
 The array is 1024^3 float32 (4.3 GB) in chunks of 128^3, compressed by zstd at level 3 to a third;

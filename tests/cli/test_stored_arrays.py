@@ -102,6 +102,11 @@ def _upload(endpoint, folder):
 
 
 REFUSED = {
+    "an index out of bounds": (
+        "era.zarr/t2m bad.npy",
+        "gather_nd: indices[1, 0] = 20 is outside axis 0 of data, which has size 20 "
+        "(allowed: -20..19)",
+    ),
     "a group": (
         "era.zarr points.npy",
         "era.zarr: is a group of arrays, name one as era.zarr/ARRAY (allowed: sharded, t2m)",

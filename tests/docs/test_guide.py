@@ -1,0 +1,46 @@
+"""The pages of the guide: every example runs, in one folder, from the first to the last."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from ndgather.cli import main
+
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "guide").glob("*.md"))
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """What the commands of the guide name, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    np.save("points.npy", np.array([[0, 0, 0], [23, 39, 59]]))
+    axes = {"time": [0, 1], "lat": [-10.0, 0.0, 10.0], "lon": np.arange(0.0, 360, 90)}
+    values = np.arange(24.0).reshape(2, 3, 4)
+    xr.Dataset({"sst": (tuple(axes), values)}, axes).to_netcdf("sst.nc", engine="h5netcdf")
+    Path("track.csv").write_text("ship,time,lat,lon\nA,0,1,-85\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_example_runs(page, folder):
+    text = page.read_text()
+    names = {}
+    for block in BLOCK.finditer(text):
+        language, content = block.groups()
+        line = text.count("\n", 0, block.start(2))
+        if language == "console":
+            for command in content.splitlines():
+                assert main(command.removeprefix("$ ndgather ").split()) == 0, command
+            continue
+        test = doctest.DocTestParser().get_doctest(content, names, page.name, str(page), line)
+        told = []
+        doctest.DocTestRunner().run(test, out=told.append, clear_globs=False)
+        names = test.globs
+        assert not told, "".join(told)
