@@ -3,7 +3,9 @@
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 
 import h5py
 import numpy as np
@@ -203,6 +205,50 @@ def test_an_array_that_is_read_only_is_refused(tmp_path):
     stored = zarr.open_array(tmp_path / "a.zarr", mode="r")
     with pytest.raises(AttributeValueError, match="scatter_nd: out is read-only"):
         ndgather.scatter_nd(stored, [[0]], [1.0], out=stored)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_workers_of_an_executor(reduction, processes):
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((20, 15, 4)).astype(">f4")
+    indices, updates = rng.integers(0, 15, (500, 2)), rng.standard_normal((500, 4))
+    updates = updates.astype(">f4")
+    stored = zarr.create_array({}, data=data, chunks=(8, 7, 3))
+    options = {"reduction": reduction, "use_init_val": reduction in ("none", "mean")}
+    desired = ndgather.scatter_nd(data, indices, updates, **options)
+    for executor in (processes, Now()):
+        stored[...] = data
+        told = []
+        ndgather.scatter_nd(
+            stored,
+            indices,
+            updates,
+            **options,
+            out=stored,
+            executor=executor,
+            progress=lambda *far, told=told: told.append(far),
+        )
+        assert_same_elements(np.asarray(stored[...]), desired)
+        assert told[-1] == (told[-1][1], told[-1][1])
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with ProcessPoolExecutor(2, get_context("forkserver")) as pool:
+        yield pool
+
+
+class Now:
+    """Does each task twice, as an executor may that has lost a worker."""
+
+    def submit(self, function, *arguments):
+        future = Future()
+        try:
+            function(*arguments)
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def hdf5(path, data):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ndgather.stored.progress import reporter
 from ndgather.stored.walk import read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader
@@ -29,6 +29,20 @@ _MEMORY = 2**26  # bytes in flight where the caller does not say
 _TASK_BYTES = 2**20  # of values and places: less is not worth a task
 _TASKS = 64  # that there are at least, so that all workers have some
 _MOST_CHUNKS = 64  # of a task
+
+
+class Request(Protocol):
+    """What is asked of one chunk."""
+
+    @property
+    def chunk(self) -> Chunk: ...
+
+    @property
+    def bytes(self) -> int:
+        """How many are sent, and sent back."""
+
+
+R = TypeVar("R", bound=Request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +58,8 @@ class _Request:
         """Copy what was sent back to where it belongs; the points hold numbers of values now."""
         for piece, values in zip(self.pieces, results, strict=True):
             points = replace(piece.points, bits=(min(8 * piece.points.local.itemsize, 63),))
-            move(points, piece.runs, values, piece.target)
+            sent = values.astype(piece.target.dtype, copy=False)  # pickles may be native
+            move(points, piece.runs, sent, piece.target)
 
 
 def walk(
@@ -63,17 +78,50 @@ def walk(
     NdgatherError
         A chunk could not be read, or the executor failed. Tasks that have not begun are cancelled.
     """
+
+    def start(task: Sequence[_Request]) -> tuple[Any, ...]:
+        return read_places, call.caller, reader, [(each.chunk, each.asked) for each in task]
+
+    def land(task: Sequence[_Request], results: Any) -> None:
+        for request, values in zip(task, results, strict=True):
+            request.put(values)
+
+    tasks = _tasks(_requests(reader, steps, chunk_of, pieces_of), steps)
+    fly(call, reader, steps, tasks, start, land)
+
+
+def fly(
+    call: Call,
+    reader: Reader,
+    steps: int,
+    tasks: Iterable[Sequence[R]],
+    start: Callable[[Sequence[R]], tuple[Any, ...]],
+    land: Callable[[Sequence[R], Any], None],
+) -> None:
+    """Let an executor do tasks, each with the requests of some steps.
+
+    ``start(task)`` returns a function and its arguments, ``land(task, result)`` takes what the
+    function returned where it was called.
+    """
     report = reporter(call.progress)
-    flight = _Flight(call, reader)
+    flight: _Flight[R] = _Flight(call, reader)
     done = 0
+
+    def take() -> None:
+        nonlocal done
+        task, result = flight.take()
+        land(task, result)
+        done += len(task)
+        report(done, steps)
+
     try:
         report(0, steps)
-        for task in _tasks(_requests(reader, steps, chunk_of, pieces_of), steps):
+        for task in tasks:
             while flight.has_landed() or not flight.has_room(task):
-                report(done := done + flight.land(), steps)
-            flight.start(task)
+                take()
+            flight.start(task, *start(task))
         while flight.pending:
-            report(done := done + flight.land(), steps)
+            take()
     finally:
         flight.cancel()
         report.close()
@@ -130,52 +178,48 @@ def _tasks(requests: Iterator[_Request], steps: int) -> Iterator[list[_Request]]
         yield task
 
 
-class _Flight:
+class _Flight(Generic[R]):
     """The tasks that an executor has."""
 
     def __init__(self, call: Call, reader: Reader) -> None:
-        self.pending: dict[Any, list[_Request]] = {}
+        self.pending: dict[Any, Sequence[R]] = {}
         self._call, self._reader = call, reader
         self._bytes = 0
         self._most = _MEMORY if call.memory is None else call.memory
         self._landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-    def has_room(self, task: Sequence[_Request]) -> bool:
+    def has_room(self, task: Sequence[R]) -> bool:
         return not self.pending or self._bytes + _total(task) <= self._most
 
     def has_landed(self) -> bool:
         return not self._landed.empty()
 
-    def start(self, task: list[_Request]) -> None:
-        asked = [(each.chunk, each.asked) for each in task]
+    def start(self, task: Sequence[R], function: Callable[..., Any], *arguments: Any) -> None:
         try:
-            future = self._call.executor.submit(read_places, self._call.caller, self._reader, asked)
+            future = self._call.executor.submit(function, *arguments)
         except Exception as error:
             raise self._failure(task, error) from error
         self.pending[future] = task
         self._bytes += _total(task)
         future.add_done_callback(self._landed.put)
 
-    def land(self) -> int:
-        """Wait for the next task and copy what it sends back; return how many chunks it read."""
+    def take(self) -> tuple[Sequence[R], Any]:
+        """Wait for the next task to be done; return it and what it sends back."""
         future = self._landed.get()
         task = self.pending.pop(future)
         self._bytes -= _total(task)
         try:
-            results = future.result()
+            return task, future.result()
         except (NdgatherError, MemoryError):
             raise
         except Exception as error:
             raise self._failure(task, error) from error
-        for request, values in zip(task, results, strict=True):
-            request.put(values)
-        return len(task)
 
     def cancel(self) -> None:
         for future in self.pending:
             future.cancel()
 
-    def _failure(self, task: Sequence[_Request], error: BaseException) -> NdgatherError:
+    def _failure(self, task: Sequence[R], error: BaseException) -> NdgatherError:
         chunk = task[0].chunk
         box = self._reader.grid.box(chunk)
         return stored_errors.executor_failed(
@@ -183,7 +227,7 @@ class _Flight:
         )
 
 
-def _total(task: Sequence[_Request]) -> int:
+def _total(task: Sequence[Request]) -> int:
     return sum(each.bytes for each in task)
 
 

@@ -1,25 +1,30 @@
 """Scatters into stored arrays: each touched chunk is read, updated and replaced by one worker.
 
 The updates of a chunk are applied in C order, as in memory, so the result has the same bits
-whatever the number of workers.
+whatever the number of workers. Workers of an executor read and update chunks, which are written
+here: an executor may do a task twice, as dask does after it has lost a worker.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ndgather import fallback, reductions
+from ndgather import fallback
 from ndgather.compiled import _core
 from ndgather.errors import StoredArrayError, argument_errors, stored_errors
 from ndgather.explain import explain
-from ndgather.stored import grouping
+from ndgather.stored import executor_walk
+from ndgather.stored.chunks import Buffers
 from ndgather.stored.plan import plan, with_data
-from ndgather.stored.walk import walk, write
+from ndgather.stored.update import Update
+from ndgather.stored.walk import read, walk, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Chunk, Writer
+    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
     from ndgather.stored.plan import Plan
 
 
@@ -36,15 +41,26 @@ def scatter(call: Call, writer: Writer) -> Any:
     made, updates = _checked(call, writer)
     written: list[Chunk] = []
 
-    def use(step: int, chunk: Chunk, values: Array) -> None:
-        group, _ = made.step(step)
+    def update_of(step: int) -> Update:
+        group, chunk = made.step(step)
         part = made.dense_part(updates, writer.grid.box(chunk))
-        values = values if values.flags.writeable else values.copy()
-        write(call.caller, writer, chunk, _reduced(made, group, values, part))
+        return Update(made.call, made.axes, made.points, made.points.runs(group), part)
+
+    def replace_chunk(chunk: Chunk, values: Array) -> None:
+        write(call.caller, writer, chunk, values)
         written.append(chunk)
 
     try:
-        walk(call, writer, made.steps, lambda step: made.step(step)[1], use)
+        if call.executor is None:
+            walk(
+                call,
+                writer,
+                made.steps,
+                lambda step: made.step(step)[1],
+                lambda step, chunk, values: replace_chunk(chunk, update_of(step).apply(values)),
+            )
+        else:
+            _walk_elsewhere(call, writer, made, update_of, replace_chunk)
     except BaseException as error:
         error.add_note(stored_errors.partly_written(call.caller, writer.name, written, made.steps))
         if isinstance(error, StoredArrayError):
@@ -71,17 +87,39 @@ def _checked(call: Call, writer: Writer) -> tuple[Plan, Array]:
     return made, made.axes.dense_view(updates)
 
 
-def _reduced(made: Plan, group: int, values: Array, updates: Array) -> Array:
-    """Apply the updates of a group to the values of its chunk; return them."""
-    call, runs = made.call, made.points.runs(group)
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One chunk, and what is done to it."""
 
-    def apply(data: Array, updates: Array, reduction: str, arithmetic: object) -> None:
-        view = made.axes.data_view(data)
-        grouping.move(made.points, runs, view, updates, reduction, arithmetic)
+    chunk: Chunk
+    update: Update
+    bytes: int
 
-    if fallback.is_one_step(call):
-        apply(values, updates, call.reduction, call.arithmetic)
-        return values
-    native = values.astype(values.dtype.newbyteorder("="), copy=False)
-    reductions.in_steps(native, updates, call.reduction, call.use_init_val, apply)
-    return native.astype(values.dtype, copy=False)
+
+def _walk_elsewhere(
+    call: Call,
+    writer: Writer,
+    made: Plan,
+    update_of: Callable[[int], Update],
+    replace_chunk: Callable[[Chunk, Array], None],
+) -> None:
+    """Let the executor of a call read and update each chunk, and write it here."""
+
+    def request(step: int) -> list[_Request]:
+        update = update_of(step).compact()
+        sent = update.points.local.nbytes + update.updates.nbytes
+        return [_Request(made.step(step)[1], update, sent + writer.chunk_bytes)]
+
+    def start(task: Sequence[_Request]) -> tuple[Any, ...]:
+        return updated, call.caller, writer, task[0].chunk, task[0].update
+
+    def land(task: Sequence[_Request], values: Array) -> None:
+        replace_chunk(task[0].chunk, values)
+
+    executor_walk.fly(call, writer, made.steps, map(request, range(made.steps)), start, land)
+
+
+def updated(caller: str, reader: Reader, chunk: Chunk, update: Update) -> Array:
+    """Read a chunk and return it with its updates; workers are sent this."""
+    values = update.apply(read(caller, reader, chunk, Buffers()))
+    return values if values.flags.c_contiguous and values.base is None else values.copy()
