@@ -60,7 +60,7 @@ lint: $(VENV)/installed-lint
 # Two at a time as long as nothing is timed.
 check:
 	$(MAKE) --jobs 2 --output-sync=target lint check-core
-	$(MAKE) test test-large bench-quick run
+	$(MAKE) test test-large bench-quick run run-storage
 
 faults: build/faults/installed
 	build/faults/venv/bin/python tests/core/faults.py

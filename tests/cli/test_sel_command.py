@@ -73,6 +73,17 @@ def test_labels_between_those_of_the_data(ndgather, data):
     np.testing.assert_array_equal(pd.read_csv("out.csv")["sst"].isna(), [True, False])
 
 
+def test_linear_is_what_interp_gives(ndgather, data):
+    assert ndgather("sel sst.nc near.csv -o out.csv --period lon=360 --method linear").err == ""
+    table = pd.read_csv("near.csv", parse_dates=["time"])
+    at = {
+        name: xr.DataArray(table[name] % 360 if name == "lon" else table[name], dims="point")
+        for name in table
+    }
+    expected = data["sst"].interp(at).values
+    np.testing.assert_allclose(pd.read_csv("out.csv")["sst"], expected, rtol=1e-5)
+
+
 def test_other_dimensions_give_a_row_for_each_label(ndgather, data, folder):
     (folder / "stations.csv").write_text("lon,name,lat\n45,A,0\n315,B,20\n")
 
