@@ -91,6 +91,45 @@ def test_processes_and_threads_read(stored, processes):
             np.testing.assert_array_equal(call(stored, executor=pool), call(DATA), strict=True)
 
 
+@pytest.mark.parametrize("reduction", ["none", "add", "mean"])
+@pytest.mark.parametrize("depth", [2, 3])
+def test_workers_scatter_to_the_last_bit(tmp_path, processes, reduction, depth):
+    array = zarr.create_array(
+        tmp_path / "a.zarr", shape=SHAPE, chunks=(3, 7, 8), shards=(6, 14, 16), dtype=DATA.dtype
+    )
+    where = points(3000 if depth == 3 else 60, depth)
+    updates = np.random.default_rng(3).random((len(where), *SHAPE[depth:])).astype(np.float32)
+    options = {"reduction": reduction, "use_init_val": False}
+    desired = ndgather.scatter_nd(DATA, where, updates, **options)
+    for executor in (Pickling(), processes):
+        array[...] = DATA
+        result = ndgather.scatter_nd(array, where, updates, **options, out=array, executor=executor)
+        assert result is array
+        np.testing.assert_array_equal(array[...], desired, strict=True)
+    elements = np.tile(np.arange(40) % 9, (20, 2, 1))
+    few = np.ones(elements.shape, np.float32)
+    array[...] = DATA
+    ndgather.scatter_elements(
+        array, elements, few, axis=1, reduction="add", out=array, executor=Pickling()
+    )
+    desired = ndgather.scatter_elements(DATA, elements, few, axis=1, reduction="add")
+    np.testing.assert_array_equal(array[...], desired, strict=True)
+
+
+def test_a_scatter_that_fails_says_what_was_written(tmp_path):
+    array = zarr.create_array(tmp_path / "a.zarr", shape=(40,), chunks=(1,), dtype="i4")
+    array[...] = 5
+    (tmp_path / "a.zarr" / "c" / "30").write_bytes(b"nothing that was compressed")
+    updates = np.ones(40, np.int32)
+    with futures.ThreadPoolExecutor(2) as pool, pytest.raises(StoredArrayError) as caught:
+        ndgather.scatter_nd(
+            array, np.arange(40)[:, np.newaxis], updates, reduction="add", out=array, executor=pool
+        )
+    assert caught.value.chunk == (30,)
+    (tmp_path / "a.zarr" / "c" / "30").unlink()
+    assert {(int(i),) for i in np.flatnonzero(array[...] == 6)} == set(caught.value.written)
+
+
 def test_what_travels_is_compact(stored):
     count, executor = 400_000, Pickling()
     ndgather.gather_nd(stored, points(count), executor=executor)
