@@ -77,7 +77,17 @@ def gather_nd(
         For ``mode="fill"``; a value that the dtype of `data` can hold.
     out : array, optional
         Takes the result: the shape of the result, the dtype of `data`, any strides. It may
-        overlap `data` and `indices`. After an error it is as it was before.
+        overlap `data` and `indices`. After an error it is as it was before, but for errors of
+        reading a stored array.
+    memory : int or str, optional
+        For a stored array: how many bytes the buffers may take, such as ``"512 MiB"``. The result
+        and 8 bytes for each position come on top.
+    progress : callable or bool, optional
+        For a stored array: is called with the numbers of chunks done and in all, on the thread of
+        the call; True shows a bar of tqdm.
+    executor : optional
+        For a stored array: where chunks are read, as `concurrent.futures` has executors; else
+        threads of this process read them.
 
     Returns
     -------
@@ -163,6 +173,8 @@ def gather_elements(
         What becomes of values outside of the axis; see `gather_nd`.
     out : array, optional
         Takes the result; see `gather_nd`.
+    memory, progress, executor
+        For stored arrays; see `gather_nd`.
 
     Returns
     -------
@@ -240,6 +252,8 @@ def gather(
         What becomes of values outside of the axis; see `gather_nd`.
     out : array, optional
         Takes the result; see `gather_nd`.
+    memory, progress, executor
+        For stored arrays; see `gather_nd`.
 
     Returns
     -------

@@ -22,6 +22,13 @@ def too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> S
     )
 
 
+def not_stored(caller: str, data: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: data = {type(data).__name__} object is not stored, or not writeable (allowed: "
+        f"an array of zarr, tensorstore or h5py, or a memory map)"
+    )
+
+
 def cannot_read(
     caller: str, name: str, chunk: Sequence[int], box: Sequence[slice], error: BaseException
 ) -> StoredArrayError:

@@ -70,10 +70,9 @@ def gather(call: Call, reader: Reader) -> Array:
     grouping.fill(points, value, dense, grid.along(made.axes.slices).shape)
 
     def pieces_of(step: int, chunk: Chunk) -> list[Piece]:
-        group, _ = made.step(step)
         target = made.dense_part(dense, grid.box(chunk))
         rank = len(made.axes.dense_positions)
-        return [Piece(points, points.runs(group), made.axes.data_view, target, rank)]
+        return [Piece(points, points.runs(made.group(step)), made.axes.data_view, target, rank)]
 
-    copy_pieces(call, reader, made.steps, lambda step: made.step(step)[1], pieces_of)
+    copy_pieces(call, reader, made.steps, made.chunk, pieces_of)
     return out if call.out is None else call.out

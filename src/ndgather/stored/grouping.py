@@ -54,7 +54,7 @@ class ChunkedPoints:
     def runs(self, group: int) -> Runs:
         """Return where the runs of a group start and stop; -1 are the points outside."""
         group %= len(self.first) - 1
-        part = slice(int(self.first[group]), int(self.first[group + 1]))
+        part = slice(self.first.item(group), self.first.item(group + 1))
         return self.starts[part], self.stops[part]
 
     def count(self, group: int) -> int:
@@ -93,7 +93,7 @@ def group(call: Call, axes: tuple[int, ...], grid: Grid) -> ChunkedPoints:
     if len(begins) == 1:
         sorted_blocks = [sort(0)]
     else:
-        pool = ThreadPoolExecutor(_core.get_num_threads())
+        pool = ThreadPoolExecutor(_core.get_num_threads(), "ndgather-points")
         try:
             sorted_blocks = list(pool.map(sort, begins))
         finally:

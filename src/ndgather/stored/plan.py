@@ -78,25 +78,28 @@ class Plan:
     grid: Grid
     points: ChunkedPoints
     dense_shape: tuple[int, ...]
-    slice_counts: tuple[int, ...]  # of chunks along the slices axes
+    numbers: tuple[tuple[int, int], ...]  # points axes, the last first, and their counts of chunks
+    slice_numbers: tuple[tuple[int, int], ...]  # the same of the slices axes
+    slice_chunks: int  # how many chunks each group needs, along the slices axes
 
     @property
     def steps(self) -> int:
-        return len(self.points.chunks) * math.prod(self.slice_counts)
+        return len(self.points.chunks) * self.slice_chunks
 
-    def step(self, number: int) -> tuple[int, Chunk]:
-        """Return which group of points a step is for, and which chunk it needs."""
-        group, rest = divmod(number, math.prod(self.slice_counts))
+    def group(self, step: int) -> int:
+        """Return which group of points a step is for."""
+        return step // self.slice_chunks
+
+    def chunk(self, step: int) -> Chunk:
+        """Return which chunk a step needs."""
+        group, rest = divmod(step, self.slice_chunks)
         chunk = [0] * len(self.grid.shape)
-        counts = self.grid.along(self.axes.points).counts
-        at = int(self.points.chunks[group])
-        for axis, count in zip(reversed(self.axes.points), reversed(counts), strict=True):
+        at = self.points.chunks.item(group)
+        for axis, count in self.numbers:
             at, chunk[axis] = divmod(at, count)
-        for axis, count in zip(
-            reversed(self.axes.slices), reversed(self.slice_counts), strict=True
-        ):
+        for axis, count in self.slice_numbers:
             rest, chunk[axis] = divmod(rest, count)
-        return group, tuple(chunk)
+        return tuple(chunk)
 
     def dense_part(self, dense: Array, box: Box) -> Array:
         """Return the part of the view of the dense array that belongs to the box of a chunk."""
@@ -117,8 +120,12 @@ def plan(call: Call, grid: Grid) -> Plan:
     dense_shape = fallback.result_shape(call)
     axes = axes_of(call)
     points = grouping.group(call, axes.points, grid.along(axes.points))
-    counts = grid.along(axes.slices).counts
-    return Plan(call, axes, grid, points, dense_shape, counts)
+    numbers, slice_numbers = (
+        tuple(zip(each[::-1], grid.along(each).counts[::-1], strict=True))
+        for each in (axes.points, axes.slices)
+    )
+    slice_chunks = math.prod(count for _, count in slice_numbers)
+    return Plan(call, axes, grid, points, dense_shape, numbers, slice_numbers, slice_chunks)
 
 
 def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:

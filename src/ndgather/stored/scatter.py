@@ -42,7 +42,7 @@ def scatter(call: Call, writer: Writer) -> Any:
     written: list[Chunk] = []
 
     def update_of(step: int) -> Update:
-        group, chunk = made.step(step)
+        group, chunk = made.group(step), made.chunk(step)
         part = made.dense_part(updates, writer.grid.box(chunk))
         return Update(made.call, made.axes, made.points, made.points.runs(group), part)
 
@@ -56,7 +56,7 @@ def scatter(call: Call, writer: Writer) -> Any:
                 call,
                 writer,
                 made.steps,
-                lambda step: made.step(step)[1],
+                made.chunk,
                 lambda step, chunk, values: replace_chunk(chunk, update_of(step).apply(values)),
             )
         else:

@@ -36,12 +36,14 @@ def walk(
     StoredArrayError
         A chunk could not be read.
     """
-    workers, decoding = _workers(call, reader, steps)
+    readers, decoding = workers(call, reader, steps)
     report = reporter(call.progress)
     run = _Run(reader, steps, chunk_of, use, Turns(decoding), call.caller)
     threads = [
-        threading.Thread(target=copy_context().run, args=(run.work,), daemon=True)
-        for _ in range(workers)
+        threading.Thread(
+            name="ndgather-reader", target=copy_context().run, args=(run.work,), daemon=True
+        )
+        for _ in range(readers)
     ]
     try:
         for each in threads:
@@ -60,12 +62,12 @@ def walk(
         report.close()
 
 
-def _workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
+def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
     """Return how many workers read, and how many of them may hold a decoded chunk."""
     decoding = min(_core.get_num_threads(), steps)
-    workers = min(max(decoding, reader.in_flight), steps)
+    readers = min(max(decoding, reader.in_flight), steps)
     if call.memory is None:
-        return workers, max(decoding, 1)
+        return readers, max(decoding, 1)
     raw, stored = reader.chunk_bytes, reader.stored_bytes
     least = raw + 2 * stored
     if call.memory < least:
@@ -74,7 +76,7 @@ def _workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
     while decoding > 1 and decoding * (raw + stored) + decoding * stored > call.memory:
         decoding -= 1
     most = (call.memory - decoding * (raw + stored)) // max(stored, 1)
-    return max(1, min(workers, most)), max(decoding, 1)
+    return max(1, min(readers, most)), max(decoding, 1)
 
 
 class _Run:

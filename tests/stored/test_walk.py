@@ -1,0 +1,257 @@
+"""The walk over chunks: errors, limits, progress, interrupts; no thread is ever left."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import zarr
+from tests.stored.cut_array import CutArray
+
+import ndgather
+from ndgather.array_call import Call
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    StoredArrayError,
+)
+from ndgather.stored import calls, estimate
+from ndgather.stored.chunks import Grid
+
+DATA = np.arange(40 * 50, dtype=np.int32).reshape(40, 50)
+GRID = Grid.regular(DATA.shape, (10, 10))
+EVERY = np.argwhere(DATA >= 0)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield  # zarr and tqdm keep threads of their own
+    assert not [each for each in threading.enumerate() if each.name.startswith("ndgather")]
+
+
+def gather(reader, indices=EVERY, **options):
+    return calls.gather(Call("gather_nd", "gather_nd", None, indices, **options), reader)
+
+
+@pytest.mark.parametrize("in_flight", [1, 16])
+def test_a_failing_read_says_which_chunk_and_why(in_flight):
+    reader = CutArray(DATA, GRID, in_flight=in_flight, fails_at=(2, 3))
+    with pytest.raises(StoredArrayError) as caught:
+        gather(reader)
+    error = caught.value
+    assert str(error) == (
+        "gather_nd: chunk (2, 3) of cut, which holds [20:30, 30:40], cannot be read: "
+        "ValueError: a damaged chunk"
+    )
+    assert (error.name, error.chunk) == ("cut", (2, 3))
+    assert error.box == (slice(20, 30), slice(30, 40))
+    assert isinstance(error.__cause__, ValueError)
+    assert isinstance(error, NdgatherError)
+    assert isinstance(error, OSError)
+
+
+def test_what_is_not_the_chunk_never_becomes_data():
+    class Short(CutArray):
+        def read(self, chunk, buffers):
+            return super().read(chunk, buffers)[:-1]
+
+    with pytest.raises(StoredArrayError, match=r"values of shape \(9, 10\) \(allowed: int32"):
+        gather(Short(DATA, GRID))
+
+
+def test_memory_errors_of_a_read_pass():
+    class Full(CutArray):
+        def read(self, chunk, buffers):
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        gather(Full(DATA, GRID))
+
+
+def test_nothing_is_read_before_all_indices_are_checked():
+    reader = CutArray(DATA, GRID)
+    indices = EVERY.copy()
+    indices[1999] = 50
+    out = np.full(2000, -7, np.int32)
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        gather(reader, indices, out=out)
+    assert caught.value.position == (1999, 0)
+    assert caught.value.count == 2
+    assert reader.reads == []
+    assert (out == -7).all()
+
+
+def test_out_that_cannot_take_the_result_is_refused_before_anything_is_read():
+    reader = CutArray(DATA, GRID)
+    for out in (np.empty(3, np.int32), np.empty(2000, np.int64), [0]):
+        with pytest.raises(NdgatherError, match="gather_nd: out"):
+            gather(reader, out=out)
+    assert reader.reads == []
+
+
+def test_progress_is_told_of_each_chunk_on_the_thread_of_the_call():
+    told = []
+    here = threading.get_ident()
+
+    def tell(done, total):
+        assert threading.get_ident() == here
+        told.append((done, total))
+
+    gather(CutArray(DATA, GRID), progress=tell)
+    assert told == [(done, 20) for done in range(21)]
+
+
+def test_errors_of_progress_pass():
+    def tell(done, total):
+        if done == 3:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        gather(CutArray(DATA, GRID), progress=tell)
+
+
+def test_progress_true_shows_a_bar(capsys):
+    z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
+    np.testing.assert_array_equal(ndgather.gather_nd(z, EVERY, progress=True), DATA.reshape(-1))
+    assert "20/20" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("in_flight", [1, 8])
+def test_reads_overlap_as_far_as_they_may(threads, in_flight):
+    class Slow(CutArray):
+        def read(self, chunk, buffers):
+            values = super().read(chunk, buffers)
+            time.sleep(0.002)
+            return values
+
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(threads)
+    try:
+        reader = Slow(DATA, GRID, in_flight=in_flight)
+        np.testing.assert_array_equal(gather(reader), DATA.reshape(-1))
+    finally:
+        ndgather.set_num_threads(before)
+    assert reader.most_at_once <= max(threads, in_flight)
+    assert sorted(reader.reads) == sorted(set(reader.reads))
+
+
+def test_memory_bounds_what_is_held():
+    held = []
+
+    class Counted(CutArray):
+        def read(self, chunk, buffers):
+            values = super().read(chunk, buffers)
+            held.append(id(buffers))
+            return values
+
+    reader = Counted(DATA, GRID, in_flight=8)
+    gather(reader, memory=3 * 400)
+    assert len(set(held)) == 1
+    with pytest.raises(AttributeValueError) as caught:
+        gather(CutArray(DATA, GRID), memory=1199)
+    assert str(caught.value) == (
+        "gather_nd: memory = 1199 bytes is too small for one chunk of cut, 400 bytes and 400 as it "
+        "is stored (allowed: 1200 or more)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        (
+            {"memory": "5 apples"},
+            AttributeValueError,
+            "memory = '5 apples' is not a number",
+        ),
+        ({"memory": -1}, AttributeValueError, "memory = -1 is not"),
+        ({"memory": 1.5}, AttributeValueError, "memory = 1.5 is not"),
+        ({"memory": True}, AttributeValueError, "memory = True is not"),
+        ({"progress": 3}, DTypeError, "progress = 3 cannot be called"),
+        ({"executor": 3}, DTypeError, "executor = 3 has no method submit"),
+    ],
+)
+def test_options_are_checked_for_arrays_in_memory_too(options, error, text):
+    for data in (DATA, zarr.create_array(store={}, data=DATA, chunks=(10, 10))):
+        with pytest.raises(error, match=f"gather_nd: {text}"):
+            ndgather.gather_nd(data, EVERY, **options)
+
+
+def test_options_have_no_effect_on_arrays_in_memory():
+    options = {"memory": "1.5 KiB", "progress": lambda *_: pytest.fail("called")}
+    np.testing.assert_array_equal(ndgather.gather_nd(DATA, EVERY, **options), DATA.reshape(-1))
+
+
+def test_control_c_ends_the_walk():
+    class Interrupted(CutArray):
+        def read(self, chunk, buffers):
+            if chunk == (1, 1):
+                os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.001)
+            return super().read(chunk, buffers)
+
+    reader = Interrupted(np.tile(DATA, (25, 20)), Grid.regular((1000, 1000), (10, 10)))
+    with pytest.raises(KeyboardInterrupt):
+        gather(reader, np.argwhere(reader.values >= 0))
+    assert len(reader.reads) < 10_000
+
+
+def test_estimate_is_what_a_call_reads():
+    z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
+    told = []
+    indices = np.array([[3, 4], [5, 6], [39, 49], [0, 11]])
+    ndgather.gather_nd(z, indices, progress=lambda done, total: told.append(total))
+    found = estimate("gather_nd", z, indices)
+    assert (found.points, found.chunks, found.decoded_bytes) == (4, told[-1], 3 * 400)
+    assert found.result_bytes == 16
+    assert estimate("gather", z, [3, 4], axis=1).chunks == 4
+    with pytest.raises(DTypeError, match="estimate: data = ndarray object is not stored"):
+        estimate("gather_nd", DATA, indices)
+    with pytest.raises(IndexOutOfBoundsError):
+        estimate("gather_nd", z, [[40, 0]])
+
+
+LIMITED = """
+import resource, sys
+import numpy as np, zarr, ndgather
+z = zarr.open_array(sys.argv[1], mode="r")
+resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))
+try:
+    z[...]
+except MemoryError:
+    pass
+else:
+    raise SystemExit("the limit does not bound")
+indices = np.random.default_rng(0).integers(0, z.shape[0], (200_000, 3), np.int32)
+found = ndgather.gather_nd(z, indices, memory="32 MiB")
+i, j, k = indices.T.astype(np.int64)
+assert (found == (i * 7 + j * 5 + k) % 65_521).all()
+rows = ndgather.gather_nd(z, indices[:20, :2])
+assert (rows == (i[:20, None] * 7 + j[:20, None] * 5 + np.arange(z.shape[2])) % 65_521).all()
+"""
+
+
+def test_an_array_larger_than_memory(tmp_path):
+    side = 640
+    path = str(tmp_path / "large.zarr")
+    z = zarr.create_array(path, shape=(side,) * 3, chunks=(128,) * 3, dtype=np.uint16)
+    j, k = np.ogrid[:side, :side]
+    for start in range(0, side, 128):
+        i = np.arange(start, start + 128)[:, None, None]
+        z[start : start + 128] = ((i * 7 + j * 5 + k) % 65_521).astype(np.uint16)
+    assert z.nbytes > 400 << 20
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, path],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
