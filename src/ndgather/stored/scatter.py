@@ -108,7 +108,7 @@ def _walk_elsewhere(
     def request(step: int) -> list[_Request]:
         update = update_of(step).compact()
         sent = update.points.local.nbytes + update.updates.nbytes
-        return [_Request(made.step(step)[1], update, sent + writer.chunk_bytes)]
+        return [_Request(made.chunk(step), update, sent + writer.chunk_bytes)]
 
     def start(task: Sequence[_Request]) -> tuple[Any, ...]:
         return updated, call.caller, writer, task[0].chunk, task[0].update
