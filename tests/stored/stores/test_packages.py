@@ -1,0 +1,191 @@
+"""What is particular to one package: what is refused, views, files, mappings."""
+
+import mmap
+import pickle
+
+import h5py
+import numpy as np
+import pytest
+import tensorstore
+import zarr
+
+import ndgather
+from ndgather.errors import DTypeError, StoredArrayError
+from ndgather.stored import hdf5
+from ndgather.stored.chunks import Buffers
+
+VALUES = np.random.default_rng(0).integers(0, 99, (20, 30)).astype("f4")
+POINTS = np.array([[0, 0], [19, 29], [-1, 3], [7, 11]])
+
+
+@pytest.fixture
+def file(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as opened:
+        yield opened
+
+
+def same(stored, values=VALUES):
+    every = np.indices(values.shape).reshape(2, -1).T.copy()
+    np.testing.assert_array_equal(ndgather.gather_nd(stored, every), values.reshape(-1))
+
+
+def test_what_is_no_array(file):
+    empty = file.create_dataset("empty", data=h5py.Empty("f4"))
+    group = zarr.create_group({})
+    lazy = zarr.create_array({}, data=VALUES).async_array
+    for data in (empty, file, group, lazy, tensorstore.array(VALUES).spec()):
+        with pytest.raises(DTypeError, match=r"gather_nd: data = .* object is "):
+            ndgather.gather_nd(data, POINTS)
+    with pytest.raises(DTypeError, match=r"indices = Group object is not a stored array"):
+        ndgather.gather_nd(VALUES, group)
+    with pytest.raises(DTypeError, match="out = Array object is not an array"):
+        ndgather.gather_nd(VALUES, POINTS, out=zarr.create_array({}, data=VALUES))
+
+
+def test_a_data_set_of_a_closed_file(tmp_path):
+    with h5py.File(tmp_path / "b.h5", "w") as opened:
+        stored = opened.create_dataset("a", data=VALUES)
+    with pytest.raises(DTypeError, match="file that was closed"):
+        ndgather.gather_nd(stored, POINTS)
+
+
+def test_indices_and_updates_may_be_stored(file):
+    points = [
+        zarr.create_array({}, data=POINTS, chunks=(2, 2)),
+        tensorstore.array(POINTS),
+        file.create_dataset("points", data=POINTS),
+    ]
+    expected = ndgather.gather_nd(VALUES, POINTS)
+    for each in points:
+        np.testing.assert_array_equal(ndgather.gather_nd(VALUES, each), expected)
+        np.testing.assert_array_equal(
+            ndgather.gather_nd(zarr.create_array({}, data=VALUES), each), expected
+        )
+
+
+@pytest.mark.parametrize(
+    "layout", [{}, {"compression": "gzip"}, {"compression": "gzip", "shuffle": True}]
+)
+@pytest.mark.parametrize("dtype", [">i2", "f8", "c16", "f2", "u1"])
+def test_chunks_of_hdf5(file, layout, dtype):
+    values = VALUES.astype(dtype)
+    stored = file.create_dataset("a", data=values, chunks=(7, 9), **layout)
+    same(stored, values)
+    stored[3, 4] = 5
+    values[3, 4] = 5
+    same(stored, values)
+
+
+def test_chunks_of_hdf5_that_are_missing_or_stored_without_their_filters(file):
+    stored = file.create_dataset("a", (20, 30), "f4", chunks=(10, 10), compression=4, fillvalue=3)
+    stored[:10] = 1
+    raw = np.arange(100, dtype="f4").reshape(10, 10)
+    stored.id.write_direct_chunk((0, 20), raw.tobytes(), 1)
+    expected = np.full((20, 30), 3, "f4")
+    expected[:10] = 1
+    expected[:10, 20:] = raw
+    same(stored, expected)
+
+
+def test_damaged_chunks_of_hdf5(file):
+    stored = file.create_dataset("a", data=VALUES, chunks=(10, 10), compression="gzip")
+    place = stored.id.get_chunk_info_by_coord((10, 20))
+    name = file.filename
+    file.close()
+    with open(name, "r+b") as content:  # noqa: PTH123 - of one chunk
+        content.seek(place.byte_offset)
+        content.write(bytes(place.size))
+    with h5py.File(name) as opened:
+        with pytest.raises(
+            StoredArrayError, match=r"chunk \(1, 2\) of .*a.h5:/a, .* \[10:20, 20:30\]"
+        ):
+            ndgather.gather_nd(opened["a"], [[15, 25]])
+        np.testing.assert_array_equal(ndgather.gather_nd(opened["a"], [[0, 0]]), VALUES[:1, 0])
+
+
+def test_types_of_hdf5_that_are_not_their_bytes(file):
+    flags = file.create_dataset("flags", data=VALUES > 50, chunks=(7, 9))
+    same(flags, VALUES > 50)
+    choice = h5py.enum_dtype({"a": 0, "b": 1}, "i1")
+    enums = file.create_dataset(
+        "enums", data=(VALUES > 50).astype("i1"), dtype=choice, chunks=(7, 9)
+    )
+    same(enums, (VALUES > 50).astype("i1"))
+    texts = file.create_dataset("texts", data=["x", "yy", "zzz"], dtype=h5py.string_dtype())
+    assert ndgather.gather_nd(texts, [[2], [0]]).tolist() == [b"zzz", b"x"]
+
+
+def test_a_reader_of_hdf5_opens_the_file_again_elsewhere(file):
+    file.create_dataset("group/a", data=VALUES, chunks=(10, 10))
+    name = file.filename
+    file.close()
+    with h5py.File(name) as opened:
+        reader = pickle.loads(pickle.dumps(hdf5.reader(opened["group/a"])))
+    np.testing.assert_array_equal(reader.read((1, 2), Buffers()), VALUES[10:, 20:])
+    reader.array.file.close()
+
+
+def test_views_of_tensorstore():
+    layout = tensorstore.ChunkLayout(read_chunk_shape=[4, 5], write_chunk_shape=[8, 10])
+    stored = tensorstore.open(
+        {"driver": "zarr3", "kvstore": "memory://"},
+        create=True, dtype=tensorstore.float32, shape=VALUES.shape, chunk_layout=layout,
+    ).result()  # fmt: skip
+    stored.write(VALUES).result()
+    same(stored)
+    same(stored[3:18, 7:], VALUES[3:18, 7:])
+    same(stored[tensorstore.d[:].transpose[1, 0]], VALUES.T)
+    same(stored[tensorstore.d[0][::2]], VALUES[::2])
+    same(stored[tensorstore.d[:].translate_to[0]][2:], VALUES[2:])
+
+
+class AdvisedMap(mmap.mmap):
+    """A mapping that remembers the advice it was given."""
+
+    given: list
+
+    def madvise(self, advice, *rest):
+        self.given.append(advice)
+        return super().madvise(advice, *rest)
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """Return a memory-mapped array of 16 MiB, and the advice that was given for it."""
+    path = tmp_path / "a.bin"
+    values = np.arange(2**22, dtype="f4")
+    values.tofile(path)
+    with path.open("r+b") as content:
+        mapping = AdvisedMap(content.fileno(), 0)
+    mapping.given = []
+    array = np.ndarray.__new__(np.memmap, (2**11, 2**11), "f4", buffer=mapping)
+    return array, mapping.given
+
+
+def test_few_points_of_a_mapping_are_not_read_ahead(mapped):
+    array, given = mapped
+    result = ndgather.gather_nd(array, [[1, 2], [2047, 0]])
+    assert type(result) is np.ndarray
+    assert result.tolist() == [2**11 + 2, 2047 * 2**11]
+    assert given == [mmap.MADV_RANDOM, mmap.MADV_NORMAL]
+    del given[:]
+    with pytest.raises(ndgather.errors.IndexOutOfBoundsError):
+        ndgather.gather_nd(array, [[2048, 0]])
+    assert given == [mmap.MADV_RANDOM, mmap.MADV_NORMAL]
+    del given[:]
+    ndgather.gather(array, np.arange(2048), 1)
+    assert given == []
+
+
+def test_a_mapping_is_scattered_into(mapped, tmp_path):
+    array, _ = mapped
+    assert ndgather.scatter_nd(array, [[3, 4]], [7], out=array) is array
+    assert array[3, 4] == 7
+    array.base.flush()
+    assert np.fromfile(tmp_path / "a.bin", "f4")[3 * 2048 + 4] == 7
+
+
+def test_a_copy_of_a_mapping_is_like_any_array(mapped):
+    array, given = mapped
+    np.testing.assert_array_equal(ndgather.gather_nd(array + 1, [[0, 5]]), [6])
+    assert given == []

@@ -1,0 +1,117 @@
+"""Scatters into stores that fail: what was written is said, and each object is whole."""
+
+import resource
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+import ndgather
+from ndgather.errors import AttributeValueError, NdgatherError, StoredArrayError
+
+SHAPE = (64, 96)
+RNG = np.random.default_rng(0)
+VALUES = RNG.random(SHAPE)
+POINTS = np.stack([RNG.integers(0, size, 3000) for size in SHAPE], axis=-1)
+UPDATES = RNG.random(3000)
+ADDED = ndgather.scatter_nd(VALUES, POINTS, UPDATES, reduction="add")
+LAYOUTS = {
+    "chunks": {"chunks": (32, 48), "compressors": None},
+    "shards": {"chunks": (8, 16), "shards": (32, 48), "compressors": None},
+    "format-2": {"chunks": (32, 48), "zarr_format": 2, "compressors": None},
+}
+
+
+@pytest.fixture(params=LAYOUTS)
+def stored(request, tmp_path):
+    return zarr.create_array(store=tmp_path / "a.zarr", data=VALUES, **LAYOUTS[request.param])
+
+
+def add(stored, points=POINTS, updates=UPDATES):
+    return ndgather.scatter_nd(stored, points, updates, reduction="add", out=stored)
+
+
+def test_each_shard_is_written_once_and_as_in_memory(stored):
+    assert add(stored) is stored
+    np.testing.assert_array_equal(stored[...], ADDED)
+
+
+def test_missing_chunks_are_filled_before(tmp_path):
+    stored = zarr.create_array(
+        store=tmp_path / "b.zarr", shape=SHAPE, chunks=(32, 48), dtype="f8", fill_value=2
+    )
+    add(stored)
+    expected = ndgather.scatter_nd(np.full(SHAPE, 2.0), POINTS, UPDATES, reduction="add")
+    np.testing.assert_array_equal(stored[...], expected)
+
+
+def test_a_full_disk(stored, tmp_path):
+    first = POINTS[(POINTS < (32, 48)).all(axis=1)]
+    before = {each for each in tmp_path.rglob("*") if each.is_file()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(StoredArrayError, match=r"chunk \(0, 0\).* cannot be written") as failed:
+            add(stored, first, UPDATES[: len(first)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert failed.value.box == (slice(0, 32), slice(0, 48))
+    assert failed.value.written == ()
+    np.testing.assert_array_equal(stored[...], VALUES)
+    assert {each for each in tmp_path.rglob("*") if each.is_file()} == before
+
+
+def test_a_damaged_chunk_is_not_replaced(stored, tmp_path):
+    file = tmp_path / "a.zarr" / stored.metadata.encode_chunk_key((1, 1))
+    file.write_bytes(file.read_bytes()[:-5])
+    damaged = file.read_bytes()
+    with pytest.raises(StoredArrayError, match=r"chunk \(1, 1\)") as failed:
+        add(stored)
+    assert file.read_bytes() == damaged
+    values = stored[:32]
+    for number, columns in enumerate((slice(0, 48), slice(48, 96))):
+        written = (0, number) in failed.value.written
+        expected = (ADDED if written else VALUES)[:32, columns]
+        np.testing.assert_array_equal(values[:, columns], expected)
+
+
+def test_arrays_to_be_read_only(stored, tmp_path):
+    with pytest.raises(AttributeValueError, match="out is read-only"):
+        add(zarr.open_array(tmp_path / "a.zarr", mode="r"))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = VALUES
+    with h5py.File(tmp_path / "a.h5", "r") as file, pytest.raises(AttributeValueError):
+        add(file["a"])
+
+
+def test_bad_points_leave_all_as_it_was(stored):
+    points = POINTS.copy()
+    points[-1] = 64, 0
+    with pytest.raises(ndgather.errors.IndexOutOfBoundsError):
+        add(stored, points)
+    np.testing.assert_array_equal(stored[...], VALUES)
+
+
+def test_an_icechunk_session_is_atomic(tmp_path):
+    icechunk = pytest.importorskip("icechunk", reason="needs icechunk, which no extra asks for")
+    repository = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path)))
+    session = repository.writable_session("main")
+    zarr.create_array(store=session.store, name="a", data=VALUES, chunks=(32, 48))
+    session.commit("values")
+
+    failing = repository.writable_session("main")
+    points = np.array([[0, 0], [64, 0]])
+    with pytest.raises(NdgatherError):
+        add(zarr.open_array(failing.store, path="a"), points, np.ones(2))
+    adding = repository.writable_session("main")
+    array = zarr.open_array(adding.store, path="a")
+    add(array)
+
+    def committed():
+        return zarr.open_array(repository.readonly_session("main").store, path="a", mode="r")
+
+    np.testing.assert_array_equal(committed()[...], VALUES)
+    adding.commit("added")
+    np.testing.assert_array_equal(committed()[...], ADDED)
+    np.testing.assert_array_equal(ndgather.gather_nd(committed(), POINTS), ADDED[tuple(POINTS.T)])
