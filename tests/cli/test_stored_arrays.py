@@ -146,6 +146,20 @@ def test_too_little_memory_is_refused(ndgather, stores):
     assert "gather_nd: memory = 10 bytes is too small for one chunk" in outcome.err
 
 
+def test_a_dry_run_reads_nothing_and_says_what_would_be_read(ndgather, stores):
+    for chunk in (stores / "era.zarr" / "t2m" / "c").rglob("*"):
+        if chunk.is_file():
+            chunk.write_bytes(b"damaged")
+    outcome = ndgather("gather-nd era.zarr/t2m points.npy -o out.npy --dry-run")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("4 points in 3 chunks: 768 B to decode, about ")
+    assert not (stores / "out.npy").exists()
+
+    outcome = ndgather("gather-nd data.npy points.npy -o out.npy --dry-run")
+    assert outcome.status == 1
+    assert outcome.err.startswith("ndgather gather-nd: error: ")
+
+
 @pytest.mark.parametrize("quiet", [True, False])
 def test_a_bar_is_for_somebody_who_looks(ndgather, stores, monkeypatch, capsys, quiet):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

@@ -11,13 +11,13 @@ import numpy as np
 
 from ndgather import api
 from ndgather.cli.options import add_command, add_common, add_reading, npy_file
-from ndgather.cli.screen import bar, columns, print_table
+from ndgather.cli.screen import bar, columns, print_estimate, print_table
 from ndgather.errors import NdgatherError
 from ndgather.models.tensors import tensor_files
 from ndgather.published.inference import infer
 from ndgather.published.rows.functions import FUNCTIONS
 from ndgather.published.tensor_types import TensorType
-from ndgather.stored import places
+from ndgather.stored import estimate, places
 
 if TYPE_CHECKING:
     import argparse
@@ -100,6 +100,18 @@ class GatherCommand:
         data = (places.opened if stored else tensor_files.read)(options.data)
         indices = tensor_files.read(options.indices)
         given = {name: getattr(options, name) for name in self.options}
+        if options.dry_run:
+            print_estimate(
+                estimate(
+                    self.kind.value,
+                    data,
+                    indices,
+                    **given,
+                    mode=options.mode,
+                    memory=options.memory,
+                )
+            )
+            return
         fill_value = None
         if options.fill_value is not None:
             fill_value = _fill_value(options.fill_value, data.dtype)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from ndgather.stored import Estimate
+
 TITLES = ("output", "shape", "dtype", "time", "rate", "file")
 NUMBERS = ("time", "rate")
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
@@ -61,6 +63,15 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
                 for line, text in zip(lines, column, strict=True)
             ]
     print("\n".join(line[2:].rstrip() for line in lines))
+
+
+def print_estimate(found: Estimate) -> None:
+    """Print what a call would read and take."""
+    print(
+        f"{found.points} points in {found.chunks} chunks: {_scaled(found.decoded_bytes, RATES)} "
+        f"to decode, about {_scaled(found.stored_bytes, RATES)} as they are stored; the result has "
+        f"{_scaled(found.result_bytes, RATES)}; memory at most {_scaled(found.memory_bytes, RATES)}"
+    )
 
 
 def time_text(seconds: float) -> str:
