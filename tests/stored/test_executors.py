@@ -3,7 +3,10 @@
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent import futures
@@ -213,3 +216,33 @@ def test_an_error_leaves_no_task_behind(stored):
     with Slow(1) as pool, pytest.raises(StoredArrayError, match="no such store"):
         ndgather.gather_nd(stored, points(5000), executor=pool)
     assert len(started) < 64
+
+
+_MPI = """
+import sys, numpy as np, zarr, ndgather
+from mpi4py.futures import MPIPoolExecutor
+
+if __name__ == "__main__":
+    data = np.arange(24000, dtype=np.float32).reshape(20, 30, 40)
+    array = zarr.create_array(sys.argv[1], data=data, chunks=(6, 7, 8))
+    rng = np.random.default_rng(0)
+    points = np.stack([rng.integers(-size, size, 5000) for size in data.shape], axis=-1)
+    ones = np.ones(5000, np.float32)
+    with MPIPoolExecutor() as pool:
+        taken = ndgather.gather_nd(array, points, executor=pool)
+        ndgather.scatter_nd(array, points, ones, reduction="add", out=array, executor=pool)
+    np.testing.assert_array_equal(taken, data[tuple(points.T)])
+    np.add.at(data, tuple(points.T), ones)
+    np.testing.assert_array_equal(array[...], data)
+"""
+
+
+def test_processes_of_mpi_read(tmp_path):
+    pytest.importorskip("mpi4py", reason="needs mpi4py and an MPI, which few machines have")
+    mpiexec = shutil.which("mpiexec")
+    if mpiexec is None:
+        pytest.skip("mpi4py is installed, but no mpiexec")
+    script = tmp_path / "script.py"
+    script.write_text(_MPI)
+    run = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", script, tmp_path / "a.zarr"]
+    subprocess.run(run, check=True, timeout=120)
