@@ -1,4 +1,4 @@
-// check.h - looking at index values without copying anything: all of them for errors, some for the schedule.
+// check.h - reading index values without copying anything: all of them for errors, some for the schedule.
 #pragma once
 
 #include <cstdlib>
@@ -13,16 +13,16 @@ Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
   Outside found;
   for (Size i = 0; i < n; ++i) {
     for (int c = 0; c < plan.column_count; ++c) {
-      std::uint64_t place = 0;
+      std::uint64_t position = 0;
       const auto value = load<Index>(index + i * plan.inner().index + c * plan.column_stride);
-      if (Policy::resolve(value, plan.column[c], place)) continue;
+      if (Policy::resolve(value, plan.column[c], position)) continue;
       if (found.count++ == 0) found = {1, i * plan.column_count + c, static_cast<std::uint64_t>(value)};
     }
   }
   return found;
 }
 
-// Looks at the index values of the positions [begin, end) of a check plan.
+// Checks the index values of the positions [begin, end) of a check plan.
 inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
   const Walk walk(plan);
   Outside all;
@@ -45,8 +45,8 @@ inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
   return all;
 }
 
-// Whether many of some sampled slices and their neighbours share lines: the hardware follows those that lie side by side
-// by itself, and keeps those that come again and again.
+// Whether many of some sampled slices and their neighbours share lines: the hardware follows those that lie side by
+// side by itself, and keeps those that come again and again.
 inline bool shares_lines(const Plan& plan) noexcept {
   constexpr Size kSamples = 128;
   const Walk walk(plan);

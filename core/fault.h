@@ -18,7 +18,7 @@ inline constexpr std::string_view kFaults[] = {
     "clip-before-last",      // mode clip ends one before the last entry
     "wrap-negative",         // mode wrap leaves a negative remainder
     "one-column-inside",     // one index of a tuple inside its axis is enough
-    "base-left-out",         // batch axes do not move the place in data
+    "base-left-out",         // batch axes do not move the offset in data
     "column-of-first-axis",  // every index of a tuple steps along the first axis
     "batch-sizes-differ",    // the sizes of batch axes are not compared
     "depth-unbounded",       // index tuples may be longer than data has axes
@@ -27,7 +27,7 @@ inline constexpr std::string_view kFaults[] = {
     "merge-any-stride",      // dims are merged whatever their strides in the result
 };
 
-// The place of a name in kFaults; one that does not stand there does not compile.
+// The position of a name in kFaults; one that does not stand there does not compile.
 struct Fault {
   int number = 0;
   consteval Fault(const char* name) {

@@ -5,7 +5,7 @@
 
 namespace ndgather {
 
-// What a look at the index values found.
+// What a check of the index values found.
 struct Outside {
   Size count = 0;           // entries outside their axes
   Size entry = 0;           // the first of them, counted over positions and columns in C order

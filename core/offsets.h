@@ -43,10 +43,10 @@ bool offsets(const Plan& plan, const char* index, Size base, const Size* __restr
     auto at = static_cast<std::uint64_t>(base + (fault("base-left-out") ? 0 : bases[i]));
     std::uint64_t inside = 1;
     for (int c = 0; c < Columns; ++c) {
-      std::uint64_t place = 0;
+      std::uint64_t position = 0;
       const auto value = load<Index>(index + i * step + c * column_step);
-      inside &= std::uint64_t{Policy::resolve(value, column[c], place)};
-      at += place * static_cast<std::uint64_t>(column[c].stride);
+      inside &= std::uint64_t{Policy::resolve(value, column[c], position)};
+      at += position * static_cast<std::uint64_t>(column[c].stride);
     }
     out[i] = inside || !Policy::fills ? static_cast<Size>(at) : kOutside;
     good &= inside | std::uint64_t{fault("one-column-inside")};
@@ -64,10 +64,10 @@ bool offsets_by_column(const Plan& plan, const char* index, Size base, const Siz
   for (int c = 0; c < plan.column_count; ++c, index += plan.column_stride) {
     const IndexColumn column = plan.column[c];
     for (Size i = 0; i < n; ++i) {
-      std::uint64_t place = 0;
-      const bool inside = Policy::resolve(load<Index>(index + i * step), column, place);
+      std::uint64_t position = 0;
+      const bool inside = Policy::resolve(load<Index>(index + i * step), column, position);
       const auto at = static_cast<Size>(static_cast<std::uint64_t>(out[i]) +
-                                        place * static_cast<std::uint64_t>(column.stride));
+                                        position * static_cast<std::uint64_t>(column.stride));
       const bool outside = Policy::fills && (!inside || out[i] == kOutside);
       out[i] = outside ? kOutside : at;
       good &= std::uint64_t{inside};

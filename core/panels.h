@@ -1,10 +1,10 @@
 // panels.h - a plan in panels of columns, each with a copy in a buffer that stays in the cache.
 //
-// Lookups along an axis that is not the last, where neighbouring positions read neighbouring columns of the data, each at
-// a row of its own: those rows lie far apart, and where their stride is a power of two they compete for the same few
+// Lookups along an axis that is not the last, where neighbouring positions read neighbouring columns of the data, each
+// at a row of its own: those rows lie far apart, and where their stride is a power of two they compete for the same few
 // cache sets. There the panel of the *data* is packed, and walked as a plan of its own; a scatter copies it back.
 // Where indices and data lie in another order than the dense array, the panel is walked in their order, and its part of
-// the *dense* array is turned while it is near.
+// the *dense* array is turned while it is in the cache.
 #pragma once
 
 #include <utility>
@@ -14,7 +14,7 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// The part of a plan that looks into one panel.
+// The part of a plan that lies in one panel.
 inline Plan panel_of(const Plan& plan, const Panels& panels, Size number) noexcept {
   Plan panel = plan;
   panel.loop_rank = 2;
@@ -80,7 +80,7 @@ inline CopyGrid pick_grid(Size width) noexcept {
   }
 }
 
-// Packs the columns of the data into `buffer` and calls use(panel) with a plan that looks there.
+// Packs the columns of the data into `buffer` and calls use(panel) with a plan that reads there.
 template <class Use>
 bool in_packed(Plan& panel, const Panels& panels, char* buffer, bool write_back, Use use) noexcept {
   char* const columns = panel.indexed;
@@ -102,19 +102,20 @@ bool in_transposed(const Plan& panel, const Panels& panels, char* buffer, bool r
   const Size all = panel.loop[0].size, columns = panel.loop[1].size, width = panel.width;
   for (Size row = 0; row < all; row += panels.rows) {
     Plan part = panel;
-    keep_range(part, 0, row, std::min(row + panels.rows, all));
+    const Size size = std::min(panels.rows, all - row);
+    keep_range(part, 0, row, row + size);
     std::swap(part.loop[0], part.loop[1]);
     char* const dense = part.dense;
     LoopDim& rows = part.loop[1];
     const Size next_row = rows.dense;
-    if (reads_dense) copy(buffer, width, panels.pitch, dense, next_row, width, rows.size, columns);
+    if (reads_dense) copy(buffer, width, panels.pitch, dense, next_row, width, size, columns);
     part.dense = buffer;
     part.loop[0].dense = panels.pitch;
     rows.dense = width;
-    part.dense_linear = panels.pitch == rows.size * width;
+    part.dense_linear = panels.pitch == size * width;
     join_runs(part, kTuning.short_run);
     if (!use(part)) return false;
-    if (!reads_dense) copy(dense, next_row, width, buffer, width, panels.pitch, std::min(panels.rows, all - row), columns);
+    if (!reads_dense) copy(dense, next_row, width, buffer, width, panels.pitch, size, columns);
   }
   return true;
 }

@@ -1,5 +1,5 @@
 // partition.h - a scatter whose destination is shared out between threads: all index tuples are checked and their
-// offsets recorded; then each owner looks through these and applies, in order, the updates of its own.
+// offsets recorded; then each owner reads these and applies, in order, the updates of its own.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ inline bool record_offsets(const Plan& plan, const Partition& partition, Size be
 }
 
 // Appends to `own` what lies in [first, first + size) among n offsets, whose updates are `step` apart from `dense` on.
-// Without a branch: which they are cannot be foreseen.
+// Without a branch: which they are cannot be predicted.
 inline void pick_owned(Updates& own, const Size* offsets, Size n, Size first, std::uint64_t size, Size dense,
                        Size step) noexcept {
   Size kept = own.n, i = 0;
@@ -63,7 +63,7 @@ inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store,
     }
     return true;
   };
-  // The hardware does not foresee which updates are the owner's: longer ones are prefetched too.
+  // The hardware does not predict which updates are the owner's: longer ones are prefetched too.
   const bool rows = plan.width > kLine;
   const auto ask = [&](const Updates& own) __attribute__((always_inline)) {
     if (schedule.prefetch && !schedule.nontemporal) prefetch_slices<true>(plan.indexed, plan.width, own.at, own.n);

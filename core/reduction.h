@@ -72,7 +72,7 @@ bool takes(float old, float update) noexcept {
   return !(update <= old) & (old == old);
 }
 
-// Without a branch: whether an update is taken cannot be foreseen.
+// Without a branch: whether an update is taken cannot be predicted.
 template <class T>
 T select(bool first, T a, T b) noexcept {
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t,

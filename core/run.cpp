@@ -150,7 +150,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
 
 namespace {
 
-// Looks at all positions of a check plan, and names the first entry that is outside.
+// Checks all positions of a check plan, and names the first entry that is outside.
 Outside check_all(const Plan& check, Stop* stop) noexcept {
   const Schedule schedule = schedule_check(check, threads());
   Outside all;
@@ -171,7 +171,7 @@ Outside check_all(const Plan& check, Stop* stop) noexcept {
 
 Outside run_check(Plan& check, Stop* stop) noexcept {
   if (check.positions == 0 || check.column_count == 0) return {};
-  // Entries that strides of 0 repeat are looked at once.
+  // Entries that strides of 0 repeat are checked once.
   const int rank = check.loop_rank;
   Size whole[kMaxRank], once[kMaxRank];
   Size repeats = 1;
@@ -186,7 +186,7 @@ Outside run_check(Plan& check, Stop* stop) noexcept {
   }
   check.positions /= repeats;
   simplify(check);
-  // Indices that lie in another order are looked at in that; which is the first is asked in C order.
+  // Indices that lie in another order are checked in that; the first is found in C order.
   Plan ordered = check;
   ordered.any_order = true;
   if (order_loops(ordered) && check_all(ordered, stop).count == 0) return {};

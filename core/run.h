@@ -14,7 +14,7 @@ bool run_gather(Plan& plan, Stop* stop = nullptr) noexcept;
 // False: an index is outside its axis, and the indexed array is partly written.
 bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop = nullptr) noexcept;
 
-// Looks at every entry of indices; changes nothing.
+// Checks every entry of indices; changes nothing.
 Outside run_check(Plan& check, Stop* stop = nullptr) noexcept;
 
 }  // namespace ndgather

@@ -33,7 +33,7 @@ void store_reduced(const Plan& plan, const Size* at, const DenseOffsets& updates
   }
 }
 
-// One-byte elements that C++ knows nothing of: the result for every pair is looked up.
+// One-byte elements that C++ knows nothing of: the result for every pair is in a table.
 inline void store_table(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
   each_update(plan, at, updates, n, [table = plan.table, width = plan.width](char* to, const char* from) {
     for (Size b = 0; b < width; ++b) {

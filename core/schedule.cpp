@@ -19,8 +19,8 @@ double estimated_bytes(const Plan& plan) {
 // Whether accesses to slices are likely to miss the cache: also where a walk leaves a cached region before most of its
 // lines were used.
 bool leaves_cache(const Plan& plan) {
-  const Size near = caches().last_level / 2, reach = plan.reach();
-  if (reach > near) return true;
+  const Size cached = caches().last_level / 2, reach = plan.reach();
+  if (reach > cached) return true;
   Size lookups = 1, span = reach;
   bool inner = true;
   for (int d = plan.loop_rank - 1; d >= 0; --d) {
@@ -29,7 +29,7 @@ bool leaves_cache(const Plan& plan) {
     if (inner) lookups *= dim.size;
     span += dim.size * std::abs(dim.indexed);
   }
-  return reach > 0 && span > near && lookups < 4 * reach / kLine;
+  return reach > 0 && span > cached && lookups < 4 * reach / kLine;
 }
 
 bool worth_sharing(const Plan& plan, int threads) {
@@ -52,7 +52,7 @@ bool writes_past_caches(const Plan& plan) {
 
 void set_common(Schedule& schedule, const Plan& plan, int threads) {
   schedule.prefetch = leaves_cache(plan) && !loops().shares_lines(plan);
-  schedule.prefetch_indices = plan.positions * plan.column_count * Size{sizeof(Size)} > caches().second_level;
+  schedule.prefetch_indices = plan.positions * plan.column_count * bytes_of(plan.index_type) > caches().second_level;
   schedule.nontemporal = writes_past_caches(plan);
   if (worth_sharing(plan, threads)) schedule.threads = threads;
   schedule.task_positions = plan.positions;
@@ -81,10 +81,10 @@ void split_positions(Schedule& schedule, const Plan& plan) {
 Size packed_columns(const Plan& plan, const LoopDim& along, const LoopDim& across) {
   constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multiple
   if (across.indexed != plan.width || along.indexed != 0) return 0;
-  const Size rows = plan.column[0].extent, near = caches().second_level;
+  const Size rows = plan.column[0].extent, cache = caches().second_level;
   const bool same_sets = plan.column[0].stride % kSameSets == 0;
-  if (rows * across.size * plan.width < (same_sets ? near : caches().last_level / 2)) return 0;
-  const Size bytes = std::min(near / std::max<Size>(rows, 1) / kLine * kLine, kTuning.panel_bytes);
+  if (rows * across.size * plan.width < (same_sets ? cache : caches().last_level / 2)) return 0;
+  const Size bytes = std::min(cache / std::max<Size>(rows, 1) / kLine * kLine, kTuning.panel_bytes);
   return along.size >= rows / 2 && bytes >= 4 * kLine ? bytes / plan.width : 0;
 }
 
@@ -96,7 +96,8 @@ bool is_crossed(const LoopDim& along, const LoopDim& across) {
 }
 
 Panels choose_panels(const Plan& plan, Size threads, bool scatters) {
-  if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2 || plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
+  if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2) return {};
+  if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
   const LoopDim &along = plan.loop[plan.loop_rank - 2], &across = plan.inner();
   if (across.dense != plan.width || plan.positions <= kTuning.short_run) return {};
   for (int d = 0; scatters && d + 2 < plan.loop_rank; ++d) {
@@ -179,7 +180,7 @@ bool order_loops(Plan& plan) {
   }
   const IndexColumn& column = plan.column[0];
   const Size lines = column.extent * std::min(std::abs(column.stride), kLine) * plan.slice_elements();
-  const bool column_is_near = lines <= caches().second_level / 8;
+  const bool column_is_cached = lines <= caches().second_level / 8;
   // Of two strides the longer one belongs outside; 0: both leave the line, or one stays where it is.
   const auto compare = [](Size outer, Size inner) {
     outer = std::abs(outer);
@@ -191,7 +192,7 @@ bool order_loops(Plan& plan) {
   const auto compare_indexed = [&](const LoopDim& outer, const LoopDim& inner) {
     const bool along = inner.indexed == 0;
     if (along == (outer.indexed == 0)) return compare(outer.indexed, inner.indexed);
-    if (column_is_near) return along ? 1 : -1;
+    if (column_is_cached) return along ? 1 : -1;
     return along ? compare(outer.indexed, column.stride) : compare(column.stride, inner.indexed);
   };
   const auto swapped = [&](const LoopDim& outer, const LoopDim& inner) {

@@ -38,7 +38,7 @@ struct Panels {
 };
 
 // A scatter of some positions whose destination is shared out between owners; see partition.h.
-inline constexpr int kMostOwners = 16;  // every owner looks at all offsets
+inline constexpr int kMostOwners = 16;  // every owner reads all offsets
 struct Partition {
   Size* offsets;  // of the positions [begin, end), checked
   Size begin, end;

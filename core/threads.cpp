@@ -49,9 +49,9 @@ struct Job {
   }
 };
 
-// Calls in quick succession find the threads awake: for so long they look out for the next job before they sleep. A
-// call that finds them asleep waits 5 to 50 microseconds for their help.
-constexpr auto kLookout = std::chrono::microseconds(50);
+// Calls in quick succession find the threads awake: for so long they spin before they sleep. A call that finds them
+// asleep waits 5 to 50 microseconds for their help.
+constexpr auto kSpin = std::chrono::microseconds(50);
 
 inline void pause() noexcept {
 #if defined(__x86_64__)
@@ -61,13 +61,13 @@ inline void pause() noexcept {
 #endif
 }
 
-// Looks at `come` again and again. False: it did not come true in time.
-template <class Come>
-bool look_out(Come come) noexcept {
-  const auto end = std::chrono::steady_clock::now() + kLookout;
+// Spins until a condition holds. False: it did not in time.
+template <class Condition>
+bool spin_until(Condition holds) noexcept {
+  const auto end = std::chrono::steady_clock::now() + kSpin;
   do {
-    for (int look = 0; look < 16; ++look) {
-      if (come()) return true;
+    for (int turn = 0; turn < 16; ++turn) {
+      if (holds()) return true;
       pause();
     }
   } while (std::chrono::steady_clock::now() < end);
@@ -81,17 +81,17 @@ class Team {
   bool take() noexcept { return !busy_.test_and_set(std::memory_order_acquire); }
   void release() noexcept { busy_.clear(std::memory_order_release); }
 
-  bool is_awake() const noexcept { return looking_out_.load(std::memory_order_relaxed) > 0; }
+  bool is_awake() const noexcept { return spinning_.load(std::memory_order_relaxed) > 0; }
 
   void run(Job& job, int workers) noexcept {
-    hire(workers - 1);
+    start(workers - 1);
     int sleepers;
     {
       const std::lock_guard lock(mutex_);
       job_ = &job;
       next_worker_ = 1;
       workers_ = workers;
-      sleepers = std::min(asleep_, workers - 1 - looking_out_.load(std::memory_order_relaxed));
+      sleepers = std::min(asleep_, workers - 1 - spinning_.load(std::memory_order_relaxed));
       jobs_.fetch_add(1, std::memory_order_release);
     }
     for (; sleepers > 0; --sleepers) wake_.notify_one();
@@ -101,15 +101,15 @@ class Team {
       job_ = nullptr;  // who has not woken by now is not needed
     }
     const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
-    if (look_out(done)) return;
+    if (spin_until(done)) return;
     std::unique_lock lock(mutex_);
     done_.wait(lock, done);
   }
 
  private:
-  void hire(int count) noexcept {
+  void start(int count) noexcept {
     try {
-      for (; hired_ < count; ++hired_) std::thread([this] { live(); }).detach();
+      for (; started_ < count; ++started_) std::thread([this] { live(); }).detach();
     } catch (const std::exception&) {
       // No more threads to be had: those that are here do the work.
     }
@@ -131,9 +131,9 @@ class Team {
         if (working_.fetch_sub(1, std::memory_order_release) == 1) done_.notify_one();
         const unsigned known = jobs_.load(std::memory_order_relaxed);
         lock.unlock();
-        looking_out_.fetch_add(1, std::memory_order_relaxed);
-        look_out([&] { return jobs_.load(std::memory_order_acquire) != known; });
-        looking_out_.fetch_sub(1, std::memory_order_relaxed);
+        spinning_.fetch_add(1, std::memory_order_relaxed);
+        spin_until([&] { return jobs_.load(std::memory_order_acquire) != known; });
+        spinning_.fetch_sub(1, std::memory_order_relaxed);
         lock.lock();
       }
     }
@@ -146,12 +146,13 @@ class Team {
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   Job* job_ = nullptr;
-  int hired_ = 0, workers_ = 0, next_worker_ = 0, asleep_ = 0;
-  std::atomic<int> working_{0}, looking_out_{0};
-  std::atomic<unsigned> jobs_{0};  // posted so far: what a thread on the lookout looks at
+  int started_ = 0, workers_ = 0, next_worker_ = 0, asleep_ = 0;
+  std::atomic<int> working_{0}, spinning_{0};
+  std::atomic<unsigned> jobs_{0};  // posted so far: what a spinning thread waits for
 };
 
 std::atomic<int> thread_count{1};
+std::atomic<int> fork_count{0};  // of this process and those that it was forked from
 
 // Never destroyed. In a forked child the threads are gone and the locks may be held by nobody, so the child gets a new
 // team in the place of the old one.
@@ -161,7 +162,10 @@ Team& team() noexcept {
   static Team* const made = [] {
     auto* fresh = new (team_bytes) Team;
 #ifdef NDGATHER_HAS_FORK
-    pthread_atfork(nullptr, nullptr, [] { new (team_bytes) Team; });
+    pthread_atfork(nullptr, nullptr, [] {
+      new (team_bytes) Team;
+      fork_count.fetch_add(1, std::memory_order_relaxed);
+    });
 #endif
     return fresh;
   }();
@@ -175,6 +179,8 @@ int threads() noexcept { return thread_count.load(std::memory_order_relaxed); }
 void set_threads(int count) noexcept { thread_count.store(count, std::memory_order_relaxed); }
 
 void prepare_threads() noexcept { team(); }
+
+int forks() noexcept { return fork_count.load(std::memory_order_relaxed); }
 
 bool threads_are_awake() noexcept { return team().is_awake(); }
 

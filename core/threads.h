@@ -15,6 +15,9 @@ void set_threads(int count) noexcept;
 // Makes what a fork must not meet half made.
 void prepare_threads() noexcept;
 
+// Changes when this process is forked from another. The threads stay behind then, and what they had begun is not done.
+int forks() noexcept;
+
 // Whether help comes at once, as a call was shared a moment ago.
 bool threads_are_awake() noexcept;
 

@@ -75,7 +75,7 @@ struct Walk {
   Offsets offsets;
   bool repeated, repeated_good = true;
   Size ahead = 0;     // prefetch distance of the indices in bytes; 0: none
-  Size next_row = 0;  // bytes of a row that is looked up all over, if the next one follows it
+  Size next_row = 0;  // bytes of a row whose elements are looked up in any order, if the next one follows it
   alignas(kLine) Size bases[kBlock + kTuning.short_run];
 
   explicit Walk(const Plan& p, const Schedule& schedule = {}) noexcept

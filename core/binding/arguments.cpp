@@ -23,9 +23,9 @@ bool make_tuple(PyObject*& made, const char* const (&names)[Count]) {
   return made != nullptr;
 }
 
-// The place of an integer type among i8, i16, i32, i64, u8, u16, u32, u64, as IndexType and ElementType
+// The position of an integer type among i8, i16, i32, i64, u8, u16, u32, u64, as IndexType and ElementType
 // begin.
-int integer_place(PyArrayObject* of) {
+int integer_position(PyArrayObject* of) {
   const int first = PyArray_DESCR(of)->kind == 'i' ? 0 : 4;
   switch (PyArray_ITEMSIZE(of)) {
     case 1: return first;
@@ -45,7 +45,7 @@ bool make_names() {
          make_tuple(reduction_names, kReductionNames) && make_tuple(rule_names, kRuleNames);
 }
 
-int place_among(PyObject* object, PyObject* names) {
+int position_among(PyObject* object, PyObject* names) {
   const auto count = static_cast<int>(PyTuple_Size(names));
   for (int n = 0; n < count; ++n) {
     if (object == PyTuple_GetItem(names, n)) return n;
@@ -70,9 +70,9 @@ Refusal read_integer(PyObject* object, Argument which, Size& value) {
 }
 
 Refusal read_mode(PyObject* object, Kind kind, Mode& mode) {
-  const int place = place_among(object, scatters(kind) ? scatter_mode_names : gather_mode_names);
-  if (place < 0) return {Rule::mode};
-  mode = static_cast<Mode>(place);
+  const int position = position_among(object, scatters(kind) ? scatter_mode_names : gather_mode_names);
+  if (position < 0) return {Rule::mode};
+  mode = static_cast<Mode>(position);
   return {};
 }
 
@@ -80,7 +80,7 @@ Refusal read_index_type(PyArrayObject* indices, IndexType& type) {
   const char kind = PyArray_DESCR(indices)->kind;
   if (kind == 'i' || kind == 'u') {
     if (PyArray_ISBYTESWAPPED(indices)) return {Rule::fallback};
-    type = static_cast<IndexType>(integer_place(indices));
+    type = static_cast<IndexType>(integer_position(indices));
     return {};
   }
   // np.empty((0, 2)) is how an empty list of index tuples is often written.
@@ -113,7 +113,7 @@ bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, El
   if (PyArray_ISBYTESWAPPED(data)) return false;
   const char kind = PyArray_DESCR(data)->kind;
   if (kind == 'i' || kind == 'u') {
-    type = static_cast<ElementType>(integer_place(data));
+    type = static_cast<ElementType>(integer_position(data));
     return true;
   }
   for (const auto& known : kTypes) {

@@ -43,8 +43,8 @@ extern PyObject *kind_names, *argument_names, *gather_mode_names, *scatter_mode_
 // Makes the tuples of names, once in a process. False: a Python exception is set.
 bool make_names();
 
-// The place of a string in a tuple of interned strings; -1 where it is none of them.
-int place_among(PyObject* object, PyObject* names);
+// The position of a string in a tuple of interned strings; -1 where it is none of them.
+int position_among(PyObject* object, PyObject* names);
 
 // An integer option: rule `option_type` with the argument where it is not an integer.
 Refusal read_integer(PyObject* object, Argument which, Size& value);

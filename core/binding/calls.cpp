@@ -1,4 +1,4 @@
-// calls.cpp - see calls.h. Arguments are looked at in turn, the result is allocated, the plan is made and
+// calls.cpp - see calls.h. Arguments are read in turn, the result is allocated, the plan is made and
 // carried out.
 #include "calls.h"
 
@@ -106,9 +106,9 @@ Refusal Call::read_arguments() {
   // References are counted, and elements without bytes have no address: NumPy moves these.
   if (PyDataType_REFCHK(PyArray_DESCR(data)) || plan_.element == 0) return {Rule::fallback};
   if (scatters(kind_)) {
-    const int place = place_among(given_[kReduction], reduction_names);
-    if (place < 0) return {Rule::fallback};  // mean, or unknown
-    reduction_ = static_cast<Reduction>(place);
+    const int position = position_among(given_[kReduction], reduction_names);
+    if (position < 0) return {Rule::fallback};  // mean, or unknown
+    reduction_ = static_cast<Reduction>(position);
     if (!PyArray_EquivTypes(PyArray_DESCR(given(kUpdates)), PyArray_DESCR(data))) {
       return {Rule::fallback};
     }
@@ -270,7 +270,7 @@ Refusal Call::scatter() {
   return inside ? Refusal{} : first_bad();
 }
 
-// Looks at all entries of indices, and keeps the first that is out of bounds.
+// Checks all entries of indices, and keeps the first that is out of bounds.
 Refusal Call::check_all() {
   Plan check;
   plan_check(check, plan_, indices_.array());
@@ -279,8 +279,8 @@ Refusal Call::check_all() {
   return {bad_.count > 0 ? Rule::out_of_bounds : Rule::none};
 }
 
-// Looks at all entries before a call that writes into the caller's memory, or copies nothing. Should another
-// thread change an entry from now on, its place is filled with zeros, or its update dropped: the caller's
+// Checks all entries before a call that writes into the caller's memory, or copies nothing. Should another
+// thread change an entry from now on, its slice is filled with zeros, or its update dropped: the caller's
 // memory is never left half written by an error.
 Refusal Call::check_first() {
   if (plan_.mode == Mode::fill) return {};
@@ -335,6 +335,15 @@ PyObject* sort_points(Kind kind, PyObject* const* given, PyObject* steps, Size b
   return Call(kind, given).sort_points(steps, begin, places, positions);
 }
 
-PyObject* run(Kind kind, PyObject* const* given) { return Call(kind, given).run(); }
+PyObject* run(Kind kind, PyObject* const* given) {
+  for (;;) {
+    const int before = forks();
+    PyObject* const result = Call(kind, given).run();
+    if (forks() == before || result == nullptr) return result;
+    // This is the child of a signal handler that forked in the middle of the call: it begins anew, which it may, as
+    // handlers run only while the result is nobody's yet.
+    Py_DECREF(result);
+  }
+}
 
 }  // namespace ndgather

@@ -13,7 +13,7 @@ struct FastCall {
   PyObject* answer;                    // of Python, for a call that the core refuses
   PyObject* misuse;                    // of Python, for arguments that the function does not have
   PyObject* names[kArgumentCount];     // of the parameters, in the order of the signature
-  Argument places[kArgumentCount];     // of the parameters among the arguments of run()
+  Argument positions[kArgumentCount];     // of the parameters among the arguments of run()
   PyObject* defaults[kArgumentCount];  // in the order of the arguments of run()
   Py_ssize_t count, required, positional;
 };
@@ -26,8 +26,8 @@ bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject*
           PyObject** given) {
   if (count > to.positional) return false;
   std::copy_n(to.defaults, kArgumentCount, given);
-  for (Py_ssize_t a = 0; a < to.required; ++a) given[to.places[a]] = nullptr;
-  for (Py_ssize_t a = 0; a < count; ++a) given[to.places[a]] = args[a];
+  for (Py_ssize_t a = 0; a < to.required; ++a) given[to.positions[a]] = nullptr;
+  for (Py_ssize_t a = 0; a < count; ++a) given[to.positions[a]] = args[a];
   const Py_ssize_t named = names != nullptr ? PyTuple_Size(names) : 0;
   for (Py_ssize_t n = 0; n < named; ++n) {
     PyObject* name = PyTuple_GetItem(names, n);
@@ -38,10 +38,10 @@ bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject*
     PyObject* const* found = std::find(to.names + count, end, name);
     if (found == end) found = std::find_if(to.names + count, end, is_name);
     if (found == end) return false;
-    given[to.places[found - to.names]] = args[count + n];
+    given[to.positions[found - to.names]] = args[count + n];
   }
-  return std::all_of(to.places, to.places + to.required,
-                     [&](Argument place) { return given[place] != nullptr; });
+  return std::all_of(to.positions, to.positions + to.required,
+                     [&](Argument position) { return given[position] != nullptr; });
 }
 
 // Calls a function of Python with `first`, `second` (may be null) and others, all borrowed. An exception that
@@ -112,28 +112,28 @@ PyObject* make_fast_call(PyObject*, PyObject* arguments) {
                         &required, &positional, &PyTuple_Type, &defaults, &doc, &module)) {
     return nullptr;
   }
-  const int kind = place_among(kind_name, kind_names);
+  const int kind = position_among(kind_name, kind_names);
   const Py_ssize_t count = PyTuple_Size(names);
   if (kind < 0 || count > kArgumentCount || required > count || positional > count ||
       PyTuple_Size(defaults) != kArgumentCount || !PyUnicode_Check(doc)) {
     PyErr_SetString(PyExc_ValueError, "kind, names and defaults do not fit");
     return nullptr;
   }
-  FastCall& to = fast_calls[kind];
-  to = {answer, misuse, {}, {}, {}, count, required, positional};
+  FastCall to = {answer, misuse, {}, {}, {}, count, required, positional};
   for (Py_ssize_t n = 0; n < count; ++n) {
-    const int place = place_among(PyTuple_GetItem(names, n), argument_names);
-    if (place < 0) {
+    const int position = position_among(PyTuple_GetItem(names, n), argument_names);
+    if (position < 0) {
       PyErr_SetString(PyExc_ValueError, "a parameter is not an argument of run()");
       return nullptr;
     }
     to.names[n] = PyTuple_GetItem(names, n);
-    to.places[n] = static_cast<Argument>(place);
+    to.positions[n] = static_cast<Argument>(position);
   }
   for (int a = 0; a < kArgumentCount; ++a) to.defaults[a] = PyTuple_GetItem(defaults, a);
   // Kept for good: a second import, after the first was purged, leaves the functions of the first with what
   // is put here.
   for (PyObject* kept : {answer, misuse, names, defaults, doc}) Py_INCREF(kept);
+  fast_calls[kind] = to;
   PyMethodDef& method = methods_of(std::make_integer_sequence<int, kKindCount>())[kind];
   method.ml_doc = PyUnicode_AsUTF8AndSize(doc, nullptr);
   return PyCFunction_NewEx(&method, nullptr, module);

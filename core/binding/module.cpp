@@ -15,10 +15,10 @@ namespace {
 using namespace ndgather;
 
 bool read_kind(PyObject* name, Kind& kind) {
-  const int place = place_among(name, kind_names);
-  if (place < 0) PyErr_Format(PyExc_ValueError, "kind = %R is unknown", name);
-  kind = static_cast<Kind>(place);
-  return place >= 0;
+  const int position = position_among(name, kind_names);
+  if (position < 0) PyErr_Format(PyExc_ValueError, "kind = %R is unknown", name);
+  kind = static_cast<Kind>(position);
+  return position >= 0;
 }
 
 PyObject* run_by_name(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -32,7 +32,11 @@ PyObject* run_by_name(PyObject*, PyObject* const* args, Py_ssize_t count) {
 // Reads a tuple of sizes. False: a Python exception is set.
 bool read_shape(PyObject* tuple, Size* sizes, Array& array) {
   array.shape = sizes;
-  array.rank = static_cast<int>(std::min<Py_ssize_t>(PyTuple_Size(tuple), kMaxRank));
+  array.rank = static_cast<int>(std::min<Py_ssize_t>(PyTuple_Size(tuple), kMaxRank + 1));
+  if (array.rank > kMaxRank) {
+    PyErr_Format(PyExc_ValueError, "a shape has %zd axes (allowed: at most %d)", PyTuple_Size(tuple), kMaxRank);
+    return false;
+  }
   for (int d = 0; d < array.rank; ++d) {
     sizes[d] = PyLong_AsSsize_t(PyTuple_GetItem(tuple, d));
     if (sizes[d] == -1 && PyErr_Occurred()) return false;

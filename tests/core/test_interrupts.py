@@ -194,3 +194,29 @@ def test_control_c_reaches_a_program() -> None:
     assert text == f"interrupted {np.arange(8.0).tolist()}\n"
     assert program.returncode == 0
     assert time.monotonic() - start < LATEST
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_forked_by_a_signal_handler_ends_the_call_too(threads: None) -> None:
+    data = np.arange(251, dtype=np.uint8)
+    once = np.random.default_rng(0).integers(1 << 40, size=SIDE)  # far outside: slow to wrap around
+    indices = as_strided(once, (128, SIDE), (0, 8))
+    expected = data[once % 251]
+    children: list[int] = []
+
+    def fork(number: int, frame: object) -> None:
+        children.append(os.fork())
+
+    before = signal.signal(signal.SIGALRM, fork)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    try:
+        result = ndgather.gather(data, indices, mode="wrap")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        right = bool((result == expected).all())
+        if children == [0]:
+            os._exit(0 if right else 1)
+    assert right
+    (child,) = children
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
