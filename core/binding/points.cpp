@@ -78,7 +78,7 @@ PyObject* sort_points_by_name(PyObject*, PyObject* const* args, Py_ssize_t count
       !is_vector(args[4], NPY_UINT32)) {
     return do_not_fit("arguments");
   }
-  const int kind = place_among(args[0], kind_names);
+  const int kind = position_among(args[0], kind_names);
   const Size begin = PyLong_AsSsize_t(args[2]);
   if (kind < 0 || scatters(static_cast<Kind>(kind))) return do_not_fit("kind");
   if (begin == -1 && PyErr_Occurred()) return nullptr;
@@ -94,7 +94,7 @@ PyObject* move_points(PyObject*, PyObject* args) {
   }
   PointMove move;
   move.to_dense = reduction == Py_None;
-  const int which = move.to_dense ? 0 : place_among(reduction, reduction_names);
+  const int which = move.to_dense ? 0 : position_among(reduction, reduction_names);
   ElementType type = ElementType::opaque;
   PyArrayObject* const written = array(move.to_dense ? dense_array : chunk_array);
   const Size element = PyArray_ITEMSIZE(written);
