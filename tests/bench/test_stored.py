@@ -13,11 +13,11 @@ from bench.stored.request import Request
 if TYPE_CHECKING:
     from pathlib import Path
 
-READ = ("points-1e6", "sharded-1e5", "rows")
+CASES_TO_CHECK = ("points-1e6", "sharded-1e5", "rows", "windows", "scatter-1e6", "labels-1e6")
 
 
 def test_answers_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    options = [word for name in READ for word in ("--case", name)]
+    options = [word for name in CASES_TO_CHECK for word in ("--case", name)]
     assert main(["--suite", "stored", "--quick", *options]) == 0
     printed = capsys.readouterr().out
     assert "points-1e6   agree: floor ndgather zarr" in printed

@@ -21,6 +21,8 @@ examples:
       dem (344, 403) and points (1000, 2) give heights (1000,)
   ndgather gather-nd images.npy frames.npy -o picked.npy --batch-dims 1
       images (8, 30, 64, 64) and frames (8, 5, 1) give picked (8, 5, 64, 64)
+  ndgather gather-nd s3://bucket/era.zarr/t2m points.npy -o values.npy --dry-run
+      how many chunks and bytes would be read
 """,
     options=("batch_dims",),
 )
