@@ -2,6 +2,7 @@
 
 import mmap
 import pickle
+import zlib
 
 import h5py
 import numpy as np
@@ -85,6 +86,31 @@ def test_chunks_of_hdf5_that_are_missing_or_stored_without_their_filters(file):
     expected[:10] = 1
     expected[:10, 20:] = raw
     same(stored, expected)
+
+
+def test_a_chunk_of_hdf5_that_was_not_shuffled(file):
+    stored = file.create_dataset("a", (20, 30), "f4", chunks=(10, 10), compression=4, shuffle=True)
+    raw = np.arange(100, dtype="f4").reshape(10, 10)
+    stored.id.write_direct_chunk((10, 20), zlib.compress(raw.tobytes()), 1)
+    expected = np.zeros((20, 30), "f4")
+    expected[10:, 20:] = raw
+    name = file.filename
+    file.close()
+    with h5py.File(name) as opened:
+        same(opened["a"], expected)
+
+
+def test_integers_of_hdf5_that_are_narrower_than_their_bytes(file):
+    narrow = h5py.h5t.STD_I16LE.copy()
+    narrow.set_precision(12)
+    layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    layout.set_chunk((10, 10))
+    space = h5py.h5s.create_simple(VALUES.shape)
+    stored = h5py.Dataset(h5py.h5d.create(file.id, b"narrow", narrow, space, layout))
+    values = VALUES.astype("i2") - 50
+    stored[...] = values
+    np.testing.assert_array_equal(stored[...], values)
+    same(stored, values)
 
 
 def test_damaged_chunks_of_hdf5(file):

@@ -149,6 +149,26 @@ def test_ctrl_c_gives_up_requests(stored):
     assert {each.name.partition("_")[0] for each in after - before} <= {"asyncio"}  # zarr's pool
 
 
+def test_requests_of_tensorstore(server, layout):
+    url, faults = server
+    store = {"driver": "http", "base_url": url, "path": f"/{layout}/"}
+    array = tensorstore.open({"driver": "zarr3", "kvstore": store}).result()
+    faults.delay = 0.05
+    equals_values(array)
+    assert 8 <= faults.most_at_once <= 32
+    faults.statuses = [403] * 100
+    with pytest.raises(StoredArrayError, match=r"chunk \(\d, \d\) of http://.* cannot be read"):
+        ndgather.gather_nd(array, EVERY)
+    faults.statuses = []
+    faults.delay = 4
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        ndgather.gather_nd(array, EVERY)
+    assert time.monotonic() - began < 3
+    faults.__init__()
+
+
 @pytest.fixture(scope="module")
 def s3():
     server = ThreadedMotoServer(port=0, verbose=False)

@@ -9,6 +9,8 @@ import zarr
 
 import ndgather
 from ndgather.errors import AttributeValueError, NdgatherError, StoredArrayError
+from ndgather.stored import zarr as zarr_arrays
+from ndgather.stored.chunks import Buffers
 
 SHAPE = (64, 96)
 RNG = np.random.default_rng(0)
@@ -44,6 +46,15 @@ def test_missing_chunks_are_filled_before(tmp_path):
     add(stored)
     expected = ndgather.scatter_nd(np.full(SHAPE, 2.0), POINTS, UPDATES, reduction="add")
     np.testing.assert_array_equal(stored[...], expected)
+
+
+def test_what_is_read_to_be_updated_is_not_the_store(stored):
+    stores = {"files": stored, "memory": zarr.create_array({}, data=VALUES, **LAYOUTS["chunks"])}
+    for each in stores.values():
+        values = zarr_arrays.writer(each).read((0, 0), Buffers())
+        if values.flags.writeable:
+            values[...] = -1
+        np.testing.assert_array_equal(each[...], VALUES)
 
 
 def test_a_full_disk(stored, tmp_path):

@@ -79,7 +79,16 @@ def test_a_chunk_that_holds_too_little_or_too_much(tmp_path, codec, count):
     name = other.metadata.encode_chunk_key((0,))
     stranger = (tmp_path / "b.zarr" / name).read_bytes() if count else b""
     chunk_file(tmp_path, stored, 1, 1).write_bytes(stranger)
-    refuses(stored)
+    text = refuses(stored)
+    if count and codec in ("zlib", "zstd", "blosc", "lz4", "gzip"):
+        assert f"holds {4 * count} bytes, and not the 96 that it should" in text
+
+
+def test_a_chunk_that_says_it_holds_more_than_there_is_memory(tmp_path):
+    stored = stored_in(tmp_path, "zstd")
+    frame = b"\x28\xb5\x2f\xfd" + b"\xe0" + (2**60).to_bytes(8, "little") + b"\x01\0\0"
+    chunk_file(tmp_path, stored, 1, 1).write_bytes(frame)
+    assert f"holds {2**60} bytes" in refuses(stored)
 
 
 @settings(max_examples=40)

@@ -86,13 +86,5 @@ class ZarrWriter(ZarrReader):
     def writeable(self) -> bool:
         return not self.array.read_only
 
-    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        values = super().read(chunk, buffers)
-        if values.flags.writeable:
-            return values
-        copy = buffers.decoded(values.nbytes).view(self.dtype).reshape(values.shape)
-        np.copyto(copy, values)
-        return copy
-
     def write(self, chunk: Chunk, values: Array) -> None:
         self.array[self.grid.box(chunk)] = values

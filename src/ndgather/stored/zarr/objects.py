@@ -128,7 +128,11 @@ class StoreObjects:
     def get(self, key: str, request: ByteRequest | None, buffers: Buffers) -> Bytes | None:
         asked = self._store.get(key, buffer_prototype, request)
         found = sync(_unless_stopped(asked, buffers.stopped))
-        return None if found is None else found.as_numpy_array()
+        if found is None:
+            return None
+        content: Bytes = found.as_numpy_array().view()
+        content.flags.writeable = False  # it may be the memory of the store
+        return content
 
 
 async def _unless_stopped(asked: Coroutine[Any, Any, Any], stopped: Callable[[], bool]) -> Any:
