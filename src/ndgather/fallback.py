@@ -7,6 +7,7 @@ references, and reductions that the core does not know, take a few steps more.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -72,12 +73,20 @@ def result_shape(call: Call) -> tuple[int, ...]:
     NdgatherError
         The shapes do not fit.
     """
-    refusal = _core.slices_shape(
-        call.kind, call.data.shape, call.indices.shape, call.axis, call.batch_dims
-    )
+    axis, batch_dims = (_integer(call, option) for option in ("axis", "batch_dims"))
+    refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
     if refusal[0] != "none":
         raise explain(call, refusal)
     return refusal[4]
+
+
+def _integer(call: Call, option: str) -> int:
+    """Return an option that is an integer, one that is out of every range as one of 64 bits."""
+    value = getattr(call, option)
+    try:
+        return min(max(operator.index(value), -(2**63)), 2**63 - 1)
+    except TypeError:
+        raise option_errors.option_not_integer(call.caller, option, value) from None
 
 
 def _run_plain(call: Call) -> Array:

@@ -5,8 +5,12 @@ import threading
 
 import dask
 import dask.array as da
+import h5py
 import numpy as np
 import pytest
+import tensorstore
+import zarr
+from dask import bag
 from dask.base import tokenize
 
 import ndgather
@@ -243,6 +247,49 @@ def test_windows_take_starts_in_memory():
     with pytest.raises(IndexOutOfBoundsError) as in_memory:
         ndgather.gather_windows(DATA, [[0, 0], [9, 11]], (2, 2))
     assert str(caught.value) == str(in_memory.value)
+
+
+@pytest.mark.parametrize("value", [dask.delayed(DATA), bag.from_sequence([1, 2])])
+def test_what_is_of_dask_but_no_array_is_refused(value):
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    with pytest.raises(DTypeError, match=r"data = .* is of dask, but not an array"):
+        ndgather.gather_nd(value, points(3))
+    with pytest.raises(DTypeError, match=r"indices = .* is of dask, but not an array"):
+        ndgather.gather_nd(lazy, value)
+    with pytest.raises(DTypeError, match=r"updates = .* is of dask, but not an array"):
+        ndgather.scatter_nd(lazy, points(3), value)
+
+
+def test_every_store_takes_lazy_indices(tmp_path):
+    spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/t.zarr"}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        stores = [
+            file.create_dataset("a", data=DATA),
+            zarr.create_array(tmp_path / "a.zarr", data=DATA),
+            tensorstore.open(
+                spec, create=True, dtype=tensorstore.float32, shape=DATA.shape
+            ).result(),
+            np.memmap(tmp_path / "a.raw", DATA.dtype, "w+", shape=DATA.shape),
+        ]
+        wanted = points(20)
+        indices = da.from_array(wanted, chunks=(6, 3))
+        for store in stores:
+            store[...] = DATA
+            found = ndgather.gather_nd(store, indices)
+            assert found.chunks == ((6, 6, 6, 2),)
+            np.testing.assert_array_equal(found.compute(), DATA[tuple(wanted.T)], strict=True)
+        with pytest.raises(DTypeError, match="is not a stored array"):
+            ndgather.gather_nd(file, indices)
+        with pytest.raises(DTypeError, match="cannot be updated by dask arrays"):
+            ndgather.scatter_nd(stores[0], indices, da.zeros(20, dtype="f4"))
+
+
+def test_an_axis_that_is_no_integer_is_refused():
+    lazy = da.from_array(DATA, chunks=CHUNKS)
+    with pytest.raises(DTypeError, match=r"gather: axis = 1\.5 is not an integer"):
+        ndgather.gather(lazy, [0], axis=1.5)
+    with pytest.raises(AttributeValueError, match=r"axis = .* is out of range"):
+        ndgather.gather(lazy, [0], axis=2**70)
 
 
 def test_a_block_of_another_shape_is_an_error():

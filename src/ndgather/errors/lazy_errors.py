@@ -33,6 +33,13 @@ def not_for_lazy(caller: str, option: str, instead: str) -> AttributeValueError:
     )
 
 
+def too_many_in_a_block(caller: str, shape: Sequence[object], most: int) -> ShapeError:
+    return ShapeError(
+        f"{caller}: a block of indices has shape {shown(shape)} (allowed: {most} entries; cut "
+        f"indices into smaller chunks)"
+    )
+
+
 def lazy_starts(caller: str) -> DTypeError:
     return DTypeError(
         f"{caller}: starts = dask array, but which blocks windows meet is planned at the call "

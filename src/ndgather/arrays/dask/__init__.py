@@ -9,6 +9,7 @@ of indices.
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,11 +18,12 @@ from dask.array.core import from_array
 
 from ndgather import dispatch, fallback, plain_arrays
 from ndgather.arrays.dask.gather import gather_blocks, gather_known, gather_lazy
-from ndgather.arrays.dask.graph import cut_indices
+from ndgather.arrays.dask.graph import StoredData, cut_indices
 from ndgather.arrays.dask.layout import layout_of
 from ndgather.arrays.dask.scatter import scatter
 from ndgather.arrays.dask.windows import gather_windows
-from ndgather.errors import lazy_errors
+from ndgather.errors import argument_errors, lazy_errors
+from ndgather.errors.texts import reason
 from ndgather.explain import explain
 
 if TYPE_CHECKING:
@@ -66,11 +68,24 @@ def _argument(caller: str, name: str, value: Any) -> Any:
         if type(value._meta) is not np.ndarray:
             raise lazy_errors.other_blocks(caller, name, value._meta)
         return value
-    if name == "data" and dispatch.adapter_name(value) is not None:
-        return value
+    adapter = dispatch.adapter_name(value)
+    if adapter == __name__:
+        raise argument_errors.not_an_array(caller, name, value, "is of dask, but not an array")
+    if name == "data" and adapter is not None and not isinstance(value, np.ndarray):
+        return _stored(caller, adapter, value)
     if name in ("indices", "starts"):
         return plain_arrays.native_indices(caller, value, name)
     return plain_arrays.plain_array(caller, name, value) if name == "data" else value
+
+
+def _stored(caller: str, adapter: str, value: Any) -> StoredData:
+    """Return a stored array with its shape and dtype in NumPy's terms."""
+    try:
+        reader = import_module(adapter).reader(value)
+    except Exception as error:
+        why = f"is not a stored array: {reason(error)}"
+        raise argument_errors.not_an_array(caller, "data", value, why) from error
+    return StoredData(value, reader.grid.shape, reader.dtype)
 
 
 def _checked(call: Call) -> tuple[int, ...]:
@@ -135,7 +150,7 @@ def _scatter(call: Call) -> DaskArray:
         whole = call.data.dtype.hasobject or not call.data.itemsize
         call = replace(call, data=from_array(call.data, chunks=-1 if whole else "auto"))
     if not isinstance(call.data, DaskArray):
-        raise lazy_errors.data_not_lazy(call.caller, call.data)
+        raise lazy_errors.data_not_lazy(call.caller, call.data.array)
     if not isinstance(call.updates, DaskArray):
         updates = plain_arrays.plain_updates(
             call.caller, call.updates, call.data.dtype, call.updates_name

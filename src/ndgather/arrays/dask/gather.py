@@ -131,9 +131,9 @@ def gather_blocks(call: Call, layout: Layout, fill: Array) -> DaskArray:
     Each block of indices is on its own: one task checks it, another gathers.
     """
     source = call.data.name if isinstance(call.data, DaskArray) else None
-    token = tokenize(source or call.data, call.indices.name, layout, fill)
+    token = tokenize(source or call.data.array, call.indices.name, layout, fill)
     name, held = f"{call.kind}-{token}", f"data-{token}"
-    graph: Graph = {} if source else {held: call.data}
+    graph: Graph = {} if source else {held: call.data.array}
     checked = _checks(call, layout, token, graph)
     for column, members in layout.columns.items():
         for copied in layout.copied_blocks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
     from ndgather.arrays.dask.layout import Chunks, Coordinates, Layout, Region
 
 Graph: TypeAlias = dict[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredData:
+    """Data that are stored: tasks read them, each what it needs."""
+
+    array: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
 
 
 def dask_array(

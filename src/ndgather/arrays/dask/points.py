@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather.errors import IndexOutOfBoundsError, index_errors
+from ndgather.errors import IndexOutOfBoundsError, index_errors, lazy_errors
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.pieces import Places
 from ndgather.stored.plan import plan
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ndgather.arrays.dask.layout import Chunks
 
     Array = NDArray[Any]
+
+_MOST = 2**32  # entries of indices in a region: positions have four bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ def points_of(call: Call, sizes: Chunks, indexed: Sequence[int], indices: Array)
     IndexOutOfBoundsError
         An index is out of bounds; its position is that within the region.
     """
+    if math.prod(indices.shape) > _MOST:
+        raise lazy_errors.too_many_in_a_block(call.caller, indices.shape, _MOST)
     data = stand_in(tuple(map(sum, sizes)), np.dtype(np.uint8))
     call = replace(call, data=data, indices=indices)
     made = plan(call, Grid.of_sizes(sizes))
