@@ -441,7 +441,8 @@ def scatter_nd(
     out : array, optional
         Takes the result: the shape and dtype of `data`, any strides. ``out=data`` updates in
         place, without a copy of `data`; any other is filled with `data` first. It may overlap
-        every argument. After an error it is as it was before.
+        every argument. After an error it is as it was before. A stored array takes updates in place
+        only, with ``out=data``.
 
     Returns
     -------
@@ -461,6 +462,8 @@ def scatter_nd(
         `reduction` or `mode` is unknown, or `out` cannot be written.
     MemoryError
         The result does not fit in memory; nothing was touched.
+    StoredArrayError
+        A chunk could not be read or written; its `written` says which were written before.
 
     See Also
     --------
@@ -471,6 +474,11 @@ def scatter_nd(
     -----
     ONNX ScatterND-11 to 18, OpenVINO ScatterNDUpdate-3 and 15 and ``tf.tensor_scatter_nd_update``
     are this function under stricter rules.
+
+    Of a stored array each chunk, or shard, that is met is read once, updated and replaced whole. An
+    error half way leaves whole chunks, some of them updated, and has a note that says which. Two
+    calls at once that meet the same chunks may lose updates. A ``mean`` takes 8 bytes more for
+    each element of a chunk that is worked on.
 
     The result is, bit for bit, that of the loop above, for any number of threads: where tuples
     repeat, updates are applied in C order of `indices`, and the last one wins for ``none``.

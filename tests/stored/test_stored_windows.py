@@ -128,6 +128,8 @@ def test_what_is_refused_is_refused_before_anything_is_read():
         call([[0.5, 0]])
     with pytest.raises(ShapeError, match=r"out\.shape"):
         call([[0, 0]], out=np.zeros((2, 2), int))
+    with pytest.raises(ShapeError, match="more windows of a stored array"):
+        call(np.broadcast_to(np.int8(0), (2**20, 2**13, 2)))
     with pytest.raises(AttributeValueError, match="fills nothing"):
         call([[0, 0]], fill_value=3)
     assert reader.reads == []

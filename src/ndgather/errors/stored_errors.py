@@ -29,6 +29,13 @@ def not_stored(caller: str, data: object) -> DTypeError:
     )
 
 
+def too_many_windows(caller: str, starts: Sequence[int], most: int) -> ShapeError:
+    return ShapeError(
+        f"{caller}: starts.shape = {shown(starts)} are more windows of a stored array than one "
+        f"call takes (allowed: {most})"
+    )
+
+
 def cannot_read(
     caller: str, name: str, chunk: Sequence[int], box: Sequence[slice], error: BaseException
 ) -> StoredArrayError:

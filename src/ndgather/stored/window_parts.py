@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
+MOST_WINDOWS = 2**32  # whose numbers have 4 bytes
 BLOCK = 2**17  # parts that are grouped at a time: what that takes is a few MiB
 
 

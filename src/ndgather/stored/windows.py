@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import plain_arrays, windows
+from ndgather.errors import stored_errors
 from ndgather.stored.gather_walk import copy_pieces
 from ndgather.stored.pieces import Piece
 from ndgather.stored.plan import plain_gather, provide_out, with_data
-from ndgather.stored.window_parts import BLOCK, parts_of
+from ndgather.stored.window_parts import BLOCK, MOST_WINDOWS, parts_of
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -29,6 +30,8 @@ def gather(call: Call, reader: Reader) -> Array:
     call = plain_gather(with_data(call, grid, reader.dtype))
     starts = plain_arrays.native_indices(call.caller, call.indices, call.indices_name)
     call = replace(call, indices=starts)
+    if math.prod(starts.shape[:-1]) > MOST_WINDOWS:
+        raise stored_errors.too_many_windows(call.caller, starts.shape, MOST_WINDOWS)
     windows.check(call)
     depth = len(window)
     along, rest = grid.along(range(depth)), grid.along(range(depth, len(grid.shape)))
