@@ -17,7 +17,7 @@ from ndgather.errors.shown_values import shown_value
 from ndgather.errors.texts import listed, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 
 def label_missing(
@@ -245,4 +245,27 @@ def tolerance_unused(caller: str) -> AttributeValueError:
     return AttributeValueError(
         f"{caller}: tolerance is given, but method = 'linear' looks for no nearest label (allowed: "
         f"None)"
+    )
+
+
+def no_points(caller: str, name: Hashable) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name} is a slice or a mask (allowed: labels); leave a dimension out to add "
+        f"along all of it"
+    )
+
+
+def values_dims(
+    caller: str, given: Mapping[Hashable, int], sizes: Mapping[Hashable, int]
+) -> ShapeError:
+    return ShapeError(
+        f"{caller}: values.sizes = {shown_value(dict(given))} are not those of the points "
+        f"(allowed: some of {shown_value(dict(sizes))})"
+    )
+
+
+def values_rank(caller: str, shape: tuple[int, ...], dims: Sequence[Hashable]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: values is an array of shape {shape} (allowed: a number, or the dimensions "
+        f"({listed(map(str, dims))})); write xarray.DataArray(values, dims=[...]) for some of them"
     )

@@ -9,7 +9,7 @@ import xarray
 
 from ndgather import call_options
 from ndgather.array_call import Call
-from ndgather.arrays.xarray import linear, pointwise, selection
+from ndgather.arrays.xarray import adding, linear, pointwise, selection
 from ndgather.arrays.xarray.label_lookup import METHODS
 from ndgather.arrays.xarray.lazy_arrays import Options
 from ndgather.errors import label_errors, option_errors
@@ -42,6 +42,68 @@ class Accessor(Generic[T]):
         executor: Any = None,
         **labels: Any,
     ) -> T:
+        """Select by labels, of many points at once where labels share a dimension.
+
+        With `i`, `j` the positions of the labels ``lat[p]``, ``lon[p]`` on their axes::
+
+            out[..., p, ...] = array[..., i, j, ...]
+
+        Parameters
+        ----------
+        indexers, **labels
+            What to select along each dimension, as for ``sel`` of xarray: DataArrays, arrays,
+            lists, single labels, slices. A dict serves for names that are options here.
+        method : {None, "nearest", "pad", "backfill", "linear"}
+            Which label a given one stands for: itself; the nearest, of two the greater; the one
+            before or after it on the axis; or both, interpolated between as by ``interp``, which
+            is NaN outside of the axis. Slices are always looked up as they are.
+        tolerance : number, duration, array or dict, optional
+            How far away a label may be. A dict has one tolerance for each name.
+        missing : {"raise", "nan"}, default "raise"
+            What becomes of labels that are not found. By ``nan`` all variables of the axis are
+            NaN there, its coordinate too; where that occurs, they get the types that ``reindex``
+            gives: integers of 8 and 16 bits and float32, other integers and booleans float64,
+            text and objects object.
+        period : dict, optional
+            By name, the length of an axis that is a ring, such as ``{"lon": 360}``: labels are
+            compared modulo it, and neighbours are found across its seam.
+        memory, progress, executor
+            For arrays that are read lazily; see `ndgather.gather_nd`.
+
+        Returns
+        -------
+        DataArray or Dataset
+            As ``sel`` of xarray returns it. Of arrays that are read lazily the chunks that hold a
+            point are read in this call; arrays of dask stay lazy.
+
+        Raises
+        ------
+        LabelError
+            A label is not found, labels of the axis repeat, or are unsorted where a method needs
+            an order.
+        CallError, DTypeError, ShapeError, AttributeValueError
+            A name or an option is unknown, or labels are not of the kind of the axis.
+        StoredArrayError
+            A chunk could not be read.
+
+        Examples
+        --------
+        >>> import numpy as np, xarray as xr
+        >>> import ndgather.arrays.xarray
+        >>> lat, lon = [-45.0, 0.0, 45.0], [0.0, 90.0, 180.0, 270.0]
+        >>> sst = xr.DataArray(
+        ...     np.arange(12.0).reshape(3, 4), {"lat": lat, "lon": lon}, name="sst"
+        ... )
+        >>> track = {"lat": ("p", [-40.0, 1.0]), "lon": ("p", [359.0, -91.0])}
+        >>> track = {name: xr.DataArray(labels, dims=dim) for name, (dim, labels) in track.items()}
+        >>> sst.ndgather.sel(track, method="nearest", period={"lon": 360}).values
+        array([0., 7.])
+        >>> sst.ndgather.sel(lat=46.0, lon=0.0)
+        Traceback (most recent call last):
+        ...
+        ndgather.errors.LabelError: sel: lat = 46.0 is not on the axis (allowed: the 3 labels of \
+lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missing='nan' for NaN
+        """
         caller = "sel"
         wanted = _one_dict(caller, indexers, labels)
         if method is not None:
@@ -67,6 +129,28 @@ class Accessor(Generic[T]):
         executor: Any = None,
         **positions: Any,
     ) -> T:
+        """Select by positions, of many points at once where positions share a dimension.
+
+        Parameters
+        ----------
+        indexers, **positions
+            What to select along each dimension, as for ``isel`` of xarray. Negative positions
+            count from the end.
+        memory, progress, executor
+            For arrays that are read lazily; see `ndgather.gather_nd`.
+
+        Returns
+        -------
+        DataArray or Dataset
+            As ``isel`` of xarray returns it; read as by `sel`.
+
+        Raises
+        ------
+        IndexOutOfBoundsError
+            A position is outside of its axis; the error names the first in C order.
+        CallError, DTypeError, ShapeError, AttributeValueError, StoredArrayError
+            As for `sel`.
+        """
         caller = "isel"
         wanted = _one_dict(caller, indexers, positions)
         data = _dataset(self._data)
@@ -79,6 +163,71 @@ class Accessor(Generic[T]):
         }
         options = _options(caller, memory, progress, executor)
         return self._like(pointwise.select(data, checked, options))
+
+    def add_at(
+        self,
+        values: Any,
+        indexers: Mapping[Hashable, Any] | None = None,
+        *,
+        method: Literal["nearest", "pad", "backfill"] | None = None,
+        tolerance: Any = None,
+        missing: Literal["raise", "drop"] = "raise",
+        period: Mapping[Hashable, Any] | None = None,
+        **labels: Any,
+    ) -> T:
+        """Add values where labels stand, each of them, where labels repeat too.
+
+        With `i`, `j` the positions of the labels ``lat[p]``, ``lon[p]`` on their axes, in the
+        order of the points::
+
+            out[..., i, j, ...] += values[..., p, ...]
+
+        Parameters
+        ----------
+        values : DataArray, array, number or list
+            The values of the points. A DataArray has some of the dimensions that `sel` gives for
+            these labels, and is broadcast along the others; an array has all of them in this
+            order. The dtype is that of the array.
+        indexers, **labels
+            Where to add, as for `sel`, slices apart.
+        method, tolerance, period
+            How labels are looked up; see `sel`.
+        missing : {"raise", "drop"}, default "raise"
+            Whether values whose label is not found are left out.
+
+        Returns
+        -------
+        DataArray
+            The array with the values added, in memory; its coordinates, name and attributes.
+
+        Raises
+        ------
+        LabelError, CallError, DTypeError, ShapeError, AttributeValueError
+            As for `sel`; and DTypeError where this is a Dataset, or `values` are of another type.
+
+        Examples
+        --------
+        >>> import numpy as np, xarray as xr
+        >>> import ndgather.arrays.xarray
+        >>> counts = xr.DataArray(np.zeros(3, int), {"lat": [-45.0, 0.0, 45.0]})
+        >>> strikes = xr.DataArray([40.0, 2.0, 50.0], dims="strike")
+        >>> counts.ndgather.add_at(1, lat=strikes, method="nearest").values
+        array([0, 1, 2])
+        """
+        caller = "add_at"
+        own: Any = self._data
+        if isinstance(own, xarray.Dataset):
+            raise label_errors.no_array(caller, "data", own)
+        wanted = _one_dict(caller, indexers, labels)
+        if method is not None:
+            _choice(caller, "method", method, METHODS[:-1])
+        _choice(caller, "missing", missing, ("raise", "drop"))
+        request = selection.Request(
+            caller=caller, method=method, tolerance=tolerance, missing=missing, period=period
+        )
+        _, places = selection.positions(_dataset(own), wanted, request)
+        made: Any = adding.add_at(caller, own, values, places)
+        return made  # type: ignore[no-any-return]  # a DataArray, as self._data
 
     def _numeric(self, caller: str) -> xarray.Dataset:
         own: Any = self._data
