@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import time
 
 import dask
 import dask.array as da
@@ -93,6 +94,27 @@ def test_a_graph_has_eight_bytes_a_point_and_few_tasks():
     assert len(pickle.dumps(dict(result.dask.layers[result.name]))) < 9 * len(wanted)
     touched = lazy.npartitions
     assert tasks_of(result) - tasks_of(lazy) <= touched + 1
+
+
+def test_points_are_in_the_graph_once_for_all_blocks_of_their_slices():
+    wanted = points(50_000, (10, 12))
+    lazy = da.from_array(DATA, chunks=(3, 4, 1))
+    with dask.config.set({"array.chunk-size": "1 GiB"}):
+        result = ndgather.gather_nd(lazy, wanted)
+    assert result.chunks == ((50_000,), (1,) * 14)
+    assert len(pickle.dumps(dict(result.dask.layers[result.name]))) < 12 * len(wanted)
+    found = result.compute(scheduler="synchronous")
+    np.testing.assert_array_equal(found, DATA[tuple(wanted.T)], strict=True)
+
+
+def test_a_graph_is_built_in_time_linear_in_its_blocks():
+    seconds = []
+    for count in (2_000, 16_000):
+        lazy = da.zeros(count, chunks=1)
+        start = time.process_time()
+        ndgather.gather(lazy, np.arange(count))
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 24 * seconds[0]  # 64 times if it were quadratic
 
 
 def test_lazy_indices_make_a_bounded_graph():

@@ -72,10 +72,13 @@ class _Shuffle:
                 for block in self.regions.blocks(members)
             }
             places = {
-                block: [self.regions.places(each, block) for each in asked[block]]
+                block: [
+                    self._shared(self.regions.places(each, block), each, block)
+                    for each in asked[block]
+                ]
                 for block in asked
             }
-            points = {each: self.regions.points(each) for each in members}
+            points = {each: self._shared(self.regions.points(each), each) for each in members}
             for copied in layout.copied_blocks:
                 values: dict[Region, dict[int, Any]] = {each: {} for each in members}
                 for block, askers in asked.items():
@@ -86,6 +89,15 @@ class _Shuffle:
                     out = (name, *layout.dense_order(region.coordinates, copied))
                     self.graph[out] = self._assemble(region, copied, points[region], values[region])
         return dask_array(name, self.graph, sources, layout.dense_chunks, self.fill.dtype)
+
+    def _shared(self, value: Any, region: Region, *block: int) -> Any:
+        """Return what is for several blocks along the copied axes as one key of the graph."""
+        copied = (self.layout.data_chunks[axis] for axis in self.layout.axes.slices)
+        if isinstance(value, tuple) or all(len(sizes) == 1 for sizes in copied):
+            return value  # is a key, or for one task alone
+        key = (f"points-{self.token}", *region.coordinates, *block)
+        self.graph[key] = value
+        return key
 
     def _take(
         self, column: Coordinates, block: int, copied: Coordinates, places: list[Any]

@@ -46,7 +46,8 @@ class KnownRegions:
         return np.unique(np.concatenate(every)).tolist()  # type: ignore[no-any-return]  # numbers
 
     def touches(self, region: Region, block: int) -> bool:
-        return block in self._points[region.coordinates].blocks
+        points = self._points[region.coordinates].of(block)
+        return points.start < points.stop
 
     def places(self, region: Region, block: int) -> Any:
         """Return, or the key of what returns, where the points of a region lie in a block."""
