@@ -47,7 +47,7 @@ class KnownRegions:
 
     def touches(self, region: Region, block: int) -> bool:
         points = self._points[region.coordinates].of(block)
-        return points.start < points.stop
+        return bool(points.start < points.stop)
 
     def places(self, region: Region, block: int) -> Any:
         """Return, or the key of what returns, where the points of a region lie in a block."""
