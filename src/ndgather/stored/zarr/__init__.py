@@ -7,6 +7,7 @@ read as ``z[...]`` reads them. All are written as ``z[...] = values`` writes the
 from __future__ import annotations
 
 from math import prod
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,13 @@ class ZarrReader:
             whole = shards if self.whole_shards else None
             self.grid = Grid.regular(array.shape, whole or chunks)
             self._known = None if whole else known_chunks(array, objects)
+        # Along each axis, the number of the chunk that the end of the array cuts; -1: none.
+        self._cut = tuple(
+            count - 1 if isinstance(step, int) and size % step else -1
+            for count, step, size in zip(
+                self.grid.counts, self.grid.steps, self.grid.shape, strict=True
+            )
+        )
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
 
@@ -64,17 +72,20 @@ class ZarrReader:
         return type(self), (self.array,)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        box = self.grid.box(chunk)
         if self._known is None:
             buffers.take_turn()
-            return np.asarray(self.array[box])
+            return np.asarray(self.array[self.grid.box(chunk)])
         stored = self._known.stored(chunk, buffers)
-        shape = tuple(each.stop - each.start for each in box)
         if stored is None:
             buffers.take_turn()
-            return np.broadcast_to(self._known.fill_value, shape)
+            return np.broadcast_to(self._known.fill_value, self._shape(chunk))
         values = self._known.decoder.decode(stored, buffers)
-        return values if values.shape == shape else values[tuple(map(slice, shape))]
+        if any(map(eq, chunk, self._cut)):
+            return values[tuple(map(slice, self._shape(chunk)))]
+        return values
+
+    def _shape(self, chunk: Chunk) -> tuple[int, ...]:
+        return tuple(each.stop - each.start for each in self.grid.box(chunk))
 
 
 class ZarrWriter(ZarrReader):

@@ -49,18 +49,18 @@ class Decoder:
     stored_shape: tuple[int, ...]
     axes: tuple[int, ...]  # of what is stored, in the order of the axes of the array
     steps: tuple[Step, ...]
+    bytes: int  # of all values
 
     def decode(self, stored: Bytes, buffers: Buffers) -> Array:
         """Return the values of a chunk, valid until `buffers` are used again."""
         buffers.take_turn()
         for step in self.steps:
             stored = _run(step, stored, buffers)
-        count = prod(self.stored_shape) * self.dtype.itemsize
-        if stored.size != count:
-            raise _wrong_size(stored.size, count)
+        if stored.size != self.bytes:
+            raise _wrong_size(stored.size, self.bytes)
         values = stored.view(self.stored_dtype)
         if self.stored_dtype != self.dtype:
-            native = buffers.memory("native", count).view(self.dtype)
+            native = buffers.memory("native", self.bytes).view(self.dtype)
             np.copyto(native, values)
             values = native
         return values.reshape(self.stored_shape).transpose(self.axes)
@@ -95,26 +95,28 @@ def v3_decoder(
     if dtype.kind not in _KINDS or not rest or type(rest[0]) is not zarr.codecs.BytesCodec:
         return None
     endian = configuration(rest.pop(0)).get("endian")
-    steps = _steps([_v3_codec(each) for each in rest], prod(shape) * dtype.itemsize)
+    count = prod(shape) * dtype.itemsize
+    steps = _steps([_v3_codec(each) for each in rest], count)
     if steps is None:
         return None
     stored_dtype = dtype.newbyteorder(endian) if endian else dtype
     stored_shape = tuple(shape[axis] for axis in axes)
     inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
-    return Decoder(dtype, stored_dtype, stored_shape, inverse, steps)
+    return Decoder(dtype, stored_dtype, stored_shape, inverse, steps, count)
 
 
 def v2_decoder(metadata: Any, dtype: np.dtype[Any]) -> Decoder | None:
     """Return what decodes chunks of zarr format 2, if all of their codecs are known here."""
     codecs = [*(metadata.filters or ()), *filter(None, (metadata.compressor,))]
     shape = tuple(metadata.chunks)
-    steps = _steps([_known(each) for each in codecs], prod(shape) * dtype.itemsize)
+    count = prod(shape) * dtype.itemsize
+    steps = _steps([_known(each) for each in codecs], count)
     if dtype.kind not in _KINDS or steps is None:
         return None
     axes = tuple(range(len(shape)))
     if metadata.order == "F":
         shape, axes = shape[::-1], axes[::-1]
-    return Decoder(dtype, dtype, shape, axes, steps)
+    return Decoder(dtype, dtype, shape, axes, steps, count)
 
 
 def _steps(codecs: list[Any], size: int) -> tuple[Step, ...] | None:
