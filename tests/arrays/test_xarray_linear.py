@@ -81,10 +81,21 @@ def test_in_time():
     )
     lat = xr.DataArray([10.0, -45.0, 0.0], dims="p", attrs={"units": "degrees"})
     labels = {"time": times, "lat": lat}
-    assert_same(DATA.ndgather.sel(labels, method="linear"), interp(DATA, labels))
-    assert_same(DATA.ndgather.sel(time=times, method="linear"), interp(DATA, {"time": times}))
-    text = DATA.ndgather.sel(time=["2001-01-04"], method="linear")
-    assert_same(text, interp(DATA, {"time": ["2001-01-04"]}))
+    data = DATA.drop_vars("seen")
+    assert_same(data.ndgather.sel(labels, method="linear"), interp(data, labels))
+    assert_same(data.ndgather.sel(time=times, method="linear"), interp(data, {"time": times}))
+    text = data.ndgather.sel(time=["2001-01-04"], method="linear")
+    assert_same(text, interp(data, {"time": ["2001-01-04"]}))
+
+
+def test_of_durations():
+    days = xr.DataArray([0.0, 1.0, 3.0], dims="day")
+    spent = xr.DataArray(
+        np.array([2, 4, "NaT"], "m8[s]").astype("m8[ns]"), dims="day", coords={"day": days}
+    )
+    ours = spent.to_dataset(name="a").ndgather.sel(day=[0.5, 2.0, 9.0], method="linear").a
+    expected = np.array([3, "NaT", "NaT"], "m8[s]").astype("m8[ns]")
+    np.testing.assert_array_equal(ours, expected, strict=True)
 
 
 def test_what_is_no_number_is_that_of_the_nearest_label_or_left_out():

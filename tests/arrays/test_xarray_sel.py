@@ -168,7 +168,19 @@ def test_slices_beside_a_method():
 def test_coordinates_that_are_no_dimension():
     unique = DATA.assign_coords(number=("time", [5, 3, 4]))
     labels = xr.DataArray([4, 5], dims="p")
-    xr.testing.assert_identical(unique.ndgather.sel(number=labels), unique.sel(number=labels))
+    found = unique.ndgather.sel(number=labels)
+    xr.testing.assert_identical(found, unique.isel(time=xr.DataArray([2, 0], dims="p")))
+
+
+def test_arrays_of_dask_stay_lazy():
+    lazy = DATA.drop_vars("object").chunk({"lat": 2})
+    ours = lazy.ndgather.sel(lat=POINTS.copy(data=[31.0, 0.0, 60.0]), method="nearest")
+    assert ours.t2m.chunks is not None
+    theirs = lazy.sel(lat=POINTS.copy(data=[31.0, 0.0, 60.0]), method="nearest")
+    xr.testing.assert_identical(ours.compute(), theirs.compute())
+    linear = lazy.t2m.drop_vars("month").ndgather.sel(lat=[15.0], method="linear")
+    assert linear.chunks is not None
+    xr.testing.assert_allclose(linear.compute(), DATA.t2m.drop_vars("month").interp(lat=[15.0]))
 
 
 def test_an_index_of_several_levels_is_left_to_xarray():
