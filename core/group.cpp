@@ -15,7 +15,7 @@ constexpr Size kTile = 512;             // positions that are split, or moved, a
 constexpr int kDigit = 11;              // bits that one pass of the sort looks at: its counters stay in the cache
 constexpr Size kOutside = PTRDIFF_MIN;  // the offset of a position whose index is outside; see offsets.h
 
-int bits_for(Size count) { return count <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(count - 1)); }
+int bits_for(Size count) { return count <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1))); }
 
 // Adds one axis to the numbers of the chunks, and to the places, of n offsets.
 template <class ChunkOf, class BeginOf>
@@ -118,7 +118,7 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
       most = std::max(most, keys[i]);
     }
   }
-  const int passes = of.n == 0 ? 0 : (std::bit_width(most - least) + kDigit - 1) / kDigit;
+  const int passes = of.n == 0 ? 0 : (static_cast<int>(std::bit_width(most - least)) + kDigit - 1) / kDigit;
   std::uint32_t *from = reinterpret_cast<std::uint32_t*>(unsorted + of.n), *to = positions;
   if (passes % 2 == 0) std::swap(from, to);  // the last pass writes to `positions`
   for (Size i = 0; i < of.n; ++i) from[i] = static_cast<std::uint32_t>(i);
@@ -157,6 +157,7 @@ bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, 
         at += coordinate * chunk[d].stride;
         place >>= chunk[d].bits;
       }
+      inside &= place == 0;
       in_chunk[i] = at;
       at = 0;
       for (int d = dense_rank - 1; d > 0; --d) {

@@ -74,8 +74,8 @@ bool read_axis(PyObject* steps, int d, Size size, GridAxis& axis) {
 }
 
 PyObject* sort_points_by_name(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 5 + kArgumentCount || !PyTuple_Check(args[1]) || !is_vector(args[3], PyArray_TYPE(array(args[3]))) ||
-      !is_vector(args[4], NPY_UINT32)) {
+  if (count != 5 + kArgumentCount || !PyTuple_Check(args[1]) || !is_vector(args[4], NPY_UINT32) ||
+      (!is_vector(args[3], NPY_UINT32) && !is_vector(args[3], NPY_UINT64))) {
     return do_not_fit("arguments");
   }
   const int kind = position_among(args[0], kind_names);

@@ -98,6 +98,7 @@ def group(call: Call, axes: tuple[int, ...], grid: Grid) -> ChunkedPoints:
             sorted_blocks = list(pool.map(sort, begins))
         finally:
             pool.shutdown(cancel_futures=True)
+        _core.release_memory()  # what the sort took would stay while chunks are read
     return ChunkedPoints(
         bits, local, positions, block, *_directory(sorted_blocks, begins, count, grid)
     )
