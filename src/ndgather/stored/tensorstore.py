@@ -111,7 +111,7 @@ def _place(array: tensorstore.TensorStore) -> tuple[str, int]:
     about = store.spec().to_json()
     try:
         name = store.url
-    except (NotImplementedError, ValueError):  # such as a bucket of another server
+    except (AttributeError, NotImplementedError, ValueError):  # such as a bucket elsewhere
         place = "/".join(str(about[part]) for part in ("bucket", "path") if part in about)
         name = f"{about['driver']}://{place}"
     while isinstance(about, dict) and isinstance(about.get("base"), dict):
