@@ -62,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help=f"write a page about all results (default: {_PAGE})",
     )
+    add("--note", default="", metavar="TEXT", help="what the page has to say about the machine")
     return options
 
 
@@ -98,7 +99,7 @@ def _measured(chosen: Sequence[Case], options: argparse.Namespace) -> int:
         if options.json:
             table.save(setting, _ordered(results), options.json)
     if options.page:
-        options.page.write_text(table.page(setting, _ordered(results)))
+        options.page.write_text(table.page(setting, _ordered(results), options.note))
         print(f"\nwrote {options.page}")
     return 0 if all(verdict.passed for each in results.values() for verdict in each.verdicts) else 1
 

@@ -105,8 +105,8 @@ def _result(content: dict[str, Any]) -> Result:
     )
 
 
-def page(where: report.Setting, results: Sequence[Result]) -> str:
-    """Return the page as Markdown."""
+def page(where: report.Setting, results: Sequence[Result], note: str = "") -> str:
+    """Return the page as Markdown, with a note on the circumstances of the run."""
     verdicts = [verdict for result in results for verdict in result.verdicts]
     short = [
         f"`{result.case}` {verdict.condition} ({verdict.reached:.3g})"
@@ -123,6 +123,7 @@ def page(where: report.Setting, results: Sequence[Result]) -> str:
         f" Python {where.python}, {where.date}. {len(verdicts) - len(short)} of {len(verdicts)}"
         f" conditions hold. Short: {', '.join(short) or 'none'}.",
         "",
+        *([note, ""] if note else []),
         "| case | condition | reached | |",
         "|---|---|---:|---|",
     ]
