@@ -4,8 +4,12 @@
 """
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell began the suite in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 COMMON = {
     "deadline": None,
