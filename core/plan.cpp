@@ -270,36 +270,6 @@ void loop_over_slices(Plan& plan) {
   merge_loops(plan);
 }
 
-void make_contiguous(Plan& plan, Plan& copy, char* memory) {
-  copy.element = plan.element;
-  copy.width = plan.width;
-  copy.indexed = plan.indexed;
-  copy.dense = plan.indexed = memory;
-  Size bytes = plan.width;
-  const auto next = [&](Size size, Size& stride) {
-    const LoopDim dim{size, 0, stride, bytes};
-    stride = bytes;
-    bytes *= size;
-    return dim;
-  };
-  copy.slice_rank = plan.slice_rank;
-  for (int d = plan.slice_rank - 1; d >= 0; --d) {
-    const LoopDim dim = next(plan.slice[d].size, plan.slice[d].indexed);
-    copy.slice[d] = {dim.size, dim.indexed, dim.dense};
-  }
-  LoopDim dims[kMaxRank];  // each is an axis of data, of which there are no more
-  int rank = 0;
-  for (int c = plan.column_count - 1; c >= 0; --c) dims[rank++] = next(plan.column[c].extent, plan.column[c].stride);
-  for (int d = plan.loop_rank - 1; d >= 0; --d) {
-    if (plan.loop[d].indexed != 0) dims[rank++] = next(plan.loop[d].size, plan.loop[d].indexed);
-  }
-  copy.loop_rank = rank;
-  std::reverse_copy(dims, dims + rank, copy.loop);
-  count_positions(copy);
-  simplify(copy);
-  simplify(plan);
-}
-
 void keep_range(Plan& plan, int d, Size begin, Size end) {
   LoopDim& dim = plan.loop[d];
   plan.indices += begin * dim.index;

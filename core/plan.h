@@ -152,9 +152,6 @@ void join_runs(Plan& plan, Size most);
 // Makes the slice dims loop dims, the innermost ones.
 void loop_over_slices(Plan& plan);
 
-// Sets up `copy` to copy all that a plan can address into `memory`, contiguously, and redirects the plan to read there.
-void make_contiguous(Plan& plan, Plan& copy, char* memory);
-
 // Leaves the range [begin, end) of one loop dim, or of the bytes of every contiguous slice.
 void keep_range(Plan& plan, int dim, Size begin, Size end);
 void keep_bytes(Plan& plan, Size begin, Size end);

@@ -109,12 +109,6 @@ bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, S
 bool run_gather(Plan& plan, Stop* stop) noexcept {
   simplify(plan);
   if (plan.is_empty()) return true;
-  const Scratch packed(bytes_to_pack(plan));
-  if (packed.memory() != nullptr) {
-    Plan copy;
-    make_contiguous(plan, copy, packed.memory());
-    run_scheduled_gather(copy, threads(), nullptr);
-  }
   return run_scheduled_gather(plan, threads(), stop);
 }
 

@@ -212,18 +212,6 @@ bool order_loops(Plan& plan) {
   return changed;
 }
 
-Size bytes_to_pack(const Plan& plan) {
-  if (plan.slice_rank == 0 || plan.column_count == 0) return 0;
-  if (plan.slice[plan.slice_rank - 1].indexed == plan.width) return 0;  // the gaps are in the other array
-  Size slices = 1;
-  for (int c = 0; c < plan.column_count; ++c) slices *= plan.column[c].extent;
-  for (int d = 0; d < plan.loop_rank; ++d) {
-    if (plan.loop[d].indexed != 0) slices *= plan.loop[d].size;
-  }
-  const Size bytes = slices * plan.slice_bytes();
-  return plan.positions >= slices && bytes <= kTuning.scratch_bytes ? bytes : 0;
-}
-
 Schedule schedule_gather(Plan& plan, int threads) {
   Schedule schedule;
   spread_slices(plan);

@@ -71,9 +71,6 @@ inline bool is_small(const Plan& plan) {
   return few && plan.slice_rank == 0 && plan.dense_linear && plan.positions * plan.width <= kTuning.block_bytes;
 }
 
-// How many bytes a gather had better make contiguous first; 0: it reads them where they are.
-Size bytes_to_pack(const Plan& plan);
-
 // Brings the loop dims of a plan that allows it into the order in which its arrays lie in memory. True: they were in
 // another one.
 bool order_loops(Plan& plan);
