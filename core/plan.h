@@ -43,7 +43,7 @@ struct Shape {
 };
 
 enum class IndexType : std::uint8_t { i8, i16, i32, i64, u8, u16, u32, u64 };
-constexpr Size bytes_of(IndexType type) { return Size{1} << (static_cast<int>(type) % 4); }
+constexpr Size index_bytes(IndexType type) { return Size{1} << (static_cast<int>(type) % 4); }
 
 // What happens to an index value that lies outside its axis.
 enum class Mode : std::uint8_t { raise, wrap, clip, fill };

@@ -52,7 +52,7 @@ bool writes_past_caches(const Plan& plan) {
 
 void set_common(Schedule& schedule, const Plan& plan, int threads) {
   schedule.prefetch = leaves_cache(plan) && !loops().shares_lines(plan);
-  schedule.prefetch_indices = plan.positions * plan.column_count * bytes_of(plan.index_type) > caches().second_level;
+  schedule.prefetch_indices = plan.positions * plan.column_count * index_bytes(plan.index_type) > caches().second_level;
   schedule.nontemporal = writes_past_caches(plan);
   if (worth_sharing(plan, threads)) schedule.threads = threads;
   schedule.task_positions = plan.positions;
