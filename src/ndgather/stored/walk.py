@@ -38,7 +38,7 @@ def walk(
     """
     readers, decoding = workers(call, reader, steps)
     report = reporter(call.progress)
-    run = _Run(reader, steps, chunk_of, use, Turns(decoding), call.caller)
+    run = _Run(reader, steps, chunk_of, use, Turns(decoding), call)
     threads = [
         threading.Thread(
             name="ndgather-reader", target=copy_context().run, args=(run.work,), daemon=True
@@ -49,10 +49,12 @@ def walk(
         for each in threads:
             each.start()
         report(0, steps)
-        for done in range(1, steps + 1):
-            error = run.finished.get()
-            if error is not None:
-                raise error
+        done = 0
+        while done < steps:
+            news = run.news.get()
+            if isinstance(news, BaseException):
+                raise news
+            done = news
             report(done, steps)
     finally:
         run.stopped = True
@@ -80,7 +82,11 @@ def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
 
 
 class _Run:
-    """What the workers of one walk share."""
+    """What the workers of one walk share.
+
+    Their news are how many steps are done, or an error. A small chunk takes less time than to wake
+    the thread that waits for news: where nobody is told of progress, only the last count is put.
+    """
 
     def __init__(
         self,
@@ -89,14 +95,14 @@ class _Run:
         chunk_of: Callable[[int], Chunk],
         use: Callable[[int, Chunk, Array], None],
         turns: Turns,
-        caller: str,
+        call: Call,
     ) -> None:
-        self.finished: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self.news: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
         self.stopped = False
-        self._next = iter(range(steps))  # taken from by one thread at a time: see _take
+        self._steps, self._taken, self._done = steps, 0, 0
         self._lock = threading.Lock()
         self._reader, self._chunk_of, self._use = reader, chunk_of, use
-        self._turns, self._caller = turns, caller
+        self._turns, self._caller, self._tells = turns, call.caller, call.progress is not None
 
     def work(self) -> None:
         buffers = Buffers(self._turns, lambda: self.stopped)
@@ -105,15 +111,24 @@ class _Run:
                 chunk = self._chunk_of(step)
                 self._use(step, chunk, self._read(chunk, buffers))
             except BaseException as error:
-                self.finished.put(error)
+                self.news.put(error)
                 return
             finally:
                 buffers.release()
-            self.finished.put(None)
+            self._count()
 
     def _take(self) -> int | None:
         with self._lock:
-            return None if self.stopped else next(self._next, None)
+            if self.stopped or self._taken == self._steps:
+                return None
+            self._taken += 1
+            return self._taken - 1
+
+    def _count(self) -> None:
+        with self._lock:
+            self._done += 1
+            if self._tells or self._done == self._steps:
+                self.news.put(self._done)
 
     def _read(self, chunk: Chunk, buffers: Buffers) -> Array:
         return read(self._caller, self._reader, chunk, buffers)
