@@ -80,6 +80,8 @@ def _begins(shape: tuple[int, ...], window: tuple[int, ...]) -> tuple[int, ...]:
 def view(data: Array, window: tuple[int, ...]) -> Array:
     """Return a view: its first axes are where a window may begin, its others those of a window."""
     depth = len(window)
+    if data.dtype.kind == "T":
+        data = data.astype(object)  # NumPy makes no such view of its own strings
     shape = (*_begins(data.shape, window), *window, *data.shape[depth:])
     strides = (*data.strides[:depth], *data.strides)
     return np.lib.stride_tricks.as_strided(data, shape, strides, writeable=False)

@@ -153,3 +153,24 @@ def test_windows_as_large_as_the_array_and_larger():
     found = gather_windows(stored, [[-1, -2]], (8, 9), mode="fill", fill_value=-1)
     padded = np.pad(data, ((1, 2), (2, 1)), constant_values=-1)
     np.testing.assert_array_equal(found[0], padded)
+
+
+@pytest.mark.parametrize("mode", ["raise", "fill"])
+def test_strings(mode):
+    data = np.array(["ab", "", "cde", "f", "ghi"], np.dtypes.StringDType())
+    stored = zarr.create_array(store={}, data=data, chunks=(2,))
+    found = gather_windows(stored, [[0], [1], [2]], (3,), mode=mode)
+    assert found.tolist() == [[*data[0:3]], [*data[1:4]], [*data[2:5]]]
+    assert found.dtype == data.dtype
+
+
+def test_out_may_be_the_memory_of_the_starts():
+    data, count = np.arange(10), 2**17 + 50
+    stored = zarr.create_array(store={}, data=data, chunks=(4,))
+    memory = np.zeros(count * 2, np.int64)
+    starts, out = memory[:count].reshape(count, 1), memory.reshape(count, 2)
+    starts[:, 0] = np.arange(count) % 14 - 2
+    expected = gather_windows(data, starts.copy(), (2,), mode="fill", fill_value=3)
+    assert np.array_equal(
+        gather_windows(stored, starts, (2,), mode="fill", fill_value=3, out=out), expected
+    )

@@ -38,6 +38,8 @@ def gather(call: Call, reader: Reader) -> Array:
     out = provide_out(call, (*starts.shape[:-1], *window, *rest.shape))
     parts = parts_of(call, along)
     if call.mode == "fill":
+        if np.may_share_memory(starts, out):
+            call = replace(call, indices=starts.copy())
         _fill(call, out)
     slices = math.prod(rest.counts)
 
