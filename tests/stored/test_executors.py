@@ -176,6 +176,34 @@ def test_an_executor_that_is_shut_down_is_an_error(stored):
         ndgather.gather_nd(stored, points(9), executor=pool)
 
 
+class Giving(futures.Executor):
+    """Does no task, and gives something for each."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def submit(self, function, /, *arguments):
+        return self.given
+
+
+def done(result):
+    future = futures.Future()
+    future.set_result(result)
+    return future
+
+
+@pytest.mark.parametrize(
+    "given", [3, done(None), done([]), done([None]), done([[None]]), done(0.0), done(np.zeros(1))]
+)
+def test_what_an_executor_gives_for_a_lost_task_never_becomes_data(stored, given):
+    executor, at, before = Giving(given), points(1), stored[...]
+    with pytest.raises(StoredArrayError, match=r"gather_nd: chunk .* executor = Giving object"):
+        ndgather.gather_nd(stored, at, executor=executor)
+    with pytest.raises(StoredArrayError, match=r"scatter_nd: chunk .* executor = Giving object"):
+        ndgather.scatter_nd(stored, at, np.ones(1, np.float32), out=stored, executor=executor)
+    assert np.array_equal(stored[...], before)
+
+
 def test_a_killed_worker_is_an_error_and_nothing_stays(tmp_path):
     array = zarr.create_array(tmp_path / "a.zarr", shape=(4000, 100), chunks=(1, 100), dtype="i8")
     array[...] = 7

@@ -56,7 +56,9 @@ class _Request:
 
     def put(self, results: Sequence[Array]) -> None:
         """Copy what was sent back to where it belongs; the points hold numbers of values now."""
-        for piece, values in zip(self.pieces, results, strict=True):
+        for (places, _), piece, values in zip(self.asked, self.pieces, results, strict=True):
+            if len(values) != len(places.local):
+                raise ValueError(f"{len(values)} values for {len(places.local)} points")
             points = replace(piece.points, bits=(min(8 * piece.points.local.itemsize, 63),))
             sent = values.astype(piece.target.dtype, copy=False)  # pickles may be native
             move(points, piece.runs, sent, piece.target)
@@ -110,7 +112,12 @@ def fly(
     def take() -> None:
         nonlocal done
         task, result = flight.take()
-        land(task, result)
+        try:
+            land(task, result)
+        except (NdgatherError, MemoryError):
+            raise
+        except Exception as error:  # it is not what the function returned
+            raise flight.failure(task, error) from error
         done += len(task)
         report(done, steps)
 
@@ -197,11 +204,11 @@ class _Flight(Generic[R]):
     def start(self, task: Sequence[R], function: Callable[..., Any], *arguments: Any) -> None:
         try:
             future = self._call.executor.submit(function, *arguments)
+            future.add_done_callback(self._landed.put)
         except Exception as error:
-            raise self._failure(task, error) from error
+            raise self.failure(task, error) from error
         self.pending[future] = task
         self._bytes += _total(task)
-        future.add_done_callback(self._landed.put)
 
     def take(self) -> tuple[Sequence[R], Any]:
         """Wait for the next task to be done; return it and what it sends back."""
@@ -213,13 +220,13 @@ class _Flight(Generic[R]):
         except (NdgatherError, MemoryError):
             raise
         except Exception as error:
-            raise self._failure(task, error) from error
+            raise self.failure(task, error) from error
 
     def cancel(self) -> None:
         for future in self.pending:
             future.cancel()
 
-    def _failure(self, task: Sequence[R], error: BaseException) -> NdgatherError:
+    def failure(self, task: Sequence[R], error: BaseException) -> NdgatherError:
         chunk = task[0].chunk
         box = self._reader.grid.box(chunk)
         return stored_errors.executor_failed(

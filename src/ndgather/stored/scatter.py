@@ -114,7 +114,11 @@ def _walk_elsewhere(
         return updated, call.caller, writer, task[0].chunk, task[0].update
 
     def land(task: Sequence[_Request], values: Array) -> None:
-        replace_chunk(task[0].chunk, values)
+        chunk = task[0].chunk
+        shape = tuple(each.stop - each.start for each in writer.grid.box(chunk))
+        if values.shape != shape:
+            raise ValueError(f"values of shape {values.shape} for a chunk of shape {shape}")
+        replace_chunk(chunk, values)
 
     executor_walk.fly(call, writer, made.steps, map(request, range(made.steps)), start, land)
 
