@@ -6,6 +6,7 @@ They are checked for every call; only calls on stored and lazy arrays go by them
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,7 +57,7 @@ def _bytes(caller: str, memory: object) -> int | None:
         unit = _UNITS.get(match[2]) if match else None
         if match is None or unit is None:
             raise option_errors.not_a_size(caller, "memory", memory, _UNIT_NAMES)
-        return int(float(match[1]) * unit)
+        return int(min(float(match[1]) * unit, sys.maxsize))  # more is no bound
     if not isinstance(memory, int) or isinstance(memory, bool) or memory < 0:
         raise option_errors.not_a_size(caller, "memory", memory, _UNIT_NAMES)
     return int(memory)

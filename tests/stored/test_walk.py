@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import h5py
 import numpy as np
 import pytest
 import zarr
@@ -183,6 +184,13 @@ def test_options_are_checked_for_arrays_in_memory_too(options, error, text):
             ndgather.gather_nd(data, EVERY, **options)
 
 
+@pytest.mark.parametrize("memory", ["9" * 400, f"{'9' * 5000} TiB", 10**30])
+def test_more_memory_than_there_is_is_no_bound(memory):
+    assert ndgather.gather_nd([1, 2], [[1]], memory=memory) == [2]
+    z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
+    assert ndgather.gather_nd(z, [[1, 2]], memory=memory) == [DATA[1, 2]]
+
+
 def test_options_have_no_effect_on_arrays_in_memory():
     options = {"memory": "1.5 KiB", "progress": lambda *_: pytest.fail("called")}
     np.testing.assert_array_equal(ndgather.gather_nd(DATA, EVERY, **options), DATA.reshape(-1))
@@ -200,6 +208,16 @@ def test_control_c_ends_the_walk():
     with pytest.raises(KeyboardInterrupt):
         gather(reader, np.argwhere(reader.values >= 0))
     assert len(reader.reads) < 10_000
+
+
+def test_estimate_refuses_what_is_not_an_array(tmp_path):
+    with h5py.File(tmp_path / "closed.h5", "w") as file:
+        closed, empty = file.create_dataset("a", data=[1.0]), file.create_dataset("b", dtype="f4")
+        with pytest.raises(DTypeError, match=r"estimate: data = Dataset object"):
+            estimate("gather_nd", empty, [[0]])
+    for data in (zarr.create_group(store={}), closed):
+        with pytest.raises(DTypeError, match=r"estimate: data = (Group|Dataset) object"):
+            estimate("gather_nd", data, [[0]])
 
 
 def test_estimate_is_what_a_call_reads():

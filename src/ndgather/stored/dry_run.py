@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ndgather import call_options, dispatch
 from ndgather.array_call import Call
 from ndgather.compiled import _core
-from ndgather.errors import option_errors, stored_errors
+from ndgather.errors import NdgatherError, option_errors, stored_errors
 from ndgather.stored.plan import plan, with_data
 from ndgather.stored.walk import workers
 
@@ -94,7 +94,12 @@ def estimate(
     opened = getattr(adapter, "writer" if call.scatters else "reader", None)
     if opened is None:
         raise stored_errors.not_stored(caller, data)
-    reader = opened(data)
+    try:
+        reader = opened(data)
+    except (NdgatherError, MemoryError):
+        raise
+    except Exception as error:  # a group, or of a file that was closed
+        raise stored_errors.not_stored(caller, data) from error
     grid = reader.grid
     made = plan(with_data(call, grid, reader.dtype), grid)
     points, itemsize = made.points, reader.dtype.itemsize
