@@ -132,11 +132,13 @@ def test_a_killed_worker_is_replaced_or_an_error(tmp_path, failures):
                 progress=kill,
             )
 
-        if failures:
+        # Without patience it is an error if the worker had a task of the call, as it mostly has.
+        error = None if failures else pytest.RaisesExc(StoredArrayError, match="KilledWorker")
+        try:
             np.testing.assert_array_equal(read()[:, 0], np.arange(2000))
-        else:
-            with pytest.raises(StoredArrayError, match="KilledWorker"):
-                read()
+        except StoredArrayError as raised:
+            if error is None or not error.matches(raised):
+                raise
         assert killed
         pids += client.run(os.getpid).values()
     deadline = time.monotonic() + 30

@@ -37,6 +37,10 @@ def run(call: Call) -> Any:
             raise stored_errors.without_values(call.caller, "data", call.data, why)
         if call.data.shape is None:
             raise stored_errors.without_values(call.caller, "data", call.data, "is empty")
+        if call.scatters and h5py.check_vlen_dtype(call.data.dtype) not in (None, str, bytes):
+            # h5py takes whatever stands there for an array, and the process ends.
+            why = "has elements of any length, which are not written safely"
+            raise stored_errors.without_values(call.caller, "data", call.data, why)
     return calls.run(call, h5py.Dataset, reader, writer)
 
 

@@ -28,7 +28,8 @@ def gather(call: Call, reader: Reader) -> Array:
     """
     grid, window = reader.grid, call.window_shape
     call = plain_gather(with_data(call, grid, reader.dtype))
-    starts = plain_arrays.native_indices(call.caller, call.indices, call.indices_name)
+    # A copy: another thread may change them, or `out` have their memory, while they are used.
+    starts = plain_arrays.native_indices(call.caller, call.indices, call.indices_name).copy()
     call = replace(call, indices=starts)
     if math.prod(starts.shape[:-1]) > MOST_WINDOWS:
         raise stored_errors.too_many_windows(call.caller, starts.shape, MOST_WINDOWS)
@@ -38,8 +39,6 @@ def gather(call: Call, reader: Reader) -> Array:
     out = provide_out(call, (*starts.shape[:-1], *window, *rest.shape))
     parts = parts_of(call, along)
     if call.mode == "fill":
-        if np.may_share_memory(starts, out):
-            call = replace(call, indices=starts.copy())
         _fill(call, out)
     slices = math.prod(rest.counts)
 

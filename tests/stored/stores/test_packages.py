@@ -215,3 +215,13 @@ def test_a_copy_of_a_mapping_is_like_any_array(mapped):
     array, given = mapped
     np.testing.assert_array_equal(ndgather.gather_nd(array + 1, [[0, 5]]), [6])
     assert given == []
+
+
+def test_elements_of_any_length_are_not_scattered_into(tmp_path):
+    with h5py.File(tmp_path / "vlen.h5", "w") as file:
+        stored = file.create_dataset("v", (3,), dtype=h5py.vlen_dtype("i4"))
+        stored[0] = np.arange(2, dtype="i4")
+        updates = np.array([3.0, None], object)[:1]
+        with pytest.raises(DTypeError, match="elements of any length"):
+            ndgather.scatter_nd(stored, [[0]], updates, out=stored)
+        assert stored[0].tolist() == [0, 1]
