@@ -62,6 +62,11 @@ class Grid:
             for size, step in zip(self.shape, self.steps, strict=True)
         )
 
+    @property
+    def bits(self) -> tuple[int, ...]:
+        """How many bits a coordinate within a chunk has, along each axis."""
+        return tuple(max(0, length - 1).bit_length() for length in self.largest)
+
     def box(self, chunk: Chunk) -> Box:
         """Return where a chunk lies in the array."""
         return tuple(

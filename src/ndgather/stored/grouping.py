@@ -51,6 +51,14 @@ class ChunkedPoints:
     stops: NDArray[np.int64]
     outside: int  # how many groups at the end have no chunk, but an index out of bounds: 0 or 1
 
+    @classmethod
+    def one_group(cls, bits: tuple[int, ...], local: Array, positions: Array) -> ChunkedPoints:
+        """Return points of one chunk, whose number does not matter, as a single run."""
+        count = len(local)
+        start, stop = np.array([0]), np.array([count])
+        first = np.array([0, 1])
+        return cls(bits, local, positions, max(count, 1), start, first, start, stop, 0)
+
     def runs(self, group: int) -> Runs:
         """Return where the runs of a group start and stop; -1 are the points outside."""
         group %= len(self.first) - 1
@@ -73,7 +81,7 @@ def group(call: Call, axes: tuple[int, ...], grid: Grid) -> ChunkedPoints:
     """
     if sum(max(0, size - 1).bit_length() for size in grid.shape) > _MOST_BITS:
         raise stored_errors.too_many_places(call.caller, call.data.shape, axes)
-    bits = tuple(max(0, each - 1).bit_length() for each in grid.largest)
+    bits = grid.bits
     shape = call.indices.shape[:-1] if call.kind.endswith("_nd") else call.indices.shape
     count = math.prod(shape)
     block = min(max(_LEAST_BLOCK, -(-count // _BLOCKS)), _MOST_BLOCK)
@@ -171,19 +179,24 @@ def _move_references(
     """Do as `move` with elements that are references, or have no bytes: NumPy counts these."""
     rank = dense.ndim - (chunk.ndim - len(points.bits))
     for start, stop in zip(*(each.tolist() for each in runs), strict=True):
-        rest = points.local[start:stop].astype(np.int64)
-        at: list[Array] = []
-        for bits in reversed(points.bits):
-            at.insert(0, rest & ((1 << bits) - 1))
-            rest >>= bits
+        at = coordinates(points.bits, points.local[start:stop])
         where = places_of(points, start, stop, dense.shape[:rank])
-        here = tuple(at) or (np.zeros(stop - start, np.int64),)
+        here = at or (np.zeros(stop - start, np.intp),)
         of_chunk = chunk if at else chunk[np.newaxis]
         of_dense = dense if rank else dense[np.newaxis]
         if reduction is None:
             of_dense[where] = of_chunk[here]
         else:
             of_chunk[here] = of_dense[where]  # NumPy leaves the last of those that repeat
+
+
+def coordinates(bits: tuple[int, ...], local: Array) -> tuple[Array, ...]:
+    """Return packed coordinates, see `ChunkedPoints`, as one array for each axis."""
+    columns, rest = [], local.astype(np.int64)
+    for each in reversed(bits):
+        columns.append(rest & ((1 << each) - 1))
+        rest >>= each
+    return tuple(reversed(columns))
 
 
 def places_of(

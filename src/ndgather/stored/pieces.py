@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather.stored.grouping import ChunkedPoints, move
+from ndgather.stored.grouping import ChunkedPoints, coordinates, move
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,25 +34,18 @@ class Places:
 
     def copy(self, positions: Array, source: Array, target: Array) -> None:
         """Copy from these places of `source` to positions of `target`, whose axes come first."""
-        count = len(self.local)
-        if not count:
+        if not len(self.local):
             return
         # What came from another process may begin at any byte.
         local, positions = (np.require(each, None, ["C", "A"]) for each in (self.local, positions))
-        start, stop = np.array([0]), np.array([count])
-        points = ChunkedPoints(
-            self.bits, local, positions, count, start, np.array([0, 1]), start, stop, 0
-        )
-        move(points, (start, stop), source, target)
+        points = ChunkedPoints.one_group(self.bits, local, positions)
+        move(points, points.runs(0), source, target)
 
     def coordinates(self) -> Array:
         """Return the places as tuples of indices."""
         unpacked = np.empty((len(self.local), len(self.bits)), np.intp)
-        rest = self.local
-        for axis in reversed(range(len(self.bits))):
-            bits = rest.dtype.type(self.bits[axis])
-            unpacked[:, axis] = rest & ((rest.dtype.type(1) << bits) - rest.dtype.type(1))
-            rest = rest >> bits
+        for axis, column in enumerate(coordinates(self.bits, self.local)):
+            unpacked[:, axis] = column
         return unpacked
 
 

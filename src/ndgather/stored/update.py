@@ -49,20 +49,13 @@ class Update:
         """Return the same without what other chunks are met by."""
         points, runs = self.points, list(zip(*(each.tolist() for each in self.runs), strict=True))
         local = np.concatenate([points.local[start:stop] for start, stop in runs])
-        rank, count = len(self.axes.dense_positions), len(local)
+        rank = len(self.axes.dense_positions)
         updates = self.updates if rank else self.updates[np.newaxis]
         lead = self.updates.shape[:rank]
         own_updates = [updates[places_of(points, start, stop, lead)] for start, stop in runs]
-        own = np.array([0]), np.array([count])
-        alone = ChunkedPoints(
-            points.bits,
-            local,
-            np.arange(count, dtype=np.uint32),
-            max(count, 1),
-            own[0],
-            np.array([0, 1]),
-            *own,
-            0,
-        )
+        numbers = np.arange(len(local), dtype=np.uint32)
+        alone = ChunkedPoints.one_group(points.bits, local, numbers)
         call = replace(self.call, indices=None, updates=None, executor=None, progress=None)
-        return replace(self, call=call, points=alone, runs=own, updates=np.concatenate(own_updates))
+        return replace(
+            self, call=call, points=alone, runs=alone.runs(0), updates=np.concatenate(own_updates)
+        )

@@ -74,7 +74,7 @@ def parts_of(call: Call, grid: Grid) -> Parts:
     order = np.argsort(chunk, kind="stable")
     chunks, first = np.unique(chunk[order], return_index=True)
     points = ChunkedPoints(
-        _bits(grid),
+        grid.bits,
         np.concatenate([each.local for each in blocks]),
         np.concatenate([each.positions for each in blocks]),
         int(begins[-1]) + 1,
@@ -95,10 +95,6 @@ def parts_of(call: Call, grid: Grid) -> Parts:
     )
 
 
-def _bits(grid: Grid) -> tuple[int, ...]:
-    return tuple(max(0, each - 1).bit_length() for each in grid.largest)
-
-
 def _most_parts(window: tuple[int, ...], grid: Grid) -> int:
     """Return how many chunks a window can meet."""
     shortest = (
@@ -114,7 +110,7 @@ def _block(call: Call, starts: Array, number: int, grid: Grid) -> _Block:
     """Return the parts of some windows; `number` is that of the first."""
     window, shape = np.array(call.window_shape, np.int64), np.array(grid.shape, np.int64)
     starts = windows.signed(starts).clip(-window, shape)
-    if call.mode != "fill":  # also where another thread has changed them since they were checked
+    if call.mode != "fill":
         starts = starts.clip(0, shape - window)
     low, high = windows.shared_parts(starts, grid.shape, call.window_shape)
     member = np.flatnonzero((low < high).all(axis=1))
@@ -133,13 +129,13 @@ def _block(call: Call, starts: Array, number: int, grid: Grid) -> _Block:
         low[:, axis] = np.maximum(low[:, axis], begin - starts[:, axis])
         high[:, axis] = np.minimum(high[:, axis], end - starts[:, axis])
         at = (starts[:, axis] + low[:, axis] - begin).astype(np.uint64)
-        local = (local << np.uint64(_bits(grid)[axis])) | at
+        local = (local << np.uint64(grid.bits[axis])) | at
         numbers = numbers * grid.counts[axis] + chunk[axis]
     order = np.lexsort((*high.T, *low.T, numbers))
     keys = np.column_stack([numbers, low, high])[order]
     new = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)])
     return _Block(
-        local[order].astype(np.uint32 if sum(_bits(grid)) <= 32 else np.uint64),
+        local[order].astype(np.uint32 if sum(grid.bits) <= 32 else np.uint64),
         (member[order] + number).astype(np.uint32),
         keys[new, 0],
         new,
