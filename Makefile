@@ -5,6 +5,7 @@
 #   make test    set up and run the test suite
 #   make check   everything that has to pass: lint, types, contracts, core, tests, main job
 #   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
+#   make test-frameworks   the tests with torch, JAX, TensorFlow, pandas, polars, pyarrow: they install gigabytes
 #   make test-large   the tests of arrays with more than 2**31 elements: 8 GiB of memory
 #   make check-long   16 threads for a minute, and 100,000 calls of every kind: 20 minutes
 #   make check-asan   the same tests and more with AddressSanitizer and UBSan: 20 minutes
@@ -31,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
-.PHONY: run run-storage test test-large check lint fuzz faults mutants bench bench-quick conformance clean \
+.PHONY: run run-storage test test-frameworks test-large check lint fuzz faults mutants bench bench-quick conformance clean \
   wheel test-wheel check-core check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
@@ -40,8 +41,15 @@ run: $(VENV)/installed-viz-onnx
 run-storage: $(VENV)/installed-stores-viz-samples
 	$(BIN)/python examples/ship_track.py
 
+# Files that import those packages: their examples are run with the tests of frameworks.
+FRAMEWORKS := tests/frameworks $(wildcard $(addprefix src/ndgather/arrays/,torch jax tensorflow.py))
+WITHOUT_FRAMEWORKS := $(addprefix --ignore=,$(FRAMEWORKS))
+
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -m "not slow" $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -q -m "not slow" $(WITHOUT_FRAMEWORKS) $(PYTEST_FLAGS)
+
+test-frameworks: $(VENV)/installed-test-frameworks
+	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)
 
 test-large: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/core/test_two_gib.py
@@ -92,11 +100,11 @@ test-wheel: wheel
 	rm -rf build/wheel
 	$(PYTHON) -m venv $(WHEEL_VENV)
 	$(WHEEL_VENV)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[test]" '$(NUMPY)'
-	$(WHEEL_VENV)/bin/python -m pytest -q -m "not slow" $(PYTEST_FLAGS) tests README.md
+	$(WHEEL_VENV)/bin/python -m pytest -q -m "not slow" $(PYTEST_FLAGS) $(WITHOUT_FRAMEWORKS) tests README.md
 
 # AddressSanitizer keeps freed memory, and so the process grows.
 INSTRUCTION_SETS := baseline avx2 avx512
-SANITIZED := -q -p no:cacheprovider $(PYTEST_FLAGS) \
+SANITIZED := -q -p no:cacheprovider $(PYTEST_FLAGS) $(WITHOUT_FRAMEWORKS) \
   --deselect tests/core/test_reused_memory.py::test_memory_of_the_process_stays_flat
 UNDER_ASAN := tests/core/run.sh address build/address
 UNDER_TSAN := tests/core/run.sh thread build/thread
