@@ -1,13 +1,32 @@
-"""From the module of a type to the adapter that takes calls with arrays of this type.
+"""From the type of an array to the adapter that takes calls with it.
 
-Nothing is imported here but the one adapter that a call needs: whoever has such an array has
-imported its package.
+An adapter is a module, or any object, with a function ``run(call)``. Nothing is imported here but
+the one adapter that a call needs: whoever has such an array has imported its package. In turn:
+
+1. a class that names its adapter itself, in an attribute ``__ndgather_adapter__``;
+2. the list of packages and types below;
+3. a class with ``__array_namespace__``, of the array API standard: `ndgather.arrays.standard`.
+
+What has no adapter is converted to NumPy arrays (`plain_arrays`), which is refused where that would
+copy from a device, or compute or fill what is lazy or sparse.
+
+To have calls with a class of your own carried out by your own code, write::
+
+    class Tensor:
+        __ndgather_adapter__ = "your_package.gathering"  # or an object with run(call)
+
+``run`` gets an `array_call.Call` with all arguments as they were given, the options `memory`,
+`progress` and `executor` checked, and returns the result; errors are for it to choose. It may
+replace the arrays in the call by NumPy arrays and pass it on to `ndgather.api.run`. Subclasses
+inherit the attribute; with None in its place they do without.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -22,11 +41,12 @@ _ADAPTERS = {
     "h5py": "ndgather.stored.hdf5",
     "numpy.memmap": "ndgather.stored.memory_map",
 }
-_RANKS = {module: rank for rank, module in enumerate(_ADAPTERS.values())}
+_STANDARD = "ndgather.arrays.standard"
+_RANKS = {module: rank for rank, module in enumerate((*_ADAPTERS.values(), _STANDARD))}
 
 
 class Adapter(Protocol):
-    """What a module of the list has."""
+    """What takes calls with arrays of its kind."""
 
     def run(self, call: Call) -> Any:
         """Carry out a call, whose options are checked."""
@@ -39,11 +59,18 @@ def adapter_name(value: object) -> str | None:
         found = _ADAPTERS.get(f"{each.__module__}.{each.__qualname__}", _ADAPTERS.get(package))
         if found is not None:
             return found
-    return None
+    if isinstance(value, np.ndarray | np.generic):
+        return None
+    return _STANDARD if hasattr(type(value), "__array_namespace__") else None
 
 
 def adapter(call: Call) -> Adapter | None:
-    """Return the module that takes `call`; None where all arguments are for the core."""
-    names = map(adapter_name, (call.data, call.indices, call.updates, call.out))
-    found = min(filter(None, names), key=_RANKS.__getitem__, default=None)
+    """Return what takes `call`; None where all arguments are for the core."""
+    arguments = (call.data, call.indices, call.updates, call.out)
+    for each in arguments:
+        own = getattr(type(each), "__ndgather_adapter__", None)
+        if own is not None:
+            return cast("Adapter", import_module(own) if isinstance(own, str) else own)
+    names = filter(None, map(adapter_name, arguments))
+    found = min(names, key=_RANKS.__getitem__, default=None)
     return None if found is None else cast("Adapter", import_module(found))

@@ -33,6 +33,9 @@ def _as_array(
     caller: str, argument: str, value: object, dtype: np.dtype[Any] | None = None
 ) -> Array:
     """Return ``np.asarray(value, dtype)``; containers of other libraries may raise anything."""
+    costly = _costly_conversion(value)
+    if costly is not None:
+        raise argument_errors.costly_conversion(caller, argument, value, *costly)
     try:
         return np.ndarray.view(np.asarray(value, dtype), np.ndarray)
     except MemoryError:
@@ -40,6 +43,32 @@ def _as_array(
     except Exception as error:
         why = f"is not an array: {shown_value(error, str)}"
         raise argument_errors.not_an_array(caller, argument, value, why) from error
+
+
+# Methods of arrays that are something else than elements in memory, and what they are.
+_COSTLY = {
+    "todense": "sparse",
+    "toarray": "sparse",
+    "to_dense": "sparse",
+    "compute": "lazy",
+}
+_ON_HOST = (1, 3, 11)  # of DLPack: the memory of the CPU, pinned for CUDA, pinned for ROCm
+
+
+def _costly_conversion(value: object) -> tuple[str, str] | None:
+    """Say what `value` is and how to convert it, if that costs more than a look at its memory."""
+    for method, what in _COSTLY.items():
+        if hasattr(type(value), method):
+            return what, f"{method}()"
+    if not hasattr(type(value), "__dlpack_device__"):
+        return None
+    try:
+        device = value.__dlpack_device__()[0]  # type: ignore[attr-defined]  # it has it
+    except MemoryError:
+        raise
+    except Exception:
+        return None  # whatever it raises; np.asarray finds words
+    return None if device in _ON_HOST else ("on another device", "copy to the CPU")
 
 
 def plain_indices(caller: str, value: object, name: str = "indices") -> Array:

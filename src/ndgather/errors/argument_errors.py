@@ -19,6 +19,15 @@ def not_an_array(caller: str, argument: str, value: object, why: str) -> DTypeEr
     )
 
 
+def costly_conversion(
+    caller: str, argument: str, value: object, what: str, conversion: str
+) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object is {what} and is not converted "
+        f"unasked (allowed: an array in the memory of the CPU, such as by {conversion})"
+    )
+
+
 def masked_array(caller: str, argument: str) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array, such "
