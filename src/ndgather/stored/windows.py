@@ -28,11 +28,12 @@ def gather(call: Call, reader: Reader) -> Array:
     """
     grid, window = reader.grid, call.window_shape
     call = plain_gather(with_data(call, grid, reader.dtype))
-    # A copy: another thread may change them, or `out` have their memory, while they are used.
-    starts = plain_arrays.native_indices(call.caller, call.indices, call.indices_name).copy()
-    call = replace(call, indices=starts)
+    starts = plain_arrays.native_indices(call.caller, call.indices, call.indices_name)
     if math.prod(starts.shape[:-1]) > MOST_WINDOWS:
         raise stored_errors.too_many_windows(call.caller, starts.shape, MOST_WINDOWS)
+    # A copy: another thread may change them, or `out` have their memory, while they are used.
+    starts = starts.copy()
+    call = replace(call, indices=starts)
     windows.check(call)
     depth = len(window)
     along, rest = grid.along(range(depth)), grid.along(range(depth, len(grid.shape)))
