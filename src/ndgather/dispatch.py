@@ -31,7 +31,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
-# By the name of a type, or of the package that it comes from. Where the arguments of a call have
+# By the name of a type, of its module, or of its package. Where the arguments of a call have
 # several adapters, the first of this list takes it: it knows those below.
 _ADAPTERS = {
     "xarray": "ndgather.arrays.xarray",
@@ -40,6 +40,9 @@ _ADAPTERS = {
     "tensorstore": "ndgather.stored.tensorstore",
     "h5py": "ndgather.stored.hdf5",
     "numpy.memmap": "ndgather.stored.memory_map",
+    "numpy.ma": "ndgather.arrays.masked",
+    "numpy.ma.core": "ndgather.arrays.masked",
+    "numpy.ndarray": "ndgather.arrays.subclasses",
 }
 _STANDARD = "ndgather.arrays.standard"
 _RANKS = {module: rank for rank, module in enumerate((*_ADAPTERS.values(), _STANDARD))}
@@ -54,13 +57,13 @@ class Adapter(Protocol):
 
 def adapter_name(value: object) -> str | None:
     """Return the name of the module that takes calls with `value`; None for the core."""
-    for each in type(value).__mro__:
-        package = each.__module__.partition(".")[0]
-        found = _ADAPTERS.get(f"{each.__module__}.{each.__qualname__}", _ADAPTERS.get(package))
-        if found is not None:
-            return found
-    if isinstance(value, np.ndarray | np.generic):
+    if type(value) is np.ndarray or isinstance(value, np.generic):
         return None
+    for each in type(value).__mro__:
+        module = each.__module__
+        for name in (f"{module}.{each.__qualname__}", module, module.partition(".")[0]):
+            if name in _ADAPTERS:
+                return _ADAPTERS[name]
     return _STANDARD if hasattr(type(value), "__array_namespace__") else None
 
 

@@ -300,13 +300,6 @@ BAD_DTYPE = (
         text="gather_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64)",
     ),
     Bad(
-        name="masked data",
-        error=DTypeError,
-        data=np.ma.array(DATA, mask=DATA > 2),
-        text="gather_nd: data = masked array would lose its mask (allowed: a plain array, such "
-        "as data.data)",
-    ),
-    Bad(
         name="masked indices",
         error=DTypeError,
         indices=np.ma.array([[0, 1], [1, 2]], mask=[[0, 0], [1, 1]]),
@@ -604,7 +597,7 @@ def test_wrong_keyword_is_a_type_error():
         ndgather.gather_elements(DATA, [[0]], 0, mode="clip", modus="clip")
 
 
-def test_a_masked_out_is_refused_as_masked_data_is():
+def test_a_masked_out_is_refused_where_data_have_no_mask():
     out = np.ma.zeros((1, 3))
     with pytest.raises(DTypeError, match=r"^gather_nd: out = masked array would lose its"):
         ndgather.gather_nd(np.eye(3), [[0]], out=out)

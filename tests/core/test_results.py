@@ -151,9 +151,7 @@ def test_lists_tuples_and_scalars_are_arrays():
     assert_same_elements(ndgather.gather([b"ab"], True * 0), np.array(b"ab"))
 
 
-def test_subclasses_give_plain_arrays(tmp_path):
-    matrix = np.arange(6).reshape(2, 3).view(type("Tagged", (np.ndarray,), {}))
-    assert_same_elements(ndgather.gather_nd(matrix, [[1, 2]]), np.array([5]))
+def test_memory_maps_give_plain_arrays(tmp_path):
     mapped = np.memmap(tmp_path / "data", np.int32, "w+", shape=(2, 3))
     mapped[...] = [[1, 2, 3], [4, 5, 6]]
     assert_same_elements(ndgather.gather(mapped, [1]), np.array([[4, 5, 6]], np.int32))

@@ -348,12 +348,13 @@ def test_other_byte_orders_are_taken():
         np.testing.assert_array_equal(result, np.array([0, 70_000, 2, 3], ">i4"), strict=True)
 
 
-def test_subclasses_are_taken_as_they_are():
+def test_subclasses_are_taken_and_kept():
     class Marked(np.ndarray):
         pass
 
     data = np.arange(3).view(Marked)
     result = ndgather.scatter_nd(data, [[0]], np.array([9]).view(Marked))
-    assert type(result) is np.ndarray
+    assert type(result) is Marked
+    assert result.tolist() == [9, 1, 2]
     assert ndgather.scatter_nd(data, [[0]], [9], out=data) is data
     assert data.tolist() == [9, 1, 2]

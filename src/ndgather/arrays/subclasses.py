@@ -1,0 +1,148 @@
+"""Subclasses of NumPy's array, such as quantities with units, by the protocols of NumPy.
+
+The core moves the values. What else a class has, such as a unit, comes to the result by
+`__array_wrap__`, and values of another unit come into that of data as an assignment does it. No
+package of such a class is known here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import fallback
+from ndgather.compiled import _core
+from ndgather.errors import argument_errors
+from ndgather.explain import explain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+
+    Array = NDArray[Any]
+
+_UFUNCS = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "mean": np.add,
+}
+
+
+def run(call: Call) -> Any:
+    """Carry out a call with arrays of such classes; the result is of the class of data.
+
+    Raises
+    ------
+    NdgatherError
+        The class cannot hold the result, or what the updates, the fill value or the indices carry
+        would be lost; or the call is refused as it would be for plain arrays.
+    """
+    data, out = call.data, call.out
+    if getattr(type(data), "mask", None) is not None:
+        raise argument_errors.masked_array(call.caller, "data")
+    if _has_meaning(call.indices):
+        _like(call.caller, call.indices_name, call.indices, np.zeros(1))
+    plain = replace(call, data=_plain(data), indices=_plain(call.indices))
+    if call.scatters:
+        plain = replace(plain, updates=_plain_updates(call))
+    elif _has_meaning(data) and call.fill_value is not None:
+        fill = _like(call.caller, "fill_value", call.fill_value, data)
+        plain = replace(plain, fill_value=fill)
+    if out is None or not (_has_meaning(data) or _has_meaning(out)) or out is data:
+        result = fallback.run(replace(plain, out=_plain(out)))
+        return _wrapped(call, result) if out is None else out
+    result = _wrapped(call, fallback.run(replace(plain, out=None)))
+    refusal = _core.check_out(_plain(out), _plain(result))
+    if refusal[0] != "none":
+        raise explain(call, refusal)
+    if _plain(result).size:
+        _plain(out)[...] = _like(call.caller, "out", result, out)
+    return out
+
+
+def _plain(value: Any) -> Any:
+    """Return an array of a subclass as a plain one with the same memory."""
+    return np.ndarray.view(value, np.ndarray) if isinstance(value, np.ndarray) else value
+
+
+def _has_meaning(value: Any) -> bool:
+    """Whether arithmetic with `value` is more than that of its numbers."""
+    return (
+        isinstance(value, np.ndarray)
+        and type(value).__array_ufunc__ is not np.ndarray.__array_ufunc__
+    )
+
+
+def _wrapped(call: Call, result: Array) -> Any:
+    """Return a plain result as an array of the class of data."""
+    data = call.data
+    if not isinstance(data, np.ndarray) or type(data) is np.ndarray:
+        return result
+    try:
+        wrapped = data.__array_wrap__(result)
+        kept = type(wrapped) is type(data) and wrapped.shape == result.shape
+    except MemoryError:
+        raise
+    except Exception:  # whatever the methods of the class raise
+        kept = False
+    if not kept:
+        raise argument_errors.class_lost(call.caller, data, result.shape)
+    return wrapped
+
+
+def _plain_updates(call: Call) -> Any:
+    """Return the numbers of updates in the unit of data, if the reduction keeps that unit."""
+    data, updates, name = call.data, call.updates, call.updates_name
+    if not (_has_meaning(data) or _has_meaning(updates)):
+        return _plain(updates)
+    like = data if isinstance(data, np.ndarray) else np.zeros(1)
+    plain = _plain(updates) if call.reduction == "mul" else _like(call.caller, name, updates, like)
+    ufunc = _UFUNCS.get(call.reduction)
+    if ufunc is not None and not _keeps(ufunc, like, updates if call.reduction == "mul" else like):
+        raise argument_errors.reduction_changes_unit(call.caller, call.reduction, data, updates)
+    return plain
+
+
+def _keeps(ufunc: np.ufunc, like: Array, other: Any) -> bool:
+    """Whether arrays like `like` hold what `ufunc` makes of them and of arrays like `other`."""
+    room = _one(like)
+    plain = np.asarray(ufunc(_plain(room), _plain(_one(other))))
+    try:
+        room[...] = ufunc(room, _one(other))
+    except MemoryError:
+        raise
+    except Exception:  # whatever the methods of the class raise
+        return False
+    return np.array_equal(_plain(room), plain)
+
+
+def _one(like: Any) -> Array:
+    """Return the number 1 in the class, the unit and the type of an array."""
+    if not _has_meaning(like):
+        return np.ones(1, np.asarray(like).dtype)
+    room: Array = np.empty_like(like, shape=(1,))
+    _plain(room)[...] = 1
+    return room
+
+
+def _like(caller: str, argument: str, value: Any, like: Array) -> Array:
+    """Return the numbers of `value` in the unit of `like`, if it has one; their type stays."""
+    try:
+        dtype = np.asarray(value).dtype
+        room = np.empty_like(like, dtype=dtype, shape=np.shape(value))
+        room[...] = value
+        # An assignment to an array without a unit drops one silently; a sum does not.
+        kept = _has_meaning(like) or _keeps(np.add, np.ones(1, dtype), value)
+    except MemoryError:
+        raise
+    except Exception:  # whatever the methods of the class raise
+        kept = False
+    if not kept:
+        raise argument_errors.not_like(caller, argument, value, like)
+    return np.ndarray.view(room, np.ndarray)
