@@ -91,6 +91,11 @@ REFUSED = {
         DTypeError,
         "add_at: values.dtype = int64",
     ),
+    "ragged": (
+        lambda: DATA.ndgather.add_at([[1], [1, 2]], POINTS),
+        DTypeError,
+        "add_at: values = list object is not an array",
+    ),
     "linear": (
         lambda: DATA.ndgather.add_at(1.0, POINTS, method="linear"),
         AttributeValueError,

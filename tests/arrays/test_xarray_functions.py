@@ -66,6 +66,18 @@ def test_gather_elements():
     assert set(whole.coords) == {"time", "month", "lon", "run"}
 
 
+def test_gather_windows():
+    starts = INDICES[0] % 2
+    found = ndgather.gather_windows(DATA, starts, (2, 2))
+    assert found.dims == ("p", "time", "lat", "lon")
+    assert set(found.coords) == {"p", "speed", "lon", "run"}
+    expected = [DATA[t : t + 2, lat : lat + 2] for t, lat in starts.values]
+    np.testing.assert_array_equal(found, expected)
+    one = ndgather.gather_windows(DATA, np.array([1]), (1,))
+    assert one.dims == ("time", "lat", "lon")
+    xr.testing.assert_identical(one.lat, DATA.lat)
+
+
 def test_scatters_keep_all_names():
     updates = xr.DataArray(np.ones((2, 2, 4)), dims=("orbit", "p", "lon"))
     found = ndgather.scatter_nd(DATA, INDICES, updates, reduction="add")

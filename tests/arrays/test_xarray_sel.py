@@ -1,6 +1,7 @@
 """Selections are what xarray selects: values, coordinates, names, dimensions and attributes."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given, settings
@@ -8,15 +9,7 @@ from hypothesis import strategies as st
 from tests.arrays.xarray_strategies import dataset, isel_indexers
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
-from ndgather.errors import (
-    AttributeValueError,
-    CallError,
-    DTypeError,
-    IndexOutOfBoundsError,
-    LabelError,
-    NdgatherError,
-    ShapeError,
-)
+from ndgather.errors import AttributeValueError, LabelError, NdgatherError
 
 SOME = settings(max_examples=settings().max_examples // 3)  # an example makes some 20 arrays
 DATA = dataset()
@@ -220,101 +213,31 @@ def test_dimensions_named_like_an_option():
     xr.testing.assert_identical(data.ndgather.sel({"method": [30]}), data.sel({"method": [30]}))
 
 
-UNSORTED = DATA.isel(lat=[0, 2, 1])
-REPEATED = DATA.isel(lat=[0, 0, 1])
-GRID = np.zeros((2, 2))
-
-REFUSED = {
-    "unknown name": (lambda: DATA.ndgather.sel(lta=1.0), CallError, "did you mean 'lat'?"),
-    "capitals": (lambda: DATA.ndgather.sel(Lon=1.0), CallError, "did you mean 'lon'?"),
-    "unknown dimension": (lambda: DATA.ndgather.isel(tme=1), CallError, "did you mean 'time'?"),
-    "label": (
-        lambda: DATA.ndgather.sel(lat=POINTS),
-        LabelError,
-        "sel: lat[1] = 45.0 is not on the axis (allowed: the 5 labels of lat; nearest: 31.0, 60.0)",
-    ),
-    "labels": (
-        lambda: DATA.ndgather.sel(lat=POINTS + 1),
-        LabelError,
-        "3 of 3 labels are not found; write method='nearest'",
-    ),
-    "scalar": (lambda: DATA.ndgather.sel(lat=44.0), LabelError, "sel: lat = 44.0 is not on"),
-    "text": (
-        lambda: DATA.t2m.swap_dims(time="month").isel(month=[1, 2]).ndgather.sel(month=["Fab"]),
-        LabelError,
-        "nearest: Feb",
-    ),
-    "tolerance": (
-        lambda: DATA.ndgather.sel(lat=[45.0], method="nearest", tolerance=2),
-        LabelError,
-        "lat[0] = 45.0 is further than 2 from it",
-    ),
-    "method": (
-        lambda: DATA.ndgather.sel(lat=POINTS, method="closest"),
-        AttributeValueError,
-        "method = 'closest'",
-    ),
-    "missing": (
-        lambda: DATA.ndgather.sel(lat=POINTS, missing="skip"),
-        AttributeValueError,
-        "missing = 'skip'",
-    ),
-    "unsorted": (
-        lambda: UNSORTED.ndgather.sel(lat=POINTS, method="nearest"),
-        LabelError,
-        ".sortby('lat')",
-    ),
-    "repeated": (lambda: REPEATED.ndgather.sel(lat=[0.0]), LabelError, "lat = -60.0 stands more"),
-    "outside": (
-        lambda: DATA.ndgather.isel(lat=xr.DataArray([[0, 1], [2, 5]], dims=("p", "q"))),
-        IndexOutOfBoundsError,
-        "isel: lat[1, 1] = 5 is outside of lat, which has size 5 (allowed: -5..4)",
-    ),
-    "floats": (lambda: DATA.ndgather.isel(lat=[0.5]), DTypeError, "lat.dtype = float64"),
-    "no names": (lambda: DATA.ndgather.sel(lat=GRID), ShapeError, "xarray.DataArray(lat, dims="),
-    "no names of positions": (
-        lambda: DATA.ndgather.isel(lat=GRID.astype(int)),
-        ShapeError,
-        "shape (2, 2)",
-    ),
-    "other type": (lambda: DATA.ndgather.sel(lat=["north"]), DTypeError, "cannot be looked up"),
-    "twice": (
-        lambda: DATA.ndgather.sel({"lat": 0.0}, lat=0.0),
-        CallError,
-        "by indexers and by name",
-    ),
-    "no dict": (lambda: DATA.ndgather.sel([0.0]), DTypeError, "is no dict"),
-    "two of a dimension": (
-        lambda: DATA.ndgather.sel(time="2001-01-01", month="Feb"),
-        CallError,
-        "month selects along time",
-    ),
-    "two dimensions": (lambda: DATA.ndgather.sel(height=3.0), ShapeError, "coordinate height"),
-    "sizes differ": (
-        lambda: DATA.ndgather.isel(
-            lat=xr.DataArray([0, 1], dims="p"), lon=xr.DataArray([0, 1, 2], dims="p")
-        ),
-        AttributeValueError,
-        "lat, lon cannot be selected by",
-    ),
-    "period of nothing": (
-        lambda: DATA.ndgather.sel(lat=[0.0], period={"lno": 360}),
-        CallError,
-        "did you mean 'lon'?",
-    ),
-}
+def test_axes_of_categories_and_of_intervals():
+    lat = DATA.t2m.drop_vars(["height"])
+    categories = lat.assign_coords(lat=pd.CategoricalIndex(list("abcde")))
+    intervals = lat.assign_coords(lat=pd.IntervalIndex.from_breaks(np.arange(6.0)))
+    for data, labels, other in ((categories, ["b", "a", "b"], "z"), (intervals, [0.5, 4.25], 9.0)):
+        points = xr.DataArray(labels, dims="p")
+        xr.testing.assert_identical(data.ndgather.sel(lat=points), data.sel(lat=points))
+        with pytest.raises(LabelError, match=f"lat.0. = {other}"):
+            data.ndgather.sel(lat=[other])
 
 
-@pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(call, error, text):
-    with pytest.raises(error) as caught:
-        call()
-    assert text in str(caught.value)
-    assert isinstance(caught.value, NdgatherError)
+def test_what_xarray_calls_the_methods():
+    for name in ("ffill", "bfill"):
+        ours = DATA.ndgather.sel(lat=POINTS, method=name)
+        xr.testing.assert_identical(ours, DATA.sel(lat=POINTS, method=name))
 
 
-def test_the_error_says_where():
-    with pytest.raises(KeyError) as caught:
-        DATA.ndgather.sel(lat=POINTS)
-    assert caught.value.position == (1,)
-    assert caught.value.count == 1
+def test_dimensions_and_data_as_a_tuple():
+    places = ("p", [3, 0])
+    xr.testing.assert_identical(DATA.ndgather.isel(lat=places), DATA.isel(lat=places))
+    bare = DATA.drop_vars("lat")
+    xr.testing.assert_identical(bare.ndgather.sel(lat=places), bare.sel(lat=places))
+    field = DATA.t2m.drop_vars(["height", "month"])
+    labels = ("p", [15.0, -45.0])
+    ours = field.ndgather.sel(lat=labels, method="linear")
+    xr.testing.assert_allclose(ours, field.interp(lat=labels))
+    ours = DATA.ndgather.sel(lat=("p", [31.0, -60.0]))  # which `sel` of xarray does not take
+    xr.testing.assert_identical(ours, DATA.isel(lat=places))

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import xarray
 
-from ndgather import call_options
-from ndgather.array_call import Call
-from ndgather.arrays.xarray import adding, linear, pointwise, selection
-from ndgather.arrays.xarray.label_lookup import METHODS
-from ndgather.arrays.xarray.lazy_arrays import Options
-from ndgather.errors import label_errors, option_errors
+from ndgather.arrays.xarray import adding, arguments, linear, pointwise, selection
+from ndgather.errors import label_errors, selection_errors
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
 T = TypeVar("T", xarray.DataArray, xarray.Dataset)
-Method = Literal["nearest", "pad", "backfill", "linear"] | None
+Method = Literal["nearest", "pad", "ffill", "backfill", "bfill", "linear"] | None
 
 _ARRAY = "<the array>"  # the name of a DataArray in a Dataset made of it
 
@@ -56,7 +51,8 @@ class Accessor(Generic[T]):
         method : {None, "nearest", "pad", "backfill", "linear"}
             Which label a given one stands for: itself; the nearest, of two the greater; the one
             before or after it on the axis; or both, interpolated between as by ``interp``, which
-            is NaN outside of the axis. Slices are always looked up as they are.
+            is NaN outside of the axis. Slices are always looked up as they are. Other names of
+            "pad" and "backfill" are "ffill" and "bfill".
         tolerance : number, duration, array or dict, optional
             How far away a label may be. A dict has one tolerance for each name.
         missing : {"raise", "nan"}, default "raise"
@@ -66,7 +62,9 @@ class Accessor(Generic[T]):
             text and objects object.
         period : dict, optional
             By name, the length of an axis that is a ring, such as ``{"lon": 360}``: labels are
-            compared modulo it, and neighbours are found across its seam.
+            compared modulo it, and neighbours are found across its seam. Without it an axis ends
+            where its labels end: on one of longitudes from 0 to 350, -5 is next to 0, and 359
+            next to 350.
         memory, progress, executor
             For arrays that are read lazily; see `ndgather.gather_nd`.
 
@@ -105,16 +103,17 @@ class Accessor(Generic[T]):
 lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missing='nan' for NaN
         """
         caller = "sel"
-        wanted = _one_dict(caller, indexers, labels)
-        if method is not None:
-            _choice(caller, "method", method, METHODS)
-        _choice(caller, "missing", missing, ("raise", "nan"))
+        wanted = arguments.one_dict(caller, indexers, labels)
+        request = selection.Request(
+            caller=caller,
+            method=arguments.method(caller, method),
+            tolerance=tolerance,
+            missing=arguments.choice(caller, "missing", missing, ("raise", "nan")),
+            period=arguments.periods(caller, period),
+        )
         if method == "linear" and tolerance is not None:
             raise label_errors.tolerance_unused(caller)
-        request = selection.Request(
-            caller=caller, method=method, tolerance=tolerance, missing=missing, period=period
-        )
-        options = _options(caller, memory, progress, executor)
+        options = arguments.options(caller, memory, progress, executor)
         if method == "linear":
             return self._like(linear.interpolate(self._numeric(caller), wanted, request, options))
         data, positions = selection.positions(_dataset(self._data), wanted, request)
@@ -152,16 +151,16 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
             As for `sel`.
         """
         caller = "isel"
-        wanted = _one_dict(caller, indexers, positions)
+        wanted = arguments.one_dict(caller, indexers, positions)
         data = _dataset(self._data)
         for name in wanted:
             if name not in data.sizes:
-                raise label_errors.unknown_name(caller, name, data.sizes)
+                raise selection_errors.unknown_name(caller, name, data.sizes)
         checked = {
             name: selection.checked_positions(caller, name, each, data.sizes[name])
             for name, each in wanted.items()
         }
-        options = _options(caller, memory, progress, executor)
+        options = arguments.options(caller, memory, progress, executor)
         return self._like(pointwise.select(data, checked, options))
 
     def add_at(
@@ -169,7 +168,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         values: Any,
         indexers: Mapping[Hashable, Any] | None = None,
         *,
-        method: Literal["nearest", "pad", "backfill"] | None = None,
+        method: Literal["nearest", "pad", "ffill", "backfill", "bfill"] | None = None,
         tolerance: Any = None,
         missing: Literal["raise", "drop"] = "raise",
         period: Mapping[Hashable, Any] | None = None,
@@ -217,13 +216,14 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         caller = "add_at"
         own: Any = self._data
         if isinstance(own, xarray.Dataset):
-            raise label_errors.no_array(caller, "data", own)
-        wanted = _one_dict(caller, indexers, labels)
-        if method is not None:
-            _choice(caller, "method", method, METHODS[:-1])
-        _choice(caller, "missing", missing, ("raise", "drop"))
+            raise selection_errors.no_array(caller, "data", own)
+        wanted = arguments.one_dict(caller, indexers, labels)
         request = selection.Request(
-            caller=caller, method=method, tolerance=tolerance, missing=missing, period=period
+            caller=caller,
+            method=arguments.method(caller, method, arguments.METHODS[:-1]),
+            tolerance=tolerance,
+            missing=arguments.choice(caller, "missing", missing, ("raise", "drop")),
+            period=arguments.periods(caller, period),
         )
         _, places = selection.positions(_dataset(own), wanted, request)
         made: Any = adding.add_at(caller, own, values, places)
@@ -245,27 +245,3 @@ def _dataset(data: xarray.DataArray | xarray.Dataset) -> xarray.Dataset:
     if isinstance(data, xarray.Dataset):
         return data
     return xarray.Dataset({_ARRAY: data.variable}, coords=data.coords)
-
-
-def _one_dict(
-    caller: str, first: Mapping[Hashable, Any] | None, second: dict[str, Any]
-) -> dict[Hashable, Any]:
-    if first is not None and not hasattr(first, "items"):
-        raise label_errors.not_a_dict(caller, first)
-    both = next((name for name in first or () if name in second), None)
-    if both is not None:
-        raise label_errors.given_twice(caller, both)
-    wanted: dict[Hashable, Any] = dict(first or {})
-    wanted.update(second)
-    return wanted
-
-
-def _options(caller: str, memory: Any, progress: Any, executor: Any) -> Options:
-    call = Call(caller, "gather_nd", None, None)
-    call = call_options.checked(replace(call, memory=memory, progress=progress, executor=executor))
-    return Options(caller, call.memory, call.progress, call.executor)
-
-
-def _choice(caller: str, option: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise option_errors.unknown_choice(caller, option, value, choices)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from ndgather import fallback
+from ndgather import fallback, plain_arrays
 from ndgather.array_call import Call
 from ndgather.arrays.xarray import lazy_arrays
-from ndgather.errors import label_errors
+from ndgather.errors import selection_errors
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -37,7 +37,7 @@ class Points:
         try:
             alike = xarray.broadcast(*(xarray.DataArray(named[dim]) for dim in front))
         except ValueError as error:
-            raise label_errors.not_selectable(caller, places, error) from error
+            raise selection_errors.not_selectable(caller, places, error) from error
         order: dict[Hashable, None] = {}
         for dim in array.dims:
             order.update(dict.fromkeys(named[dim].dims if dim in named else (dim,)))
@@ -52,15 +52,15 @@ class Points:
         if isinstance(values, xarray.DataArray):
             values = values.variable
         if not isinstance(values, xarray.Variable):
-            plain = np.asarray(values)
+            plain = plain_arrays.plain_array(caller, "values", values)
             if not isinstance(values, np.ndarray) and plain.dtype.kind in "bui":
                 plain = plain.astype(array.dtype)  # numbers and lists, as scatter_nd takes them
             if plain.ndim not in (0, len(self.order)):
-                raise label_errors.values_rank(caller, plain.shape, self.order)
+                raise selection_errors.values_rank(caller, plain.shape, self.order)
             values = xarray.Variable(self.order if plain.ndim else (), plain)
         stray = {dim: size for dim, size in values.sizes.items() if sizes.get(dim) != size}
         if stray:
-            raise label_errors.values_dims(caller, values.sizes, sizes)
+            raise selection_errors.values_dims(caller, values.sizes, sizes)
         lead = self.places[0].dims if self.places else ()
         wanted = {dim: sizes[dim] for dim in (*lead, *self.behind)}
         made: xarray.Variable = values.set_dims(wanted).transpose(*wanted)
@@ -101,7 +101,7 @@ def add_at(
 
 def _variable(caller: str, dim: Hashable, places: Any) -> xarray.Variable:
     if isinstance(places, slice) or np.asarray(places).dtype.kind == "b":
-        raise label_errors.no_points(caller, dim)
+        raise selection_errors.no_points(caller, dim)
     if isinstance(places, xarray.DataArray):
         return places.variable
     if isinstance(places, xarray.Variable):

@@ -11,7 +11,7 @@ from xarray.core import indexing
 
 from ndgather import fallback
 from ndgather.arrays.xarray import lazy_arrays, readers
-from ndgather.errors import label_errors
+from ndgather.errors import selection_errors
 from ndgather.stored import calls
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ def run(call: Call) -> Any:
     """
     for name in ("data", "indices", "updates", "out"):
         if _is_no_array(getattr(call, name)):
-            raise label_errors.no_array(call.caller, name, getattr(call, name))
+            raise selection_errors.no_array(call.caller, name, getattr(call, name))
     data, indices = call.data, call.indices
     if isinstance(call.out, xarray.DataArray | xarray.Variable):
-        raise label_errors.out_with_names(call.caller)
+        raise selection_errors.out_with_names(call.caller)
     plain = replace(call, data=_array(data), indices=_array(indices), updates=_array(call.updates))
     if not isinstance(data, xarray.DataArray | xarray.Variable):
         return _run(plain)
     if call.out is not None:
-        raise label_errors.out_with_names(call.caller)
+        raise selection_errors.out_with_names(call.caller)
     result = _run(plain, readers.chunks_of(data))
     named = data if isinstance(data, xarray.DataArray) else xarray.DataArray(data)
     if call.scatters:
@@ -98,6 +98,10 @@ def _named(call: Call, data: xarray.DataArray, indices: Any, result: Any) -> xar
         named_by_indices = [*names[batch:]]
         kept = [*data.dims[:axis], *data.dims[axis + 1 :]]
         dims = [*data.dims[:axis], *named_by_indices, *data.dims[axis + 1 :]]
+    elif call.kind == "gather_windows":
+        named_by_indices = [*names[:-1]]
+        kept = [*data.dims[len(call.window_shape) :]]
+        dims = [*named_by_indices, *data.dims]
     else:
         batch = int(call.batch_dims)
         depth = np.shape(indices)[-1] + batch
@@ -122,6 +126,6 @@ def _without_clashes(caller: str, dims: Sequence[Hashable | None]) -> list[Hasha
     taken = {each for each in dims if each is not None}
     if len(taken) < sum(each is not None for each in dims):
         twice = next(each for each in dims if each is not None and dims.count(each) > 1)
-        raise label_errors.dimension_twice(caller, twice)
+        raise selection_errors.dimension_twice(caller, twice)
     free = (name for i in range(2 * len(dims)) if (name := f"dim_{i}") not in taken)
     return [next(free) if each is None else each for each in dims]

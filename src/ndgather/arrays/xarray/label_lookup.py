@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Positions = NDArray[np.intp]
 
-METHODS = ("nearest", "pad", "backfill", "linear")
-
 
 def look_up(
     caller: str,

@@ -19,7 +19,7 @@ import xarray
 from ndgather.arrays.xarray import pointwise
 from ndgather.arrays.xarray.label_lookup import axis_of_numbers
 from ndgather.arrays.xarray.selection import check_names, label_array, pandas_index, without_coords
-from ndgather.errors import label_errors
+from ndgather.errors import label_errors, selection_errors
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -73,7 +73,7 @@ def interpolate(
 
 def _axis(data: xarray.Dataset, name: Hashable, given: Any, request: Request) -> Axis:
     if name not in data.dims:
-        raise label_errors.unknown_name(request.caller, name, data.sizes)
+        raise selection_errors.unknown_name(request.caller, name, data.sizes)
     index = pandas_index(data, name)
     along = pd.RangeIndex(data.sizes[name]) if index is None else index.index
     if not isinstance(along, pd.Index) or isinstance(along, pd.MultiIndex):

@@ -14,7 +14,7 @@ import xarray
 from xarray.core import indexing
 
 from ndgather.arrays.xarray import keys, lazy_arrays, readers
-from ndgather.errors import NdgatherError, label_errors
+from ndgather.errors import NdgatherError, selection_errors
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -98,7 +98,7 @@ def select(
     except (MemoryError, OSError, NdgatherError):
         raise
     except Exception as error:
-        raise label_errors.not_selectable(options.caller, positions, error) from error
+        raise selection_errors.not_selectable(options.caller, positions, error) from error
     again: list[Hashable] = [
         name for name in lost if name in taken.coords and taken[name].dims == (name,)
     ]

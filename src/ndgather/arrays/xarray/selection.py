@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pandas as pd
 import xarray
 from xarray.indexes import PandasIndex
 
+from ndgather.arrays.xarray.arguments import as_array
 from ndgather.arrays.xarray.label_lookup import look_up
-from ndgather.errors import NdgatherError, label_errors
+from ndgather.errors import NdgatherError, label_errors, selection_errors
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
+
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class Request:
     method: str | None = None
     tolerance: Any = None
     missing: str = "raise"
-    period: Mapping[Hashable, Any] | None = None
+    period: Mapping[Hashable, Any] = field(default_factory=dict)
 
     def of(self, name: Hashable) -> dict[str, Any]:
         """Return the options of `look_up` for one name."""
@@ -35,7 +37,7 @@ class Request:
         return {
             "method": self.method,
             "tolerance": tolerance,
-            "period": (self.period or {}).get(name),
+            "period": self.period.get(name),
         }
 
 
@@ -53,9 +55,9 @@ def positions(
         A name is unknown, labels are not found, or they cannot be looked up.
     """
     check_names(request.caller, data, labels)
-    for option in (request.tolerance, request.period):
-        if isinstance(option, dict):
-            check_names(request.caller, data, option)
+    check_names(request.caller, data, request.period)
+    if isinstance(request.tolerance, dict):
+        check_names(request.caller, data, request.tolerance)
     left_to_xarray = {
         name: each for name, each in labels.items() if _is_of_another_index(data, name)
     }
@@ -66,7 +68,7 @@ def positions(
         if name not in left_to_xarray:
             dim, position = _of_one_axis(data, name, each, request)
             if dim in found:
-                raise label_errors.same_dimension(request.caller, name, dim)
+                raise selection_errors.same_dimension(request.caller, name, dim)
             found[dim] = position
     return data, {dim: without_coords(each, found) for dim, each in found.items()}
 
@@ -75,9 +77,9 @@ def check_names(caller: str, data: xarray.Dataset, names: Mapping[Hashable, Any]
     known = [*dict.fromkeys([*data.sizes, *data.xindexes, *data.coords])]
     for name in names:
         if name not in known:
-            raise label_errors.unknown_name(caller, name, known)
+            raise selection_errors.unknown_name(caller, name, known)
         if name not in data.sizes and data[name].ndim != 1:
-            raise label_errors.coordinate_rank(caller, name, data[name].dims)
+            raise selection_errors.coordinate_rank(caller, name, data[name].dims)
 
 
 def pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
@@ -104,7 +106,7 @@ def _by_xarray(
     except (MemoryError, OSError, NdgatherError):
         raise
     except Exception as error:
-        raise label_errors.not_selectable(request.caller, labels, error) from error
+        raise selection_errors.not_selectable(request.caller, labels, error) from error
 
 
 def _of_one_axis(
@@ -116,9 +118,11 @@ def _of_one_axis(
         if request.method is not None:
             raise label_errors.no_labels(request.caller, name)
         return name, checked_positions(request.caller, name, label, data.sizes[name])
-    if isinstance(label, slice) or _is_scalar_of_many(label, request, name):
+    if isinstance(label, slice):
         return index.dim, _by_index(index, name, label, request)
     labels = label_array(request.caller, name, label, index.coord_dtype)
+    if _is_scalar_of_many(label, labels, request, name):
+        return index.dim, _by_index(index, name, label, request)
     if labels.dtype.kind == "b":
         return index.dim, like(label, labels)
     found = look_up(request.caller, name, index.index, labels, **request.of(name))
@@ -127,10 +131,10 @@ def _of_one_axis(
     return index.dim, like(label, found)
 
 
-def _is_scalar_of_many(label: Any, request: Request, name: Hashable) -> bool:
+def _is_scalar_of_many(label: Any, labels: Any, request: Request, name: Hashable) -> bool:
     """Whether one label may mean a range: part of a date, or a label that repeats."""
-    plain = request.method is None and request.missing == "raise" and not request.of(name)["period"]
-    return plain and np.ndim(label) == 0 and not isinstance(label, xarray.DataArray)
+    plain = request.method is None and request.missing == "raise" and name not in request.period
+    return plain and labels.ndim == 0 and not isinstance(label, xarray.DataArray)
 
 
 def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) -> Any:
@@ -138,21 +142,19 @@ def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) 
         return index.sel({name: label}).dim_indexers[index.dim]
     except KeyError as error:
         if isinstance(label, slice):
-            raise label_errors.not_selectable(request.caller, {name: label}, error) from error
+            raise selection_errors.not_selectable(request.caller, {name: label}, error) from error
         labels = np.asarray(label)
         raise _missing(request, name, index.index, labels, np.full((), -1)) from None
     except MemoryError:
         raise
     except Exception as error:
-        raise label_errors.not_selectable(request.caller, {name: label}, error) from error
+        raise selection_errors.not_selectable(request.caller, {name: label}, error) from error
 
 
 def label_array(caller: str, name: Hashable, label: Any, dtype: Any) -> Any:
     """Return labels as an array, in the type of a coordinate of floats."""
-    labels = label.to_numpy() if isinstance(label, pd.Index) else np.asarray(label)
-    if labels.ndim > 1 and not isinstance(label, xarray.DataArray | xarray.Variable):
-        raise label_errors.unnamed_axes(caller, name, labels.shape)
-    if dtype is not None and np.dtype(dtype).kind == "f" and labels.dtype.kind != "b":
+    labels = as_array(caller, name, label)
+    if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype.kind != "b":
         try:
             return labels.astype(dtype, copy=False)
         except (TypeError, ValueError) as error:
@@ -173,21 +175,19 @@ def checked_positions(caller: str, name: Hashable, given: Any, size: int) -> Any
     if isinstance(given, slice):
         return given
     if isinstance(given, tuple):
-        given = xarray.Variable(*given)
-    array = np.asarray(given)
-    if array.ndim > 1 and not isinstance(given, xarray.DataArray | xarray.Variable):
-        raise label_errors.unnamed_axes(caller, name, array.shape)
+        raise selection_errors.no_array_of_labels(caller, name, given)
+    array = as_array(caller, name, given)
     if array.dtype.kind == "b":
         return given
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise label_errors.position_dtype(caller, name, array.dtype)
+        raise selection_errors.position_dtype(caller, name, array.dtype)
     outside = (array < -size) | (array >= size)
     if outside.any():
         at = tuple(int(i) for i in np.argwhere(outside)[0])
         count = int(outside.sum())
-        raise label_errors.position_outside(caller, name, at, int(array[at]), size, count)
+        raise selection_errors.position_outside(caller, name, at, int(array[at]), size, count)
     array = array.astype(np.int64, copy=False)
     return like(given, np.where(array < 0, array + size, array))
 

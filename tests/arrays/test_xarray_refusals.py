@@ -1,0 +1,155 @@
+"""What selections refuse, and what their errors say."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from tests.arrays.xarray_strategies import dataset
+
+import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
+from ndgather.errors import (
+    AttributeValueError,
+    CallError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    LabelError,
+    NdgatherError,
+    ShapeError,
+)
+
+DATA = dataset()
+POINTS = xr.DataArray([-60.0, 45.0, 0.0], dims="p", coords={"p": [10, 20, 30]})
+UNSORTED = DATA.isel(lat=[0, 2, 1])
+REPEATED = DATA.isel(lat=[0, 0, 1])
+GRID = np.zeros((2, 2))
+
+REFUSED = {
+    "unknown name": (lambda: DATA.ndgather.sel(lta=1.0), CallError, "did you mean 'lat'?"),
+    "capitals": (lambda: DATA.ndgather.sel(Lon=1.0), CallError, "did you mean 'lon'?"),
+    "unknown dimension": (lambda: DATA.ndgather.isel(tme=1), CallError, "did you mean 'time'?"),
+    "label": (
+        lambda: DATA.ndgather.sel(lat=POINTS),
+        LabelError,
+        "sel: lat[1] = 45.0 is not on the axis (allowed: the 5 labels of lat; nearest: 31.0, 60.0)",
+    ),
+    "labels": (
+        lambda: DATA.ndgather.sel(lat=POINTS + 1),
+        LabelError,
+        "3 of 3 labels are not found; write method='nearest'",
+    ),
+    "scalar": (lambda: DATA.ndgather.sel(lat=44.0), LabelError, "sel: lat = 44.0 is not on"),
+    "text": (
+        lambda: DATA.t2m.swap_dims(time="month").isel(month=[1, 2]).ndgather.sel(month=["Fab"]),
+        LabelError,
+        "nearest: Feb",
+    ),
+    "tolerance": (
+        lambda: DATA.ndgather.sel(lat=[45.0], method="nearest", tolerance=2),
+        LabelError,
+        "lat[0] = 45.0 is further than 2 from it",
+    ),
+    "method": (
+        lambda: DATA.ndgather.sel(lat=POINTS, method="closest"),
+        AttributeValueError,
+        "method = 'closest'",
+    ),
+    "missing": (
+        lambda: DATA.ndgather.sel(lat=POINTS, missing="skip"),
+        AttributeValueError,
+        "missing = 'skip'",
+    ),
+    "unsorted": (
+        lambda: UNSORTED.ndgather.sel(lat=POINTS, method="nearest"),
+        LabelError,
+        ".sortby('lat')",
+    ),
+    "repeated": (lambda: REPEATED.ndgather.sel(lat=[0.0]), LabelError, "lat = -60.0 stands more"),
+    "outside": (
+        lambda: DATA.ndgather.isel(lat=xr.DataArray([[0, 1], [2, 5]], dims=("p", "q"))),
+        IndexOutOfBoundsError,
+        "isel: lat[1, 1] = 5 is outside of lat, which has size 5 (allowed: -5..4)",
+    ),
+    "floats": (lambda: DATA.ndgather.isel(lat=[0.5]), DTypeError, "lat.dtype = float64"),
+    "no names": (lambda: DATA.ndgather.sel(lat=GRID), ShapeError, "xarray.DataArray(lat, dims="),
+    "no names of positions": (
+        lambda: DATA.ndgather.isel(lat=GRID.astype(int)),
+        ShapeError,
+        "shape (2, 2)",
+    ),
+    "other type": (lambda: DATA.ndgather.sel(lat=["north"]), DTypeError, "cannot be looked up"),
+    "twice": (
+        lambda: DATA.ndgather.sel({"lat": 0.0}, lat=0.0),
+        CallError,
+        "by indexers and by name",
+    ),
+    "no dict": (lambda: DATA.ndgather.sel([0.0]), DTypeError, "is no dict"),
+    "two of a dimension": (
+        lambda: DATA.ndgather.sel(time="2001-01-01", month="Feb"),
+        CallError,
+        "month selects along time",
+    ),
+    "two dimensions": (lambda: DATA.ndgather.sel(height=3.0), ShapeError, "coordinate height"),
+    "sizes differ": (
+        lambda: DATA.ndgather.isel(
+            lat=xr.DataArray([0, 1], dims="p"), lon=xr.DataArray([0, 1, 2], dims="p")
+        ),
+        AttributeValueError,
+        "lat, lon cannot be selected by",
+    ),
+    "ragged labels": (
+        lambda: DATA.ndgather.sel(lat=[[1], [1, 2]]),
+        DTypeError,
+        "lat = [[1], [1, 2]]",
+    ),
+    "ragged positions": (lambda: DATA.ndgather.isel(lat=[[1], [1, 2]]), DTypeError, "lat = [[1]"),
+    "ragged linear": (
+        lambda: DATA.t2m.ndgather.sel(lat=[[1], [1, 2]], method="linear"),
+        DTypeError,
+        "lat = [[1]",
+    ),
+    "labels of no dimension": (
+        lambda: DATA.ndgather.sel(lat=("p", "q", [0.0])),
+        DTypeError,
+        "lat = ('p', 'q', [0.0])",
+    ),
+    "tuple of positions": (lambda: DATA.ndgather.isel(lat=(1, 2)), DTypeError, "lat = (1, 2)"),
+    "method as an array": (
+        lambda: DATA.ndgather.sel(lat=[0.0], method=np.array(["pad", "nearest"])),
+        AttributeValueError,
+        "method = ",
+    ),
+    "missing as an array": (
+        lambda: DATA.ndgather.sel(lat=[0.0], missing=GRID),
+        AttributeValueError,
+        "missing = ",
+    ),
+    "period without a name": (
+        lambda: DATA.ndgather.sel(lon=[0.0], period=360),
+        DTypeError,
+        "period = 360 is no dict",
+    ),
+    "several periods": (
+        lambda: DATA.ndgather.sel(lon=[0.0], period={"lon": np.array([360.0, 180.0])}),
+        AttributeValueError,
+        "period['lon']",
+    ),
+    "period of nothing": (
+        lambda: DATA.ndgather.sel(lat=[0.0], period={"lno": 360}),
+        CallError,
+        "did you mean 'lon'?",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(call, error, text):
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)
+    assert isinstance(caught.value, NdgatherError)
+
+
+def test_the_error_says_where():
+    with pytest.raises(KeyError) as caught:
+        DATA.ndgather.sel(lat=POINTS)
+    assert caught.value.position == (1,)
+    assert caught.value.count == 1
