@@ -18,6 +18,13 @@ def unknown_sizes(caller: str, argument: str, shape: Sequence[object]) -> ShapeE
     )
 
 
+def sizes_not_known(caller: str, argument: str, shape: Sequence[object]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {argument}.shape = {shown(shape)} is not known before {argument} is computed "
+        f"(allowed: known sizes)"
+    )
+
+
 def other_blocks(caller: str, argument: str, meta: object) -> DTypeError:
     kind = f"{type(meta).__module__}.{type(meta).__qualname__}"
     return DTypeError(

@@ -1,0 +1,117 @@
+"""Calls of all functions with NumPy arrays, for tests that run them with arrays of another kind."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather import reference
+from ndgather.errors import IndexOutOfBoundsError
+
+GATHERS = ("gather_nd", "gather_elements", "gather", "gather_windows")
+SCATTERS = ("scatter_nd", "scatter_elements")
+REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One call: its arrays, its options, and what its definition makes of them."""
+
+    name: str
+    data: np.ndarray
+    indices: np.ndarray
+    updates: np.ndarray | None
+    options: dict
+
+    def expected(self):
+        """Return the result, if the indices are in bounds."""
+        given = (self.data, self.indices) + (() if self.updates is None else (self.updates,))
+        return getattr(reference, self.name)(*given, **self.options)
+
+    def error(self):
+        """Return what the call with NumPy arrays raises for an index; None where it does not."""
+        try:
+            self.run(np.asarray)
+        except IndexOutOfBoundsError as error:
+            return error
+        return None
+
+    def run(self, convert, **more):
+        """Make the call with arrays that `convert` makes of those of NumPy."""
+        given = [convert(self.data), convert(self.indices)]
+        if self.updates is not None:
+            given.append(convert(self.updates))
+        return getattr(ndgather, self.name)(*given, **self.options, **more)
+
+
+@st.composite
+def index_values(draw, shape, sizes, dtype, stray, from_end=True):
+    """Draw index values for axes of `sizes`; where `stray`, some are out of bounds."""
+    room = 2 if stray else 0
+    ranges = []
+    for size in sizes:
+        lowest = 0 if dtype.kind == "u" else -room - size * from_end
+        ranges.append(st.integers(lowest, max(size - 1 + room, lowest)))
+    flat = [draw(ranges[i % len(ranges)]) for i in range(np.prod(shape, dtype=int))]
+    return np.array(flat, dtype).reshape(shape)
+
+
+@st.composite
+def drawn_calls(draw, names, dtypes, index_dtypes=("int64", "int32"), reductions=REDUCTIONS):
+    """Draw a call of one of `names`; most have results, some are empty or out of bounds."""
+    name = draw(st.sampled_from(names))
+    least = draw(st.sampled_from([1, 1, 1, 0]))
+    shape = draw(st.lists(st.integers(least, 4), min_size=1, max_size=3))
+    data = np.arange(1, 1 + np.prod(shape, dtype=int)).reshape(shape) % 100
+    data = data.astype(draw(st.sampled_from(dtypes)))
+    dtype = np.dtype(draw(st.sampled_from(index_dtypes)))
+    scatters = name in SCATTERS
+    modes = ("raise", "wrap", "clip", "drop" if scatters else "fill")
+    if name == "gather_windows":
+        modes = ("raise", "clip", "fill")
+    options = {"mode": draw(st.sampled_from(modes))}
+    if options["mode"] == "fill" and draw(st.booleans()):
+        options["fill_value"] = data.dtype.type(1).item()
+    lead = tuple(draw(st.lists(st.integers(least, 3), max_size=2)))
+    stray = options["mode"] != "raise" or draw(st.integers(0, 4)) == 0
+    given = draw(_places(name, shape, lead, dtype, stray, options))
+    if scatters:
+        options["reduction"] = draw(st.sampled_from(reductions))
+        options["use_init_val"] = draw(st.booleans())
+    indices, slices = given
+    updates = None
+    if scatters:
+        updates = (np.arange(np.prod(slices, dtype=int)).reshape(slices) * 7 % 90).astype(
+            data.dtype
+        )
+    return Drawn(name, data, indices, updates, options)
+
+
+@st.composite
+def _places(draw, name, shape, lead, dtype, stray, options):
+    """Draw indices, and the shape of the slices that they name; add the options they need."""
+    rank = len(shape)
+    if name.endswith("_nd"):
+        batch = draw(st.integers(0, rank - 1)) if name == "gather_nd" else 0
+        depth = draw(st.integers(0, rank - batch))
+        if batch:
+            options["batch_dims"] = batch
+        whole = (*shape[:batch], *lead, depth)
+        sizes = shape[batch : batch + depth] or [1]
+        return draw(index_values(whole, sizes, dtype, stray)), (*whole[:-1], *shape[depth:])
+    if name == "gather_windows":
+        depth = draw(st.integers(1, rank))
+        window = tuple(draw(st.integers(0, size)) for size in shape[:depth])
+        options["window_shape"] = window
+        fits = [size - wide + 1 for size, wide in zip(shape, window, strict=False)]
+        return draw(index_values((*lead, depth), fits, dtype, stray, from_end=False)), ()
+    axis = draw(st.integers(-rank, rank - 1))
+    options["axis"] = axis
+    if name == "gather":
+        batch = draw(st.integers(0, axis % rank))
+        options["batch_dims"] = batch
+        return draw(index_values((*shape[:batch], *lead), [shape[axis]], dtype, stray)), ()
+    whole = [draw(st.integers(0, size)) for size in shape]
+    whole[axis] = draw(st.integers(0, 4))
+    return draw(index_values(tuple(whole), [shape[axis]], dtype, stray)), tuple(whole)

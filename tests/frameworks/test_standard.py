@@ -1,0 +1,194 @@
+"""Arrays of the array API standard: what comes back, and that it is the definition."""
+
+import array_api_strict
+import mlx.core as mx
+import ndonnx
+import numpy as np
+import onnxruntime
+import pytest
+import scipy.sparse
+import sparse
+from hypothesis import given
+from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
+
+import ndgather
+from ndgather import reference
+from ndgather.errors import DTypeError, NdgatherError, ShapeError
+
+DTYPES = ("bool", "int8", "int64", "uint8", "float32", "float64", "complex64")
+INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+VERSIONS = ("2023.12", "2024.12", "2025.12")
+
+
+def strict(array):
+    return array_api_strict.asarray(np.asarray(array))
+
+
+def assert_is(actual, expected, kind, to_numpy=np.asarray):
+    assert type(actual) is kind
+    np.testing.assert_array_equal(to_numpy(actual), expected, strict=True)
+
+
+def check(call, kind, convert, to_numpy):
+    """Run a call: its result is that of the definition, its error that of NumPy arrays."""
+    refused = call.error()
+    if refused is None:
+        assert_is(call.run(convert), call.expected(), kind, to_numpy)
+        return
+    with pytest.raises(type(refused)) as actual:
+        call.run(convert)
+    assert str(actual.value) == str(refused)
+    assert vars(actual.value) == vars(refused)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(call=drawn_calls(GATHERS, DTYPES, INDEX_DTYPES))
+def test_a_gather_of_strict_arrays(version, call):
+    with array_api_strict.ArrayAPIStrictFlags(api_version=version):
+        check(call, array_api_strict._array_object.Array, strict, np.from_dlpack)
+
+
+@given(call=drawn_calls(SCATTERS, ("int64", "float32", "float64")))
+def test_a_scatter_of_strict_arrays(call):
+    check(call, array_api_strict._array_object.Array, strict, np.from_dlpack)
+
+
+@given(call=drawn_calls(GATHERS, ("bool", "int8", "uint8", "int64", "float32"), INDEX_DTYPES))
+def test_a_gather_of_mlx(call):
+    check(call, mx.array, mx.array, np.asarray)
+
+
+@given(call=drawn_calls(SCATTERS, ("int64", "float32")))
+def test_a_scatter_of_mlx(call):
+    check(call, mx.array, mx.array, np.asarray)
+
+
+@given(call=drawn_calls(GATHERS, ("bool", "int64", "float32"), ("int64", "int32")))
+def test_a_gather_of_ndonnx_with_known_values(call):
+    check(call, ndonnx.Array, ndonnx.asarray, lambda array: array.unwrap_numpy())
+
+
+def model_of(mode, **options):
+    """Return a session of a model that gathers rows; its values are not known at the call."""
+    data = ndonnx.argument(shape=(3, 2), dtype=ndonnx.float32)
+    indices = ndonnx.argument(shape=(4, 2), dtype=ndonnx.int64)
+    result = ndgather.gather_nd(data, indices, mode=mode, **options)
+    assert type(result) is ndonnx.Array
+    model = ndonnx.build({"data": data, "indices": indices}, {"result": result})
+    return onnxruntime.InferenceSession(model.SerializeToString())
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+def test_lazy_arrays_become_a_model(mode):
+    data = np.arange(6, dtype=np.float32).reshape(3, 2)
+    indices = np.array([[0, 1], [-1, 0], [2, -2], [1, 1]])
+    if mode != "raise":
+        indices[2] = [9, -9]
+    (result,) = model_of(mode).run(None, {"data": data, "indices": indices})
+    expected = reference.gather_nd(data, indices, mode=mode)
+    np.testing.assert_array_equal(result, expected, strict=True)
+
+
+def test_a_bad_index_of_a_lazy_array_is_refused_when_the_model_runs():
+    data = np.zeros((3, 2), np.float32)
+    for bad in ([0, 2], [-1, -3], [3, 0]):  # some of them are in bounds of the rows of a copy
+        indices = np.array([[0, 0], bad, [0, 0], [0, 0]])
+        with pytest.raises(Exception, match=r"out of .*bounds"):
+            model_of("raise").run(None, {"data": data, "indices": indices})
+
+
+def test_lazy_arrays_of_unknown_sizes_and_scatters_of_them_are_refused():
+    rows = ndonnx.argument(shape=("N", 2), dtype=ndonnx.float32)
+    with pytest.raises(ShapeError, match=r"^gather: data\.shape = \(None, 2\) is not known before"):
+        ndgather.gather(rows, [0])
+    known = ndonnx.argument(shape=(3, 2), dtype=ndonnx.float32)
+    with pytest.raises(DTypeError, match=r"^scatter_nd: data = Array object is on a device, or"):
+        ndgather.scatter_nd(known, [[0]], [[1.0, 2.0]])
+
+
+def test_types_that_numpy_does_not_have():
+    data = mx.array([[1.0, 2.0], [3.0, 4.0]], dtype=mx.bfloat16)
+    result = ndgather.gather_nd(data, mx.array([[1, 0], [5, 5]]), mode="fill", fill_value=0.5)
+    assert result.dtype == mx.bfloat16
+    assert result.astype(mx.float32).tolist() == [3.0, 0.5]
+    with pytest.raises(DTypeError, match=r"^scatter_nd: data = array object cannot be looked at"):
+        ndgather.scatter_nd(data, [[0, 0]], [1.0])
+
+
+def test_the_device_is_that_of_data():
+    device = array_api_strict.Device("device1")
+    data = array_api_strict.asarray([[1, 2], [3, 4]], device=device)
+    indices = array_api_strict.asarray([1], device=device)
+    assert ndgather.gather(data, indices).device == device
+    assert ndgather.gather(data, [1]).device == device
+    assert ndgather.scatter_nd(data, [[1]], [[5, 6]]).device == device
+    empty = ndgather.gather(data, array_api_strict.asarray([], device=device))
+    assert empty.shape == (0, 2)
+
+
+class OnDevice(array_api_strict._array_object.Array):
+    """An array that says it lies in the memory of a GPU."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+def test_what_lies_on_another_device_is_not_copied():
+    data = OnDevice._new(np.arange(3), array_api_strict.Device("CPU_DEVICE"))
+    with pytest.raises(DTypeError, match=r"^gather: indices = ndarray object is not on the device"):
+        ndgather.gather(data, np.array([1]))
+    assert ndgather.gather(data, OnDevice._new(np.array([1]), data.device))[0] == 1
+    assert ndgather.gather(data, [1])[0] == 1  # a list is on no device
+    with pytest.raises(DTypeError, match=r"^scatter_nd: data = OnDevice object is on a device"):
+        ndgather.scatter_nd(data, [[1]], [1])
+    with pytest.raises(DTypeError, match=r"^gather: indices = OnDevice object is on another dev"):
+        ndgather.gather(np.arange(3), data)
+
+
+def test_kinds_that_share_the_memory_of_the_cpu_are_mixed():
+    data, indices = np.arange(3), np.array([2, 0])
+    assert_is(ndgather.gather(strict(data), indices), data[indices], type(strict(data)))
+    assert_is(ndgather.gather(strict(data), mx.array(indices)), data[indices], type(strict(data)))
+    assert_is(ndgather.gather(data, strict(indices)), data[indices], np.ndarray)
+    scattered = ndgather.scatter_elements(data, strict(indices), mx.array(indices))
+    assert_is(scattered, np.array([0, 1, 2]), np.ndarray)
+
+
+def test_out_takes_the_result():
+    data = strict(np.arange(3.0))
+    out = strict(np.zeros(1))
+    assert ndgather.gather(data, [2], out=out) is out
+    assert out[0] == 2
+    assert ndgather.scatter_nd(data, [[0]], [7.0], out=data) is data
+    assert data[0] == 7
+    for bad in (strict(np.zeros(2)), strict(np.zeros(1, np.int64)), np.zeros(1)):
+        with pytest.raises(NdgatherError, match=r"^gather: out"):
+            ndgather.gather(data, [2], out=bad)
+    with pytest.raises(DTypeError, match=r"^gather: out = Array object"):
+        ndgather.gather(np.arange(3.0), [2], out=out)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"indices": strict([1.5])}, DTypeError, "indices.dtype = .* is floating"),
+        ({"indices": strict([True])}, DTypeError, "indices.dtype = .* is boolean"),
+        ({"indices": strict([1]), "axis": 2}, NdgatherError, "axis = 2 is out of range"),
+        ({"indices": [1], "mode": "fil"}, NdgatherError, "mode = 'fil' is unknown"),
+        ({"indices": [1], "fill_value": 1}, NdgatherError, "fill_value is given, but mode"),
+        ({"indices": [1], "mode": "fill", "fill_value": 1.5}, DTypeError, "fill_value = 1.5 cann"),
+    ],
+)
+def test_what_is_refused_is_what_is_refused_of_numpy(options, error, text):
+    with pytest.raises(error, match=f"^gather: {text}"):
+        ndgather.gather(strict(np.arange(6).reshape(2, 3)), **options)
+
+
+def test_sparse_arrays_are_refused():
+    data = sparse.COO.from_numpy(np.eye(3))
+    with pytest.raises(DTypeError, match=r"^gather: data = COO object is sparse .* todense\(\)"):
+        ndgather.gather(data, [1])
+    with pytest.raises(DTypeError, match=r"^gather: indices = COO object is sparse"):
+        ndgather.gather(np.eye(3), data)
+    with pytest.raises(DTypeError, match=r"^gather: data = csr_array object is sparse"):
+        ndgather.gather(scipy.sparse.csr_array(np.eye(3)), [1])
