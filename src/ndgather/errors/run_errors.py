@@ -96,6 +96,12 @@ def cannot_run(path: object, error: BaseException) -> ModelError:
     return ModelError(f"{path}: cannot be run: {reason(error)}")
 
 
+def trains(op_type: str, opset: int) -> ModelError:
+    return ModelError(
+        f"{op_type} of opset {opset} is in training mode (allowed: mean and variance as given)"
+    )
+
+
 def in_node(error: Exception, name: str, op_type: str) -> Exception:
     """Say in which node an exception arose; one of ours, and MemoryError, stays what it is."""
     place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"

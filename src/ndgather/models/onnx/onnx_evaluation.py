@@ -10,6 +10,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
 from ndgather.models.graph.evaluation import Step
+from ndgather.models.onnx.corrected_ops import CORRECTED
 from ndgather.models.onnx.domains import (
     OURS,
     file_domain,
@@ -94,7 +95,7 @@ class Evaluator(ReferenceEvaluator):
     """The reference evaluator with the operators of ndgather, in subgraphs and functions too."""
 
     def __init__(self, proto: object, **options: Any) -> None:
-        super().__init__(proto, **{**options, "new_ops": reference_ops()})
+        super().__init__(proto, **{**options, "new_ops": [*_OPS, *CORRECTED]})
         self.steps = [_Step(node) for node in self.rt_nodes_]
         self.rt_nodes_ = self.steps
 

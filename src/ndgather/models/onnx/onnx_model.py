@@ -205,7 +205,10 @@ def _port(info: onnx.ValueInfoProto, initial: set[str], role: str = "input") -> 
 
 
 def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str:
-    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
+    """Return a declared size; one below 0 says that it is not known."""
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else "?"
+    return dim.dim_param or "?"
 
 
 def _tensor(name: str, value: object) -> Array:

@@ -1,0 +1,84 @@
+"""What the reference evaluator of onnx gets wrong is right here: by the text, in plain loops."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from ndgather.errors import ModelError
+from ndgather.models import onnx as onnx_models
+
+FLOAT = TensorProto.FLOAT
+RNG = np.random.default_rng(7)
+SCALE, BIAS, MEAN = RNG.normal(size=(3, 3)).astype(np.float32)
+VAR = np.array([0.5, 1.25, 2.0], np.float32)
+CHANNELS = dict(zip(("scale", "bias", "mean", "var"), (SCALE, BIAS, MEAN, VAR), strict=True))
+
+
+def one_node(opset, op_type, inputs, outputs=("y",), **attributes):
+    node = helper.make_node(op_type, list(inputs), list(outputs), name="it", **attributes)
+    values = [helper.make_tensor_value_info(name, FLOAT, None) for name in inputs]
+    result = [helper.make_tensor_value_info(outputs[0], FLOAT, None)]
+    graph = helper.make_graph([node], "g", values, result)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def normalized(x, epsilon):
+    y = np.empty(x.shape)
+    for place in np.ndindex(x.shape):
+        c = place[1]
+        y[place] = SCALE[c] * (x[place] - MEAN[c]) / np.sqrt(VAR[c] + epsilon) + BIAS[c]
+    return y
+
+
+@pytest.mark.parametrize("opset", [7, 8, 9, 12, 13, 14, 15])
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (1, 3, 2, 2), (1, 3, 2, 1, 2)], ids=str)
+def test_batch_normalization_with_momentum_uses_the_given_mean(opset, shape):
+    x = RNG.normal(size=shape).astype(np.float32)
+    model = one_node(opset, "BatchNormalization", ["x", *CHANNELS], momentum=0.9, epsilon=0.01)
+    found = onnx_models.run(model, {"x": x, **CHANNELS})["y"]
+    np.testing.assert_allclose(found, normalized(x, 0.01), rtol=1e-5, atol=1e-6)
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("opset", "outputs", "attributes"),
+    [
+        (9, ["y", "m", "v", "a", "b"], {}),
+        (6, ["y"], {}),
+    ],
+)
+def test_training_is_refused_by_name(opset, outputs, attributes):
+    model = one_node(opset, "BatchNormalization", ["x", *CHANNELS], outputs, **attributes)
+    text = rf"node 'it' \(BatchNormalization\): BatchNormalization of opset {opset} is in training"
+    with pytest.raises(ModelError, match=text):
+        onnx_models.run(model, {"x": np.ones((1, 3, 2), np.float32), **CHANNELS})
+
+
+def test_training_that_an_attribute_asks_for_is_what_onnx_makes_of_it():
+    x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
+    outputs = ["y", "m", "v"]
+    model = one_node(15, "BatchNormalization", ["x", *CHANNELS], outputs, training_mode=1)
+    feeds = {"x": x, **CHANNELS}
+    expected = ReferenceEvaluator(model).run(None, feeds)[0]
+    found = onnx_models.run(model, feeds)["y"]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (2, 3, 2, 5), (1, 2, 3, 2, 2)], ids=str)
+def test_global_max_pool_of_any_number_of_axes(shape):
+    x = RNG.normal(size=shape).astype(np.float32)
+    expected = np.full((*shape[:2], *(1,) * (len(shape) - 2)), -np.inf, np.float32)
+    for place in np.ndindex(shape):
+        at = (*place[:2], *(0,) * (len(shape) - 2))
+        expected[at] = max(expected[at], x[place])
+    found = onnx_models.run(one_node(13, "GlobalMaxPool", ["x"]), {"x": x})
+    np.testing.assert_array_equal(found["y"], expected, strict=True)
+
+
+def test_a_declared_size_below_zero_is_unknown():
+    model = one_node(13, "Relu", ["x"])
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", FLOAT, [-1, 3]))
+    assert str(onnx_models.Model(model).inputs[0]) == "x float32 (?, 3)"
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(onnx_models.run(model, {"x": x})["y"], x)
