@@ -25,6 +25,13 @@ inline constexpr std::string_view kFaults[] = {
     "off-axis-larger",       // indices may be larger than data on the other axes
     "axis-steps-too",        // elements move along the axis with their position as well
     "merge-any-stride",      // dims are merged whatever their strides in the result
+    "owners-overlap",        // the owner of a part of a partition applies the first updates of the next one too
+    "owned-from-the-start",  // the updates of a partition are counted from the first position of the call
+    "panels-start-alike",    // every panel of a plane begins at its first column
+    "panel-not-copied-back",  // what a scatter added to a packed panel stays in the buffer
+    "cut-is-before",         // an entry on the border of two chunks counts as one of the chunk before
+    "sort-skips-a-digit",    // the points are not sorted by the highest digit of their chunk
+    "base-of-block-left-out",  // the positions of a block of points are counted from the first one of all
 };
 
 // The position of a name in kFaults; one that does not stand there does not compile.

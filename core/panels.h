@@ -31,7 +31,7 @@ inline Plan panel_of(const Plan& plan, const Panels& panels, Size number) noexce
   }
   panel.positions = panel.loop[0].size * panel.loop[1].size;
   panel.dense_linear = false;
-  const Size first = number % panels.per_plane * panels.columns;
+  const Size first = fault("panels-start-alike") ? 0 : number % panels.per_plane * panels.columns;
   keep_range(panel, 1, first, std::min(first + panels.columns, panel.loop[1].size));
   return panel;
 }
@@ -90,7 +90,7 @@ bool in_packed(Plan& panel, const Panels& panels, char* buffer, bool write_back,
   panel.indexed = buffer;
   column.stride = panels.pitch;
   if (!use(panel)) return false;
-  if (write_back) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
+  if (write_back && !fault("panel-not-copied-back")) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
   return true;
 }
 

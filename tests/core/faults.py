@@ -11,13 +11,18 @@ import time
 
 # From the quickest to the slowest: the first failure ends a run.
 TESTS = tuple(
-    f"tests/core/test_{name}.py"
+    f"tests/{name}.py"
     for name in (
-        *("error_texts", "modes", "results", "overflow", "definitions", "scatter_definitions"),
-        *("scatter_refusals", "thread_count", "scatter_threads"),
+        *("core/test_error_texts", "core/test_modes", "core/test_results", "core/test_overflow"),
+        *("core/test_definitions", "core/test_scatter_definitions", "core/test_scatter_refusals"),
+        *("core/test_points", "stored/test_definitions", "core/test_thread_count"),
+        "core/test_scatter_threads",
     )
 )
-PYTEST = ("-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-m", "not slow")
+PYTEST = (
+    *("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"),
+    *("--tb=line", "--assert=plain"),  # to write the difference of large arrays takes minutes
+)
 FAILED = 1  # exit status of pytest
 LIMIT = 600  # seconds: with a fault a loop may run for ever
 

@@ -151,6 +151,17 @@ def test_elements(name, reduction):
         assert element_bytes(place) == element_bytes(expected), number
 
 
+def test_more_updates_than_offsets_are_kept_at_once():
+    rng = np.random.default_rng(8)
+    size, count = 1_000_000, 1_200_000
+    data, updates = rng.integers(-1000, 1000, size), rng.integers(-1000, 1000, count)
+    place = rng.integers(0, size, count, np.int32)
+    expected = in_order(data, (place,), updates, "add")
+    with threads(2):
+        result = scatter_nd(data, place[:, np.newaxis], updates, reduction="add")
+    np.testing.assert_array_equal(result, expected, strict=True)
+
+
 @pytest.mark.parametrize("char", "ehiDd")
 def test_other_types(char):
     rng = np.random.default_rng(5)

@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 PACKAGES = (
-    "array_api_strict astropy jax ndonnx pandas pint polars pyarrow sparse tensorflow torch".split()
+    *("array_api_strict", "astropy", "jax", "ndonnx", "pandas", "pint"),
+    *("polars", "pyarrow", "sparse", "tensorflow", "torch"),
 )
 CALLS = """
 import sys
