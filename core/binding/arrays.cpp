@@ -23,29 +23,47 @@ void handler_free(void*, void* block, std::size_t) { pool::release(block); }
 PyDataMem_Handler handler = {
     "ndgather", 1, {nullptr, handler_malloc, handler_calloc, handler_realloc, handler_free}};
 
-Array view(PyArrayObject* of) {
-  return {static_cast<char*>(PyArray_DATA(of)), PyArray_NDIM(of),
-          reinterpret_cast<const Size*>(PyArray_DIMS(of)),
-          reinterpret_cast<const Size*>(PyArray_STRIDES(of))};
+}  // namespace
+
+void View::take(PyArrayObject* of) {
+  take({static_cast<char*>(PyArray_DATA(of)), PyArray_NDIM(of), reinterpret_cast<const Size*>(PyArray_DIMS(of)),
+        reinterpret_cast<const Size*>(PyArray_STRIDES(of))},
+       PyArray_ITEMSIZE(of));
 }
 
-bool has_no_elements(const Array& of) {
-  return std::find(of.shape, of.shape + of.rank, 0) != of.shape + of.rank;
+void View::take(const Array& of, Size element, Size unit) {
+  array_.bytes = of.bytes;
+  array_.rank = of.rank;
+  element_ = element;
+  is_empty_ = false;
+  for (int d = 0; d < of.rank; ++d) is_empty_ |= (shape_[d] = of.shape[d]) == 0;
+  // Strides that nobody steps by may be any number, too large to be multiplied: they are 0 here.
+  for (int d = 0; d < of.rank; ++d) strides_[d] = is_empty_ || shape_[d] == 1 ? 0 : of.strides[d] * unit;
 }
 
-// True unless the strides surely keep the elements of `of` apart: sorted by size, each stride steps over all
-// that the smaller ones reach.
-bool may_overlap_itself(const Array& of, Size element) {
+bool View::has_shape(const Shape& shape) const {
+  return array_.rank == shape.rank && std::equal(shape_, shape_ + shape.rank, shape.size);
+}
+
+bool View::has_memory_of(const View& other) const {
+  return array_.bytes == other.array_.bytes && array_.rank == other.array_.rank &&
+         std::equal(shape_, shape_ + array_.rank, other.shape_) &&
+         std::equal(strides_, strides_ + array_.rank, other.strides_);
+}
+
+// True unless the strides surely keep the elements apart: sorted by size, each stride steps over all that the smaller
+// ones reach.
+bool View::may_overlap_itself() const {
   struct Reach {
     Size stride, size;
   } dims[kMaxRank];
-  if (has_no_elements(of)) return false;
+  if (is_empty_) return false;
   int rank = 0;
-  for (int d = 0; d < of.rank; ++d) {
-    if (of.shape[d] > 1) dims[rank++] = {std::abs(of.strides[d]), of.shape[d]};
+  for (int d = 0; d < array_.rank; ++d) {
+    if (shape_[d] > 1) dims[rank++] = {std::abs(strides_[d]), shape_[d]};
   }
   std::sort(dims, dims + rank, [](const Reach& a, const Reach& b) { return a.stride < b.stride; });
-  Size covered = element;
+  Size covered = element_;
   for (int d = 0; d < rank; ++d) {
     if (dims[d].stride < covered) return true;
     covered += (dims[d].size - 1) * dims[d].stride;
@@ -53,25 +71,23 @@ bool may_overlap_itself(const Array& of, Size element) {
   return false;
 }
 
-}  // namespace
-
-void ShapeSnapshot::take(PyArrayObject* of) {
-  const Array now = view(of);
-  array_.bytes = now.bytes;
-  array_.rank = now.rank;
-  std::copy_n(now.shape, now.rank, shape_);
-  // Strides that nobody steps by may be any number, too large to be multiplied: they are 0 here.
-  const bool none = has_no_elements(now);
-  for (int d = 0; d < now.rank; ++d) {
-    strides_[d] = none || shape_[d] == 1 ? 0 : now.strides[d];
+Extent View::extent() const {
+  if (is_empty_) return {array_.bytes, array_.bytes};
+  Extent extent{array_.bytes, array_.bytes + element_};
+  for (int d = 0; d < array_.rank; ++d) {
+    const Size reach = (shape_[d] - 1) * strides_[d];
+    (reach < 0 ? extent.begin : extent.end) += reach;
   }
+  return extent;
 }
 
-bool ShapeSnapshot::has_shape(const Shape& shape) const {
-  return array_.rank == shape.rank && std::equal(shape_, shape_ + shape.rank, shape.size);
+Refusal View::refuse_as_out(const Shape& shape, bool is_writeable) const {
+  if (!has_shape(shape)) return {Rule::out_shape};
+  if (!is_writeable) return {Rule::out_read_only};
+  return {may_overlap_itself() ? Rule::out_overlaps_itself : Rule::none};
 }
 
-PyObject* ShapeSnapshot::shape_tuple() const { return ndgather::shape_tuple(shape_, array_.rank); }
+PyObject* View::shape_tuple() const { return ndgather::shape_tuple(shape_, array_.rank); }
 
 PyObject* shape_tuple(const Size* shape, Size rank) {
   PyObject* tuple = PyTuple_New(rank);
@@ -86,33 +102,22 @@ PyObject* shape_tuple(const Size* shape, Size rank) {
   return tuple;
 }
 
-Extent extent_of(PyArrayObject* array) {
-  const Array of = view(array);
-  if (has_no_elements(of)) return {of.bytes, of.bytes};
-  Extent extent{of.bytes, of.bytes + PyArray_ITEMSIZE(array)};
-  for (int d = 0; d < of.rank; ++d) {
-    const Size reach = (of.shape[d] - 1) * of.strides[d];
-    (reach < 0 ? extent.begin : extent.end) += reach;
-  }
-  return extent;
-}
-
-bool same_memory(PyArrayObject* a, PyArrayObject* b) {
-  const Array first = view(a), second = view(b);
-  return first.bytes == second.bytes && first.rank == second.rank &&
-         std::equal(first.shape, first.shape + first.rank, second.shape) &&
-         std::equal(first.strides, first.strides + first.rank, second.strides);
-}
-
-Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made) {
-  Size bytes = PyArray_ITEMSIZE(like);
-  bool empty = false;
+bool count_bytes(const Shape& shape, Size element, Size& bytes, bool& empty) {
+  bytes = element;
+  empty = false;
   for (int d = 0; d < shape.rank; ++d) {
     empty |= shape.size[d] == 0;
     if (shape.size[d] == 0) continue;  // NumPy wants the others to stay within bounds all the same
-    if (bytes > PTRDIFF_MAX / shape.size[d]) return {Rule::result_size};
+    if (bytes > PTRDIFF_MAX / shape.size[d]) return false;
     bytes *= shape.size[d];
   }
+  return true;
+}
+
+Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made) {
+  Size bytes;
+  bool empty;
+  if (!count_bytes(shape, PyArray_ITEMSIZE(like), bytes, empty)) return {Rule::result_size};
   void* block = nullptr;
   if (!empty && bytes >= static_cast<Size>(pool::kLarge)) {
     // Without such a block NumPy is asked, and finds the words where it has no memory either.
@@ -136,16 +141,11 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
   return {};
 }
 
-Refusal check_out(PyObject* out, PyArrayObject* like, const Shape& shape) {
+Refusal view_out(PyObject* out, PyArrayObject* like, const Shape& shape, View& view) {
   if (!PyArray_CheckExact(out)) return {PyArray_Check(out) ? Rule::fallback : Rule::out_type};
-  const Array of = view(array(out));
   if (!PyArray_EquivTypes(PyArray_DESCR(array(out)), PyArray_DESCR(like))) return {Rule::out_dtype};
-  if (of.rank != shape.rank || !std::equal(of.shape, of.shape + of.rank, shape.size)) {
-    return {Rule::out_shape};
-  }
-  if (!PyArray_ISWRITEABLE(array(out))) return {Rule::out_read_only};
-  if (may_overlap_itself(of, PyArray_ITEMSIZE(array(out)))) return {Rule::out_overlaps_itself};
-  return {};
+  view.take(array(out));
+  return view.refuse_as_out(shape, PyArray_ISWRITEABLE(array(out)));
 }
 
 bool make_memory_handler() {

@@ -5,26 +5,6 @@
 
 namespace ndgather {
 
-// A view with a shape and strides of its own: another thread may set the shape of an array whenever the GIL
-// is given up, or a finaliser while the result is allocated.
-class ShapeSnapshot {
- public:
-  ShapeSnapshot() = default;
-  ShapeSnapshot(const ShapeSnapshot&) = delete;
-  ShapeSnapshot& operator=(const ShapeSnapshot&) = delete;
-
-  void take(PyArrayObject* of);
-  const Array& array() const { return array_; }
-  bool has_shape(const Shape& shape) const;
-  PyObject* shape_tuple() const;  // () before it is taken
-
- private:
-  Size shape_[kMaxRank], strides_[kMaxRank];
-  Array array_{nullptr, 0, shape_, strides_};
-};
-
-PyObject* shape_tuple(const Size* shape, Size rank);
-
 // The bytes that an array may touch.
 struct Extent {
   const char* begin;
@@ -33,15 +13,47 @@ struct Extent {
     return begin < other.end && other.begin < end && begin != end && other.begin != other.end;
   }
 };
-Extent extent_of(PyArrayObject* of);
 
-bool same_memory(PyArrayObject* a, PyArrayObject* b);
+// A view of an array with a shape and strides of its own: another thread may set the shape of an array whenever the
+// GIL is given up, or a finaliser while the result is allocated.
+class View {
+ public:
+  View() = default;
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  void take(PyArrayObject* of);
+  // Takes an array whose strides are in units of so many bytes.
+  void take(const Array& of, Size element, Size unit = 1);
+  const Array& array() const { return array_; }
+  Size element() const { return element_; }  // in bytes
+  bool has_shape(const Shape& shape) const;
+  bool has_memory_of(const View& other) const;  // all of it, in the same order
+  Extent extent() const;
+  PyObject* shape_tuple() const;  // () before it is taken
+
+  // Whether it can take a result of this shape: it is written to, so its elements must not share memory.
+  Refusal refuse_as_out(const Shape& shape, bool is_writeable) const;
+
+ private:
+  bool may_overlap_itself() const;
+
+  Size shape_[kMaxRank], strides_[kMaxRank];
+  Array array_{nullptr, 0, shape_, strides_};
+  Size element_ = 0;
+  bool is_empty_ = false;  // it has no elements
+};
+
+PyObject* shape_tuple(const Size* shape, Size rank);
 
 // A new array of the type of `like`; large ones live in reusable memory. Refused: `made` is not set.
 Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made);
 
-// Whether a given `out` can take a result of this type and shape, and shares no memory with itself.
-Refusal check_out(PyObject* out, PyArrayObject* like, const Shape& shape);
+// How many bytes a result takes, at least one element. False: more than there can be.
+bool count_bytes(const Shape& shape, Size element, Size& bytes, bool& empty);
+
+// Views a given `out`, if it can take a result of this type and shape.
+Refusal view_out(PyObject* out, PyArrayObject* like, const Shape& shape, View& view);
 
 // Makes NumPy's interface to pool.h, once in a process. False: a Python exception is set.
 bool make_memory_handler();

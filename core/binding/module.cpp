@@ -68,12 +68,12 @@ PyObject* shape_by_name(PyObject*, PyObject* args) {
 PyObject* check_out_for(PyObject*, PyObject* args) {
   PyObject *out, *result;
   if (!PyArg_ParseTuple(args, "OO!", &out, &PyArray_Type, &result)) return nullptr;
-  ShapeSnapshot snapshot;
-  snapshot.take(array(result));
+  View view, view_of_out;
+  view.take(array(result));
   Shape shape;
-  shape.append(snapshot.array().shape, snapshot.array().rank);
-  const Refusal refusal = check_out(out, array(result), shape);
-  return refused(refusal, facts_of(refusal), snapshot.shape_tuple(), PyTuple_New(0), shape,
+  shape.append(view.array().shape, view.array().rank);
+  const Refusal refusal = view_out(out, array(result), shape, view_of_out);
+  return refused(refusal, facts_of(refusal), view.shape_tuple(), PyTuple_New(0), shape,
                  PyTuple_New(0));
 }
 

@@ -103,7 +103,7 @@ PyObject* move_points(PyObject*, PyObject* args) {
       (which > 0 && !read_element_type(array(chunk_array), arithmetic, move.plan, type))) {
     return do_not_fit("arrays");
   }
-  ShapeSnapshot chunk, dense;
+  View chunk, dense;
   chunk.take(array(chunk_array));
   dense.take(array(dense_array));
   if (!plan_move(move, chunk.array(), dense.array(), bits, element)) {
