@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 # several adapters, the first of this list takes it: it knows those below.
 _ADAPTERS = {
     "xarray": "ndgather.arrays.xarray",
+    "pint": "ndgather.arrays.pint",
+    "pandas": "ndgather.arrays.pandas",
+    "polars": "ndgather.arrays.polars",
+    "pyarrow": "ndgather.arrays.pyarrow",
     "dask": "ndgather.arrays.dask",
     "zarr": "ndgather.stored.zarr",
     "tensorstore": "ndgather.stored.tensorstore",

@@ -108,8 +108,9 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
     element = np.zeros((), dtype)
     try:
         with np.errstate(over="raise", invalid="raise"):
-            # A 0-d array gives its element; anything else is one, a list among objects too.
-            element[... if isinstance(value, np.ndarray) and value.ndim == 0 else ()] = value
+            # A 0-d array gives its element; anything else is one, a list among objects too. Of a
+            # subclass the element is what it says, if its unit or mask lets it say one.
+            element[... if type(value) is np.ndarray and value.ndim == 0 else ()] = value
         kept = _holds(element, value)
     except MemoryError:
         raise

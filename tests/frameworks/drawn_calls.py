@@ -82,9 +82,8 @@ def drawn_calls(draw, names, dtypes, index_dtypes=("int64", "int32"), reductions
     indices, slices = given
     updates = None
     if scatters:
-        updates = (np.arange(np.prod(slices, dtype=int)).reshape(slices) * 7 % 90).astype(
-            data.dtype
-        )
+        numbers = np.arange(np.prod(slices, dtype=int)) * 7 % 90
+        updates = numbers.astype(data.dtype).reshape(slices)
     return Drawn(name, data, indices, updates, options)
 
 

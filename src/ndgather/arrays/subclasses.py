@@ -1,8 +1,8 @@
 """Subclasses of NumPy's array, such as quantities with units, by the protocols of NumPy.
 
 The core moves the values. What else a class has, such as a unit, comes to the result by
-`__array_wrap__`, and values of another unit come into that of data as an assignment does it. No
-package of such a class is known here.
+`__array_finalize__`, as in ``data.take``, and values of another unit come into that of data as an
+assignment does it. No package of such a class is known here.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _wrapped(call: Call, result: Array) -> Any:
     if not isinstance(data, np.ndarray) or type(data) is np.ndarray:
         return result
     try:
-        wrapped = data.__array_wrap__(result)
+        wrapped = np.ndarray.__array_wrap__(data, result)  # which asks __array_finalize__
         kept = type(wrapped) is type(data) and wrapped.shape == result.shape
     except MemoryError:
         raise

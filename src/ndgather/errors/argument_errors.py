@@ -85,6 +85,13 @@ def reduction_changes_unit(
     )
 
 
+def other_units(caller: str, argument: str, units: object, wanted: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = quantity in {shown_value(units, str)} does not fit, or would lose "
+        f"its units (allowed: {shown_value(wanted or 'no units', str)})"
+    )
+
+
 def _kind(value: object) -> str:
     """Write the class of an array, and its unit where it has one."""
     unit = getattr(value, "unit", getattr(value, "units", None))

@@ -1,0 +1,154 @@
+"""Arrays, tables and tensors of Arrow.
+
+Numbers without nulls are looked at where they are, and the result lies in the memory that the core
+filled: nothing is converted. Other elements are copied by Arrow, by the numbers that the core
+finds. Nulls are copied as nulls, and what is filled is null unless a fill value is given. In a
+scatter an element that is null, or that meets an update that is, becomes null (`masked`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ndgather import fallback
+from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
+from ndgather.errors import argument_errors, container_errors
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
+    from ndgather.arrays.element_numbers import Numbers
+
+_COLUMNS = (pa.Array, pa.ChunkedArray)
+_TABLES = (pa.Table, pa.RecordBatch)
+_KINDS = (*_COLUMNS, *_TABLES, pa.Tensor)
+_ALLOWED = "an Array, ChunkedArray, Table, RecordBatch or Tensor"
+
+
+def run(call: Call) -> Any:
+    """Carry out a call with arguments of Arrow; the result is of the kind of data.
+
+    Raises
+    ------
+    NdgatherError
+        The result has no place in Arrow, indices have nulls, data has a type that cannot be
+        updated, `out` is given for data of Arrow, or the call is refused as for NumPy arrays.
+    """
+    caller, data = call.caller, call.data
+    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
+    for argument, name in {**names, "out": "out"}.items():
+        value = getattr(call, argument)
+        if _of_arrow(value) and not isinstance(value, _KINDS):
+            raise container_errors.no_array(caller, name, value, _ALLOWED)
+    call = replace(call, indices=_plain(caller, call.indices_name, call.indices))
+    if not isinstance(data, _KINDS):
+        if _of_arrow(call.out):
+            raise argument_errors.out_not_an_array(caller, call.out)
+        return fallback.run(replace(call, updates=_plain(caller, call.updates_name, call.updates)))
+    if call.out is not None:
+        raise container_errors.not_in_place(caller, data)
+    if isinstance(data, pa.Tensor):
+        updates = _plain(caller, call.updates_name, call.updates)
+        result = fallback.run(replace(call, data=data.to_numpy(), updates=updates))
+        return pa.Tensor.from_numpy(result, dim_names=data.dim_names if call.scatters else None)
+    if call.scatters:
+        return _scatter(call)
+    return _gather_of_table(call) if isinstance(data, _TABLES) else _gather_of_column(call)
+
+
+def _of_arrow(value: Any) -> bool:
+    return any(each.__module__.partition(".")[0] == "pyarrow" for each in type(value).__mro__)
+
+
+def _plain(caller: str, name: str, value: Any) -> Any:
+    """Return an argument without nulls as a NumPy array, without a copy where it is one."""
+    if not _of_arrow(value):
+        return value
+    if isinstance(value, pa.Tensor):
+        return value.to_numpy()
+    if isinstance(value, _TABLES):
+        return np.stack([_plain(caller, name, each) for each in value.columns], axis=-1)
+    if value.null_count:
+        raise container_errors.nulls(caller, name, f"{name}.drop_null()")
+    return _numpy(value)
+
+
+def _numpy(column: Any) -> Any:
+    """Return the values of a column without nulls."""
+    whole = isinstance(column, pa.ChunkedArray)
+    return column.to_numpy() if whole else column.to_numpy(zero_copy_only=False)
+
+
+def _gather_of_column(call: Call) -> Any:
+    """Return a column, or a scalar where indices have no axis left."""
+    data = call.data
+    if _is_plain(data) and call.mode != "fill" and np.ndim(call.indices):
+        values = fallback.run(replace(call, data=data.to_numpy(zero_copy_only=True)))
+        if values.ndim == 1:
+            return _array(data.type, values)
+    numbers = element_numbers(call, (len(data),))
+    if numbers.ndim > 1:
+        instead = "pyarrow.Tensor.from_numpy(data.to_numpy())"
+        raise container_errors.result_rank(call.caller, numbers.ndim, data, instead)
+    taken = _taken(call, data, numbers.reshape(-1))
+    return taken if numbers.ndim else taken[0]
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether a column is numbers without nulls, side by side."""
+    kinds = (pa.types.is_integer, pa.types.is_floating)
+    known = any(is_kind(column.type) for is_kind in kinds)
+    return known and isinstance(column, pa.Array) and not column.null_count
+
+
+def _array(arrow_type: Any, values: Any) -> Any:
+    """Return an array that shares the memory of a NumPy array."""
+    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(values)])
+
+
+def _taken(call: Call, data: Any, numbers: Numbers) -> Any:
+    if not (numbers == NO_ELEMENT).any():
+        return data.take(pa.array(numbers))
+    try:
+        filled = pa.array([call.fill_value]).cast(data.type)
+    except (TypeError, OverflowError, pa.ArrowException) as error:
+        raise argument_errors.fill_value_lost(call.caller, call.fill_value, data.type) from error
+    parts = data.chunks if isinstance(data, pa.ChunkedArray) else [data]
+    extended = pa.chunked_array([*parts, filled], type=data.type)
+    taken = extended.take(pa.array(np.where(numbers == NO_ELEMENT, len(data), numbers)))
+    return taken if isinstance(data, pa.ChunkedArray) else taken.combine_chunks()
+
+
+def _gather_of_table(call: Call) -> Any:
+    data = call.data
+    numbers = row_numbers(call, data.shape)
+    if numbers is None or numbers.ndim != 1:
+        raise container_errors.rows_alone(call.caller, data)
+    columns = [_taken(call, each, numbers) for each in data.columns]
+    return type(data).from_arrays(columns, schema=data.schema)
+
+
+def _scatter(call: Call) -> Any:
+    data, updates = call.data, call.updates
+    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    if isinstance(data, _TABLES) or not any(is_kind(data.type) for is_kind in numbers):
+        dtypes = data.schema.types if isinstance(data, _TABLES) else data.type
+        raise container_errors.no_scatter(call.caller, data, dtypes, "a NumPy array")
+    if data.null_count or (isinstance(updates, _COLUMNS) and updates.null_count):
+        masked = _masked(updates) if isinstance(updates, _COLUMNS) else updates
+        result = fallback.run(replace(call, data=_masked(data), updates=masked))
+        made = pa.array(result.data, type=data.type, mask=np.ma.getmaskarray(result))
+    else:
+        updates = _plain(call.caller, call.updates_name, updates)
+        values = fallback.run(replace(call, data=_numpy(data), updates=updates))
+        made = _array(data.type, values) if _is_plain(data) else pa.array(values, type=data.type)
+    return pa.chunked_array([made]) if isinstance(data, pa.ChunkedArray) else made
+
+
+def _masked(column: Any) -> Any:
+    nothing = pa.scalar(False if pa.types.is_boolean(column.type) else 0, type=column.type)
+    mask = _numpy(column.is_null())
+    return np.ma.array(_numpy(column.fill_null(nothing)), mask=mask)
