@@ -14,6 +14,7 @@ import numpy as np
 
 from ndgather.errors import NdgatherError, conversion_errors
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title, unique
+from ndgather.models.graph.carried_over import carried_over
 from ndgather.models.graph.casts import converted
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.graph.differences import Meaning, differences, meaning_of
@@ -169,20 +170,6 @@ class _Translator:
     def _attributes(
         self, node: OperatorNode, target: OperatorVersion, meaning: Meaning
     ) -> dict[str, int | str | bool]:
-        attributes: dict[str, int | str | bool] = {}
-
-        def put(name: str, value: int | str | bool, silent: int | str | bool) -> None:
-            if target.attribute(name) is not None:
-                attributes[name] = value
-            elif value != silent:
-                raise conversion_errors.not_translatable(
-                    node.name, str(node.row), str(target), f"it has no {name}, which is {value}"
-                )
-
-        if meaning.axis is not None and target.attribute("axis") is not None:
-            attributes["axis"] = meaning.axis
-        put("batch_dims", meaning.batch_dims, 0)
-        put("use_init_val", meaning.use_init_val, True)
         reduction = target.attribute("reduction")
         words = {each.reduction: each.word for each in reduction.choices} if reduction else {}
         if reduction is not None and meaning.reduction not in words:
@@ -192,8 +179,19 @@ class _Translator:
                 str(target),
                 f"it has no reduction {meaning.reduction.value}",
             )
-        put("reduction", words.get(meaning.reduction, meaning.reduction.value), "none")
-        return attributes
+        said: dict[str, int | str | bool] = {
+            "batch_dims": meaning.batch_dims,
+            "use_init_val": meaning.use_init_val,
+            "reduction": words.get(meaning.reduction, meaning.reduction.value),
+        }
+        if meaning.axis is not None and target.input(Role.AXIS) is None:
+            said["axis"] = meaning.axis
+        kept, lost = carried_over(said, target)
+        for name, value in lost.items():
+            raise conversion_errors.not_translatable(
+                node.name, str(node.row), str(target), f"it has no {name}, which is {value}"
+            )
+        return kept
 
     def _axis(
         self,

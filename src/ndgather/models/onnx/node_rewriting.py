@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from onnx import GraphProto, NodeProto, helper
 
 from ndgather.errors import NdgatherError
+from ndgather.models.graph.carried_over import carried_over
 from ndgather.models.onnx.declared_types import with_names
 from ndgather.models.onnx.domains import file_domain, implementation, is_ours, subgraphs
 from ndgather.models.onnx.rewrites import EQUIVALENCES, KEPT_ATTRIBUTES, Rewrite
@@ -135,16 +136,12 @@ def _same_side(kind: Kind, name: str) -> bool:
 def _fit(rewrite: Rewrite, target: Operator) -> None:
     """Make a rewrite what the version `target` takes, and refuse what it cannot."""
     row = target.row
-    source = {each.name: each.default for each in rewrite.row.attributes}
-    for name, value in list(rewrite.attributes.items()):
-        if row.attribute(name) is not None:
-            continue
-        if name == "batch_dims" and value:
-            rewrite.fold_batch_dims()
-        elif value == source.get(name):
-            del rewrite.attributes[name]
-        else:
+    kept, lost = carried_over(rewrite.attributes, row)
+    for name, value in lost.items():
+        if name != "batch_dims":
             raise rewrite.refuse(f"{name} = {value!r} does not exist there")
+        rewrite.fold_batch_dims()
+    rewrite.attributes = kept
     for each in row.inputs:
         before = rewrite.row.input(each.role)
         dtype = rewrite.types[each.role].dtype

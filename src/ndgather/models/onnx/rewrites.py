@@ -104,7 +104,6 @@ class Rewrite:
         columns = [self._coordinates(sizes, axis, len(lead) + 1, target) for axis in range(count)]
         joined = self.add("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
         deeper = depth + count if isinstance(depth, int) else None
-        del self.attributes["batch_dims"]
         self._set_indices(joined, (*lead, deeper))
 
     def spell_out_coordinates(self) -> None:
