@@ -48,7 +48,7 @@ WITHOUT_FRAMEWORKS := $(addprefix --ignore=,$(FRAMEWORKS))
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -m "not slow" $(WITHOUT_FRAMEWORKS) $(PYTEST_FLAGS)
 
-test-frameworks: $(VENV)/installed-test-frameworks
+test-frameworks: $(VENV)/built-for-jax
 	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)
 
 test-large: $(VENV)/installed-test
@@ -164,6 +164,12 @@ $(VENV)/built: $(BUILD_FILES) | $(VENV)/bin/python
 # `make $(VENV)/installed-a-b` adds what the extras a and b ask for; nothing is built again.
 $(VENV)/installed-%: $(VENV)/built
 	$(BIN)/python -m pip install --quiet 'ndgather[$(subst -,$(comma),$*)]'
+	touch $@
+
+# `make $(VENV)/built-for-jax` builds the core once more, with the handler that XLA calls; see CMakeLists.txt.
+$(VENV)/built-for-jax: $(VENV)/installed-test-frameworks
+	$(BIN)/python -m pip install --quiet --editable . --config-settings \
+	  cmake.define.NDGATHER_JAX="$$($(BIN)/python -c 'import jax; print(jax.ffi.include_dir())')"
 	touch $@
 
 comma := ,

@@ -8,6 +8,7 @@
 #include "arrays.h"
 #include "calls.h"
 #include "fast_call.h"
+#include "jax_ffi.h"
 #include "points.h"
 
 namespace {
@@ -154,7 +155,14 @@ int execute(PyObject* module) {
   for (const auto& list : lists) {
     if (PyModule_AddObjectRef(module, list.name, list.value) < 0) return -1;
   }
-  return 0;
+#ifdef NDGATHER_JAX
+  PyObject* handler = make_jax_handler();
+#else
+  PyObject* handler = Py_NewRef(Py_None);
+#endif
+  const int added = PyModule_AddObjectRef(module, "jax_handler", handler);
+  Py_XDECREF(handler);
+  return added;
 }
 
 PyModuleDef_Slot slots[] = {

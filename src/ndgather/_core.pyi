@@ -15,6 +15,9 @@ SCATTER_MODES: Final[tuple[str, ...]]
 REDUCTIONS: Final[tuple[str, ...]]
 RULES: Final[tuple[str, ...]]
 
+# A capsule for jax.ffi.register_ffi_target; None where the core was built without jaxlib's headers.
+jax_handler: Final[object]
+
 def run(
     kind: str,
     data: object,

@@ -40,6 +40,8 @@ _ADAPTERS = {
     "polars": "ndgather.arrays.polars",
     "pyarrow": "ndgather.arrays.pyarrow",
     "dask": "ndgather.arrays.dask",
+    "jax": "ndgather.arrays.jax",
+    "jaxlib": "ndgather.arrays.jax",
     "zarr": "ndgather.stored.zarr",
     "tensorstore": "ndgather.stored.tensorstore",
     "h5py": "ndgather.stored.hdf5",

@@ -1,0 +1,228 @@
+// jax_ffi.cpp - see jax_ffi.h. The handler runs on threads of XLA: it knows no Python, and formats its own errors.
+#include "jax_ffi.h"
+
+#include <xla/ffi/api/ffi.h>
+
+#include <cfenv>
+#include <string>
+
+#include "calls.h"
+
+namespace ndgather {
+namespace {
+
+namespace ffi = xla::ffi;
+
+// What JAX says about a call besides its buffers. Axes count from 0, those of vmap included.
+struct Attributes {
+  Kind kind;
+  Mode mode;
+  Reduction reduction;
+  Size axis, batch_dims;
+  Size lead;      // so many leading axes are of vmap: a buffer of size 1 there is repeated
+  Size skip;      // so many axes of data are none of the caller's
+  bool negative;  // whether negative index values count from the end
+  ffi::Span<const std::int64_t> window;
+  ffi::Span<const std::uint8_t> fill;
+  std::string_view caller;
+};
+
+// A buffer as an array of the core: C-contiguous, with room for the axes of windows.
+struct Operand {
+  explicit Operand(const ffi::AnyBuffer& buffer)
+      : array{static_cast<char*>(buffer.untyped_data()), static_cast<int>(buffer.dimensions().size()), shape, strides} {
+    Size stride = static_cast<Size>(ffi::ByteWidth(buffer.element_type()));
+    for (int d = std::min(array.rank, kMaxRank) - 1; d >= 0; --d) {
+      shape[d] = buffer.dimensions()[static_cast<std::size_t>(d)];
+      strides[d] = stride;
+      stride *= shape[d];
+    }
+  }
+  Operand(const Operand&) = delete;
+  Operand& operator=(const Operand&) = delete;
+
+  void repeat_as(const Operand& other, Size lead) {
+    for (Size d = 0; d < lead; ++d) {
+      if (shape[d] != 1 || other.shape[d] == 1) continue;
+      shape[d] = other.shape[d];
+      strides[d] = 0;
+    }
+  }
+
+  // The axes at `first` say where a window begins, those put behind them what it holds.
+  bool open_windows(Size first, ffi::Span<const std::int64_t> window) {
+    const auto depth = static_cast<Size>(window.size());
+    if (array.rank + depth > kMaxRank || first + depth > array.rank) return false;
+    std::copy_backward(shape + first + depth, shape + array.rank, shape + array.rank + depth);
+    std::copy_backward(strides + first, strides + array.rank, strides + array.rank + depth);
+    array.rank += static_cast<int>(depth);
+    for (Size d = 0; d < depth; ++d) {
+      const Size wide = window[static_cast<std::size_t>(d)];
+      shape[first + depth + d] = wide;
+      shape[first + d] = std::max<Size>(shape[first + d] - wide + 1, 0);
+    }
+    return true;
+  }
+
+  Size shape[2 * kMaxRank], strides[2 * kMaxRank];
+  Array array;
+};
+
+bool read_type(ffi::DataType type, bool with_table, ElementType& element) {
+  using enum ffi::DataType;
+  static constexpr struct {
+    ffi::DataType given;
+    ElementType element;
+  } kTypes[] = {{S8, ElementType::i8},    {S16, ElementType::i16},  {S32, ElementType::i32}, {S64, ElementType::i64},
+                {U8, ElementType::u8},    {U16, ElementType::u16},  {U32, ElementType::u32}, {U64, ElementType::u64},
+                {F16, ElementType::f16},  {BF16, ElementType::bf16}, {F32, ElementType::f32}, {F64, ElementType::f64},
+                {C64, ElementType::c64},  {C128, ElementType::c128}, {PRED, ElementType::boolean}};
+  element = with_table ? ElementType::table : ElementType::opaque;
+  for (const auto& known : kTypes) {
+    if (known.given == type) element = known.element;
+  }
+  return element <= ElementType::u64;
+}
+
+// The text of errors/index_errors.py: the exception is made where no Python runs.
+std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan, const Array& data,
+                    const Array& indices) {
+  const bool windows = call.window.size() > 0;
+  const std::string name = windows ? "starts" : "indices";
+  Size position[kMaxRank], entry = bad.entry, total = 1;
+  for (int d = indices.rank - 1; d >= 0; --d) {
+    position[d] = entry % indices.shape[d];
+    entry /= indices.shape[d];
+    total *= indices.shape[d];
+  }
+  std::string where;
+  for (int d = 0; d < indices.rank; ++d) {
+    if (d < call.lead && indices.shape[d] == 1) continue;  // of vmap over others
+    where += (where.empty() ? "" : ", ") + std::to_string(position[d]);
+  }
+  const Size column = plan.tuples ? position[indices.rank - 1] : 0;
+  const Size axis = plan.tuples ? call.batch_dims + column : call.axis, size = data.shape[axis];
+  const std::string allowed =
+      size == 0 ? "the axis is empty"
+                : "allowed: " + std::to_string(call.negative ? -size : 0) + ".." + std::to_string(size - 1);
+  const bool is_signed = plan.index_type != IndexType::u64;
+  std::string text = std::string(call.caller) + ": " + name + "[" + where + "] = " +
+                     (is_signed ? std::to_string(static_cast<std::int64_t>(bad.value)) : std::to_string(bad.value));
+  if (windows) {
+    const Size wide = call.window[static_cast<std::size_t>(column)];
+    text += " lets a window of size " + std::to_string(wide) + " stick out of axis " + std::to_string(axis - call.skip) +
+            " of data, which has size " + std::to_string(size + wide - 1) + " (allowed: 0.." + std::to_string(size - 1) + ")";
+  } else {
+    text += " is outside axis " + std::to_string(axis - call.skip) + " of data, which has size " + std::to_string(size) +
+            " (" + allowed + ")";
+  }
+  if (bad.count > 1) {
+    text += "; " + std::to_string(bad.count) + " of " + std::to_string(total) + " entries of " + name + " are out of bounds";
+  }
+  return text;
+}
+
+ffi::Error refuse(const Attributes& call, const char* what) {
+  return ffi::Error::InvalidArgument(std::string(call.caller) + ": " + what);
+}
+
+// XLA's threads take subnormal numbers as zeros, those of the team do not.
+struct DefaultArithmetic {
+  DefaultArithmetic() {
+    std::fegetenv(&before);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultArithmetic() { std::fesetenv(&before); }
+  std::fenv_t before;
+};
+
+bool reduce(Plan& plan, Reduction reduction, ElementType type) {
+  if (reduction == Reduction::none) return run_scatter(plan, reduction, type);
+  const DefaultArithmetic arithmetic;
+  return run_scatter(plan, reduction, type);
+}
+
+// Carries out a call. The buffers after indices: for a scatter updates, and a table for types that need one.
+ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ffi::AnyBuffer& given_indices,
+                     const ffi::RemainingArgs& rest, const ffi::AnyBuffer& result) {
+  const bool scatter = scatters(call.kind);
+  const ffi::AnyBuffer given_updates = scatter ? rest.get<ffi::AnyBuffer>(0).value() : given_data;
+  const ffi::AnyBuffer table = rest.size() > 1 ? rest.get<ffi::AnyBuffer>(1).value() : given_data;
+  Operand data(given_data), once(given_indices), indices(given_indices), updates(given_updates), out(result);
+  for (const Operand* each : {&data, &indices, &updates, &out}) {
+    if (each->array.rank > kMaxRank) return refuse(call, "an array has more than 64 axes");
+  }
+  for (Operand* each : {&data, &indices, &updates}) each->repeat_as(out, call.lead);
+  if (call.window.size() > 0 && !data.open_windows(call.lead, call.window)) return refuse(call, "windows do not fit");
+  const Array& indexed = scatter ? out.array : data.array;
+  const Array& dense = scatter ? updates.array : out.array;
+  Shape slices;
+  if (slices_shape(call.kind, data.array, indices.array, call.axis, call.batch_dims, slices) ||
+      slices.rank != dense.rank || !std::equal(slices.size, slices.size + slices.rank, dense.shape)) {
+    return refuse(call, "the shapes do not fit");
+  }
+  Plan plan;
+  ElementType index_type, type;
+  if (!read_type(given_indices.element_type(), false, index_type)) return refuse(call, "indices are no integers");
+  read_type(given_data.element_type(), rest.size() > 1, type);
+  plan.index_type = static_cast<IndexType>(index_type);
+  plan.mode = call.mode;
+  plan.element = plan.width = static_cast<Size>(ffi::ByteWidth(given_data.element_type()));
+  if (call.fill.size() > 0) plan.fill = reinterpret_cast<const char*>(call.fill.begin());
+  plan.table = static_cast<const char*>(table.untyped_data());
+  if (scatter && out.array.bytes != data.array.bytes) {
+    Plan copy;
+    plan_copy(copy, data.array, out.array, plan.element);
+    run_gather(copy);
+  }
+  switch (call.kind) {
+    case Kind::gather_nd:
+    case Kind::scatter_nd: plan_gather_nd(plan, indexed, indices.array, dense, call.batch_dims); break;
+    case Kind::gather_elements:
+    case Kind::scatter_elements: plan_gather_elements(plan, indexed, indices.array, dense, call.axis); break;
+    case Kind::gather: plan_gather(plan, indexed, indices.array, dense, call.axis, call.batch_dims); break;
+  }
+  for (int c = 0; c < plan.column_count && !call.negative; ++c) plan.column[c].wrap = 0;
+  if (plan.is_empty() ? plan.mode == Mode::fill
+                      : scatter ? reduce(plan, call.reduction, type) : run_gather(plan)) {
+    return ffi::Error::Success();
+  }
+  Plan check;
+  plan_check(check, plan, once.array);
+  const Outside bad = run_check(check);
+  if (bad.count == 0) return ffi::Error::Success();  // nothing was to be copied, and all are inside
+  return ffi::Error(ffi::ErrorCode::kOutOfRange, text_of(call, bad, plan, data.array, once.array));
+}
+
+ffi::Error handle(ffi::AnyBuffer data, ffi::AnyBuffer indices, ffi::RemainingArgs rest, ffi::Result<ffi::AnyBuffer> result,
+                  std::int64_t kind, std::int64_t mode, std::int64_t reduction, std::int64_t axis,
+                  std::int64_t batch_dims, std::int64_t lead, std::int64_t skip, bool negative,
+                  ffi::Span<const std::int64_t> window, ffi::Span<const std::uint8_t> fill, std::string_view caller) {
+  const Attributes call{static_cast<Kind>(kind), static_cast<Mode>(mode), static_cast<Reduction>(reduction), axis,
+                        batch_dims, lead, skip, negative, window, fill, caller};
+  return carry_out(call, data, indices, rest, *result);
+}
+
+XLA_FFI_DEFINE_HANDLER(handler, handle,
+                       ffi::Ffi::Bind()
+                           .Arg<ffi::AnyBuffer>()
+                           .Arg<ffi::AnyBuffer>()
+                           .RemainingArgs()
+                           .Ret<ffi::AnyBuffer>()
+                           .Attr<std::int64_t>("kind")
+                           .Attr<std::int64_t>("mode")
+                           .Attr<std::int64_t>("reduction")
+                           .Attr<std::int64_t>("axis")
+                           .Attr<std::int64_t>("batch_dims")
+                           .Attr<std::int64_t>("lead")
+                           .Attr<std::int64_t>("skip")
+                           .Attr<bool>("negative")
+                           .Attr<ffi::Span<const std::int64_t>>("window")
+                           .Attr<ffi::Span<const std::uint8_t>>("fill")
+                           .Attr<std::string_view>("caller"));
+
+}  // namespace
+
+PyObject* make_jax_handler() { return PyCapsule_New(reinterpret_cast<void*>(handler), nullptr, nullptr); }
+
+}  // namespace ndgather

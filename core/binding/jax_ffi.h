@@ -1,0 +1,11 @@
+// jax_ffi.h - the function that XLA calls for gathers and scatters of JAX on a CPU.
+#pragma once
+
+#include "python.h"
+
+namespace ndgather {
+
+// A capsule for jax.ffi.register_ffi_target, a new reference.
+PyObject* make_jax_handler();
+
+}  // namespace ndgather

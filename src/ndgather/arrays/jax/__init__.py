@@ -1,0 +1,122 @@
+"""Arrays of JAX: the result is one, under jit, vmap, grad and jvp too.
+
+On a CPU a handler in the core carries out what XLA compiles; without it `jax.pure_callback` calls
+the core; on GPUs and TPUs it is composed of XLA's own gather and scatter. An index that is out of
+bounds raises `IndexOutOfBoundsError`; under jit JAX raises an exception of its own with the same
+text, when the result is awaited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ndgather import reductions
+from ndgather.arrays.jax import batching, derivatives, native
+from ndgather.arrays.jax.arguments import checked, is_narrow
+from ndgather.arrays.jax.primitives import TARGET, gather, scatter
+from ndgather.arrays.jax.routes import get_route, set_route
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
+    from ndgather.arrays.jax.operation import Operation
+
+__all__ = ["batching", "derivatives", "export_checks", "get_route", "run", "set_route"]
+
+
+def run(call: Call) -> jax.Array:
+    """Return the array that a call computes.
+
+    Raises
+    ------
+    NdgatherError
+        The call is refused, or an index is out of bounds in a call outside of jit.
+    """
+    call, op = checked(call)
+    dtype = call.data.dtype
+    if is_narrow(dtype):
+        return _widened(call, op).astype(dtype)
+    if op.scatters:
+        return _scatter(call, op)
+    return _gather(call, op)
+
+
+def export_checks() -> list[jax.export.DisabledSafetyCheck]:
+    """Return the checks that `jax.export.export` has to leave out: it does not know the handler.
+
+    Examples
+    --------
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> import ndgather
+    >>> from ndgather.arrays.jax import export_checks
+    >>> function = jax.jit(ndgather.gather_nd)
+    >>> arrays = jnp.arange(5.0), jnp.array([[4], [0]])
+    >>> exported = jax.export.export(function, disabled_checks=export_checks())(*arrays)
+    >>> jax.export.deserialize(exported.serialize()).call(*arrays)
+    Array([4., 0.], dtype=float32)
+    """
+    return [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
+
+
+def _gather(call: Call, op: Operation) -> jax.Array:
+    if not op.window or op.mode != "fill":
+        return gather(call.data, call.indices, op)
+    starts = call.indices
+    if starts.dtype.itemsize < 4:
+        starts = starts.astype(jnp.int32)
+    return gather(call.data, native.positions(starts, op.window), replace(op, window=()))
+
+
+def _scatter(call: Call, op: Operation) -> jax.Array:
+    if op.reduction != "mean" and call.use_init_val:
+        return scatter(call.data, call.indices, call.updates, op)
+    return _scatter_in_steps(call, op)
+
+
+def _scatter_in_steps(call: Call, op: Operation) -> jax.Array:
+    """Reduce from the identity of the reduction, or to the mean."""
+    data, indices, updates = call.data, call.indices, call.updates
+    dtype = np.dtype(data.dtype)
+    if not call.use_init_val:
+        first = jnp.broadcast_to(
+            jnp.asarray(reductions.identity(dtype, op.reduction)), updates.shape
+        )
+        data = scatter(data, indices, first, replace(op, reduction="none"))
+    if op.reduction != "mean":
+        return scatter(data, indices, updates, op)
+    add = replace(op, reduction="add")
+    total = scatter(data, indices, updates, add)
+    first_count = int(call.use_init_val)
+    counts = jnp.full(data.shape, first_count, jnp.int32)
+    counts = scatter(counts, indices, jnp.ones(updates.shape, jnp.int32), add)
+    return jnp.where(counts > first_count, _quotient(total, jnp.maximum(counts, 1)), total)
+
+
+def _quotient(total: jax.Array, counts: jax.Array) -> jax.Array:
+    """Return ``total / counts`` in the type of `total`: rounded once, integers down."""
+    dtype = total.dtype
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return jax.lax.complex(_quotient(total.real, counts), _quotient(total.imag, counts))
+    if jnp.issubdtype(dtype, jnp.integer):
+        wide = jnp.promote_types(dtype, jnp.uint32 if dtype.kind == "u" else jnp.int32)
+        return (total.astype(wide) // counts.astype(wide)).astype(dtype)
+    wide = jnp.float64 if dtype.itemsize == 8 else jnp.float32
+    return (total.astype(wide) / counts.astype(wide)).astype(dtype)
+
+
+def _widened(call: Call, op: Operation) -> jax.Array:
+    """Carry out a call whose elements have less than a byte, with a byte for each."""
+    dtype = np.dtype(call.data.dtype)
+    floats = dtype == "float4_e2m1fn"
+    wide = np.dtype(jnp.float32 if floats else jnp.int8 if "u" not in dtype.name else jnp.uint8)
+    fill = np.frombuffer(op.fill, dtype).astype(wide).tobytes() if op.fill else b""
+    op = replace(op, fill=fill)
+    call = replace(call, data=call.data.astype(wide))
+    if not op.scatters:
+        return _gather(call, op)
+    return _scatter(replace(call, updates=call.updates.astype(wide)), op)

@@ -1,0 +1,162 @@
+"""All functions on arrays of JAX give what the definitions say, whoever carries them out."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from tests.frameworks.jax_calls import INTEGERS, LONG, ROUTES, SHORT, as_numpy, carried_out_by
+
+import ndgather
+from ndgather import reference
+from ndgather.errors import IndexOutOfBoundsError
+from ndgather.testing import assert_same_elements, bad_entries, expected
+from ndgather.testing.scatter_strategies import (
+    assert_same_numbers,
+    expected_scatter,
+    scatter_calls,
+)
+from ndgather.testing.strategies import calls
+
+GATHERS = ("gather_nd", "gather_elements", "gather")
+SCATTERS = ("scatter_nd", "scatter_elements")
+few = settings(max_examples=8)
+
+
+def types_of(route, dtypes):
+    """Return those whose elements XLA moves, and adds, as the definitions say."""
+    if route != "native":
+        return dtypes
+    return [each for each in dtypes if each.kind != "V" and each.char != "e"]
+
+
+def outcome(call, *arrays):
+    """Return the result of a call, or its first bad entry after the error was checked."""
+    function = partial(getattr(ndgather, call.function), **call.options)
+    bad = bad_entries(call)
+    if not bad:
+        return as_numpy(function(*arrays))
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        function(*arrays)
+    first = bad[0]
+    assert (caught.value.position, caught.value.value) == (first.position, first.value)
+    assert (caught.value.axis, caught.value.size) == (first.axis, first.size)
+    return None
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["x64 off", "x64 on"])
+@pytest.mark.parametrize("function", GATHERS)
+@pytest.mark.parametrize("route", ROUTES)
+@few
+@given(drawn=st.data())
+def test_gathers(route, function, long, drawn):
+    dtypes = types_of(route, SHORT + LONG if long else SHORT)
+    call = drawn.draw(calls(function, dtypes=dtypes, index_dtypes=INTEGERS))
+    with jax.enable_x64(long), carried_out_by(route):
+        result = outcome(call, jnp.asarray(call.data), call.indices)
+        event("error" if result is None else "value" if result.size else "empty")
+        if result is not None:
+            assert_same_elements(result, expected(call))
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["x64 off", "x64 on"])
+@pytest.mark.parametrize("function", SCATTERS)
+@pytest.mark.parametrize("route", ROUTES)
+@few
+@given(drawn=st.data())
+def test_scatters(route, function, long, drawn):
+    dtypes = types_of(route, SHORT + LONG if long else SHORT)
+    call = drawn.draw(scatter_calls(function, dtypes=dtypes, index_dtypes=INTEGERS))
+    with jax.enable_x64(long), carried_out_by(route):
+        with np.errstate(all="ignore"):
+            result = outcome(call, jnp.asarray(call.data), call.indices, jnp.asarray(call.updates))
+        if result is not None:
+            with np.errstate(all="ignore"):
+                assert_same_numbers(result, expected_scatter(call))
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@few
+@given(drawn=st.data())
+def test_windows(route, drawn):
+    mode = drawn.draw(st.sampled_from(["raise", "clip", "fill"]))
+    shape = drawn.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    depth = drawn.draw(st.integers(1, len(shape)))
+    window = tuple(drawn.draw(st.integers(1, size)) for size in shape[:depth])
+    far = 0 if mode == "raise" else 3
+    rows = st.tuples(*(st.integers(-far, s - w + far) for s, w in zip(shape, window, strict=False)))
+    starts = np.array(drawn.draw(st.lists(rows, min_size=1, max_size=4)))
+    data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    desired = reference.gather_windows(data, starts, window, mode)
+    with carried_out_by(route):
+        given_starts = jnp.asarray(starts, jnp.int8)
+        function = partial(ndgather.gather_windows, window_shape=window, mode=mode)
+        assert_same_elements(as_numpy(function(jnp.asarray(data), given_starts)), desired)
+        jitted = jax.jit(function)(data, given_starts)
+        assert_same_elements(as_numpy(jitted), desired)
+
+
+@pytest.mark.parametrize("function", GATHERS)
+@pytest.mark.parametrize("route", ROUTES)
+@few
+@given(drawn=st.data())
+def test_gathers_under_jit(route, function, drawn):
+    integers = [each for each in INTEGERS if each.itemsize < 8]
+    dtypes = types_of(route, SHORT)
+    call = drawn.draw(calls(function, dtypes=dtypes, index_dtypes=integers, flavours=["value"]))
+    if bad_entries(call):
+        return
+    with carried_out_by(route):
+        jitted = jax.jit(partial(getattr(ndgather, function), **call.options))
+        assert_same_elements(as_numpy(jitted(call.data, call.indices)), expected(call))
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2"])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])
+def test_elements_of_less_than_a_byte(dtype, reduction):
+    values = jnp.array([1, 0, 1, 1], dtype)
+    indices = jnp.array([[2], [0], [2]])
+    updates = jnp.array([1, 1, 0], dtype)
+    result = ndgather.scatter_nd(values, indices, updates, reduction=reduction)
+    desired = reference.scatter_nd(
+        np.array([1, 0, 1, 1], np.int8),
+        np.asarray(indices),
+        np.array([1, 1, 0], np.int8),
+        reduction=reduction,
+    )
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(
+        np.asarray(result).astype(np.int8), desired.astype(dtype).astype(np.int8)
+    )
+    gathered = ndgather.gather_nd(values, indices, mode="fill", fill_value=1)
+    assert gathered.dtype == dtype
+    np.testing.assert_array_equal(np.asarray(gathered).astype(int), [1, 1, 1])
+
+
+def test_sums_keep_subnormal_numbers():
+    tiny = np.float32(1e-40)
+    result = ndgather.scatter_nd(
+        jnp.zeros(2), jnp.array([[1], [1]]), np.array([tiny, tiny]), reduction="add"
+    )
+    np.testing.assert_array_equal(np.asarray(result), [0, tiny + tiny])
+
+
+def test_large_arrays_are_gathered_by_all_threads():
+    rng = np.random.default_rng(0)
+    data = rng.random((1000, 1000), dtype=np.float32)
+    indices = rng.integers(0, 1000, (1_000_000, 2), dtype=np.int32)
+    result = as_numpy(jax.jit(ndgather.gather_nd)(data, indices))
+    np.testing.assert_array_equal(result, data[indices[:, 0], indices[:, 1]])
+
+
+def test_a_scatter_leaves_its_data_as_they_are():
+    data = jnp.arange(5.0)
+    before = np.asarray(data).copy()
+    function = jax.jit(lambda x: (ndgather.scatter_nd(x, jnp.array([[1]]), jnp.array([9.0])), x))
+    changed, same = function(data)
+    np.testing.assert_array_equal(np.asarray(changed), [0, 9, 2, 3, 4])
+    np.testing.assert_array_equal(np.asarray(same), before)
+    np.testing.assert_array_equal(np.asarray(data), before)
