@@ -23,19 +23,6 @@ bool make_tuple(PyObject*& made, const char* const (&names)[Count]) {
   return made != nullptr;
 }
 
-// The position of an integer type among i8, i16, i32, i64, u8, u16, u32, u64, as IndexType and ElementType
-// begin.
-int integer_position(PyArrayObject* of) {
-  const int first = PyArray_DESCR(of)->kind == 'i' ? 0 : 4;
-  switch (PyArray_ITEMSIZE(of)) {
-    case 1: return first;
-    case 2: return first + 1;
-    case 4: return first + 2;
-    default: return first + 3;
-  }
-}
-static_assert(static_cast<int>(IndexType::u64) == 7 && static_cast<int>(ElementType::u64) == 7);
-
 }  // namespace
 
 bool make_names() {
@@ -80,11 +67,21 @@ Refusal read_index_type(PyArrayObject* indices, IndexType& type) {
   const char kind = PyArray_DESCR(indices)->kind;
   if (kind == 'i' || kind == 'u') {
     if (PyArray_ISBYTESWAPPED(indices)) return {Rule::fallback};
-    type = static_cast<IndexType>(integer_position(indices));
+    type = integer_type<IndexType>(kind == 'i', PyArray_ITEMSIZE(indices));
     return {};
   }
   // np.empty((0, 2)) is how an empty list of index tuples is often written.
   return {kind == 'f' && PyArray_SIZE(indices) == 0 ? Rule::fallback : Rule::index_dtype};
+}
+
+bool read_arithmetic(PyObject* arithmetic, Plan& plan, ElementType& type) {
+  if (!PyArray_CheckExact(arithmetic)) {
+    type = ElementType::bf16;
+  } else {
+    type = ElementType::table;
+    plan.table = static_cast<const char*>(PyArray_DATA(array(arithmetic)));
+  }
+  return true;
 }
 
 bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type) {
@@ -101,19 +98,11 @@ bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, El
       {NPY_CDOUBLE, ElementType::c128},
       {NPY_CLONGDOUBLE, ElementType::complex_long_double},
   };
-  if (arithmetic != Py_None) {
-    if (!PyArray_CheckExact(arithmetic)) {
-      type = ElementType::bf16;
-    } else {
-      type = ElementType::table;
-      plan.table = static_cast<const char*>(PyArray_DATA(array(arithmetic)));
-    }
-    return true;
-  }
+  if (arithmetic != Py_None) return read_arithmetic(arithmetic, plan, type);
   if (PyArray_ISBYTESWAPPED(data)) return false;
   const char kind = PyArray_DESCR(data)->kind;
   if (kind == 'i' || kind == 'u') {
-    type = static_cast<ElementType>(integer_position(data));
+    type = integer_type<ElementType>(kind == 'i', PyArray_ITEMSIZE(data));
     return true;
   }
   for (const auto& known : kTypes) {

@@ -53,8 +53,20 @@ Refusal read_mode(PyObject* object, Kind kind, Mode& mode);
 
 Refusal read_index_type(PyArrayObject* indices, IndexType& type);
 
-// What the arithmetic has to know of the elements of `data`. NumPy's own types speak for themselves; for
-// others Python hands over a table of all results, or the name of bfloat16. False: not known.
+// What Python hands over of the arithmetic with elements that the core does not know: a table of all results, or the
+// name of bfloat16. Returns true.
+bool read_arithmetic(PyObject* arithmetic, Plan& plan, ElementType& type);
+
+// An integer type among i8, i16, i32, i64, u8, u16, u32, u64, as IndexType and ElementType begin.
+template <class Type>
+Type integer_type(bool is_signed, Size bytes) {
+  static_assert(static_cast<int>(Type::u64) == 7);
+  const int size = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
+  return static_cast<Type>(size + (is_signed ? 0 : 4));
+}
+
+// What the arithmetic has to know of the elements of `data`. NumPy's own types speak for themselves.
+// False: not known.
 bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type);
 
 }  // namespace ndgather

@@ -27,6 +27,7 @@ class View {
   void take(const Array& of, Size element, Size unit = 1);
   const Array& array() const { return array_; }
   Size element() const { return element_; }  // in bytes
+  bool is_empty() const { return is_empty_; }
   bool has_shape(const Shape& shape) const;
   bool has_memory_of(const View& other) const;  // all of it, in the same order
   Extent extent() const;
@@ -41,7 +42,7 @@ class View {
   Size shape_[kMaxRank], strides_[kMaxRank];
   Array array_{nullptr, 0, shape_, strides_};
   Size element_ = 0;
-  bool is_empty_ = false;  // it has no elements
+  bool is_empty_ = false;
 };
 
 PyObject* shape_tuple(const Size* shape, Size rank);

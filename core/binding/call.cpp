@@ -32,6 +32,10 @@ PyObject* refused(const Refusal& refusal, PyObject* facts, PyObject* data, PyObj
                        data, indices, shape_tuple(slices.size, std::min(slices.rank, kMaxRank)), updates);
 }
 
+PyObject* refused_for_python() {
+  return refused({Rule::fallback}, PyTuple_New(0), PyTuple_New(0), PyTuple_New(0), {}, PyTuple_New(0));
+}
+
 Refusal Call::read_options() {
   if (auto refusal = read_integer(given_[kAxis], kAxis, axis_)) return refusal;
   if (auto refusal = read_integer(given_[kBatchDims], kBatchDims, batch_dims_)) return refusal;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "call.h"
+#include "exchange.h"
 #include "gil.h"
 #include "points.h"
 
@@ -45,10 +46,6 @@ class ArrayCall : Call {
 };
 
 Refusal ArrayCall::read_arguments() {
-  if (!PyArray_CheckExact(given_[kData]) || !PyArray_CheckExact(given_[kIndices]) ||
-      (scatters(kind_) && !PyArray_CheckExact(given_[kUpdates]))) {
-    return {Rule::fallback};
-  }
   PyArrayObject* data = given(kData);
   if (auto refusal = read_index_type(given(kIndices), plan_.index_type)) return refusal;
   if (auto refusal = read_options()) return refusal;
@@ -159,17 +156,23 @@ Refusal ArrayCall::plan_points(PyObject* steps, PointGrid& grid) {
   return {};
 }
 
+bool are_arrays(Kind kind, PyObject* const* given) {
+  return PyArray_CheckExact(given[kData]) && PyArray_CheckExact(given[kIndices]) &&
+         (!scatters(kind) || PyArray_CheckExact(given[kUpdates]));
+}
+
 }  // namespace
 
 PyObject* sort_points(Kind kind, PyObject* const* given, PyObject* steps, Size begin, PyArrayObject* places,
                       PyArrayObject* positions) {
+  if (!are_arrays(kind, given)) return refused_for_python();
   return ArrayCall(kind, given).sort_points(steps, begin, places, positions);
 }
 
 PyObject* run(Kind kind, PyObject* const* given) {
   for (;;) {
     const int before = forks();
-    PyObject* const result = ArrayCall(kind, given).run();
+    PyObject* const result = are_arrays(kind, given) ? ArrayCall(kind, given).run() : run_exchanged(kind, given);
     if (forks() == before || result == nullptr) return result;
     // This is the child of a signal handler that forked in the middle of the call: it begins anew, which it may, as
     // handlers run only while the result is nobody's yet.

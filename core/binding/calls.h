@@ -21,6 +21,9 @@ PyObject* sort_points(Kind kind, PyObject* const* given, PyObject* steps, Size b
 PyObject* refused(const Refusal& refusal, PyObject* facts, PyObject* data, PyObject* indices,
                   const Shape& slices, PyObject* updates);
 
+// A tuple that says that a call is for Python, whatever its arguments are.
+PyObject* refused_for_python();
+
 // The shape of the slices that indices name: of the result of a gather, of the updates of a scatter. A
 // refusal where the shapes do not fit; options are brought into the range from 0 on.
 Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Size& axis, Size& batch_dims,

@@ -78,9 +78,7 @@ PyObject* call(Kind kind, PyObject* const* args, Py_ssize_t count, PyObject* nam
   }
   const auto is_given = [](PyObject* object) { return object != Py_None; };
   const bool for_python = names != nullptr && std::any_of(given + kMemory, given + kArgumentCount, is_given);
-  PyObject* result = for_python ? refused({Rule::fallback}, PyTuple_New(0), PyTuple_New(0), PyTuple_New(0), {},
-                                          PyTuple_New(0))
-                                : run(kind, given);
+  PyObject* result = for_python ? refused_for_python() : run(kind, given);
   if (result == nullptr || !PyTuple_Check(result)) return result;
   // The facts of a bad index say all; a text about anything else takes the arguments.
   const bool bad_index = PyTuple_GetItem(result, 0) ==

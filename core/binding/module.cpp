@@ -7,6 +7,7 @@
 #include "../pool.h"
 #include "arrays.h"
 #include "calls.h"
+#include "exchange.h"
 #include "fast_call.h"
 #include "jax_ffi.h"
 #include "points.h"
@@ -114,6 +115,8 @@ PyMethodDef methods[] = {
      "fill_value, use_init_val, out, negative, arithmetic, memory, progress, executor, /)\n--\n\n"},
     {"move_points", move_points, METH_VARARGS,
      "move_points(chunk, dense, bits, places, positions, block, starts, stops, reduction, arithmetic, /)\n--\n\n"},
+    {"accept_exchange", accept_exchange, METH_VARARGS,
+     "accept_exchange(type, gradient, records, negated, conjugated, transforms, written, /)\n--\n\n"},
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\n"},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(count, /)\n--\n\n"},
     {"get_memory_limit", get_memory_limit, METH_NOARGS, "get_memory_limit()\n--\n\n"},

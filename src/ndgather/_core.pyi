@@ -89,6 +89,16 @@ def fast_call(
     module: str,
     /,
 ) -> Callable[..., NDArray[Any]]: ...
+def accept_exchange(
+    type: type,
+    gradient: str | None,
+    records: Callable[[], object] | None,
+    negated: Callable[[Any], object] | None,
+    conjugated: Callable[[Any], object] | None,
+    transforms: tuple[Callable[[], object], ...],
+    written: Callable[[Any], object] | None,
+    /,
+) -> bool: ...
 def get_num_threads() -> int: ...
 def set_num_threads(count: int, /) -> None: ...
 def get_memory_limit() -> int: ...

@@ -37,8 +37,8 @@ def explain(call: Call, refusal: Refusal) -> Exception:
         case "indices_changed":
             return index_errors.indices_changed(caller)
         case "index_dtype":
-            dtype = call.indices.dtype
-            kind = _KINDS.get(dtype.kind, "not an integer type of NumPy")
+            dtype = call.indices.dtype  # of another library, it may have no kind
+            kind = _KINDS.get(getattr(dtype, "kind", ""), "not an integer type")
             return index_errors.index_dtype(caller, dtype, kind, call.indices_name)
         case "data_rank":
             return shape_errors.rank_too_low(caller, "data", data, first)
@@ -86,7 +86,7 @@ def explain(call: Call, refusal: Refusal) -> Exception:
         case "out_read_only":
             return argument_errors.out_read_only(caller)
         case "out_overlaps_itself":
-            return argument_errors.out_overlaps_itself(caller, call.out.strides)
+            return argument_errors.out_overlaps_itself(caller, call.out)
         case _:
             raise AssertionError(f"the core refused a call by an unknown rule: {refusal}")
 

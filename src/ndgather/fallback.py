@@ -35,7 +35,7 @@ def answer(kind: str, refusal: Refusal, *arguments: Any) -> Array | Exception:
     if rule == "out_of_bounds":
         return index_errors.index_out_of_bounds(kind, *refusal[1])
     call = Call(kind, kind, *arguments)
-    if rule in ("fallback", "out_overlaps_input"):
+    if rule in ("fallback", "out_overlaps_input", "out_type"):
         return run(call)
     return explain(call, refusal)
 

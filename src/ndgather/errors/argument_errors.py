@@ -158,10 +158,12 @@ def out_read_only(caller: str) -> AttributeValueError:
     return AttributeValueError(f"{caller}: out is read-only (allowed: a writeable array)")
 
 
-def out_overlaps_itself(caller: str, strides: Sequence[int]) -> AttributeValueError:
+def out_overlaps_itself(caller: str, out: object) -> AttributeValueError:
+    strides = getattr(out, "strides", None)  # other libraries have no such attribute
+    what = f"{type(out).__name__} object lets" if strides is None else f"{shown(strides)} let"
     return AttributeValueError(
-        f"{caller}: out.strides = {shown(strides)} let elements of out share memory "
-        f"(allowed: strides that keep them apart)"
+        f"{caller}: out{'' if strides is None else '.strides'} = {what} elements of out share "
+        f"memory (allowed: strides that keep them apart)"
     )
 
 

@@ -1,0 +1,54 @@
+"""Types of other libraries whose arrays the core takes as it takes NumPy's, without a copy.
+
+Such a type offers DLPack's exchange in C, by its attribute ``__dlpack_c_exchange_api__``: the core
+looks at the memory of the arguments, and makes its result an object of the type. An adapter accepts
+the types of its library when it is imported; what the core then refuses still comes to the adapter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ndgather.compiled import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def accept(
+    kind: type,
+    *,
+    gradient: str | None = None,
+    records: Callable[[], object] = lambda: True,
+    negated: Callable[[Any], object] | None = None,
+    conjugated: Callable[[Any], object] | None = None,
+    transforms: tuple[Callable[[], object], ...] = (),
+    written: Callable[[Any], object] | None = None,
+) -> bool:
+    """Let the core carry out calls with arrays of exactly this type, where nothing else is at work.
+
+    The core asks all of these at each call, so functions of C are best. Answers count as `bool`
+    takes them; an error of one means that the call goes to the adapter.
+
+    Parameters
+    ----------
+    kind : type
+        Subclasses are not accepted with it.
+    gradient : str, optional
+        The attribute of an array that is true where it takes part in a gradient. Asked of arrays of
+        floats and complex numbers, as are the next three.
+    records : function of nothing, optional
+        Whether gradients are recorded now; else they always are.
+    negated, conjugated : function of an array, optional
+        Whether the numbers in memory are the negatives, or the conjugates, of those that are meant.
+    transforms : functions of nothing
+        Whether operations are traced, transformed or redirected now.
+    written : function of an array, optional
+        Is told of an `out` after it was written.
+
+    Returns
+    -------
+    bool
+        False where the type offers no exchange of a version that the core knows.
+    """
+    return _core.accept_exchange(kind, gradient, records, negated, conjugated, transforms, written)
