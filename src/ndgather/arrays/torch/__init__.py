@@ -1,0 +1,98 @@
+"""Tensors of PyTorch as data, indices, updates or `out`: the result is a tensor on their device.
+
+It has the same gradient behaviour as the functions of torch have. Import this module before
+`torch.compile` or `torch.export` meets the first call; a call outside of them imports it by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ndgather import fallback
+from ndgather.arrays.torch import (
+    arguments,
+    calls,
+    checks,
+    composition,
+    elements,
+    host,
+    operators,
+)
+from ndgather.errors import NdgatherError, tensor_errors
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
+
+__all__ = ["run"]
+
+
+def run(call: Call) -> Any:
+    """Carry out a call with tensors among its arguments.
+
+    Raises
+    ------
+    NdgatherError
+        The call is refused, as it would be for arrays, or tensors lie on several devices.
+    """
+    if not any(isinstance(each, torch.Tensor) for each in (call.data, call.updates, call.out)):
+        return _with_indices_alone(call)
+    call = arguments.with_tensors(call)
+    if call.out is not None:
+        return _into(call)
+    if any(is_traceable_wrapper_subclass(each) for _, each in checks.tensors(call)):
+        return _composed(call)
+    return calls.operate(call)
+
+
+def _with_indices_alone(call: Call) -> Any:
+    """Make a call whose data are an array or list: the indices become an array."""
+    indices = call.indices
+    if not isinstance(indices, torch.Tensor):
+        raise tensor_errors.out_not_a_tensor(call.caller, call.data)
+    if indices.device.type != "cpu":
+        raise tensor_errors.devices_differ(call.caller, call.indices_name, indices.device, "cpu")
+    return fallback.run(replace(call, indices=elements.array_of(indices)))
+
+
+def _composed(call: Call) -> torch.Tensor:
+    """Make a call on tensors that hold others, by the functions of torch that they know."""
+    checks.check_shapes(call)
+    try:
+        return composition.run(call)
+    except (NdgatherError, MemoryError):
+        raise
+    except Exception as error:
+        raise tensor_errors.refused_by_its_type(call.caller, call.data, error) from error
+
+
+def _into(call: Call) -> torch.Tensor:
+    """Make a call whose result goes to `out`."""
+    slices = checks.check_shapes(call)
+    arguments.check_out(call, tuple(call.data.shape) if call.scatters else slices)
+    out = call.out
+    for name, each in [*checks.tensors(call), ("out", out)]:
+        if (torch.is_grad_enabled() and each.requires_grad) or _transformed(each):
+            raise tensor_errors.out_with_gradient(call.caller, name)
+    if all(type(each) in _PLAIN for _, each in checks.tensors(call)) and out.device.type == "cpu":
+        host.run(call)
+        if not out.is_inference():
+            torch.autograd.graph.increment_version(out)
+        return out
+    with torch.no_grad():
+        return out.copy_(calls.operate(replace(call, out=None)))
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _transformed(tensor: torch.Tensor) -> bool:
+    """Whether a transform of `torch.func`, or a tangent, is at work on a tensor."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None

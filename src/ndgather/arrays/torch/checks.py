@@ -1,0 +1,79 @@
+"""What a call on tensors has to be, apart from the values of its indices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ndgather import fallback, windows
+from ndgather.arrays.torch import elements
+from ndgather.errors import argument_errors, index_errors, shape_errors, tensor_errors
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
+
+GATHER_MODES = ("raise", "wrap", "clip", "fill")
+SCATTER_MODES = ("raise", "wrap", "clip", "drop")
+
+
+def checked(call: Call) -> Call:
+    """Return `call`, whose types and words are allowed.
+
+    Raises
+    ------
+    NdgatherError
+        They are not.
+    """
+    caller = call.caller
+    for name, each in tensors(call):
+        if each.is_sparse or each.layout != torch.strided or each.is_nested or each.is_quantized:
+            raise tensor_errors.layout(caller, name, each)
+        if each.device != call.data.device:
+            raise tensor_errors.devices_differ(caller, name, each.device, call.data.device)
+    if call.indices.dtype not in elements.INTEGERS:
+        kind = "boolean" if call.indices.dtype == torch.bool else "not an integer type"
+        raise index_errors.index_dtype(caller, call.indices.dtype, kind, call.indices_name)
+    modes = SCATTER_MODES if call.scatters else GATHER_MODES
+    if call.kind == "gather_windows":
+        modes = windows.MODES
+    fallback.choice(caller, "mode", call.mode, modes)
+    if not call.scatters:
+        if call.fill_value is not None and call.mode != "fill":
+            raise argument_errors.fill_value_unused(caller, call.mode)
+        return call
+    if call.updates.dtype != call.data.dtype:
+        raise tensor_errors.updates_dtype(
+            caller, call.updates_name, call.updates.dtype, call.data.dtype
+        )
+    fallback.choice(caller, "reduction", call.reduction, fallback.reductions.NAMES)
+    meaningful = elements.meaningful(call.data.dtype)
+    if call.reduction not in meaningful:
+        raise argument_errors.reduction_type(caller, call.reduction, call.data.dtype, meaningful)
+    return call
+
+
+def tensors(call: Call) -> list[tuple[str, torch.Tensor]]:
+    """Return the tensors of a call by their names."""
+    named = [("data", call.data), (call.indices_name, call.indices)]
+    return [*named, (call.updates_name, call.updates)] if call.scatters else named
+
+
+def check_shapes(call: Call) -> tuple[int, ...]:
+    """Return the shape of the slices that a call names.
+
+    Raises
+    ------
+    NdgatherError
+        The shapes do not fit.
+    """
+    if call.kind == "gather_windows":
+        windows.check_shapes(call)
+        rest = call.data.shape[len(call.window_shape) :]
+        return (*call.indices.shape[:-1], *call.window_shape, *rest)
+    shape = fallback.result_shape(call)
+    if call.scatters and tuple(call.updates.shape) != shape:
+        raise shape_errors.updates_do_not_fit(
+            call.caller, call.updates.shape, shape, call.updates_name
+        )
+    return shape

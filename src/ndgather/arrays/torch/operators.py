@@ -1,0 +1,125 @@
+"""The operators ``torch.ops.ndgather.*``: what torch, its transforms and its compilers see.
+
+A kernel of the processor calls the core; one for all other devices composes torch's functions. The
+rule of differentiation stands at the place of torch's own, below `torch.func` and above the
+devices, so that gradients, tangents and `vmap` nest in any order.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled
+from torch.autograd.function import _SingleLevelFunction
+
+from ndgather.arrays.torch import batching, calls, checks, composition, derivatives, fakes, host
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
+
+LIBRARY = torch.library.Library("ndgather", "DEF")
+
+
+def _on_host(kind: str, *arguments: Any) -> torch.Tensor:
+    return host.run(_checked(kind, arguments))
+
+
+def _composed(kind: str, *arguments: Any) -> torch.Tensor:
+    call = _checked(kind, arguments)
+    checks.check_shapes(call)
+    return composition.run(call)
+
+
+def _checked(kind: str, arguments: tuple[Any, ...]) -> Call:
+    tensors, options = calls.tensors_of(kind, arguments), calls.options_of(kind, arguments)
+    return checks.checked(calls.call_of(kind, tensors, options))
+
+
+class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has no types here
+    """One level of differentiation, of whichever transform is at work."""
+
+    @staticmethod
+    def forward(
+        kind: str, grad: bool, ahead: bool, options: tuple[Any, ...], *tensors: Any
+    ) -> torch.Tensor:
+        # What is below may be a further level of torch.func, which takes part as it did above.
+        below = torch._C._AutoDispatchBelowAutograd()
+        with below, torch.set_grad_enabled(grad), _set_fwd_grad_enabled(ahead):
+            return getattr(torch.ops.ndgather, kind).default(*tensors, *options)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        kind, _, _, options, data, indices, *rest = inputs
+        ctx.kind, ctx.options = kind, options
+        ctx.like = [(each.shape, each.dtype, each.device) for each in (data, *rest)]
+        ctx.set_materialize_grads(False)
+        saved = [indices]
+        if calls.reduction_of(kind, options) in derivatives.OF_VALUES:
+            saved = [indices, data, *rest, output]
+        ctx.save_for_backward(*saved)
+        ctx.save_for_forward(*saved)
+
+
+def _call(ctx: Any) -> tuple[Call, torch.Tensor | None]:
+    """Return the call that is differentiated; where values do not matter, tensors have none."""
+    indices, *saved = ctx.saved_tensors
+    result = saved.pop() if saved else None
+    bare = [torch.empty((), dtype=t, device=d).expand(shape) for shape, t, d in ctx.like]
+    data, *rest = saved or bare
+    return calls.call_of(ctx.kind, (data, indices, *(rest or [None])), ctx.options), result
+
+
+class Gather(_Differentiable):
+    """A gather, as the rules of differentiation see it."""
+
+    @staticmethod
+    def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
+        call, _ = _call(ctx)
+        of_data = None
+        if of_result is not None and ctx.needs_input_grad[4]:
+            of_data = derivatives.gather_back(call, of_result)
+        return None, None, None, None, of_data, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor | None:
+        call, _ = _call(ctx)
+        of_data = tangents[4]
+        return None if of_data is None else derivatives.gather_ahead(call, of_data)
+
+
+class Scatter(_Differentiable):
+    """A scatter, as the rules of differentiation see it."""
+
+    @staticmethod
+    def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
+        call, result = _call(ctx)
+        of_data = of_updates = None
+        if of_result is not None:
+            wanted = (ctx.needs_input_grad[4], ctx.needs_input_grad[6])
+            of_data, of_updates = derivatives.scatter_back(call, result, of_result, wanted)
+        return None, None, None, None, of_data, None, of_updates
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
+        call, result = _call(ctx)
+        return derivatives.scatter_ahead(call, result, tangents[4], tangents[6])
+
+
+def _differentiated(kind: str, *arguments: Any) -> torch.Tensor:
+    function = Scatter if kind.startswith("scatter") else Gather
+    count = 3 if kind.startswith("scatter") else 2
+    state = torch.is_grad_enabled(), _is_fwd_grad_enabled()
+    with enable_single_level_autograd_function():
+        return function.apply(kind, *state, arguments[count:], *arguments[:count])
+
+
+for _kind in calls.OPTIONS:
+    LIBRARY.define(calls.schema(_kind), tags=(torch.Tag.pt2_compliant_tag,))
+    LIBRARY.impl(_kind, partial(_on_host, _kind), "CPU")
+    LIBRARY.impl(_kind, partial(_composed, _kind), "CompositeExplicitAutograd")
+    LIBRARY.impl(_kind, partial(_differentiated, _kind), "Autograd")
+    torch.library.register_fake(f"ndgather::{_kind}", partial(fakes.result, _kind), lib=LIBRARY)
+    torch.library.register_vmap(f"ndgather::{_kind}", partial(batching.rule, _kind), lib=LIBRARY)

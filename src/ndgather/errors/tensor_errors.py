@@ -1,0 +1,57 @@
+"""Errors of tensors of PyTorch."""
+
+from __future__ import annotations
+
+from ndgather.errors import AttributeValueError, DTypeError
+
+
+def layout(caller: str, argument: str, tensor: object) -> DTypeError:
+    kind = "nested" if getattr(tensor, "is_nested", False) else getattr(tensor, "layout", "")
+    if getattr(tensor, "is_quantized", False):
+        kind = "quantized"
+    return DTypeError(
+        f"{caller}: {argument} = {kind} tensor has no strides (allowed: a dense tensor, such as "
+        f"{argument}.to_dense() or {argument}.to_padded_tensor(0.0))"
+    )
+
+
+def devices_differ(caller: str, argument: str, device: object, data: object) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: {argument}.device = {device} differs from data.device = {data} (allowed: "
+        f"{data}); write {argument}.to(data.device)"
+    )
+
+
+def updates_dtype(caller: str, argument: str, updates: object, data: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument}.dtype = {updates} differs from data.dtype = {data} (allowed: "
+        f"{data}); write {argument}.to(data.dtype)"
+    )
+
+
+def array_for_device(caller: str, argument: str, device: object) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: {argument} = NumPy array lies in the memory of the processor, data on "
+        f"{device} (allowed: a tensor there); write torch.as_tensor({argument}, device=data.device)"
+    )
+
+
+def out_with_gradient(caller: str, argument: str) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: out is given, but {argument} asks for a gradient or is under a transform "
+        f"(allowed: out=None, or a call under torch.no_grad())"
+    )
+
+
+def out_not_a_tensor(caller: str, out: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: out = {type(out).__name__} object takes no tensor (allowed: a dense tensor)"
+    )
+
+
+def refused_by_its_type(caller: str, tensor: object, error: Exception) -> DTypeError:
+    kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
+    return DTypeError(
+        f"{caller}: data = {kind} object refuses what gathers and scatters are made of: "
+        f"{type(error).__name__}: {error} (allowed: a tensor that takes index_select and its like)"
+    )
