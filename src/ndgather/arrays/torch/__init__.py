@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
+from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ndgather import fallback
 from ndgather.arrays.torch import (
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+operators.register()
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
 
 def run(call: Call) -> Any:
     """Carry out a call with tensors among its arguments.
@@ -45,7 +47,7 @@ def run(call: Call) -> Any:
     call = arguments.with_tensors(call)
     if call.out is not None:
         return _into(call)
-    if any(is_traceable_wrapper_subclass(each) for _, each in checks.tensors(call)):
+    if any(_composes(each) for _, each in checks.tensors(call)):
         return _composed(call)
     return calls.operate(call)
 
@@ -88,7 +90,10 @@ def _into(call: Call) -> torch.Tensor:
         return out.copy_(calls.operate(replace(call, out=None)))
 
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+def _composes(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is of a class that carries out torch's functions by itself."""
+    own = type(tensor).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+    return own and not isinstance(tensor, FakeTensor)
 
 
 def _transformed(tensor: torch.Tensor) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ndgather.arrays.torch import elements, steps
-from ndgather.arrays.torch.places import Places, places
+from ndgather.arrays.torch.places import places
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -34,7 +34,7 @@ def run(call: Call) -> torch.Tensor:
 
 
 def gather_axis(call: Call) -> torch.Tensor:
-    """Gather along one axis: with the axis moved to the batch axes, and what it stood after back."""
+    """Gather along one axis: it is moved to the batch axes, and what stood before it back."""
     axis, first = call.axis, call.batch_dims
     result = gather_rows(replace(call, data=call.data.movedim(axis, first)))
     between = range(call.indices.dim(), call.indices.dim() + axis - first)

@@ -127,9 +127,10 @@ def weights(call: Call, result: torch.Tensor, wanted: tuple[bool, bool]) -> tupl
     elif reduction in ("min", "max"):
         # Those that are equal to the result share its change.
         hits = updates == gather_like(call, result)
-        kept = (data == result).to(data.dtype)
+        kept = data == result
         if not call.use_init_val:
-            kept = torch.zeros_like(kept)
+            kept = kept & ~steps.touched(call, operate)
+        kept = kept.to(data.dtype)
         share = 1 / operate(
             replace(
                 call, data=kept, updates=hits.to(data.dtype), reduction="add", use_init_val=True
@@ -137,7 +138,7 @@ def weights(call: Call, result: torch.Tensor, wanted: tuple[bool, bool]) -> tupl
         ).clamp(min=1)
         of_data = kept * share
         of_updates = hits * gather_like(call, share)
-    if not call.use_init_val and wanted[0]:
+    if not call.use_init_val and wanted[0] and reduction not in ("min", "max"):
         untouched = ~steps.touched(call, operate)
         of_data = untouched.to(data.dtype) if of_data is None else of_data * untouched
     return of_data, of_updates

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled
+from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather.arrays.torch import batching, calls, checks, composition, derivatives, fakes, host
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ndgather.array_call import Call
 
 LIBRARY = torch.library.Library("ndgather", "DEF")
@@ -52,7 +54,7 @@ class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has 
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        kind, _, _, options, data, indices, *rest = inputs
+        kind, ctx.grad, ctx.ahead, options, data, indices, *rest = inputs
         ctx.kind, ctx.options = kind, options
         ctx.like = [(each.shape, each.dtype, each.device) for each in (data, *rest)]
         ctx.set_materialize_grads(False)
@@ -63,9 +65,14 @@ class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has 
         ctx.save_for_forward(*saved)
 
 
-def _call(ctx: Any) -> tuple[Call, torch.Tensor | None]:
+def _without_tangent(tensor: torch.Tensor) -> torch.Tensor:
+    return unpack_dual(tensor).primal
+
+
+def _call(ctx: Any, seen: Callable[[torch.Tensor], torch.Tensor] | None = None) -> tuple[Call, torch.Tensor | None]:
     """Return the call that is differentiated; where values do not matter, tensors have none."""
     indices, *saved = ctx.saved_tensors
+    saved = saved if seen is None else list(map(seen, saved))
     result = saved.pop() if saved else None
     bare = [torch.empty((), dtype=t, device=d).expand(shape) for shape, t, d in ctx.like]
     data, *rest = saved or bare
@@ -84,10 +91,10 @@ class Gather(_Differentiable):
         return None, None, None, None, of_data, None
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor | None:
-        call, _ = _call(ctx)
-        of_data = tangents[4]
-        return None if of_data is None else derivatives.gather_ahead(call, of_data)
+    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
+        with torch.set_grad_enabled(ctx.grad), _set_fwd_grad_enabled(ctx.ahead):
+            call, _ = _call(ctx, _without_tangent)
+            return derivatives.gather_ahead(call, tangents[4])
 
 
 class Scatter(_Differentiable):
@@ -104,8 +111,9 @@ class Scatter(_Differentiable):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
-        call, result = _call(ctx)
-        return derivatives.scatter_ahead(call, result, tangents[4], tangents[6])
+        with torch.set_grad_enabled(ctx.grad), _set_fwd_grad_enabled(ctx.ahead):
+            call, result = _call(ctx, _without_tangent)
+            return derivatives.scatter_ahead(call, result, tangents[4], tangents[6])
 
 
 def _differentiated(kind: str, *arguments: Any) -> torch.Tensor:
@@ -116,10 +124,12 @@ def _differentiated(kind: str, *arguments: Any) -> torch.Tensor:
         return function.apply(kind, *state, arguments[count:], *arguments[:count])
 
 
-for _kind in calls.OPTIONS:
-    LIBRARY.define(calls.schema(_kind), tags=(torch.Tag.pt2_compliant_tag,))
-    LIBRARY.impl(_kind, partial(_on_host, _kind), "CPU")
-    LIBRARY.impl(_kind, partial(_composed, _kind), "CompositeExplicitAutograd")
-    LIBRARY.impl(_kind, partial(_differentiated, _kind), "Autograd")
-    torch.library.register_fake(f"ndgather::{_kind}", partial(fakes.result, _kind), lib=LIBRARY)
-    torch.library.register_vmap(f"ndgather::{_kind}", partial(batching.rule, _kind), lib=LIBRARY)
+def register() -> None:
+    """Make the operators known to torch."""
+    for kind in calls.OPTIONS:
+        LIBRARY.define(calls.schema(kind), tags=(torch.Tag.pt2_compliant_tag,))
+        LIBRARY.impl(kind, partial(_on_host, kind), "CPU")
+        LIBRARY.impl(kind, partial(_composed, kind), "CompositeExplicitAutograd")
+        LIBRARY.impl(kind, partial(_differentiated, kind), "Autograd")
+        torch.library.register_fake(f"ndgather::{kind}", partial(fakes.result, kind), lib=LIBRARY)
+        torch.library.register_vmap(f"ndgather::{kind}", partial(batching.rule, kind), lib=LIBRARY)

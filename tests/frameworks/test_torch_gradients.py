@@ -1,0 +1,257 @@
+"""Gradients, tangents, `vmap` and `torch.func` in any order, against numbers and torch itself."""
+
+import numpy as np
+import pytest
+import torch
+from tests.frameworks.torch_calls import (
+    GATHERS,
+    REDUCTIONS,
+    SCATTERS,
+    called,
+    data_of,
+    indices_of,
+    same,
+)
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+
+import ndgather
+from ndgather.errors import NdgatherError
+
+# torch's own tangents of other functions are written with it.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+
+ops = torch.ops.ndgather
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(2)
+
+
+def check(function, *inputs):
+    """Compare gradients, tangents, and both of the gradient, with differences of values."""
+    inputs = [each.requires_grad_() for each in inputs]
+    assert torch.autograd.gradcheck(function, inputs, check_forward_ad=True, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, inputs, check_fwd_over_rev=True, fast_mode=True)
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+@pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
+def test_gathers(kind, shape, places, options, mode, rng):
+    if (kind == "gather_windows" and mode == "wrap") or 0 in shape:
+        return
+    indices = torch.from_numpy(indices_of(rng, kind, shape, places, options, mode))
+    check(lambda data: called(kind, data, indices, mode=mode, **options), data_of(rng, shape))
+
+
+@pytest.mark.parametrize("mode", ["raise", "drop"])
+@pytest.mark.parametrize("use_init_val", [True, False])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS)
+def test_scatters(kind, shape, places, sizes, options, reduction, use_init_val, mode, rng):
+    options = options | {"mode": mode, "reduction": reduction, "use_init_val": use_init_val}
+    indices = torch.from_numpy(indices_of(rng, kind, shape, places, options, mode))
+    data, updates = data_of(rng, shape) / 7, data_of(rng, sizes) / 11 + 0.01
+    check(lambda data, updates: called(kind, data, indices, updates, **options), data, updates)
+
+
+def test_products_with_zeros_have_all_their_derivatives():
+    data = torch.tensor([2.0, 0.0, 3.0], dtype=torch.float64)
+    updates = torch.tensor([0.0, 0.0, 5.0, 0.0, 7.0, 3.0], dtype=torch.float64)
+    indices = torch.tensor([[0], [0], [0], [1], [1], [2]])
+    check(
+        lambda data, updates: ndgather.scatter_nd(data, indices, updates, reduction="mul"),
+        data,
+        updates,
+    )
+
+
+def test_equal_ones_share_the_gradient():
+    data = torch.tensor([1.0, 5.0], requires_grad=True)
+    updates = torch.tensor([5.0, 5.0, 2.0], requires_grad=True)
+    native = data.scatter_reduce(0, torch.tensor([1, 1, 0]), updates, "amax")
+    ours = ndgather.scatter_nd(data, torch.tensor([[1], [1], [0]]), updates, reduction="max")
+    for one, other in zip(
+        torch.autograd.grad(ours.sum(), (data, updates)),
+        torch.autograd.grad(native.sum(), (data, updates)),
+        strict=True,
+    ):
+        same(one, other)
+
+
+def test_complex_numbers(rng):
+    data = torch.complex(data_of(rng, (4,)), data_of(rng, (4,)))
+    updates = torch.complex(data_of(rng, (3,)), data_of(rng, (3,)))
+    indices = torch.tensor([[1], [1], [3]])
+    check(lambda data: ndgather.gather_nd(data, indices), data)
+    for reduction in ("add", "mul", "none", "sub", "mean"):
+        check(
+            lambda data, updates, r=reduction: ndgather.scatter_nd(
+                data, indices, updates, reduction=r
+            ),
+            data,
+            updates,
+        )
+
+
+INDICES = torch.tensor([[1], [3], [1]])
+
+
+def ours(data):
+    return (ndgather.gather_nd(data, INDICES) ** 3).sum()
+
+
+def native(data):
+    return (data[INDICES[:, 0]] ** 3).sum()
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        grad,
+        hessian,
+        lambda f: jacrev(jacrev(f)),
+        lambda f: jacfwd(jacfwd(f)),
+        lambda f: grad(lambda x: grad(f)(x).pow(2).sum()),
+        lambda f: lambda x: jvp(f, (x,), (x + 1,)),
+        lambda f: lambda x: jvp(grad(f), (x,), (x + 1,)),
+        lambda f: lambda x: jvp(lambda y: jvp(f, (y,), (y,))[1], (x,), (x + 1,)),
+        lambda f: lambda x: vjp(f, x)[1](torch.tensor(2.0, dtype=torch.float64)),
+    ],
+    ids=range(9),
+)
+def test_transforms_nest_as_those_of_torch(transform, rng):
+    for function in (ours, lambda x: (ops.gather_nd(x, INDICES) ** 3).sum()):
+        results, wanted = transform(function)(data_of(rng, (4, 3))), None
+        rng = np.random.default_rng(2)
+        wanted = transform(native)(data_of(rng, (4, 3)))
+        rng = np.random.default_rng(2)
+        data = data_of(rng, (4, 3))
+        results, wanted = transform(function)(data), transform(native)(data)
+        torch.testing.assert_close(results, wanted)
+
+
+@pytest.mark.parametrize("function", [ours, lambda x: (ops.gather_nd(x, INDICES) ** 3).sum()])
+def test_vmap_of_gradients_and_gradients_of_vmap(function, rng):
+    data = data_of(rng, (5, 4, 3))
+    same(vmap(grad(function))(data), vmap(grad(native))(data))
+    same(grad(lambda x: vmap(function)(x).sum())(data), grad(lambda x: vmap(native)(x).sum())(data))
+    same(vmap(vmap(function))(data[None]), vmap(vmap(native))(data[None]))
+
+
+def test_the_operator_has_tangents_too(rng):
+    """Operators without a rule would drop them, and give zeros in silence."""
+    data, tangent = data_of(rng, (4, 3)), data_of(rng, (4, 3))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(data, tangent)
+        for result in (ops.gather_nd(dual, INDICES), ndgather.gather_nd(dual, INDICES)):
+            got = torch.autograd.forward_ad.unpack_dual(result).tangent
+            same(got, tangent[INDICES[:, 0]])
+    _, got = jvp(lambda x: ops.scatter_nd(x, INDICES, x[:3]), (data,), (tangent,))
+    wanted = tangent.clone()
+    wanted[3], wanted[1] = tangent[1], tangent[2]
+    same(got, wanted)
+
+
+def mapped_axes(count):
+    return [axes for axes in np.ndindex(*(2,) * count) if any(axes)]
+
+
+@pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
+def test_vmap_of_gathers(kind, shape, places, options, rng):
+    if 0 in shape:
+        return
+    for over_data, over_indices in mapped_axes(2):
+        data = data_of(rng, (3, *shape) if over_data else shape)
+        indices = [indices_of(rng, kind, shape, places, options) for _ in range(3)]
+        indices = torch.from_numpy(np.stack(indices) if over_indices else indices[0])
+        axes = (0 if over_data else None, 0 if over_indices else None)
+        result = vmap(lambda d, i: called(kind, d, i, **options), axes)(data, indices)
+        for at in range(3):
+            one = called(
+                kind,
+                data[at] if over_data else data,
+                indices[at] if over_indices else indices,
+                **options,
+            )
+            same(result[at], one)
+    moved = vmap(lambda d: called(kind, d, indices[0], **options), 1, 1)(data.movedim(0, 1))
+    same(moved.movedim(1, 0)[0], called(kind, data[0], indices[0], **options))
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mean", "max"])
+@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS)
+def test_vmap_of_scatters(kind, shape, places, sizes, options, reduction, rng):
+    options = options | {"reduction": reduction}
+    for mapped in mapped_axes(3):
+        data = data_of(rng, (3, *shape) if mapped[0] else shape)
+        indices = [indices_of(rng, kind, shape, places, options) for _ in range(3)]
+        indices = torch.from_numpy(np.stack(indices) if mapped[1] else indices[0])
+        updates = data_of(rng, (3, *sizes) if mapped[2] else sizes)
+        axes = tuple(0 if each else None for each in mapped)
+        result = vmap(lambda d, i, u: called(kind, d, i, u, **options), axes)(
+            data, indices, updates
+        )
+        for at in range(3):
+            each = [
+                tensor[at] if over else tensor
+                for tensor, over in zip((data, indices, updates), mapped, strict=True)
+            ]
+            same(result[at], called(kind, *each, **options))
+
+
+def test_a_model_with_parameters(rng):
+    class Table(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(data_of(rng, (6, 2)))
+
+        def forward(self, indices):
+            return ndgather.gather_nd(self.weight, indices)
+
+    model = Table()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    before = model.weight.detach().clone()
+    model(torch.tensor([[1], [1], [4]])).sum().backward()
+    optimizer.step()
+    before[1] -= 1.0
+    before[4] -= 0.5
+    same(model.weight.detach(), before)
+    parameters = dict(model.named_parameters())
+    gradient = grad(lambda p: functional_call(model, p, (torch.tensor([[0]]),)).sum())(parameters)
+    assert gradient["weight"].tolist() == [[1, 1], *[[0, 0]] * 5]
+
+
+def test_modes_of_torch(rng):
+    data = data_of(rng, (4, 3)).requires_grad_()
+    with torch.no_grad():
+        assert not ndgather.gather_nd(data, INDICES).requires_grad
+    with torch.inference_mode():
+        assert ndgather.gather_nd(data, INDICES).is_inference()
+        same(
+            ndgather.scatter_nd(data, INDICES, data[:3]),
+            data.index_copy(0, INDICES[:, 0], data[:3]),
+        )
+    assert ndgather.gather_nd(data, INDICES).requires_grad
+    assert not ndgather.gather_nd(data.detach(), INDICES).requires_grad
+    assert not ndgather.gather_nd(INDICES, torch.tensor([[0]])).requires_grad
+
+
+def test_saved_indices_that_change_are_noticed(rng):
+    data, indices = data_of(rng, (4, 3)).requires_grad_(), INDICES.clone()
+    result = ndgather.gather_nd(data, indices)
+    indices[0] = 0
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_autocast_takes_the_wider_type():
+    data, updates = torch.zeros(4), torch.ones(2)
+    with torch.autocast("cpu", torch.bfloat16):
+        short = torch.nn.functional.linear(updates, torch.eye(2))
+        assert short.dtype == torch.bfloat16
+        result = ndgather.scatter_nd(data, torch.tensor([[1], [1]]), short, reduction="add")
+    assert result.dtype == torch.float32
+    same(result, torch.tensor([0.0, 2, 0, 0]))
+    with pytest.raises(NdgatherError, match=r"updates\.dtype = torch\.bfloat16"):
+        ndgather.scatter_nd(data, torch.tensor([[1], [1]]), short, reduction="add")

@@ -1,0 +1,190 @@
+"""Tensors of the processor: the values of the plain loops, in the type of data."""
+
+import numpy as np
+import pytest
+import torch
+from tests.frameworks.torch_calls import (
+    GATHERS,
+    REDUCTIONS,
+    SCATTERS,
+    called,
+    data_of,
+    expected,
+    indices_of,
+    same,
+)
+
+import ndgather
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError
+
+DTYPES = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.float32, torch.complex64)
+WITHOUT_NUMPY = (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+@pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
+def test_gathers_are_the_loops(kind, shape, places, options, mode, rng):
+    if kind == "gather_windows" and mode == "wrap":
+        pytest.skip("windows do not wrap")
+    if 0 in shape and mode in ("wrap", "clip"):
+        pytest.skip("nothing to name")
+    indices = indices_of(rng, kind, shape, places, options, mode)
+    for dtype in DTYPES:
+        data = data_of(rng, shape, dtype)
+        wanted = expected(kind, data, indices, mode=mode, **options)
+        for given in (torch.from_numpy(indices), indices, indices.tolist()):
+            if isinstance(given, list) and 0 in indices.shape:
+                continue  # lists keep no sizes of axes in an empty one
+            same(called(kind, data, given, mode=mode, **options), wanted)
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "drop"])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("use_init_val", [True, False])
+@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS)
+def test_scatters_are_the_loops(
+    kind, shape, places, sizes, options, use_init_val, reduction, mode, rng
+):
+    options = options | {"mode": mode, "reduction": reduction, "use_init_val": use_init_val}
+    indices = indices_of(rng, kind, shape, places, options, mode)
+    for dtype in (torch.float32, torch.int32):
+        data, updates = data_of(rng, shape, dtype), data_of(rng, sizes, dtype)
+        wanted = expected(kind, data, indices, updates, **options)
+        same(called(kind, data, torch.from_numpy(indices), updates, **options), wanted)
+
+
+@pytest.mark.parametrize("dtype", WITHOUT_NUMPY)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("use_init_val", [True, False])
+def test_types_that_numpy_lacks(dtype, reduction, use_init_val, rng):
+    """Each step is rounded to the type: the loop, in float32 and back."""
+    data, updates = data_of(rng, (5,)).to(dtype), data_of(rng, (9,)).to(dtype)
+    indices = rng.integers(0, 5, (9, 1))
+    options = {"reduction": reduction, "use_init_val": use_init_val}
+    wanted, counts = data.clone(), torch.zeros(5)
+    for (place,), update in zip(indices.tolist(), updates, strict=True):
+        old, new = wanted[place].float(), update.float()
+        if not counts[place] and not use_init_val and reduction != "none":
+            value = {"mul": 1.0, "min": new, "max": new}.get(reduction, 0.0)
+            old = torch.as_tensor(value)
+        counts[place] += 1
+        step = {"sub": old - new, "mul": old * new, "none": new}.get(reduction, old + new)
+        if reduction in ("min", "max"):
+            step = getattr(torch, reduction + "imum")(old, new)
+        wanted[place] = step.to(dtype)
+    if reduction == "mean":
+        counts = (counts + int(use_init_val)).clamp(min=1)
+        wanted = (wanted.float() / counts).to(dtype)
+    result = ndgather.scatter_nd(data, torch.from_numpy(indices), updates, **options)
+    assert result.dtype == dtype
+    same(result.float(), wanted.float())
+    same(ndgather.gather_nd(data, indices).float(), data[indices[:, 0]].float())
+    filled = ndgather.gather_nd(data, [[9]], mode="fill", fill_value=1.5)
+    same(filled.float(), torch.tensor([1.5]))
+
+
+def test_conjugate_and_negative_views(rng):
+    data = torch.complex(data_of(rng, (4, 3)), data_of(rng, (4, 3)))
+    for view in (data.conj(), data.conj().imag, data.conj().imag[::2]):
+        same(ndgather.gather_nd(view, [[1], [0]]), view.resolve_conj().resolve_neg()[[1, 0]])
+
+
+def test_views_of_any_strides(rng):
+    data = data_of(rng, (4, 6)).t()[::2]
+    same(ndgather.gather_nd(data, [[2, 1], [0, 3]]), data[[2, 0], [1, 3]])
+    same(ndgather.gather(data.expand(2, 3, 4), [1], axis=2), data.expand(2, 3, 4)[:, :, [1]])
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint64])
+def test_indices_of_every_type(dtype, rng):
+    data = data_of(rng, (4, 3))
+    same(ndgather.gather_nd(data, torch.tensor([[3], [1]]).to(dtype)), data[[3, 1]])
+
+
+def test_the_kind_of_data_is_the_kind_of_the_result(rng):
+    data = data_of(rng, (4,))
+    for given in ([[1]], np.array([[1]]), torch.tensor([[1]])):
+        assert isinstance(ndgather.gather_nd(data, given), torch.Tensor)
+    assert isinstance(ndgather.gather_nd(data.numpy(), torch.tensor([[1]])), np.ndarray)
+    assert isinstance(ndgather.scatter_nd(data, [[1]], [2.5]), torch.Tensor)
+    same(
+        ndgather.scatter_nd(data, [[1]], np.array([2.5])),
+        data.index_fill(0, torch.tensor([1]), 2.5),
+    )
+
+
+def test_out_takes_the_result(rng):
+    data, out = data_of(rng, (4, 3)), torch.empty(2, 3, dtype=torch.float64)
+    assert ndgather.gather_nd(data, [[1], [2]], out=out) is out
+    same(out, data[1:3])
+    wide = torch.empty(3, 2, dtype=torch.float64)
+    ndgather.gather_nd(data, [[1], [2]], out=wide.t())
+    same(wide.t(), data[1:3])
+    before, version = data.clone(), data._version
+    assert (
+        ndgather.scatter_nd(data, [[1]], torch.zeros(1, 3, dtype=torch.float64), out=data) is data
+    )
+    before[1] = 0
+    same(data, before)
+    assert data._version > version
+    half = torch.ones(3, dtype=torch.bfloat16)
+    ndgather.scatter_nd(half, [[1], [1]], half[:2], reduction="add", out=half)
+    same(half, torch.tensor([1.0, 3, 1]).bfloat16())
+
+
+@pytest.mark.parametrize(
+    "out", [torch.empty(3), torch.empty(2, 3), np.empty((2, 3)), torch.empty(4)[:3]]
+)
+def test_out_that_cannot_take_it(out, rng):
+    with pytest.raises(NdgatherError, match=r"^gather_nd: out"):
+        ndgather.gather_nd(data_of(rng, (4, 3)), [[1], [2]], out=out)
+
+
+def test_out_where_a_gradient_is_asked(rng):
+    data = data_of(rng, (4,)).requires_grad_()
+    with pytest.raises(NdgatherError, match=r"out is given, but data asks for a gradient"):
+        ndgather.gather_nd(data, [[1]], out=torch.empty(1, dtype=torch.float64))
+    with torch.no_grad():
+        ndgather.gather_nd(data, [[1]], out=torch.empty(1, dtype=torch.float64))
+        ndgather.scatter_nd(data, [[1]], [5.0], out=data)
+    assert data[1] == 5
+
+
+def test_errors_are_ours_and_say_where(rng):
+    data = data_of(rng, (4, 3))
+    with pytest.raises(IndexOutOfBoundsError, match=r"indices\[1, 0\] = 4 is outside axis 0"):
+        ndgather.gather_nd(data, torch.tensor([[1], [4]]))
+    with pytest.raises(IndexOutOfBoundsError, match=r"indices\[1\] = -5 is outside axis 0"):
+        ndgather.scatter_elements(data[:, 0], torch.tensor([1, -5]), data[:2, 0].requires_grad_())
+    with pytest.raises(DTypeError, match=r"updates.dtype = torch.float32 differs"):
+        ndgather.scatter_nd(data, torch.tensor([[1]]), torch.ones(1, 3))
+    with pytest.raises(DTypeError, match=r"indices.dtype = torch.float32"):
+        ndgather.gather_nd(data, torch.ones(1, 1))
+    with pytest.raises(NdgatherError, match=r"fill_value"):
+        ndgather.gather_nd(data.to(torch.int8), torch.tensor([[9]]), mode="fill", fill_value=300)
+    with pytest.raises(NdgatherError, match=r"axis"):
+        ndgather.gather(data, torch.tensor([1]), axis=2)
+    with pytest.raises(NdgatherError, match=r"reduction = 'sum'"):
+        ndgather.scatter_nd(data, torch.tensor([[1]]), data[:1], reduction="sum")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(2, 3).to_sparse(),
+        lambda: torch.ones(2, 3).to_sparse_csr(),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
+        lambda: torch.quantize_per_tensor(torch.ones(2, 3), 0.1, 0, torch.qint8),
+    ],
+    ids=["coo", "csr", "nested", "jagged", "quantized"],
+)
+def test_tensors_without_strides_are_refused(make):
+    with pytest.raises(NdgatherError, match=r"^gather_nd: data"):
+        ndgather.gather_nd(make(), torch.tensor([[1]]))

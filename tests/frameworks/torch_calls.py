@@ -1,0 +1,78 @@
+"""Calls on tensors for the tests, and their answers by the plain loops of `ndgather.reference`."""
+
+import numpy as np
+import torch
+
+import ndgather
+from ndgather import reference
+
+GATHERS = (
+    ("gather_nd", (4, 3), (5, 2), {}),
+    ("gather_nd", (4, 3, 2), (5, 1), {}),
+    ("gather_nd", (2, 4, 3), (2, 5, 1), {"batch_dims": 1}),
+    ("gather_nd", (4, 3), (2, 0), {}),
+    ("gather_nd", (0, 3), (0, 1), {}),
+    ("gather_elements", (4, 3), (6, 3), {}),
+    ("gather_elements", (4, 3), (2, 5), {"axis": -1}),
+    ("gather_elements", (2, 4, 3), (2, 2, 3), {"axis": 1}),
+    ("gather", (4, 3), (2, 2), {}),
+    ("gather", (4, 3), (), {"axis": 1}),
+    ("gather", (2, 3, 4), (2, 5), {"axis": 2, "batch_dims": 1}),
+    ("gather", (2, 3, 4), (2, 5), {"axis": -1, "batch_dims": -1}),
+    ("gather_windows", (6, 5), (3, 2), {"window_shape": (2, 3)}),
+    ("gather_windows", (6, 5, 2), (2, 2, 1), {"window_shape": (3,)}),
+)
+SCATTERS = (
+    ("scatter_nd", (4, 3), (7, 2), (7,), {}),
+    ("scatter_nd", (4, 3), (6, 1), (6, 3), {}),
+    ("scatter_nd", (4, 3, 2), (2, 3, 2), (2, 3, 2), {}),
+    ("scatter_nd", (2, 3), (2, 0), (2, 2, 3), {}),
+    ("scatter_elements", (4, 3), (6, 2), (6, 2), {}),
+    ("scatter_elements", (2, 4), (2, 6), (2, 6), {"axis": -1}),
+)
+REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
+
+
+def axis_sizes(kind, shape, indices, options):
+    """Return the sizes of the axes that index values name, to be compared with the last axis."""
+    if kind == "gather_windows":
+        return [s - w + 1 for s, w in zip(shape, options["window_shape"], strict=False)]
+    if kind.endswith("_nd"):
+        first = options.get("batch_dims", 0)
+        return list(shape[first : first + indices[-1]])
+    return shape[options.get("axis", 0)]
+
+
+def indices_of(rng, kind, shape, indices, options, mode="raise"):
+    """Return index values of all kinds that the mode allows."""
+    sizes = np.array(axis_sizes(kind, shape, indices, options), np.int64)
+    if mode == "raise":
+        low, high = (0 * sizes if kind == "gather_windows" else -sizes), sizes
+    else:
+        low, high = -2 * sizes - 1, 2 * sizes + 1
+    return rng.integers(low, high, indices)
+
+
+def data_of(rng, shape, dtype=torch.float64):
+    """Return distinct values in any order, so that one out of place shows."""
+    values = rng.permutation(int(np.prod(shape))).reshape(shape) + 1
+    return torch.from_numpy(values).to(dtype)
+
+
+def expected(kind, data, indices, *updates, **options):
+    """Return the answer of the plain loops, as a tensor."""
+    arrays = [each.resolve_conj().resolve_neg().detach().numpy() for each in (data, *updates)]
+    window = options.pop("window_shape", None)
+    if window is not None:
+        options = {"window_shape": window} | options
+    loop = getattr(reference, kind)
+    result = loop(arrays[0], np.asarray(indices), *arrays[1:], **options)
+    return torch.from_numpy(np.asarray(result))
+
+
+def called(kind, data, indices, *updates, **options):
+    return getattr(ndgather, kind)(data, indices, *updates, **options)
+
+
+def same(result, wanted):
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0, equal_nan=True)
