@@ -16,8 +16,6 @@ from ndgather.errors import argument_errors, option_errors, shape_errors, tensor
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
-_AXES = ("axis", "batch_dims")
-
 
 def with_tensors(call: Call) -> Call:
     """Return `call` with tensors of one device, its words and types checked.
@@ -46,9 +44,9 @@ def with_tensors(call: Call) -> Call:
         call = _promoted(replace(call, updates=_updates(call, device)))
     elif call.fill_value is not None:
         call = replace(call, fill_value=_fill_value(call))
-    for option in _AXES:
-        if type(getattr(call, option)) is not int:
-            call = replace(call, **{option: _integer(caller, option, getattr(call, option))})
+    if type(call.axis) is not int or type(call.batch_dims) is not int:
+        axis = _integer(caller, "axis", call.axis)
+        call = replace(call, axis=axis, batch_dims=_integer(caller, "batch_dims", call.batch_dims))
     return checks.checked(counted(call))
 
 

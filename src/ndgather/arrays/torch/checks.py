@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ndgather import fallback, windows
+from ndgather import fallback, reductions, windows
 from ndgather.arrays.torch import elements
 from ndgather.errors import argument_errors, index_errors, shape_errors, tensor_errors
 
@@ -34,7 +34,7 @@ def checked(call: Call) -> Call:
     if call.indices.dtype not in elements.INTEGERS:
         kind = "boolean" if call.indices.dtype == torch.bool else "not an integer type"
         raise index_errors.index_dtype(caller, call.indices.dtype, kind, call.indices_name)
-    modes = SCATTER_MODES if call.scatters else GATHER_MODES
+    modes: tuple[str, ...] = SCATTER_MODES if call.scatters else GATHER_MODES
     if call.kind == "gather_windows":
         modes = windows.MODES
     fallback.choice(caller, "mode", call.mode, modes)
@@ -46,7 +46,7 @@ def checked(call: Call) -> Call:
         raise tensor_errors.updates_dtype(
             caller, call.updates_name, call.updates.dtype, call.data.dtype
         )
-    fallback.choice(caller, "reduction", call.reduction, fallback.reductions.NAMES)
+    fallback.choice(caller, "reduction", call.reduction, reductions.NAMES)
     meaningful = elements.meaningful(call.data.dtype)
     if call.reduction not in meaningful:
         raise argument_errors.reduction_type(caller, call.reduction, call.data.dtype, meaningful)

@@ -9,7 +9,7 @@ reduction, and both directions of differentiation follow from them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,8 +19,6 @@ from ndgather.arrays.torch.places import places
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
-
-    Weight = torch.Tensor | None
 
 OF_VALUES = ("mul", "min", "max")  # reductions whose derivatives depend on values
 
@@ -66,10 +64,11 @@ def gather_ahead(call: Call, of_data: torch.Tensor) -> torch.Tensor:
 
 def scatter_back(
     call: Call, result: torch.Tensor, of_result: torch.Tensor, wanted: tuple[bool, bool]
-) -> tuple[Weight, Weight]:
+) -> tuple[Any, Any]:
     """Return the gradients of the data and updates of a scatter that are wanted."""
     data_weight, update_weight = weights(call, result, wanted)
-    of_data = of_updates = None
+    of_data: Any = None
+    of_updates: Any = None
     if wanted[0]:
         of_data = of_result if data_weight is None else of_result * data_weight.conj()
     if wanted[1]:
@@ -80,7 +79,7 @@ def scatter_back(
 
 
 def scatter_ahead(
-    call: Call, result: torch.Tensor, of_data: Weight, of_updates: Weight
+    call: Call, result: torch.Tensor, of_data: torch.Tensor | None, of_updates: torch.Tensor | None
 ) -> torch.Tensor:
     """Return the tangent of the result of a scatter."""
     wanted = (of_data is not None, of_updates is not None)
@@ -105,11 +104,11 @@ def gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
     return operate(replace(call, kind=kind, data=data, mode=mode, fill_value=None))
 
 
-def weights(call: Call, result: torch.Tensor, wanted: tuple[bool, bool]) -> tuple[Weight, Weight]:
+def weights(call: Call, result: torch.Tensor, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
     """Return by what changes of data and updates are multiplied; None for 1."""
     data, updates, reduction = call.data, call.updates, call.reduction
-    of_data: Weight = None
-    of_updates: Weight = None
+    of_data: Any = None
+    of_updates: Any = None
     if reduction == "none":
         return _of_the_last(call, wanted)
     if reduction == "sub":
@@ -144,9 +143,10 @@ def weights(call: Call, result: torch.Tensor, wanted: tuple[bool, bool]) -> tupl
     return of_data, of_updates
 
 
-def _of_the_last(call: Call, wanted: tuple[bool, bool]) -> tuple[Weight, Weight]:
+def _of_the_last(call: Call, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
     """Return the weights of a replacement: the last update of an element is all of it."""
-    dtype, of_updates = call.data.dtype, None
+    dtype = call.data.dtype
+    of_updates: Any = None
     if wanted[1]:
         numbers = torch.arange(call.updates.numel(), device=call.data.device)
         numbers = numbers.reshape(call.updates.shape)

@@ -69,7 +69,9 @@ def _without_tangent(tensor: torch.Tensor) -> torch.Tensor:
     return unpack_dual(tensor).primal
 
 
-def _call(ctx: Any, seen: Callable[[torch.Tensor], torch.Tensor] | None = None) -> tuple[Call, torch.Tensor | None]:
+def _call(
+    ctx: Any, seen: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> tuple[Call, torch.Tensor | None]:
     """Return the call that is differentiated; where values do not matter, tensors have none."""
     indices, *saved = ctx.saved_tensors
     saved = saved if seen is None else list(map(seen, saved))
