@@ -36,7 +36,7 @@ def normalized(x, epsilon):
 def test_batch_normalization_with_momentum_uses_the_given_mean(opset, shape):
     x = RNG.normal(size=shape).astype(np.float32)
     model = one_node(opset, "BatchNormalization", ["x", *CHANNELS], momentum=0.9, epsilon=0.01)
-    found = onnx_models.run(model, {"x": x, **CHANNELS})["y"]
+    found = onnx_models.run(model, {"x": x, **CHANNELS}, runtime="reference")["y"]
     np.testing.assert_allclose(found, normalized(x, 0.01), rtol=1e-5, atol=1e-6)
     assert found.dtype == np.float32
 
@@ -52,7 +52,9 @@ def test_training_is_refused_by_name(opset, outputs, attributes):
     model = one_node(opset, "BatchNormalization", ["x", *CHANNELS], outputs, **attributes)
     text = rf"node 'it' \(BatchNormalization\): BatchNormalization of opset {opset} is in training"
     with pytest.raises(ModelError, match=text):
-        onnx_models.run(model, {"x": np.ones((1, 3, 2), np.float32), **CHANNELS})
+        onnx_models.run(
+            model, {"x": np.ones((1, 3, 2), np.float32), **CHANNELS}, runtime="reference"
+        )
 
 
 def test_training_that_an_attribute_asks_for_is_what_onnx_makes_of_it():
@@ -61,7 +63,7 @@ def test_training_that_an_attribute_asks_for_is_what_onnx_makes_of_it():
     model = one_node(15, "BatchNormalization", ["x", *CHANNELS], outputs, training_mode=1)
     feeds = {"x": x, **CHANNELS}
     expected = ReferenceEvaluator(model).run(None, feeds)[0]
-    found = onnx_models.run(model, feeds)["y"]
+    found = onnx_models.run(model, feeds, runtime="reference")["y"]
     np.testing.assert_array_equal(found, expected)
 
 
@@ -72,7 +74,7 @@ def test_global_max_pool_of_any_number_of_axes(shape):
     for place in np.ndindex(shape):
         at = (*place[:2], *(0,) * (len(shape) - 2))
         expected[at] = max(expected[at], x[place])
-    found = onnx_models.run(one_node(13, "GlobalMaxPool", ["x"]), {"x": x})
+    found = onnx_models.run(one_node(13, "GlobalMaxPool", ["x"]), {"x": x}, runtime="reference")
     np.testing.assert_array_equal(found["y"], expected, strict=True)
 
 
@@ -81,4 +83,4 @@ def test_a_declared_size_below_zero_is_unknown():
     model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", FLOAT, [-1, 3]))
     assert str(onnx_models.Model(model).inputs[0]) == "x float32 (?, 3)"
     x = np.ones((2, 3), np.float32)
-    np.testing.assert_array_equal(onnx_models.run(model, {"x": x})["y"], x)
+    np.testing.assert_array_equal(onnx_models.run(model, {"x": x}, runtime="reference")["y"], x)

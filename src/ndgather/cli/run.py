@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.options import Named, add_command, add_common
 from ndgather.cli.screen import columns, node_count, print_table, time_text
-from ndgather.errors import file_errors, run_errors
+from ndgather.errors import file_errors, run_errors, runtime_errors
+from ndgather.models.graph.ports import dtype_name
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ndgather.models import onnx, openvino
+    from ndgather.models.graph.ports import Run
 
 DESCRIPTION = """\
 Run a model, an ONNX file or an OpenVINO IR, on arrays from files. For each
 output the shape, the dtype, the time of the nodes that lead to it and the bytes
 per second are printed.
 
-Gather and scatter nodes run in ndgather. All other nodes of an ONNX model run
-in the reference evaluator of the onnx package (pip install 'ndgather[onnx]').
+An ONNX model runs in onnxruntime where that is installed, and otherwise in the
+reference evaluator of the onnx package (pip install 'ndgather[onnx]'). In the
+evaluator gather and scatter nodes run in ndgather; in a runtime each of them is
+computed again by ndgather, and a node whose value is not that of its
+specification ends the run, by name.
+
 An IR (pip install 'ndgather[openvino]') has its constants in a .bin file beside
 it; its other layers may be Parameter, Const, Convert and Result only.
 """
@@ -36,6 +43,9 @@ examples:
   ndgather run model.onnx --input data=dem.npz:elevation \\
           --input indices=points.pb --output heights=heights.npy
       take a member of an archive and an ONNX tensor; keep the output 'heights'
+
+  ndgather run model.onnx --runtime openvino --input data=dem.npy --json
+      run it in OpenVINO, and print what came out as JSON
 
   ndgather run model.onnx --input data=dem.npy --input indices=points.npy \\
           --output-dir results
@@ -71,11 +81,41 @@ def add_to(commands: Any) -> None:
         metavar="DIR",
         help="keep every output as DIR/NAME.npy; DIR is created if it does not exist",
     )
+    run.add_argument(
+        "--runtime",
+        metavar="NAME",
+        help="onnxruntime, openvino, reference, or a module of yours (default: onnxruntime where "
+        "it is installed and loads the model, else reference)",
+    )
+    run.add_argument(
+        "--accept-runtime",
+        action="store_true",
+        help="go on where a node of the runtime differs from its specification, and say so",
+    )
+    run.add_argument(
+        "--provider",
+        dest="providers",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an execution provider of onnxruntime, or the device of OpenVINO (default: the CPU)",
+    )
+    run.add_argument(
+        "--library",
+        dest="libraries",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a library of custom operators that the runtime loads",
+    )
+    run.add_argument("--json", action="store_true", help="print what came out as JSON")
+    run.add_argument("--quiet", action="store_true", help="print nothing but errors")
     add_common(run, _run)
 
 
 def _run(options: argparse.Namespace) -> None:
-    model = _load(options.model)
+    start = time.perf_counter()
+    model = _load(options)
     names = [port.name for port in model.outputs]
     for name in options.outputs:
         if name not in names:
@@ -96,6 +136,14 @@ def _run(options: argparse.Namespace) -> None:
         {files[each.name]: each.array for each in result.outputs if each.name in files}
     )
 
+    seconds = time.perf_counter() - start
+    if options.json:
+        print(json.dumps(_as_json(result, seconds, files), indent=2))
+    elif not options.quiet:
+        _print(result, seconds, files)
+
+
+def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:
     print_table(
         [
             columns(
@@ -108,21 +156,60 @@ def _run(options: argparse.Namespace) -> None:
             for output in result.outputs
         ]
     )
-    others = f", {node_count(result.other_nodes)} in the reference evaluator of onnx"
-    print(
-        f"\n{node_count(result.own_nodes)} ran in ndgather{others if result.other_nodes else ''}; "
-        f"{time_text(result.seconds)} in all."
-    )
+    for each in result.differences:
+        print(f"\ndiffers: {each}")
+    for node, why in result.left:
+        print(f"\nnot compared: {node}, for {why}")
+    if result.runtime == "reference":
+        others = f", {node_count(result.other_nodes)} in the reference evaluator of onnx"
+        who = f"{node_count(result.own_nodes)} ran in ndgather"
+        who += others if result.other_nodes else ""
+    else:
+        total = result.own_nodes + result.other_nodes
+        who = (
+            f"{node_count(total)} ran in {result.runtime}, and {result.own_nodes} of them, "
+            "gathers and scatters, were compared with ndgather"
+        )
+    print(f"\n{who}; {time_text(seconds)} in all.")
 
 
-def _load(path: str) -> onnx.Model | openvino.Model:
-    if Path(path).suffix == ".xml":
+def _as_json(result: Run, seconds: float, files: Mapping[str, Path]) -> dict[str, Any]:
+    return {
+        "runtime": result.runtime,
+        "seconds": seconds,
+        "nodes": {"ndgather": result.own_nodes, "others": result.other_nodes},
+        "differences": list(result.differences),
+        "not_compared": [{"node": node, "why": why} for node, why in result.left],
+        "outputs": [
+            {
+                "name": each.name,
+                "dtype": dtype_name(each.array.dtype),
+                "shape": list(each.array.shape),
+                "seconds": each.seconds,
+                "file": str(files[each.name]) if each.name in files else None,
+            }
+            for each in result.outputs
+        ],
+    }
+
+
+def _load(options: argparse.Namespace) -> Any:
+    if Path(options.model).suffix == ".xml":
         from ndgather.models import openvino  # noqa: PLC0415 - slow, and an extra
 
-        return openvino.Model.load(path)
+        if options.runtime is not None:
+            raise runtime_errors.no_runtime_for_ir(options.runtime)
+        return openvino.Model.load(options.model)
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
-    return onnx.Model.load(path)
+    return onnx.load(
+        options.model,
+        runtime=options.runtime,
+        accept_runtime=options.accept_runtime,
+        threads=options.threads,
+        providers=options.providers,
+        libraries=options.libraries,
+    )
 
 
 def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:

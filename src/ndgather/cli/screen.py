@@ -44,11 +44,16 @@ def bar(options: argparse.Namespace) -> Literal[True] | None:
 
 
 def columns(
-    name: str, shape: tuple[int, ...], dtype: np.dtype[Any], seconds: float, file: Path | None
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    seconds: float | None,
+    file: Path | None,
 ) -> tuple[str, ...]:
     count = math.prod(shape) * dtype.itemsize
     rate = f"{_scaled(count / seconds, RATES)}/s" if count and seconds else ""
-    return (name, shown(shape), dtype_name(dtype), time_text(seconds), rate, str(file or ""))
+    passed = "" if seconds is None else time_text(seconds)
+    return (name, shown(shape), dtype_name(dtype), passed, rate, str(file or ""))
 
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:

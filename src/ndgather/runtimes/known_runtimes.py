@@ -39,3 +39,26 @@ def _is_module(name: str) -> bool:
         return find_spec(name) is not None
     except ModuleNotFoundError:  # the package that it would be in is not there
         return False
+
+
+MODEL_NAMES = {
+    "reference" if runtime is onnx_reference.RUNTIME else runtime.name: runtime
+    for runtime in RUNTIMES
+    if runtime.runs_models
+}
+"""The runtimes that run whole models, by the names that people give them."""
+
+
+def model_runtime(name: str) -> Runtime:
+    """Return the runtime of a name, which runs whole models.
+
+    Raises
+    ------
+    LookupError
+        No such runtime is known.
+    """
+    if name in MODEL_NAMES:
+        return MODEL_NAMES[name]
+    if "." in name and _is_module(name):
+        return Runtime(name=name, module=name, adapter=name, domains=EVERY_DOMAIN, runs_models=True)
+    raise LookupError(", ".join(MODEL_NAMES))

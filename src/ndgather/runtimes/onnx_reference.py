@@ -1,27 +1,33 @@
-"""The reference evaluator of ONNX: a model of one node."""
+"""The reference evaluator of ONNX: a model of one node, and whole models."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather.published.rows import onnx
 from ndgather.runtimes.one_node import model_of
 from ndgather.runtimes.runtime import Runtime
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Mapping, Sequence
 
     from ndgather.runtimes.operator_call import OperatorCall
+    from ndgather.runtimes.whole_model import LoadOptions, ModelSource
+
+Array = NDArray[Any]
 
 RUNTIME = Runtime(
     name="onnx.reference",
     module="onnx",
     adapter=__name__,
     domains=(onnx.DOMAIN,),
+    runs_models=True,
 )
 
 
@@ -42,3 +48,26 @@ def version() -> str:
 def run(call: OperatorCall) -> NDArray[Any]:
     model, arrays = model_of(call)
     return np.asarray(_reference().ReferenceEvaluator(model).run(None, arrays)[0])
+
+
+class _Session:
+    """A whole model in the evaluator, which has no threads and no devices to choose."""
+
+    def __init__(self, source: ModelSource) -> None:
+        model = _onnx().load(
+            BytesIO(source.content) if isinstance(source.content, bytes) else source.content
+        )
+        if source.folder is not None and isinstance(source.content, bytes):
+            helper = import_module("onnx.external_data_helper")
+            helper.load_external_data_for_model(model, source.folder)
+        corrected = import_module("ndgather.runtimes.corrected_ops").CORRECTED
+        self._evaluator = _reference().ReferenceEvaluator(model, new_ops=list(corrected))
+
+    def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
+        answer: list[Any] = self._evaluator.run(list(names), dict(inputs))
+        return answer
+
+
+def session(source: ModelSource, _options: LoadOptions) -> _Session:
+    """Load a whole model."""
+    return _Session(source)

@@ -1,4 +1,4 @@
-"""ONNX Runtime: a model of one node in a session on the CPU."""
+"""ONNX Runtime: a model of one node on the CPU, and whole models as its users load them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.published.rows import microsoft, onnx
+from ndgather.runtimes.array_types import dtype_named
 from ndgather.runtimes.one_node import element_type, model_of
 from ndgather.runtimes.runtime import Runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ndgather.runtimes.operator_call import OperatorCall
+    from ndgather.runtimes.whole_model import LoadOptions, ModelSource
 
 Array = NDArray[Any]
 
@@ -24,6 +28,7 @@ RUNTIME = Runtime(
     module="onnxruntime",
     adapter=__name__,
     domains=(onnx.DOMAIN, microsoft.DOMAIN),
+    runs_models=True,
 )
 
 
@@ -33,6 +38,7 @@ def _runtime() -> Any:
 
 
 _SILENT = 4
+_FOLDER = "session.model_external_initializers_file_folder_path"
 _TYPES_OF_NUMPY = "biufcO"
 
 
@@ -51,6 +57,65 @@ def run(call: OperatorCall) -> Array:
         answer: Array = session.run(None, arrays)[0]
         return answer
     return _run_on_values(call, session, arrays)
+
+
+class _Session:
+    """A whole model in a session."""
+
+    def __init__(self, source: ModelSource, options: LoadOptions) -> None:
+        own = _runtime().SessionOptions()
+        own.log_severity_level = _SILENT
+        if options.threads is not None:
+            own.intra_op_num_threads = options.threads
+        for library in options.libraries:
+            own.register_custom_ops_library(library)
+        if source.folder is not None and isinstance(source.content, bytes):
+            own.add_session_config_entry(_FOLDER, source.folder)
+        providers = list(options.providers) or ["CPUExecutionProvider"]
+        self._session = _runtime().InferenceSession(source.content, own, providers=providers)
+        self._numbers = {
+            each.name: _ODD_TYPES[each.type][0]
+            for each in self._session.get_inputs()
+            if each.type in _ODD_TYPES
+        }
+        self._odd = {each.name for each in self._session.get_outputs() if each.type in _ODD_TYPES}
+
+    def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
+        if not self._numbers and self._odd.isdisjoint(names):
+            answer: list[Any] = self._session.run(list(names), dict(inputs))
+            return answer
+        make = _runtime().OrtValue
+        values = {
+            name: make.ortvalue_from_numpy_with_onnx_type(_bits(array), self._numbers[name])
+            if name in self._numbers
+            else make.ortvalue_from_numpy(array)
+            for name, array in inputs.items()
+        }
+        found = self._session.run_with_ort_values(list(names), values)
+        return [_array(each) for each in found]
+
+
+def session(source: ModelSource, options: LoadOptions) -> _Session:
+    """Load a whole model."""
+    return _Session(source, options)
+
+
+# Types that the interface to NumPy does not know, with their numbers in ONNX and their names.
+_ODD_TYPES = {
+    "tensor(bfloat16)": (16, "bfloat16"),
+    "tensor(float8e4m3fn)": (17, "float8_e4m3fn"),
+    "tensor(float8e4m3fnuz)": (18, "float8_e4m3fnuz"),
+    "tensor(float8e5m2)": (19, "float8_e5m2"),
+    "tensor(float8e5m2fnuz)": (20, "float8_e5m2fnuz"),
+}
+
+
+def _array(value: Any) -> Any:
+    if value.data_type() not in _ODD_TYPES:
+        return value.numpy()
+    memory = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    dtype = dtype_named(_ODD_TYPES[value.data_type()][1])
+    return np.frombuffer(memory, dtype).reshape(value.shape())
 
 
 def _run_on_values(call: OperatorCall, session: Any, arrays: dict[str, Array]) -> Array:

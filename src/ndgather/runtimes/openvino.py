@@ -1,4 +1,4 @@
-"""OpenVINO on the CPU: its own operations, and ONNX models through its frontend."""
+"""OpenVINO on the CPU: its own operations, and ONNX models, one node or whole, by its frontend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from ndgather.runtimes.operator_call import CannotExpressError, arrays_of
 from ndgather.runtimes.runtime import Runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ndgather.runtimes.operator_call import OperatorCall
+    from ndgather.runtimes.whole_model import LoadOptions, ModelSource
 
 Array = NDArray[Any]
 
@@ -26,6 +29,7 @@ RUNTIME = Runtime(
     module="openvino",
     adapter=__name__,
     domains=(onnx.DOMAIN, openvino.DOMAIN),
+    runs_models=True,
 )
 
 
@@ -62,6 +66,34 @@ def run(call: OperatorCall) -> Array:
     compiled = _openvino().compile_model(model, "CPU", _SETTINGS)
     answer = compiled([_tensor(array) for array in given])[0]
     return _array(np.array(answer), compiled.output(0).element_type)
+
+
+class _Session:
+    """A whole model, compiled to compute in the floats that it declares."""
+
+    def __init__(self, source: ModelSource, options: LoadOptions) -> None:
+        core = _openvino().Core()
+        for library in options.libraries:
+            core.add_extension(library)
+        content = source.content
+        model = core.read_model(BytesIO(content) if isinstance(content, bytes) else content)
+        settings: dict[str, Any] = dict(_SETTINGS)
+        if options.threads is not None:
+            settings["INFERENCE_NUM_THREADS"] = options.threads
+        device = ",".join(options.providers) or "CPU"
+        self._compiled = core.compile_model(model, device, settings)
+
+    def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
+        known = {name for each in self._compiled.inputs for name in each.get_names()}
+        given = {name: _tensor(array) for name, array in inputs.items() if name in known}
+        answer = self._compiled(given)
+        ports = [self._compiled.output(name) for name in names]
+        return [_array(np.array(answer[port]), port.element_type) for port in ports]
+
+
+def session(source: ModelSource, options: LoadOptions) -> _Session:
+    """Load a whole model."""
+    return _Session(source, options)
 
 
 def _native_model(call: OperatorCall, arrays: dict[str, Array]) -> Any:

@@ -34,6 +34,8 @@ class Runtime:
         The module that makes its calls.
     domains : tuple of str
         The domains of the operators that it implements.
+    runs_models : bool
+        Whether its module runs whole ONNX models too: see `whole_model`.
     idiom : bool
         Whether it is asked for the same work by functions of its own: it implements no version
         of a published operator, so the rules of a version do not apply to it.
@@ -43,6 +45,7 @@ class Runtime:
     module: str
     adapter: str
     domains: tuple[str, ...]
+    runs_models: bool = False
     idiom: bool = False
 
     @property

@@ -36,21 +36,29 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A value that a model gave, and the time of the nodes that led to it."""
+    """A value that a model gave, and the time of the nodes that led to it where that is known."""
 
     name: str
     array: Array
-    seconds: float
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one run of a model gave, the time of all its nodes, and who ran how many."""
+    """What one run of a model gave, the time of all its nodes, and who ran how many.
+
+    Where a runtime ran the model, `own_nodes` are those that were compared with ndgather,
+    `differences` say which of them gave another value, and `left` which were not compared, and
+    why.
+    """
 
     outputs: tuple[Output, ...]
     seconds: float
     own_nodes: int
     other_nodes: int
+    runtime: str = "reference"
+    differences: tuple[str, ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:

@@ -17,10 +17,11 @@ from ndgather.models.onnx.backend import Backend
 from ndgather.models.onnx.domains import implementation
 from ndgather.models.onnx.fixpoint import infer
 from ndgather.models.onnx.model_files import save
+from ndgather.models.onnx.model_runs import load, run
 from ndgather.models.onnx.onnx_checks import check
 from ndgather.models.onnx.onnx_conversion import convert
 from ndgather.models.onnx.onnx_evaluation import reference_ops
-from ndgather.models.onnx.onnx_model import Model, run
+from ndgather.models.onnx.onnx_model import Model
 from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "convert",
     "implementation",
     "infer",
+    "load",
     "reference_ops",
     "run",
     "save",

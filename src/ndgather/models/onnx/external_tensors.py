@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import GraphProto, TensorProto, helper
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
     from onnx import FunctionProto, ModelProto
 
 _COUNT = re.compile(r"[0-9]{1,19}")
@@ -94,6 +95,20 @@ def check_tensor(tensor: TensorProto, folder: str | os.PathLike[str]) -> None:
     needed = _bytes(tensor)
     if needed is not None and length != needed:
         raise constant_errors.tensor_length(tensor.name, length, needed)
+
+
+def mapped(tensor: TensorProto, folder: str | os.PathLike[str]) -> NDArray[Any] | None:
+    """Return a tensor that `check_tensor` allowed as a map of its file.
+
+    None where its elements are of no whole bytes, or there are none.
+    """
+    if tensor.data_type == TensorProto.STRING or tensor.data_type in _BITS:
+        return None
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
+    shape, offset = tuple(tensor.dims), _count(tensor, "offset", 0)
+    if 0 in shape:
+        return None
+    return np.asarray(np.memmap(place(tensor, folder), dtype, "r", offset, shape))
 
 
 def check_tensors(model: ModelProto, folder: str | os.PathLike[str]) -> None:

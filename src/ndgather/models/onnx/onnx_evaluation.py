@@ -10,13 +10,13 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
 from ndgather.models.graph.evaluation import Step
-from ndgather.models.onnx.corrected_ops import CORRECTED
 from ndgather.models.onnx.domains import (
     OURS,
     file_domain,
     implementation,
     subgraphs,
 )
+from ndgather.runtimes.corrected_ops import CORRECTED
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ndgather.models.entry_checks import Content, FilePath
-    from ndgather.models.onnx.model_files import Source
 
 Array = NDArray[Any]
 
@@ -67,9 +66,7 @@ class Model:
         refuse_unbounded(proto)
         self._path = path
         self._proto = proto
-        initial = {tensor.name for tensor in proto.graph.initializer}
-        self.inputs = tuple(_port(info, initial) for info in proto.graph.input)
-        self.outputs = tuple(_port(info, set(), "output") for info in proto.graph.output)
+        self.inputs, self.outputs = model_ports(proto)
 
     @classmethod
     def load(cls, path: FilePath | Content) -> Self:
@@ -144,54 +141,11 @@ class Model:
         return finished(evaluator.steps, outputs, own_nodes=counts[True], other_nodes=counts[False])
 
 
-def run(model: Source, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Run an ONNX model and return its outputs by name.
-
-    Nodes of gather and scatter operators run in ndgather, all others in the reference evaluator
-    of the `onnx` package.
-
-    Parameters
-    ----------
-    model : ModelProto, bytes, str or os.PathLike
-        The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
-        files are looked for in its folder, and nowhere else.
-    inputs : mapping of str to array_like
-        The inputs of the model by their names, of the dtypes and shapes that it declares. Inputs
-        with a default in the model may be left out.
-
-    Returns
-    -------
-    dict of str to array
-        The outputs, in the order of the model.
-
-    Raises
-    ------
-    FileError
-        The file cannot be read.
-    ModelError
-        It is not a valid ONNX model, an input is missing or unknown, or a node failed.
-    ShapeError, DTypeError, IndexOutOfBoundsError
-        An input, or what a node was given, does not fit; the text names it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from onnx.parser import parse_model
-    >>> from ndgather.models import onnx
-    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
-    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
-    ...     { picked = GatherND(data, rows) }''')
-    >>> data = np.array([[10, 11], [20, 21]], np.float32)
-    >>> onnx.run(model, {"data": data, "rows": [[1], [-2]]})
-    {'picked': array([[20., 21.],
-           [10., 11.]], dtype=float32)}
-    >>> onnx.run(model, {"data": data, "rows": [[2]]})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    ndgather.errors.IndexOutOfBoundsError: node GatherND without a name: ...
-    """
-    ready = Model(model) if isinstance(model, onnx.ModelProto) else Model._load(model, "run")
-    return {output.name: output.array for output in ready.run(inputs).outputs}
+def model_ports(proto: onnx.ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    """Return what a model declares of its inputs and outputs."""
+    initial = {tensor.name for tensor in proto.graph.initializer}
+    inputs = tuple(_port(info, initial) for info in proto.graph.input)
+    return inputs, tuple(_port(info, set(), "output") for info in proto.graph.output)
 
 
 def _port(info: onnx.ValueInfoProto, initial: set[str], role: str = "input") -> Port:

@@ -28,7 +28,7 @@ from ndgather.models.onnx.domains import (
     row_domain,
     subgraphs,
 )
-from ndgather.models.onnx.external_tensors import check_tensor
+from ndgather.models.onnx.external_tensors import check_tensor, mapped
 from ndgather.models.onnx.type_protos import declaration, tensor_type, type_of_array
 from ndgather.published.schema import Role
 from ndgather.published.tensor_types import TensorType
@@ -111,10 +111,19 @@ class Scope:
             if self.folder is None:
                 return None
             check_tensor(tensor, self.folder)
+            found = mapped(tensor, self.folder)
+            if found is not None:
+                return found
         try:
             return np.asarray(numpy_helper.to_array(tensor, str(self.folder or "")))
         except Exception as error:  # no such file, or not as long as it should be
             raise constant_errors.unreadable_tensor(name, error) from error
+
+    def holds(self, name: str) -> bool:
+        """Return whether the model itself holds the value of `name`."""
+        if name in self._constants or self.outer is None or name in self._types:
+            return name in self._constants
+        return self.outer.holds(name)
 
     def declared(self, name: str) -> TensorType:
         """Return what the graph itself declares of a value that its nodes make."""

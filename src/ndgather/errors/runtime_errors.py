@@ -1,0 +1,55 @@
+"""Errors of models in other runtimes: not there, refused, and another value than specified."""
+
+from __future__ import annotations
+
+from ndgather.errors import ExtraMissingError, ModelError
+from ndgather.errors.shape_errors import shown
+from ndgather.errors.texts import reason
+
+
+def unknown(name: object, known: str) -> ModelError:
+    return ModelError(f"runtime = {name!r} is not known (allowed: {known}, or a module of yours)")
+
+
+def not_installed(name: str, module: str) -> ExtraMissingError:
+    return ExtraMissingError(
+        f"runtime = {name!r} needs the package {module}, which is not installed "
+        f"(install it with: pip install {module})"
+    )
+
+
+class NotLoadedError(ModelError):
+    """A runtime does not load a model."""
+
+
+def not_loaded(path: object, runtime: str, error: BaseException) -> NotLoadedError:
+    return NotLoadedError(f"{path}: {runtime} does not load it: {reason(error)}")
+
+
+def not_run(path: object, runtime: str, error: BaseException) -> ModelError:
+    return ModelError(f"{path}: {runtime} does not run it: {reason(error)}")
+
+
+def refuses_allowed(runtime: str, operator: str, error: BaseException) -> ModelError:
+    return ModelError(f"{runtime} refuses what {operator} allows: {reason(error)}")
+
+
+def other_form(runtime: str, theirs: object, operator: str, ours: object) -> ModelError:
+    return ModelError(f"{runtime} gives {theirs}, and {operator} gives {ours}")
+
+
+def other_value(
+    runtime: str, place: tuple[int, ...], theirs: object, operator: str, ours: object
+) -> ModelError:
+    return ModelError(
+        f"{runtime} gives output[{', '.join(map(str, place))}] = {theirs}, and {operator} gives "
+        f"{ours} (to go on with what the runtime gives: --accept-runtime, accept_runtime=True)"
+    )
+
+
+def form(dtype: object, shape: tuple[int, ...]) -> str:
+    return f"{dtype} {shown(shape)}"
+
+
+def no_runtime_for_ir(runtime: str) -> ModelError:
+    return ModelError(f"runtime = {runtime!r} is not taken for an IR, which runs in ndgather")

@@ -1,0 +1,134 @@
+"""Models run by name of a runtime: the one door for all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import onnx
+from numpy.typing import NDArray
+
+from ndgather.errors.runtime_errors import NotLoadedError
+from ndgather.models.onnx.onnx_model import Model
+from ndgather.models.onnx.runtime_model import REFERENCE, RuntimeModel, default_runtime
+from ndgather.runtimes.whole_model import LoadOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ndgather.models.onnx.model_files import Source
+
+Array = NDArray[Any]
+
+
+def load(
+    model: Source,
+    *,
+    runtime: str | None = None,
+    accept_runtime: bool = False,
+    threads: int | None = None,
+    providers: Sequence[str] = (),
+    libraries: Sequence[str] = (),
+) -> Model | RuntimeModel:
+    """Load a model to be run many times; the arguments are those of `run`.
+
+    Returns
+    -------
+    Model or RuntimeModel
+        What it declares as its `inputs` and `outputs`, and its method `run`.
+
+    Raises
+    ------
+    FileError, ModelError, ExtraMissingError
+        As in `run`.
+    """
+    options = LoadOptions(threads=threads, providers=tuple(providers), libraries=tuple(libraries))
+    if (runtime or default_runtime()) != REFERENCE:
+        try:
+            return RuntimeModel(model, runtime or default_runtime(), options, accept=accept_runtime)
+        except NotLoadedError:
+            if runtime is not None:
+                raise
+    return Model(model) if isinstance(model, onnx.ModelProto) else Model._load(model, "run")
+
+
+def run(
+    model: Source,
+    inputs: Mapping[str, Array],
+    *,
+    runtime: str | None = None,
+    accept_runtime: bool = False,
+    threads: int | None = None,
+    providers: Sequence[str] = (),
+    libraries: Sequence[str] = (),
+) -> dict[str, Array]:
+    """Run an ONNX model and return its outputs by name.
+
+    In the runtime ``"reference"``, nodes of gather and scatter operators run in ndgather, all
+    others in the reference evaluator of the `onnx` package. In any other runtime all nodes run
+    there; each gather and scatter node is then computed again by ndgather from what it read, and
+    the two values are compared: copies bit by bit, sums of floats up to the order of additions.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
+        files are looked for in its folder, and nowhere else.
+    inputs : mapping of str to array_like
+        The inputs of the model by their names, of the dtypes and shapes that it declares. Inputs
+        with a default in the model may be left out.
+    runtime : str, optional
+        ``"onnxruntime"``, ``"openvino"``, ``"reference"``, or a module of your own. By default
+        onnxruntime where it is installed and loads the model, and the reference evaluator
+        otherwise.
+    accept_runtime : bool, default False
+        Go on where a node of the runtime gives another value than its specification.
+    threads : int, optional
+        How many threads an operator of the runtime may use.
+    providers : sequence of str
+        Execution providers of onnxruntime, or the device of OpenVINO. Default: the CPU.
+    libraries : sequence of str
+        Paths of libraries of custom operators that the runtime is to load.
+
+    Returns
+    -------
+    dict of str to array
+        The outputs, in the order of the model.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read.
+    ModelError
+        It is not a valid ONNX model, an input is missing or unknown, a node failed, or it gave
+        another value in the runtime than its specification; the text names the node.
+    ExtraMissingError
+        The runtime is not installed.
+    ShapeError, DTypeError, IndexOutOfBoundsError
+        An input, or what a node was given, does not fit; the text names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> data = np.array([[10, 11], [20, 21]], np.float32)
+    >>> onnx.run(model, {"data": data, "rows": [[1], [-2]]})
+    {'picked': array([[20., 21.],
+           [10., 11.]], dtype=float32)}
+    >>> onnx.run(model, {"data": data, "rows": [[2]]})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.IndexOutOfBoundsError: node GatherND without a name: ...
+    """
+    ready = load(
+        model,
+        runtime=runtime,
+        accept_runtime=accept_runtime,
+        threads=threads,
+        providers=providers,
+        libraries=libraries,
+    )
+    return {output.name: output.array for output in ready.run(inputs).outputs}

@@ -1,0 +1,172 @@
+"""ONNX models in a runtime, with the gather and scatter nodes held to their specification."""
+
+from __future__ import annotations
+
+import re
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather.errors import NdgatherError, run_errors, runtime_errors
+from ndgather.models.entry_checks import named_arrays
+from ndgather.models.graph.ports import Output, Run, fit_inputs
+from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
+from ndgather.models.onnx.judged_nodes import JudgedNode, judged
+from ndgather.models.onnx.model_files import IN_MEMORY, opened
+from ndgather.models.onnx.onnx_model import model_ports
+from ndgather.models.onnx.op_nodes import nodes
+from ndgather.models.onnx.pruned_models import up_to
+from ndgather.runtimes.known_runtimes import model_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ndgather.models.onnx.model_files import Source
+    from ndgather.runtimes.runtime import Runtime
+    from ndgather.runtimes.whole_model import LoadOptions, Session
+
+Array = NDArray[Any]
+
+REFERENCE = "reference"
+DEFAULT = "onnxruntime"
+
+_NAMED = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
+
+
+def default_runtime() -> str:
+    """Return the runtime that models run in where none is named."""
+    return DEFAULT if find_spec(DEFAULT) is not None else REFERENCE
+
+
+class RuntimeModel:
+    """An ONNX model in a runtime, which can be run many times.
+
+    Its gather and scatter nodes give what they read and gave; each is computed again here.
+    """
+
+    def __init__(
+        self, model: Source, runtime: str, options: LoadOptions, *, accept: bool = False
+    ) -> None:
+        proto, folder = opened(model, "run")
+        if proto is model:
+            proto = type(proto)()
+            proto.CopyFrom(model)
+        self.runtime, self.accept, self._options = runtime, accept, options
+        self._adapter = load_runtime(runtime).load()
+        self._path = str(model) if folder is not None else IN_MEMORY
+        self.inputs, self.outputs = model_ports(proto)
+        self._nodes = sum(1 for _ in nodes(proto))
+        self._exposed = exposed(proto, folder)
+        source = self._exposed.source(self._path if folder is not None else None)
+        try:
+            self._session: Session = self._adapter.session(source, options)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever the runtime finds that it cannot load
+            raise runtime_errors.not_loaded(self._path, runtime, error) from error
+
+    def run(self, inputs: Mapping[str, Array]) -> Run:
+        """Run the model.
+
+        Raises
+        ------
+        ModelError
+            An input is missing or unknown, the runtime refused a node, or a gather or scatter node
+            gave another value than its specification; the text names the node.
+        ShapeError, DTypeError, IndexOutOfBoundsError
+            An input, or what a gather or scatter node was given, does not fit.
+        """
+        start = time.perf_counter()
+        fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
+        names = [port.name for port in self.outputs]
+        wanted = list(dict.fromkeys([*names, *self._exposed.names]))
+        try:
+            found = self._session.run(wanted, fitted)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise self._refused(error, fitted) from error
+        values = {**fitted, **dict(zip(wanted, found, strict=True))}
+        differences, compared = [], 0
+        for node in self._exposed.nodes:
+            given = node.inputs(values)
+            if given is None:
+                continue
+            compared += 1
+            found_here = judged(node.op_node, given, np.asarray(values[node.gives]))
+            if not found_here.same:
+                difference = self._difference(node, found_here)
+                if not self.accept:
+                    raise difference
+                differences.append(str(difference))
+        outputs = [(name, _tensor(name, values[name])) for name in names]
+        return Run(
+            outputs=tuple(Output(name=name, array=value, seconds=None) for name, value in outputs),
+            seconds=time.perf_counter() - start,
+            own_nodes=compared,
+            other_nodes=self._nodes - compared,
+            runtime=self.runtime,
+            differences=tuple(differences),
+            left=self._exposed.left,
+        )
+
+    def _difference(self, node: ExposedNode, found: JudgedNode) -> Exception:
+        if found.refusal is not None:
+            return node.op_node.named(found.refusal)
+        operator, theirs, ours = str(node.op_node.operator().row), found.theirs, found.ours
+        assert theirs is not None
+        assert ours is not None
+        if found.first is None:
+            forms = [runtime_errors.form(each.dtype, each.shape) for each in (theirs, ours)]
+            return node.op_node.named(
+                runtime_errors.other_form(self.runtime, forms[0], operator, forms[1])
+            )
+        at = found.first
+        return node.op_node.named(
+            runtime_errors.other_value(self.runtime, at, theirs[at], operator, ours[at])
+        )
+
+    def _refused(self, error: Exception, fitted: Mapping[str, Array]) -> Exception:
+        """Return what the specification says of the node that the runtime refused."""
+        named = _NAMED.findall(str(error))
+        for node in self._exposed.nodes:
+            own = node.op_node.node
+            if named and (own.op_type, own.name) == named[-1] and not node.in_branch:
+                refusal = self._refusal_of(node, fitted)
+                if refusal is not None:
+                    return node.op_node.named(refusal)
+                return node.op_node.named(
+                    runtime_errors.refuses_allowed(
+                        self.runtime, str(node.op_node.operator().row), error
+                    )
+                )
+        return runtime_errors.not_run(self._path, self.runtime, error)
+
+    def _refusal_of(self, node: ExposedNode, fitted: Mapping[str, Array]) -> NdgatherError | None:
+        """Return how the specification refuses a node, given what it reads in the runtime."""
+        before = up_to(self._exposed, [name for name in node.reads if name])
+        session = self._adapter.session(before.source(), self._options)
+        known = dict(fitted)
+        known.update(zip(before.names, session.run(before.names, fitted), strict=True))
+        given = node.inputs(known)
+        return None if given is None else judged(node.op_node, given, None).refusal
+
+
+def load_runtime(name: str) -> Runtime:
+    """Return the runtime of a name, which has to be installed."""
+    try:
+        runtime = model_runtime(name)
+    except LookupError as known:
+        raise runtime_errors.unknown(name, str(known)) from known
+    if not runtime.installed:
+        raise runtime_errors.not_installed(name, runtime.module)
+    return runtime
+
+
+def _tensor(name: str, value: object) -> Array:
+    if not isinstance(value, np.ndarray | np.generic):
+        raise run_errors.not_a_tensor("output", name, type(value).__name__)
+    return np.asarray(value)

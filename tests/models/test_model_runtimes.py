@@ -1,0 +1,182 @@
+"""Models in other runtimes: their gathers and scatters are held to the specification.
+
+The runtime that is always there is a module of these tests, which wraps the evaluator of onnx and
+can be told to give wrong values; onnxruntime and OpenVINO are run where they are installed.
+"""
+
+import sys
+import types
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.parser import parse_model
+
+from ndgather import reference
+from ndgather.errors import ExtraMissingError, IndexOutOfBoundsError, ModelError
+from ndgather.models import onnx as onnx_models
+
+DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
+INDICES = np.array([[0, 1], [2, -1]])
+MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+    pick (float[a, b] data, int64[n, 2] indices) => (float[n] y)
+    { d = Add(data, data)  picked = GatherND(d, indices)  y = Neg(picked) }""")
+EXPECTED = -reference.gather_nd(DATA + DATA, INDICES)
+
+
+def in_every(*names):
+    return [
+        pytest.param(
+            name, marks=pytest.mark.skipif(not _there(name), reason=f"{name} is not installed")
+        )
+        for name in names
+    ]
+
+
+def _there(name):
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    return name == "reference" or find_spec(name) is not None
+
+
+RUNTIMES = in_every("reference", "onnxruntime", "openvino")
+
+
+@pytest.fixture
+def wrong(monkeypatch):
+    """A runtime of one's own: the evaluator of onnx, with another value where it is told so."""
+    package = types.ModuleType("ours_for_tests")
+    package.__path__ = []
+    module = types.ModuleType("ours_for_tests.wrong")
+    module.change = {}
+
+    class Session:
+        def __init__(self, source):
+            self.evaluator = onnx.reference.ReferenceEvaluator(source.content)
+
+        def run(self, names, inputs):
+            values = self.evaluator.run(list(names), dict(inputs))
+            return [
+                module.change.get(name, lambda value: value)(value)
+                for name, value in zip(names, values, strict=True)
+            ]
+
+    module.session = lambda source, _options: Session(source)
+    spec = types.SimpleNamespace(name=module.__name__, loader=None, submodule_search_locations=None)
+    package.__spec__ = module.__spec__ = spec
+    monkeypatch.setitem(sys.modules, "ours_for_tests", package)
+    monkeypatch.setitem(sys.modules, "ours_for_tests.wrong", module)
+    return module
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_every_runtime_gives_the_definition(runtime):
+    feeds = {"data": DATA, "indices": INDICES}
+    found = onnx_models.run(MODEL, feeds, runtime=runtime)
+    np.testing.assert_array_equal(found["y"], EXPECTED, strict=True)
+    result = onnx_models.load(MODEL, runtime=runtime).run(feeds)
+    assert (result.runtime, result.own_nodes, result.other_nodes) == (runtime, 1, 2)
+
+
+def test_a_value_that_differs_ends_the_run_by_the_name_of_its_node(wrong):
+    def changed(value):
+        value = value.copy()
+        value[1] = 99
+        return value
+
+    wrong.change["picked"] = changed
+    feeds = {"data": DATA, "indices": INDICES}
+    text = (
+        r"node GatherND without a name: ours_for_tests.wrong gives output\[1\] = 99.0, "
+        r"and ai.onnx GatherND-13 gives 22.0"
+    )
+    with pytest.raises(ModelError, match=text):
+        onnx_models.run(MODEL, feeds, runtime=wrong.__name__)
+    model = onnx_models.load(MODEL, runtime=wrong.__name__, accept_runtime=True)
+    result = model.run(feeds)
+    assert len(result.differences) == 1
+    np.testing.assert_array_equal(result.outputs[0].array, EXPECTED)
+
+
+def test_a_result_of_another_shape_or_type_differs(wrong):
+    wrong.change["picked"] = lambda value: value[:1]
+    with pytest.raises(ModelError, match=r"gives float32 \(1,\), and .* gives float32 \(2,\)"):
+        onnx_models.run(MODEL, {"data": DATA, "indices": INDICES}, runtime=wrong.__name__)
+
+
+@pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
+def test_an_index_out_of_bounds_is_our_error_in_every_runtime(runtime):
+    bad = np.array([[0, 1], [2, 9]])
+    text = r"GatherND-13: indices\[1, 1\] = 9 is outside axis 1 of data, which has size 4"
+    with pytest.raises(IndexOutOfBoundsError, match=text):
+        onnx_models.run(MODEL, {"data": DATA, "indices": bad}, runtime=runtime)
+
+
+def test_an_index_out_of_bounds_is_our_error_where_the_runtime_says_nothing(wrong):
+    del wrong
+    bad = np.array([[0, 1], [2, 9]])
+    with pytest.raises(IndexOutOfBoundsError, match="outside axis 1"):
+        onnx_models.run(MODEL, {"data": DATA, "indices": bad}, runtime="reference")
+
+
+@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
+@pytest.mark.parametrize("taken", [True, False])
+def test_nodes_in_the_branches_of_an_if_are_compared_where_they_run(runtime, taken):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+        branch (bool c, float[3, 4] data, int64[n, 2] indices) => (float[m] y)
+        { y = If(c) <
+            then_branch = g1 () => (float[m] a)
+              { d = Add(data, data)  a = GatherND(d, indices) },
+            else_branch = g2 () => (float[m] b)
+              { z = Constant<value = int64[1] {-1}>()  r = Gather(data, z)  b = Reshape(r, z) }
+        > }""")
+    feeds = {"c": np.array(taken), "data": DATA, "indices": INDICES}
+    result = onnx_models.load(model, runtime=runtime).run(feeds)
+    expected = reference.gather_nd(DATA + DATA, INDICES) if taken else DATA[-1]
+    np.testing.assert_array_equal(result.outputs[0].array, expected, strict=True)
+    assert result.own_nodes == 1
+    assert result.left == ()
+
+
+@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
+def test_nodes_in_a_loop_are_left_and_said(runtime):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+        loop (int64 n, float[3] data) => (float[k] ys)
+        { t = Constant<value = bool {1}>()
+          ys = Loop(n, t) <body = turn (int64 i, bool c) => (bool go, float y)
+            { go = Identity(c)  y = Gather(data, i) }> }""")
+    feeds = {"n": np.array(2), "data": DATA[0, :3].copy()}
+    result = onnx_models.load(model, runtime=runtime).run(feeds)
+    np.testing.assert_array_equal(result.outputs[0].array, DATA[0, :2])
+    assert [why for _, why in result.left] == [
+        "it stands in the body of a Loop, which gives a value for each turn"
+    ]
+
+
+@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
+def test_a_table_in_a_file_of_its_own_is_found_and_compared(runtime, tmp_path):
+    table = np.arange(40, dtype=np.float32).reshape(10, 4)
+    tensor = onnx.numpy_helper.from_array(table, "table")
+    node = helper.make_node("Gather", ["table", "rows"], ["y"])
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("rows", TensorProto.INT64, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+        [tensor],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="table.bin", size_threshold=0)
+    result = onnx_models.load(path, runtime=runtime).run({"rows": np.array([3, -1])})
+    np.testing.assert_array_equal(result.outputs[0].array, table[[3, -1]], strict=True)
+    assert result.own_nodes == 1
+
+
+def test_a_runtime_that_is_not_known_or_not_installed_is_refused():
+    with pytest.raises(ModelError, match="runtime = 'nothing' is not known"):
+        onnx_models.run(MODEL, {}, runtime="nothing")
+    if not _there("openvino"):
+        with pytest.raises(ExtraMissingError, match="needs the package openvino"):
+            onnx_models.run(MODEL, {}, runtime="openvino")
