@@ -42,7 +42,7 @@ run-storage: $(VENV)/installed-stores-viz-samples
 	$(BIN)/python examples/ship_track.py
 
 # Files that import those packages: their examples are run with the tests of frameworks.
-FRAMEWORKS := tests/frameworks $(wildcard $(addprefix src/ndgather/arrays/,torch jax tensorflow.py pint.py polars.py))
+FRAMEWORKS := tests/frameworks $(wildcard $(addprefix src/ndgather/arrays/,torch jax tensorflow pint.py polars.py))
 WITHOUT_FRAMEWORKS := $(addprefix --ignore=,$(FRAMEWORKS))
 
 test: $(VENV)/installed-test

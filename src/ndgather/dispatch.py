@@ -42,6 +42,7 @@ _ADAPTERS = {
     "dask": "ndgather.arrays.dask",
     "jax": "ndgather.arrays.jax",
     "jaxlib": "ndgather.arrays.jax",
+    "tensorflow": "ndgather.arrays.tensorflow",
     "torch": "ndgather.arrays.torch",
     "zarr": "ndgather.stored.zarr",
     "tensorstore": "ndgather.stored.tensorstore",

@@ -1,28 +1,24 @@
 """A gather or scatter as one `take` of rows, in the functions of any library of arrays.
 
-Data is seen as ``(outer, count, width)``: slices that are copied whole are rows of `width` elements
-of blocks of `count` rows, and index tuples become numbers of rows. All that depends on values is
-done by the library, where the array is: but for one flag in ``mode="raise"`` nothing leaves it.
+Index tuples become numbers of rows (`row_views`). All that depends on values is done by the
+library, where the array is: but for one flag in ``mode="raise"`` nothing leaves it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ndgather import fallback, windows
+from ndgather.arrays.row_views import Shape, View, check_shapes, view_of
 from ndgather.explain import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ndgather.array_call import Call
-
-    Shape = Sequence[Any]  # integers, or scalars of the library where sizes are not known yet
 
 
 class Library(Protocol):
@@ -38,13 +34,16 @@ class Library(Protocol):
         """Return integers as int64, by a modulus if it is given; too large ones as the largest."""
 
     def checked(self, outside: Any, refusal: Callable[[Any, Any], Exception]) -> bool:
-        """Return whether it is known that no flag is set, or will be before the result is.
+        """Return whether it is known that no flag is set; if not, what computes them refuses one.
 
         Raises
         ------
         IndexOutOfBoundsError
             One is set: what `refusal` makes of the position of the first and of how many there are.
         """
+
+    def beyond(self, sizes: Any) -> Any:
+        """Return what stands for index values that are refused later, on axes of these sizes."""
 
     def reshape(self, array: Any, shape: Shape) -> Any: ...
     def broadcast(self, array: Any, shape: Shape) -> Any: ...
@@ -59,22 +58,7 @@ class Library(Protocol):
         """Return the sums along the last axis, as int64."""
 
     def take(self, data: Any, numbers: Any) -> Any:
-        """Return slices along axis 1; a number that is too large is refused."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """How data is seen as rows, and which number a row has: of shapes alone."""
-
-    outer: Any
-    count: Any
-    width: Any
-    axes: Sequence[int]  # of data, that the entries of an index tuple address
-    steps: Shape  # rows between neighbours on these axes
-    offsets: Sequence[tuple[int, Any, Any]]  # axes of places with the size and the step of each
-    shape: Shape  # of the tuples, to be broadcast to places
-    places: Shape  # the positions that have a row
-    result: Shape  # of the slices that these rows make
+        """Return slices along axis 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +92,10 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> Rows:
     NdgatherError
         The shapes do not fit, or an index is out of bounds.
     """
-    _check_shapes(call, data, indices)
+    check_shapes(call, data, indices)
     if call.kind == "gather_windows":
         call, indices = _elements_of_windows(call, library, data, indices)
-    view = _view(call, data, indices)
+    view = view_of(call, data, indices)
     tuples = call.kind.endswith("_nd")
     sizes = [data[axis] for axis in view.axes]
     bounds = library.array(sizes if tuples else sizes[0])
@@ -128,8 +112,8 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> Rows:
     numbers = library.broadcast(numbers, view.places)
     if outside is not None:
         outside = library.broadcast(library.reshape(outside, view.shape), view.places)
-        beyond = library.array(0 if known else view.count)
-        numbers = library.where(outside, beyond, numbers)
+        nothing = library.array(0) if known else library.beyond(library.array(view.count))
+        numbers = library.where(outside, nothing, numbers)
         outside = library.reshape(outside, (prod(view.places),)) if known else None
     numbers = library.reshape(numbers, (prod(view.places),))
     return Rows(view=view, numbers=numbers, outside=outside)
@@ -137,85 +121,6 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> Rows:
 
 def _is_zero(size: Any) -> bool:
     return isinstance(size, int) and size == 0
-
-
-def _check_shapes(call: Call, data: Shape, indices: Shape) -> None:
-    """Raise the error of shapes that do not fit; sizes that are not known are not looked at."""
-    known = [
-        SimpleNamespace(shape=tuple(size if isinstance(size, int) else 1 for size in each))
-        for each in (data, indices)
-    ]
-    if call.kind == "gather_windows":
-        windows.check_shapes(replace(call, data=known[0], indices=known[1]))
-    elif all(isinstance(size, int) for size in (*data, *indices)):
-        fallback.result_shape(replace(call, data=known[0], indices=known[1]))
-
-
-def _view(call: Call, data: Shape, indices: Shape) -> View:
-    if call.kind.endswith("_nd"):
-        return _view_of_tuples(int(call.batch_dims), data, indices)
-    axis = int(call.axis) % len(data)
-    if call.kind.endswith("_elements"):
-        return _view_of_elements(axis, data, indices)
-    batch = int(call.batch_dims)
-    return _view_of_slices(axis, batch + len(indices) * (batch < 0), data, indices)
-
-
-def _view_of_tuples(batch: int, data: Shape, indices: Shape) -> View:
-    end = batch + indices[-1]
-    steps = [prod(data[axis + 1 : end]) for axis in range(end)]
-    return View(
-        outer=1,
-        count=prod(data[:end]),
-        width=prod(data[end:]),
-        axes=range(batch, end),
-        steps=steps[batch:],
-        offsets=[(axis, data[axis], steps[axis]) for axis in range(batch)],
-        shape=indices[:-1],
-        places=indices[:-1],
-        result=(*indices[:-1], *data[end:]),
-    )
-
-
-def _view_of_elements(axis: int, data: Shape, indices: Shape) -> View:
-    steps = [prod(data[each + 1 :]) for each in range(len(data))]
-    others = [each for each in range(len(data)) if each != axis]
-    return View(
-        outer=1,
-        count=prod(data),
-        width=1,
-        axes=(axis,),
-        steps=(steps[axis],),
-        offsets=[(each, indices[each], steps[each]) for each in others],
-        shape=indices,
-        places=indices,
-        result=indices,
-    )
-
-
-def _view_of_slices(axis: int, batch: int, data: Shape, indices: Shape) -> View:
-    before, after = data[:axis], data[axis + 1 :]
-    view = View(
-        outer=prod(before),
-        count=data[axis],
-        width=prod(after),
-        axes=(axis,),
-        steps=(1,),
-        offsets=(),
-        shape=indices,
-        places=indices,
-        result=(*before, *indices[batch:], *after),
-    )
-    if not batch:
-        return view
-    return replace(
-        view,
-        outer=1,
-        count=prod(data[: axis + 1]),
-        offsets=[(each, data[each], prod(data[each + 1 : axis + 1])) for each in range(axis)],
-        shape=(*indices[:batch], *(1,) * (axis - batch), *indices[batch:]),
-        places=(*before, *indices[batch:]),
-    )
 
 
 def _resolved(
@@ -271,7 +176,8 @@ def _elements_of_windows(
         bounds = library.array(begins)
         values, outside, known = _resolved(bare, library, starts, range(depth), begins, bounds)
         if not known:
-            values = library.where(outside, library.array(data[:depth]), values)
+            beyond = library.beyond(library.array(data[:depth]))
+            values = library.where(outside, beyond, values)
     within = np.moveaxis(np.indices(window, np.int64), 0, -1)
     values = library.reshape(values, (*starts[:-1], *(1,) * depth, depth)) + library.array(within)
     mode = "fill" if call.mode == "fill" else "clip" if known else "raise"

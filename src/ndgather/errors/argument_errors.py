@@ -56,6 +56,12 @@ def out_of_another_kind(caller: str, out: object, result: object) -> DTypeError:
     )
 
 
+def out_not_a_variable(caller: str, out: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: out = {type(out).__name__} object cannot be assigned to (allowed: a variable)"
+    )
+
+
 def out_without_mask(caller: str) -> DTypeError:
     return DTypeError(
         f"{caller}: out = array without a mask would lose that of data (allowed: a masked array)"

@@ -1,0 +1,173 @@
+"""Tensors and variables of TensorFlow, eager and in a graph, composed of its operations.
+
+Calls run on the device where TensorFlow places them, and `GradientTape` sees them. An eager call
+with ``mode="raise"`` waits once for the device; in a graph (`tf.function`) an index out of bounds
+is an `InvalidArgumentError` when the graph runs, but not under XLA, which drops assertions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from ndgather import fallback, plain_arrays, reductions, windows
+from ndgather.arrays import lowering, row_views
+from ndgather.arrays.tensorflow.library import Library, sizes_of
+from ndgather.arrays.tensorflow.scatter import updated
+from ndgather.compiled import _core
+from ndgather.errors import argument_errors, container_errors, index_errors, shape_errors
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
+
+_DENSE = (tf.Tensor, tf.Variable)
+_ALLOWED = "a tensor; write to_tensor() of a RaggedTensor, tf.sparse.to_dense of a SparseTensor"
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def run(call: Call) -> Any:
+    """Carry out a call with tensors; the result is a tensor where data is one, or in a graph.
+
+    Raises
+    ------
+    NdgatherError
+        An argument is ragged, sparse or of unknown rank, `out` is no variable, or the call is
+        refused as it would be for NumPy arrays.
+    """
+    caller = call.caller
+    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
+    for argument, name in {**names, "out": "out"}.items():
+        value = getattr(call, argument)
+        if _of_tensorflow(value) and not isinstance(value, _DENSE):
+            raise container_errors.no_array(caller, name, value, _ALLOWED)
+        if isinstance(value, _DENSE) and value.shape.rank is None:
+            raise shape_errors.rank_unknown(caller, name)
+    if not isinstance(call.data, _DENSE) and all(map(_is_eager, (call.indices, call.updates))):
+        if isinstance(call.out, _DENSE):
+            raise argument_errors.out_not_an_array(caller, call.out)
+        return fallback.run(
+            replace(call, indices=_numpy(call.indices), updates=_numpy(call.updates))
+        )
+    call = replace(call, data=_tensor(caller, call.data), indices=_indices(call))
+    result = _scatter(call) if call.scatters else _gather(call)
+    return result if call.out is None else _assign(call, result)
+
+
+def _of_tensorflow(value: Any) -> bool:
+    return any(each.__module__.partition(".")[0] == "tensorflow" for each in type(value).__mro__)
+
+
+def _is_eager(value: Any) -> bool:
+    return not isinstance(value, _DENSE) or (
+        tf.executing_eagerly() and (isinstance(value, tf.Variable) or hasattr(value, "numpy"))
+    )
+
+
+def _numpy(value: Any) -> Any:
+    return value.numpy() if isinstance(value, _DENSE) else value
+
+
+def _tensor(caller: str, data: Any) -> Any:
+    """Return data as a tensor; of a variable its value now."""
+    given = data if isinstance(data, _DENSE) else plain_arrays.plain_array(caller, "data", data)
+    return tf.convert_to_tensor(given)
+
+
+def _indices(call: Call) -> Any:
+    """Return indices as a tensor of integers, of which the number in a tuple is known."""
+    name, value = call.indices_name, call.indices
+    if not isinstance(value, _DENSE):
+        plain = plain_arrays.native_indices(call.caller, value, name)
+        if plain.dtype.kind not in "iu":
+            raise index_errors.index_dtype(call.caller, plain.dtype, "no integer type", name)
+        return tf.convert_to_tensor(plain)
+    indices = tf.convert_to_tensor(value)
+    if not indices.dtype.is_integer:
+        if indices.dtype.is_floating and 0 in indices.shape:
+            return tf.cast(indices, tf.int64)
+        kind = "boolean" if indices.dtype == tf.bool else "no integer type"
+        raise index_errors.index_dtype(call.caller, indices.dtype.name, kind, name)
+    tuples = call.kind.endswith(("_nd", "_windows"))
+    if tuples and indices.shape.rank and indices.shape[-1] is None:
+        raise shape_errors.depth_unknown(call.caller, name)
+    return indices
+
+
+def _gather(call: Call) -> Any:
+    caller, dtype = call.caller, call.data.dtype
+    modes = windows.MODES if call.kind == "gather_windows" else _core.GATHER_MODES
+    mode = fallback.choice(caller, "mode", call.mode, modes)
+    fill: Any = b"" if dtype == tf.string else np.zeros((), dtype.as_numpy_dtype)
+    if call.fill_value is not None:
+        if mode != "fill":
+            raise argument_errors.fill_value_unused(caller, mode)
+        fill = _numpy(call.fill_value)
+        if dtype != tf.string:
+            fill = plain_arrays.fill_element(caller, fill, np.dtype(dtype.as_numpy_dtype))
+    library = Library(caller, call.indices_name, dtype)
+    sizes = sizes_of(call.data), sizes_of(call.indices)
+    result = lowering.gather(replace(call, mode=mode), library, *sizes, fill)
+    return _with_known_sizes(result, row_views.result_of(call, *sizes))
+
+
+def _with_known_sizes(result: Any, sizes: Any) -> Any:
+    """Tell TensorFlow again which sizes are known, which it forgets in a reshape."""
+    return tf.ensure_shape(result, [size if isinstance(size, int) else None for size in sizes])
+
+
+def _scatter(call: Call) -> Any:
+    caller, data = call.caller, call.data
+    reduction = fallback.choice(caller, "reduction", call.reduction, reductions.NAMES)
+    mode = fallback.choice(caller, "mode", call.mode, _core.SCATTER_MODES)
+    dtype = np.dtype(data.dtype.as_numpy_dtype)
+    meaningful = reductions.meaningful(dtype)
+    if reduction not in meaningful:
+        raise argument_errors.reduction_type(caller, reduction, data.dtype.name, meaningful)
+    updates = call.updates
+    if not isinstance(updates, _DENSE):
+        updates = plain_arrays.plain_updates(caller, updates, dtype, call.updates_name)
+    updates = tf.convert_to_tensor(updates)
+    if updates.dtype != data.dtype:
+        names = updates.dtype.name, data.dtype.name
+        raise argument_errors.updates_dtype(caller, *names, call.updates_name)
+    library = Library(caller, call.indices_name, data.dtype)
+    shape = sizes_of(data)
+    rows = lowering.rows_of(replace(call, mode=mode), library, shape, sizes_of(call.indices))
+    view = rows.view
+    if not updates.shape.is_compatible_with(
+        [size if isinstance(size, int) else None for size in view.result]
+    ):
+        given = updates.shape.as_list()
+        raise shape_errors.updates_do_not_fit(caller, given, view.result, call.updates_name)
+    numbers = rows.numbers
+    if rows.outside is not None:
+        numbers = tf.where(rows.outside, tf.constant(-1, tf.int64), numbers)
+    places: Any = prod(view.places)
+    if isinstance(places, int) and not places:
+        return tf.identity(data)
+    result = updated(
+        library.reshape(data, (view.count, view.width)),
+        library.reshape(updates, (places, view.width)),
+        numbers,
+        library.array(view.count),
+        reduction,
+        bool(call.use_init_val),
+    )
+    return _with_known_sizes(library.reshape(result, shape), shape)
+
+
+def _assign(call: Call, result: Any) -> Any:
+    """Assign a result to `out`, a variable."""
+    out = call.out
+    if not isinstance(out, tf.Variable):
+        raise argument_errors.out_not_a_variable(call.caller, out)
+    if out.dtype != result.dtype:
+        raise argument_errors.out_dtype(call.caller, out.dtype.name, result.dtype.name)
+    if not out.shape.is_compatible_with(result.shape):
+        raise shape_errors.out_shape(call.caller, out.shape.as_list(), result.shape.as_list())
+    out.assign(result)
+    return out

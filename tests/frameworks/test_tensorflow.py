@@ -1,0 +1,218 @@
+"""Tensors of TensorFlow: values by the definition, in and out of graphs, with gradients."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
+
+import ndgather
+from ndgather import reference, vjp
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
+
+DTYPES = ("bool", "int8", "uint16", "int64", "float32", "float64", "complex64")
+DATA = np.arange(6.0, dtype=np.float32).reshape(3, 2)
+POINTS = np.array([[2, 1], [0, 0], [2, 1]])
+
+
+def assert_is(actual, expected):
+    assert isinstance(actual, tf.Tensor)
+    np.testing.assert_array_equal(actual.numpy(), expected, strict=True)
+
+
+def check(call):
+    refused = call.error()
+    if refused is None:
+        assert_is(call.run(tf.constant), call.expected())
+        return
+    with pytest.raises(IndexOutOfBoundsError) as actual:
+        call.run(tf.constant)
+    assert str(actual.value) == str(refused)
+
+
+@given(call=drawn_calls(GATHERS, DTYPES, ("int8", "int32", "int64", "uint64")))
+def test_a_gather_is_its_definition(call):
+    check(call)
+
+
+@given(call=drawn_calls(SCATTERS, DTYPES[1:6]))
+def test_a_scatter_is_its_definition(call):
+    check(call)
+
+
+@given(
+    call=drawn_calls(SCATTERS, ("bool",), reductions=("none", "add", "sub", "mul", "min", "max"))
+)
+def test_a_scatter_of_booleans(call):
+    check(call)
+
+
+def test_a_nan_wins_and_means_of_complex_numbers():
+    data = np.array([1.0, np.nan, 3.0], np.float32)
+    updates = np.array([np.nan, 5.0, 4.0], np.float32)
+    for reduction in ("min", "max"):
+        actual = ndgather.scatter_elements(
+            tf.constant(data), [0, 1, 2], updates, reduction=reduction
+        )
+        expected = reference.scatter_elements(data, np.arange(3), updates, reduction=reduction)
+        assert_is(actual, expected)
+    data = np.array([1 + 2j, 3 - 1j], np.complex64)
+    actual = ndgather.scatter_elements(tf.constant(data), [0, 0], data, reduction="mean")
+    expected = reference.scatter_elements(data, np.zeros(2, int), data, reduction="mean")
+    assert_is(actual, expected)
+
+
+@settings(max_examples=10)
+@given(call=drawn_calls(GATHERS + SCATTERS, ("int64", "float32")))
+def test_graphs_of_known_sizes(call):
+    if call.error() is not None:
+        with pytest.raises((tf.errors.InvalidArgumentError, IndexOutOfBoundsError)):
+            tf.function(lambda: call.run(tf.constant))()
+        return
+    arrays = [call.data, call.indices] + ([] if call.updates is None else [call.updates])
+    function = getattr(ndgather, call.name)
+    graph = tf.function(lambda *tensors: function(*tensors, **call.options))
+    assert_is(graph(*map(tf.constant, arrays)), call.expected())
+
+
+@settings(max_examples=10)
+@given(call=drawn_calls(GATHERS + SCATTERS, ("int64", "float32")))
+def test_graphs_of_unknown_sizes(call):
+    if call.error() is not None:
+        return
+    arrays = [call.data, call.indices] + ([] if call.updates is None else [call.updates])
+    specs = [tf.TensorSpec([None] * each.ndim, each.dtype) for each in arrays]
+    if call.name.endswith(("_nd", "_windows")):
+        shape = [None] * (call.indices.ndim - 1) + [call.indices.shape[-1]]
+        specs[1] = tf.TensorSpec(shape, call.indices.dtype)
+    function = getattr(ndgather, call.name)
+    graph = tf.function(lambda *tensors: function(*tensors, **call.options), input_signature=specs)
+    assert_is(graph(*map(tf.constant, arrays)), call.expected())
+
+
+def test_a_bad_index_in_a_graph_is_an_error_when_it_runs():
+    graph = tf.function(ndgather.gather_nd)
+    for bad in ([0, 2], [3, 0], [-4, 0]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="gather_nd: indices are out of b"):
+            graph(tf.constant(DATA), tf.constant([[0, 0], bad]))
+
+
+def test_gradients_of_gathers():
+    data = tf.Variable(DATA)
+    cotangent = np.array([1.0, 10.0, 100.0], np.float32)
+    for run in (ndgather.gather_nd, tf.function(ndgather.gather_nd)):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(run(data, tf.constant(POINTS)) * cotangent)
+        actual = tf.convert_to_tensor(tape.gradient(loss, data))
+        assert_is(actual, vjp.gather_nd(cotangent, DATA.shape, POINTS))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(ndgather.gather_windows(data, [[0], [1]], (2,)))
+    expected = vjp.gather_windows(np.ones((2, 2, 2), np.float32), DATA.shape, [[0], [1]], (2,))
+    assert_is(tf.convert_to_tensor(tape.gradient(loss, data)), expected)
+    with tf.GradientTape() as tape:
+        filled = ndgather.gather(data, [0, 9], mode="fill", fill_value=5)
+    expected = np.array([[1, 1], [0, 0], [0, 0]], np.float32)
+    assert_is(tf.convert_to_tensor(tape.gradient(filled, data)), expected)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_gradients_of_scatters(reduction):
+    data, updates = tf.Variable(DATA), tf.Variable(np.ones(3, np.float32))
+    weights = np.arange(1.0, 7, dtype=np.float32).reshape(3, 2)
+    with tf.GradientTape() as tape:
+        result = ndgather.scatter_nd(data, POINTS, updates, reduction=reduction)
+        loss = tf.reduce_sum(result * weights)
+    actual = tape.gradient(loss, [data, updates])
+    for given_one, expected in zip(actual, vjp.scatter_nd(weights, POINTS, reduction), strict=True):
+        assert_is(tf.convert_to_tensor(given_one), expected)
+
+
+@pytest.mark.parametrize("reduction", ["sub", "mul", "min", "max", "mean"])
+def test_gradients_of_other_reductions_are_those_of_small_steps(reduction):
+    updates = np.array([1.5, 0.5, 2.5], np.float64)
+    data = DATA.astype(np.float64) + 1
+
+    def loss(values):
+        result = ndgather.scatter_nd(data, POINTS, values, reduction=reduction)
+        return (np.asarray(result) * [[1, 2], [3, 4], [5, 6]]).sum()
+
+    with tf.GradientTape() as tape:
+        given_ones = tf.Variable(updates)
+        result = ndgather.scatter_nd(tf.constant(data), POINTS, given_ones, reduction=reduction)
+        total = tf.reduce_sum(result * [[1, 2], [3, 4], [5, 6]])
+    actual = tf.convert_to_tensor(tape.gradient(total, given_ones)).numpy()
+    steps = np.eye(3) * 1e-6
+    expected = [(loss(updates + step) - loss(updates - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_strings_and_bfloat16():
+    words = ndgather.gather(tf.constant(["a", "b"]), [1, 9], mode="fill")
+    assert words.numpy().tolist() == [b"b", b""]
+    words = ndgather.gather(tf.constant(["a", "b"]), [1, 9], mode="fill", fill_value="none")
+    assert words.numpy().tolist() == [b"b", b"none"]
+    halves = tf.constant([1.5, 2.5], tf.bfloat16)
+    assert ndgather.scatter_elements(halves, [1], halves[:1], reduction="add").dtype == tf.bfloat16
+
+
+def test_a_variable_is_data_and_takes_results():
+    variable = tf.Variable(DATA)
+    assert_is(ndgather.gather(variable, [1]), DATA[1:2])
+    assert ndgather.scatter_nd(variable, [[0, 0]], [9.0], out=variable) is variable
+    assert variable.numpy()[0, 0] == 9
+    with pytest.raises(DTypeError, match=r"^gather: out = .*Tensor object cannot be assigned to"):
+        ndgather.gather(variable, [1], out=tf.constant(DATA[1:2]))
+    with pytest.raises(ShapeError, match=r"^gather: out\.shape"):
+        ndgather.gather(variable, [1], out=tf.Variable(DATA))
+
+
+def test_mixed_kinds():
+    assert_is(ndgather.gather(tf.constant(DATA), np.array([1])), DATA[1:2])
+    assert_is(ndgather.scatter_nd(tf.constant(DATA), [[0, 0]], [5.0])[0], np.float32([5, 1]))
+    taken = ndgather.gather(DATA, tf.constant([1]))
+    np.testing.assert_array_equal(taken, DATA[1:2], strict=True)
+    graph = tf.function(lambda indices: ndgather.gather(DATA, indices))
+    assert_is(graph(tf.constant([1])), DATA[1:2])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (
+            lambda t: ndgather.gather(tf.ragged.constant([[1], [2, 3]]), [0]),
+            DTypeError,
+            "data = Ra",
+        ),
+        (lambda t: ndgather.gather(tf.sparse.from_dense(t), [0]), DTypeError, "data = SparseTen"),
+        (lambda t: ndgather.gather(t, tf.constant([0.5])), DTypeError, "indices.dtype = float32"),
+        (lambda t: ndgather.gather(t, [0], axis=2), NdgatherError, "axis = 2 is out of range"),
+        (lambda t: ndgather.gather(t, [0], fill_value=0), NdgatherError, "fill_value is given"),
+        (lambda t: ndgather.gather(t, [0], mode="no"), NdgatherError, "mode = 'no' is unknown"),
+        (lambda t: ndgather.scatter_nd(t, [[0]], t), ShapeError, r"updates.shape = \(3, 2\)"),
+        (
+            lambda t: ndgather.scatter_nd(t, [[0]], tf.constant([[1, 2]])),
+            DTypeError,
+            "updates.dtype = int32 differs",
+        ),
+        (
+            lambda t: ndgather.scatter_nd(
+                tf.constant(["a"]), [[0]], tf.constant(["b"]), reduction="add"
+            ),
+            DTypeError,
+            "reduction = 'add' has no meaning",
+        ),
+    ],
+)
+def test_what_is_refused(call, error, text):
+    with pytest.raises(error, match=rf"^\w+: {text}"):
+        call(tf.constant(DATA))
+
+
+def test_unknown_ranks_are_refused():
+    graph = tf.function(
+        ndgather.gather_nd,
+        autograph=False,  # which replaces exceptions by its own
+        input_signature=[tf.TensorSpec(None), tf.TensorSpec([None, None], tf.int64)],
+    )
+    with pytest.raises(ShapeError, match=r"gather_nd: data\.shape is of unknown rank"):
+        graph(DATA, POINTS)
