@@ -281,23 +281,23 @@ def _index_values(case: Case, rng: np.random.Generator) -> Array:
             groups = prod(lead[: case.batch_dims])
             count = prod(lead[case.batch_dims :])
             columns = np.unravel_index(
-                _places(case, rng, groups, count, prod(sizes)).reshape(lead), sizes
+                _positions(case, rng, groups, count, prod(sizes)).reshape(lead), sizes
             )
         return np.stack(columns, axis=-1).astype(case.index_dtype)
     if case._per_element:
         axis = case.indexed_axes.start
         others = case.index_shape[:axis] + case.index_shape[axis + 1 :]
-        places = _places(case, rng, prod(others), case.index_shape[axis], sizes[0])
-        moved = np.moveaxis(places.reshape(*others, case.index_shape[axis]), -1, axis)
+        positions = _positions(case, rng, prod(others), case.index_shape[axis], sizes[0])
+        moved = np.moveaxis(positions.reshape(*others, case.index_shape[axis]), -1, axis)
         return np.ascontiguousarray(moved, case.index_dtype)
     groups = prod(case.index_shape[: case.batch_dims])
     count = prod(case.index_shape[case.batch_dims :])
-    places = _places(case, rng, groups, count, sizes[0])
-    return places.reshape(case.index_shape).astype(case.index_dtype)
+    positions = _positions(case, rng, groups, count, sizes[0])
+    return positions.reshape(case.index_shape).astype(case.index_dtype)
 
 
-def _places(case: Case, rng: np.random.Generator, groups: int, count: int, size: int) -> Array:
-    """Draw `count` places below `size` for each group, in the order the pattern asks for."""
+def _positions(case: Case, rng: np.random.Generator, groups: int, count: int, size: int) -> Array:
+    """Draw `count` positions below `size` for each group, in the order the pattern asks for."""
     if case.pattern == "reversed":
         descending = np.arange(count - 1, -1, -1) * size // count
         return np.broadcast_to(descending, (groups, count))
@@ -307,12 +307,12 @@ def _places(case: Case, rng: np.random.Generator, groups: int, count: int, size:
         return np.resize(rng.permutation(size), count)[None]
     if case.pattern == "unique":
         return rng.permuted(np.tile(np.arange(size), (groups, 1)), axis=1)[:, :count]
-    places = rng.integers(size, size=(groups, count))
-    return np.sort(places, axis=-1) if case.pattern == "sorted" else places
+    positions = rng.integers(size, size=(groups, count))
+    return np.sort(positions, axis=-1) if case.pattern == "sorted" else positions
 
 
 def _warped(lead: Shape, sizes: Shape) -> tuple[Array, ...]:
-    """Return the four pixels around each place of an image turned by ten degrees."""
+    """Return the four pixels around each position of an image turned by ten degrees."""
     _, height, width = lead
     y, x = np.indices((height, width), dtype=np.float64)
     cos, sin = np.cos(np.pi / 18), np.sin(np.pi / 18)

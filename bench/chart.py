@@ -50,14 +50,14 @@ def draw_libraries(run: Record, path: Path) -> None:
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(11, 0.42 * len(ratios) + 1.5), layout="constrained")
         axes = figure.subplots()
-        for place, peer in enumerate(slowest_first):
+        for position, peer in enumerate(slowest_first):
             mean = geometric_mean(ratios[peer])
             low, _, high = quantiles(ratios[peer], n=4, method="inclusive")
-            axes.barh(place, mean - 1, left=1, height=0.62, color=_COLOURS[peer])
-            axes.plot([low, high], [place, place], color=_OWN_COLOUR, linewidth=1.2)
+            axes.barh(position, mean - 1, left=1, height=0.62, color=_COLOURS[peer])
+            axes.plot([low, high], [position, position], color=_OWN_COLOUR, linewidth=1.2)
             axes.text(
                 max(high, mean) * 1.04,
-                place,
+                position,
                 f"{mean:.1f} times as long, {len(ratios[peer])} cases",
                 va="center",
             )
@@ -98,16 +98,16 @@ def draw_cases(run: Record, path: Path) -> None:
         (name, sorted(members, key=lambda result: -(result.ratio or 0)))
         for name, members in groupby(results, key=lambda result: result.case.group)
     ]
-    places = _places(groups)
-    height = max(places.values(), default=0) + 1.0
+    positions = _positions(groups)
+    height = max(positions.values(), default=0) + 1.0
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(11, height * _INCHES_PER_ROW + 1.7), layout="constrained")
         axes = figure.subplots()
-        _draw_times(axes, results, places)
-        axes.set_yticks(list(places.values()), list(places))
+        _draw_times(axes, results, positions)
+        axes.set_yticks(list(positions.values()), list(positions))
         axes.set_ylim(height, -1.2)
         for name, members in groups:
-            top = places[members[0].case.name]
+            top = positions[members[0].case.name]
             axes.text(_WIDEST_RATIO, top - 0.85, GROUPS[name], ha="right", style="italic")
             axes.axhline(top - 1.3, color="#D1D5DB", linewidth=0.6)
         figure.legend(loc="outside upper right", ncols=3, frameon=False)
@@ -127,25 +127,25 @@ def _title(run: Record) -> str:
     )
 
 
-def _places(groups: Sequence[tuple[str, Sequence[Result]]]) -> dict[str, float]:
+def _positions(groups: Sequence[tuple[str, Sequence[Result]]]) -> dict[str, float]:
     """Return the height of each case's line, with room for a title above each group."""
-    places: dict[str, float] = {}
+    positions: dict[str, float] = {}
     at = 0.0
     for _, members in groups:
         for result in members:
-            places[result.case.name] = at
+            positions[result.case.name] = at
             at += 1.0
         at += 1.3
-    return places
+    return positions
 
 
-def _draw_times(axes: Any, results: Sequence[Result], places: dict[str, float]) -> None:
+def _draw_times(axes: Any, results: Sequence[Result], positions: dict[str, float]) -> None:
     _draw_ratio_axis(axes)
     axes.axvspan(0.2, 1, color="#FEF2F2", zorder=0)
     axes.axvline(1, color=_OWN_COLOUR, linewidth=1.6, zorder=2)
     seen: set[str] = set()
     for result in results:
-        at, own = places[result.case.name], result.own
+        at, own = positions[result.case.name], result.own
         assert own is not None
         ratios = {
             timing.peer: timing.seconds / own.seconds

@@ -1,7 +1,7 @@
-"""What the machine allows: how fast it copies, and how fast it reads at random places.
+"""What the machine allows: how fast it copies, and how fast it reads at random positions.
 
 Measured with numba and NumPy, never with this package's own engine. No run of a case can be
-faster than the slower of two things it has to do: move its bytes, and look at its random places.
+faster than the slower of two things it has to do: move its bytes, and look at its random positions.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Machine:
         return self.copy_bytes_per_second[size]
 
     def random_reads(self, reach_bytes: int, row_bytes: int, lookups: int) -> tuple[float, ...]:
-        """Return seconds per read of one row at a random place, by number of threads.
+        """Return seconds per read of one row at a random position, by number of threads.
 
         As many reads are made as the case makes, up to a million, and made again: what stays in
         the cache between two runs of the case stays there here. Of a row no longer than a cache
@@ -93,13 +93,14 @@ class Machine:
             word = next(size for size in (8, 4, 2, 1) if row_bytes % size == 0)
             rows = max(key[0] // row_bytes, 1)
             data: Array = np.ones((rows, row_bytes // word), f"u{word}")
-            places: Array = np.random.default_rng(0).integers(rows, size=key[2], dtype=np.uint32)
+            entries: Array = np.random.default_rng(0).integers(rows, size=key[2], dtype=np.uint32)
             if row_bytes <= LINE_BYTES:
-                places *= np.uint32(data.shape[1])
+                entries *= np.uint32(data.shape[1])
                 data = data.reshape(-1)
             read = loops.read_words if row_bytes <= LINE_BYTES else loops.read_rows
             self.read_seconds[key] = tuple(
-                _best(partial(read, data, places, count), loops.set_threads, count) / places.size
+                _best(partial(read, data, entries, count), loops.set_threads, count)
+                / entries.size
                 for count in range(1, self.threads + 1)
             )
         return self.read_seconds[key]

@@ -46,13 +46,13 @@ def points(data: Array, indices: Array, out: Array) -> None:
 
 @_parallel
 def rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
-    """``out[n, :] = data[place(indices[n]), :]`` with tuples of any depth."""
+    """``out[n, :] = data[row(indices[n]), :]`` with tuples of any depth."""
     for n in prange(out.shape[0]):
-        place = 0
+        row = 0
         for j in range(sizes.size):
-            place = place * sizes[j] + indices[n, j]
+            row = row * sizes[j] + indices[n, j]
         for s in range(out.shape[1]):
-            out[n, s] = data[place, s]
+            out[n, s] = data[row, s]
 
 
 @_parallel
@@ -60,11 +60,11 @@ def batched_rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
     """Do the same for each batch; each batch on one thread."""
     for b in prange(out.shape[0]):
         for n in range(out.shape[1]):
-            place = 0
+            row = 0
             for j in range(sizes.size):
-                place = place * sizes[j] + indices[b, n, j]
+                row = row * sizes[j] + indices[b, n, j]
             for s in range(out.shape[2]):
-                out[b, n, s] = data[b, place, s]
+                out[b, n, s] = data[b, row, s]
 
 
 @_parallel
@@ -95,24 +95,24 @@ def elements(data: Array, indices: Array, out: Array) -> None:
 
 @_sequential
 def set_rows(data: Array, indices: Array, sizes: Array, updates: Array) -> None:
-    """``data[place(indices[n]), :] = updates[n, :]``, in order."""
+    """``data[row(indices[n]), :] = updates[n, :]``, in order."""
     for n in range(updates.shape[0]):
-        place = 0
+        row = 0
         for j in range(sizes.size):
-            place = place * sizes[j] + indices[n, j]
+            row = row * sizes[j] + indices[n, j]
         for s in range(updates.shape[1]):
-            data[place, s] = updates[n, s]
+            data[row, s] = updates[n, s]
 
 
 @_sequential
 def add_rows(data: Array, indices: Array, sizes: Array, updates: Array) -> None:
-    """``data[place(indices[n]), :] += updates[n, :]``, in order."""
+    """``data[row(indices[n]), :] += updates[n, :]``, in order."""
     for n in range(updates.shape[0]):
-        place = 0
+        row = 0
         for j in range(sizes.size):
-            place = place * sizes[j] + indices[n, j]
+            row = row * sizes[j] + indices[n, j]
         for s in range(updates.shape[1]):
-            data[place, s] += updates[n, s]
+            data[row, s] += updates[n, s]
 
 
 @_parallel
@@ -139,8 +139,8 @@ def max_elements(data: Array, indices: Array, updates: Array) -> None:
     for o in prange(updates.shape[0]):
         for i in range(updates.shape[1]):
             for j in range(updates.shape[2]):
-                place = indices[o, i, j]
-                data[o, place, j] = max(data[o, place, j], updates[o, i, j])
+                row = indices[o, i, j]
+                data[o, row, j] = max(data[o, row, j], updates[o, i, j])
 
 
 @_parallel
@@ -154,8 +154,8 @@ def copy(source: Array, target: Array, threads: int, repeats: int) -> None:
 
 
 @_numba.extending.intrinsic  # type: ignore[untyped-decorator]  # numba has no types
-def _prefetch(_context: Any, words: Any, place: Any) -> Any:
-    """Ask for the cache line of ``words[place]`` without waiting for it."""
+def _prefetch(_context: Any, words: Any, row: Any) -> Any:
+    """Ask for the cache line of ``words[row]`` without waiting for it."""
     llvm: Any = import_module("llvmlite.ir")
     byte_pointer, number = llvm.IntType(8).as_pointer(), llvm.IntType(32)
     kind = llvm.FunctionType(llvm.VoidType(), [byte_pointer, number, number, number])
@@ -170,38 +170,38 @@ def _prefetch(_context: Any, words: Any, place: Any) -> Any:
         builder.call(instruction, [address, read, keep, data_cache])
         return context.get_dummy_value()
 
-    return _numba.types.void(words, place), generate
+    return _numba.types.void(words, row), generate
 
 
 @_parallel
-def read_words(words: Array, places: Array, threads: int, repeats: int) -> np.uint64:
-    """Read one word at each of `places` (uint32), `repeats` times, a share for each thread."""
-    share = (places.size + threads - 1) // threads
+def read_words(words: Array, positions: Array, threads: int, repeats: int) -> np.uint64:
+    """Read one word at each of `positions` (uint32), `repeats` times, a share for each thread."""
+    share = (positions.size + threads - 1) // threads
     total = np.uint64(0)
     for t in prange(threads):
         seen = np.uint64(0)
         first = np.uint64(t * share)
-        last = np.uint64(min((t + 1) * share, places.size))
+        last = np.uint64(min((t + 1) * share, positions.size))
         for _ in range(repeats):
             for n in range(first, last):
                 ahead = min(n + np.uint64(PREFETCH_DISTANCE), last - np.uint64(1))
-                _prefetch(words, np.uint64(places[ahead]))
-                seen += np.uint64(words[places[n]])
+                _prefetch(words, np.uint64(positions[ahead]))
+                seen += np.uint64(words[positions[n]])
         total += seen
     return total
 
 
 @_parallel
-def read_rows(rows: Array, places: Array, threads: int, repeats: int) -> np.uint64:
-    """Read whole rows at `places` (uint32), `repeats` times, a share for each thread."""
-    share = (places.size + threads - 1) // threads
+def read_rows(rows: Array, positions: Array, threads: int, repeats: int) -> np.uint64:
+    """Read whole rows at `positions` (uint32), `repeats` times, a share for each thread."""
+    share = (positions.size + threads - 1) // threads
     total = np.uint64(0)
     for t in prange(threads):
         seen = np.uint64(0)
         for _ in range(repeats):
-            for n in range(t * share, min((t + 1) * share, places.size)):
-                place = places[n]
+            for n in range(t * share, min((t + 1) * share, positions.size)):
+                row = positions[n]
                 for s in range(rows.shape[1]):
-                    seen += np.uint64(rows[place, s])
+                    seen += np.uint64(rows[row, s])
         total += seen
     return total

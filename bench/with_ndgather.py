@@ -31,10 +31,10 @@ def calls_of(module: ModuleType, case: Case) -> Idioms:
     if function is None:
         raise Unsupported(f"{module.__name__} has no {case.operator} yet")
     # By position where that can be: partial() makes a dict of what is given by name.
-    places: list[int] = [] if case.has_tuples else [case.axis]
+    positional: list[int] = [] if case.has_tuples else [case.axis]
     options: dict[str, Any] = {}
     if case.batch_dims and case.has_tuples:
-        places.append(case.batch_dims)
+        positional.append(case.batch_dims)
     elif case.batch_dims:
         options["batch_dims"] = case.batch_dims
     if case.mode != "raise":
@@ -48,6 +48,6 @@ def calls_of(module: ModuleType, case: Case) -> Idioms:
             inputs.append(arrays.updates)
         out = arrays.data if case.output == "data" else arrays.out
         given = {} if out is None else {"out": out}
-        return Call(run=partial(function, *inputs, *places, **options, **given))
+        return Call(run=partial(function, *inputs, *positional, **options, **given))
 
     return {case.operator: bind}

@@ -30,7 +30,7 @@ def prepare(case: Case, threads: int) -> Idioms:
             idioms["put_along_axis"] = _put_along_axis
         idioms["fancy index"] = _scatter
         if case.layout == "C":
-            idioms["linear places"] = _scatter_linear
+            idioms["linear positions"] = _scatter_linear
         return idioms
     if case.operator == "gather_elements":
         idioms["take_along_axis"] = _take_along_axis
@@ -40,7 +40,7 @@ def prepare(case: Case, threads: int) -> Idioms:
         if case.mode == "raise":
             idioms["fancy index"] = _fancy
         if case.layout == "C":
-            idioms["take of linear places"] = _take_linear
+            idioms["take of linear positions"] = _take_linear
     return idioms
 
 
@@ -116,11 +116,11 @@ def _scatter_linear(case: Case, arrays: Arrays) -> Call:
     def run() -> Array:
         result = _target(case, arrays)
         flat = result.reshape(-1, *tail)
-        places = np.ravel_multi_index(key, sides).reshape(-1)
+        positions = np.ravel_multi_index(key, sides).reshape(-1)
         if case.reduction == "none":
-            flat[places] = updates
+            flat[positions] = updates
         else:
-            _UFUNCS[case.reduction].at(flat, places, updates)
+            _UFUNCS[case.reduction].at(flat, positions, updates)
         return result
 
     return Call(run=run)

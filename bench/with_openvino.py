@@ -59,8 +59,8 @@ def _model(case: Case) -> Any:
 def _infer(compiled: Any, case: Case, arrays: Arrays) -> Call:
     request = compiled.create_infer_request()
 
-    def share(place: int, array: Any) -> None:
-        request.set_input_tensor(place, _openvino.Tensor(array, shared_memory=True))
+    def share(port: int, array: Any) -> None:
+        request.set_input_tensor(port, _openvino.Tensor(array, shared_memory=True))
 
     if arrays.updates is not None:
         share(2, arrays.updates)
@@ -69,15 +69,15 @@ def _infer(compiled: Any, case: Case, arrays: Arrays) -> Call:
     infer = partial(request.infer, share_outputs=True)
     given = (arrays.data, arrays.indices)
     if case.is_packed:
-        for place, array in enumerate(given):
-            share(place, array)
+        for port, array in enumerate(given):
+            share(port, array)
         return Call(run=infer, answer=lambda _: request.get_output_tensor(0).data)
 
     def run() -> None:
         # The tensors do not keep these alive.
         dense = [np.ascontiguousarray(array) for array in given]
-        for place, array in enumerate(dense):
-            share(place, array)
+        for port, array in enumerate(dense):
+            share(port, array)
         infer()
 
     return Call(run=run, answer=lambda _: request.get_output_tensor(0).data)

@@ -41,14 +41,14 @@ def prepare(case: Case, threads: int) -> Idioms:
     if case.operator == "scatter_nd" and case.reduction not in ("none", "add"):
         raise Unsupported(f"index_put_ has no {case.reduction}")
     if case.operator == "scatter_nd":
-        return {"index_put_": _index_put, "linear places": _scatter_linear}
+        return {"index_put_": _index_put, "linear positions": _scatter_linear}
     idioms: dict[str, Bind] = {}
     if is_take(case):
         idioms["index_select"] = _index_select
     if has_advanced_index(case):
         idioms["index"] = _fancy
         if case.layout == "C":
-            idioms["index_select of linear places"] = _select_linear
+            idioms["index_select of linear positions"] = _select_linear
     return idioms
 
 
@@ -102,21 +102,21 @@ def _index_select(case: Case, arrays: Arrays) -> Call:
 
 def _select_linear(case: Case, arrays: Arrays) -> Call:
     data = _torch.from_numpy(arrays.data.reshape(-1, *slice_shape(case)))
-    return _selected(case, arrays, data, 0, _linear_places(case, arrays))
+    return _selected(case, arrays, data, 0, _linear_positions(case, arrays))
 
 
-def _linear_places(case: Case, arrays: Arrays) -> Callable[[], Any]:
+def _linear_positions(case: Case, arrays: Arrays) -> Callable[[], Any]:
     """Return how to compute the place of each position, with the axes of the key merged."""
     key = _key(case, arrays.indices)
     steps = [prod(case.data_shape[axis + 1 : len(key)]) for axis in range(len(key))]
 
-    def places() -> Any:
+    def positions() -> Any:
         total = key[-1]
         for part, step in zip(key[:-1], steps[:-1], strict=True):
             total = _torch.add(total, part, alpha=step)
         return total.reshape(-1)
 
-    return places
+    return positions
 
 
 def _target(case: Case, arrays: Arrays) -> Callable[[], Any]:
@@ -143,18 +143,19 @@ def _index_put(case: Case, arrays: Arrays) -> Call:
 
 def _scatter_linear(case: Case, arrays: Arrays) -> Call:
     assert arrays.updates is not None
-    places, target, tail = _linear_places(case, arrays), _target(case, arrays), slice_shape(case)
+    positions, target = _linear_positions(case, arrays), _target(case, arrays)
+    tail = slice_shape(case)
     updates = _torch.from_numpy(arrays.updates.reshape(-1, *tail))
 
     def run() -> Any:
         result = target()
         flat = result.view(-1, *tail)
         if case.reduction == "none":
-            flat.index_copy_(0, places(), updates)
+            flat.index_copy_(0, positions(), updates)
         elif tail:
-            flat.index_add_(0, places(), updates)
+            flat.index_add_(0, positions(), updates)
         else:
-            flat.scatter_add_(0, places(), updates)
+            flat.scatter_add_(0, positions(), updates)
         return result
 
     return Call(run=run)

@@ -49,8 +49,8 @@ def check(request: Request, method: str, answer: Any) -> None:
 def _check_target(request: Request) -> None:
     side, grid = request.side, request.grid
     array: Any = opened.zarr_array(request)
-    places = np.ravel_multi_index(tuple(request.indices.T), (side,) * 3)
-    sums = np.bincount(places, request.updates, side**3).astype(np.float32).reshape((side,) * 3)
+    cells = np.ravel_multi_index(tuple(request.indices.T), (side,) * 3)
+    sums = np.bincount(cells, request.updates, side**3).astype(np.float32).reshape((side,) * 3)
     for first in range(0, side, grid):
         slab = slice(first, first + grid)
         expected = field.values(*np.ix_(np.arange(side)[slab], *(np.arange(side),) * 2))

@@ -54,10 +54,10 @@ def _pieces(request: Request) -> list[_Piece]:
     indexes: dict[Path, Any] = {}
     pieces = []
     for chunk in chunks:
-        path = root.joinpath(*(str(place // per_shard) for place in chunk))
+        path = root.joinpath(*(str(number // per_shard) for number in chunk))
         if path not in indexes:
             indexes[path] = _shard_index(path, per_shard)
-        offset, count = indexes[path][tuple(place % per_shard for place in chunk)]
+        offset, count = indexes[path][tuple(number % per_shard for number in chunk)]
         pieces.append((path, int(offset), int(count)))
     return pieces
 

@@ -45,6 +45,6 @@ def _windows(array: Any, request: Request) -> Any:
             ].read(batch=batch)
             for start in request.indices.tolist()
         ]
-    for place, read in enumerate(reads):
-        answer[place] = read.result()
+    for position, read in enumerate(reads):
+        answer[position] = read.result()
     return answer

@@ -38,8 +38,8 @@ def prepare(request: Request, method: str) -> Callable[[], Any]:
 
 def _windows(array: Any, request: Request) -> Any:
     answer = np.empty((len(request.indices), *request.window), array.dtype)
-    for place, start in enumerate(request.indices.tolist()):
-        answer[place] = array[
+    for position, start in enumerate(request.indices.tolist()):
+        answer[position] = array[
             tuple(slice(low, low + width) for low, width in zip(start, request.window, strict=True))
         ]
     return answer

@@ -50,7 +50,7 @@ def prose(text: str) -> Text:
     parts = text.split("`")
     styles = (Style.PLAIN, Style.CODE)
     return tuple(
-        Span(text=part, style=styles[place % 2]) for place, part in enumerate(parts) if part
+        Span(text=part, style=styles[position % 2]) for position, part in enumerate(parts) if part
     )
 
 

@@ -51,7 +51,7 @@ def find(
     return operator(found[0].name, domain=domain, version=version, opset=opset)
 
 
-def counterpart(caller: str, here: Operator, place: str) -> Operator:
+def counterpart(caller: str, here: Operator, wanted: str) -> Operator:
     """Return what ``VERSION`` or ``DOMAIN:VERSION`` names.
 
     It is what does the same as `here`, whatever its name.
@@ -61,17 +61,17 @@ def counterpart(caller: str, here: Operator, place: str) -> Operator:
     AttributeValueError
         There is no such operator; the text lists those there are.
     """
-    places: dict[str, Operator] = {}
+    known: dict[str, Operator] = {}
     for each in operators():
         if each.row.kind is here.row.kind:
             prefix = "" if each.domain == here.domain else f"{each.domain}:"
-            places[f"{prefix}{each.version}"] = each
-    domain, colon, version = place.rpartition(":")
+            known[f"{prefix}{each.version}"] = each
+    domain, colon, version = wanted.rpartition(":")
     domain = ALIASES.get(domain, domain) if colon else here.domain
     spelled = version if domain == here.domain else f"{domain}:{version}"
-    if spelled not in places:
-        raise option_errors.unknown_choice(caller, "diff", place, list(places))
-    return places[spelled]
+    if spelled not in known:
+        raise option_errors.unknown_choice(caller, "diff", wanted, list(known))
+    return known[spelled]
 
 
 def _key(name: str) -> str:

@@ -230,9 +230,9 @@ def _versions(operator: Operator) -> Iterator[Section]:
     if len(family) < 2:
         return
     rows = [
-        (plain("" if place else str(newer.version)), change)
+        (plain("" if position else str(newer.version)), change)
         for newer, older in itertools.pairwise(family)
-        for place, change in enumerate(changes(newer, older) or (plain("wording only"),))
+        for position, change in enumerate(changes(newer, older) or (plain("wording only"),))
     ]
     rows.append((plain(str(family[-1].version)), plain("the first version here")))
     yield Section(title="Versions", blocks=(Table(titles=("version", "change"), rows=tuple(rows)),))

@@ -64,8 +64,8 @@ class _Writer:
         for section in document.sections:
             yield ""
             yield self._set(section.title, _HEADING)
-            for place, block in enumerate(section.blocks):
-                if place:
+            for position, block in enumerate(section.blocks):
+                if position:
                     yield ""
                 yield from self._indented(block)
 
@@ -123,8 +123,8 @@ class _Writer:
         columns = [
             self._filled(cell, size, escape) for cell, size in zip(cells, widths, strict=True)
         ]
-        for place in range(max(map(len, columns))):
-            lines = [column[place] if place < len(column) else "" for column in columns]
+        for position in range(max(map(len, columns))):
+            lines = [column[position] if position < len(column) else "" for column in columns]
             yield _GAP.join(
                 f"{line}{'':{size - _length(line)}}"
                 for line, size in zip(lines, widths, strict=True)
@@ -132,8 +132,8 @@ class _Writer:
 
     def _records(self, table: Table, room: int) -> Iterator[str]:
         """Write a table that is too wide as one block of labelled lines for each row."""
-        for place, row in enumerate(table.rows):
-            if place:
+        for position, row in enumerate(table.rows):
+            if position:
                 yield ""
             yield from self._facts(tuple(zip(table.titles, row, strict=True)), room)
 
@@ -169,8 +169,8 @@ def _words(text: Text, escape: str, room: int) -> Iterator[list[_Piece]]:
     for span in text:
         style = escape or _STYLES[span.style]
         whole = span.style is Style.CODE and len(span.text) <= min(room, _LONGEST_WHOLE_CODE)
-        for place, part in enumerate([span.text] if whole else span.text.split(" ")):
-            if place and word:
+        for position, part in enumerate([span.text] if whole else span.text.split(" ")):
+            if position and word:
                 yield word
                 word = []
             if part:
@@ -182,8 +182,8 @@ def _words(text: Text, escape: str, room: int) -> Iterator[list[_Piece]]:
 def _length(line: str) -> int:
     """Count what is seen of a line: its characters without escape sequences."""
     return sum(
-        len(part.partition("m")[2]) if place else len(part)
-        for place, part in enumerate(line.split("\x1b"))
+        len(part.partition("m")[2]) if position else len(part)
+        for position, part in enumerate(line.split("\x1b"))
     )
 
 
@@ -205,8 +205,8 @@ def _column_widths(rows: Sequence[Sequence[Text]], room: int) -> tuple[int, ...]
     widths = list(least)
     spare = left - sum(least)
     while spare and any(size < most for size, most in zip(widths, natural, strict=True)):
-        needy = [place for place, size in enumerate(widths) if size < natural[place]]
-        place = min(needy, key=lambda each: widths[each] ** 2 / natural[each])
-        widths[place] += 1
+        needy = [position for position, size in enumerate(widths) if size < natural[position]]
+        position = min(needy, key=lambda each: widths[each] ** 2 / natural[each])
+        widths[position] += 1
         spare -= 1
     return tuple(widths)
