@@ -1,0 +1,282 @@
+"""Arrays of a type that offers DLPack's exchange in C: results of that type, by the definition."""
+
+import gc
+import os
+import sys
+import threading
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather import exchange
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
+from ndgather.testing import assert_same_elements, bad_entries, expected
+from ndgather.testing.scatter_strategies import (
+    assert_same_numbers,
+    expected_scatter,
+    scatter_calls,
+)
+from ndgather.testing.strategies import calls
+
+sys.path.insert(0, str(Path(__file__).parent))
+from exchanged import KEPT, Declined, Subclass, Tensor, dense
+
+GATHERS = ("gather_nd", "gather_elements", "gather")
+SCATTERS = ("scatter_nd", "scatter_elements")
+NUMBERS = [np.dtype(char) for char in "?bBhHiIqQefdFD"]
+SMALL = [
+    np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3fn", "float8_e8m0fnu")
+]
+INDICES = [np.dtype(char) for char in "bBhHiIqQ"]
+
+DATA = np.arange(6.0).reshape(2, 3)
+ROWS = np.array([[1], [0]])
+
+
+def convert(array, draw):
+    """Return an array as a tensor, or now and then as it is."""
+    kept = draw(st.integers(0, 4)) == 0 and array.dtype.isbuiltin == 1
+    return array if kept else dense(array)
+
+
+def check(call, desired, same, draw, *arrays):
+    note(str(call))
+    function = getattr(ndgather, call.function)
+    options = dict(call.options)
+    if "fill_value" in options:
+        options["fill_value"] = Tensor(np.array(options["fill_value"], call.data.dtype))
+    data = dense(call.data)
+    given = (data, *(convert(array, draw) for array in arrays))
+    bad = bad_entries(call)
+    if bad:
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            function(*given, **options)
+        assert caught.value.position == bad[0].position
+        assert caught.value.count == len(bad)
+        return
+    result = function(*given, **options)
+    assert type(result) is Tensor
+    same(result.array, desired(call))
+    assert result.array.flags.c_contiguous
+    out = Tensor(np.empty_like(result.array))
+    assert function(*given, out=out, **options) is out
+    same(out.array, result.array)
+
+
+@pytest.mark.parametrize("function", GATHERS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_gathers_are_the_definition(function, data):
+    call = data.draw(calls(function, dtypes=NUMBERS + SMALL, index_dtypes=INDICES))
+    check(call, expected, assert_same_elements, data.draw, call.indices)
+
+
+@pytest.mark.parametrize("function", SCATTERS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_scatters_replace_as_the_definition_says(function, data):
+    drawn = scatter_calls(
+        function, dtypes=NUMBERS + SMALL, index_dtypes=INDICES, reductions=["none"]
+    )
+    call = data.draw(drawn)
+    check(call, expected_scatter, assert_same_elements, data.draw, call.indices, call.updates)
+
+
+@pytest.mark.parametrize("function", SCATTERS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_scatters_reduce_as_the_definition_says(function, data):
+    drawn = scatter_calls(
+        function,
+        dtypes=[*NUMBERS, SMALL[0]],
+        index_dtypes=INDICES,
+        reductions=["add", "sub", "mul", "min", "max"],
+    ).filter(lambda call: "use_init_val" not in call.options)
+    call = data.draw(drawn)
+    check(call, expected_scatter, assert_same_numbers, data.draw, call.indices, call.updates)
+
+
+def test_the_result_is_of_the_kind_of_data():
+    result = ndgather.gather_nd(DATA, Tensor(ROWS))
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, DATA[::-1], strict=True)
+    out = np.empty_like(DATA)
+    assert ndgather.gather_nd(Tensor(DATA), ROWS, out=out) is out
+    np.testing.assert_array_equal(out, DATA[::-1], strict=True)
+
+
+def test_out_is_told_that_it_was_written():
+    before = Tensor.written
+    out = Tensor(np.zeros((2, 3)))
+    ndgather.scatter_nd(Tensor(DATA), ROWS, Tensor(DATA), out=out)
+    np.testing.assert_array_equal(out.array, DATA[::-1], strict=True)
+    assert Tensor.written == before + 1
+    ndgather.gather_nd(Tensor(DATA), Tensor(ROWS))
+    assert Tensor.written == before + 1
+
+
+def test_a_scatter_in_place():
+    data = Tensor(DATA.copy())
+    assert ndgather.scatter_nd(data, ROWS, Tensor(DATA), reduction="add", out=data) is data
+    np.testing.assert_array_equal(data.array, DATA + DATA[::-1], strict=True)
+
+
+REFUSED = [
+    ({"data": Tensor(DATA), "indices": Tensor(DATA)}, DTypeError, "indices.dtype = float64 is"),
+    ({"indices": Tensor(np.array(1))}, ShapeError, "indices.shape = "),
+    ({"out": Tensor(np.zeros((2, 3), "f4"))}, DTypeError, "out.dtype = float32 differs"),
+    ({"out": Tensor(np.zeros((3, 2)))}, ShapeError, "out.shape = "),
+    ({"out": Tensor(np.broadcast_to(0.0, (2, 3)))}, AttributeValueError, "out is read-only"),
+    (
+        {"out": Tensor(np.lib.stride_tricks.as_strided(np.zeros(4), (2, 3), (8, 8)))},
+        AttributeValueError,
+        "out = Tensor object lets elements of out share memory",
+    ),
+    ({"batch_dims": 5}, AttributeValueError, "batch_dims = 5"),
+    ({"mode": "skip"}, AttributeValueError, "mode = 'skip'"),
+]
+
+
+@pytest.mark.parametrize(("changed", "error", "text"), REFUSED)
+def test_refusals_have_the_texts_of_arrays(changed, error, text):
+    good = {"data": Tensor(DATA), "indices": Tensor(ROWS)}
+    with pytest.raises(error, match=f"gather_nd: {text}"):
+        ndgather.gather_nd(**(good | changed))
+
+
+ELSEWHERE = [
+    {"gradient": True},
+    {"negated": True},
+    {"conjugated": True},
+    {"device": 2},
+    {"without_memory": True},
+]
+
+
+@pytest.mark.parametrize("state", ELSEWHERE, ids=str)
+def test_what_is_more_than_memory_goes_to_the_adapter(state):
+    numbers = DATA + 0j
+    tensor = Tensor(numbers, **state)
+    result = ndgather.gather_nd(tensor, ROWS)
+    assert isinstance(result, Declined)
+    assert result.call.data is tensor
+    scattered = ndgather.scatter_nd(Tensor(numbers), ROWS, tensor)
+    assert isinstance(scattered, Declined)
+
+
+def test_gradients_count_where_they_are_recorded(monkeypatch):
+    monkeypatch.setattr(Tensor, "recording", False)
+    assert type(ndgather.gather_nd(Tensor(DATA, gradient=True), ROWS)) is Tensor
+
+
+def test_integers_have_no_gradient():
+    assert type(ndgather.gather_nd(Tensor(ROWS, gradient=True), ROWS[:1] * 0)) is Tensor
+
+
+def test_transforms_and_failures_go_to_the_adapter(monkeypatch):
+    monkeypatch.setattr(Tensor, "transformed", True)
+    assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS), Declined)
+    monkeypatch.setattr(Tensor, "transformed", property(lambda _: 1 / 0))
+    assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS), Declined)
+    broken = Tensor(DATA)
+    del broken.gradient
+    assert isinstance(ndgather.gather_nd(broken, ROWS), Declined)
+
+
+MORE = [
+    {"updates": Tensor(DATA.astype("f4"))},
+    {"updates": Tensor(DATA), "reduction": "mean"},
+    {"updates": Tensor(DATA), "reduction": "add", "use_init_val": False},
+    {"updates": DATA.tolist()},
+]
+
+
+@pytest.mark.parametrize("given", MORE, ids=str)
+def test_what_takes_more_steps_goes_to_the_adapter(given):
+    assert isinstance(ndgather.scatter_nd(Tensor(DATA), ROWS, **given), Declined)
+
+
+def test_subclasses_and_stored_options_go_to_the_adapter():
+    assert isinstance(ndgather.gather_nd(Subclass(DATA), ROWS), Declined)
+    assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS, memory="1 MiB"), Declined)
+    assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS, out=Subclass(DATA)), Declined)
+
+
+def test_types_without_the_exchange_are_not_accepted():
+    class NoCapsule:
+        __dlpack_c_exchange_api__ = "no capsule"
+
+    assert not exchange.accept(NoCapsule)
+    assert not exchange.accept(int)
+    assert exchange.accept(Tensor)  # again
+
+
+def test_results_are_released_and_arguments_given_back():
+    data, indices = Tensor(np.arange(400_000.0)), Tensor(np.arange(400_000)[:, np.newaxis])
+    before = Tensor.exported - Tensor.deleted
+    ndgather.set_memory_limit(2**26)
+    ndgather.release_memory()
+    kept = ndgather.gather_nd(data, indices)
+    del data
+    gc.collect()
+    assert ndgather.release_memory() == 0  # it is in use
+    np.testing.assert_array_equal(kept.array, np.arange(400_000.0), strict=True)
+    del kept
+    gc.collect()
+    assert ndgather.release_memory() >= 400_000 * 8
+    out = Tensor(np.zeros((2, 3)))
+    for function in (ndgather.gather_nd, ndgather.gather_nd):
+        function(Tensor(DATA), ROWS, out=out)
+    with pytest.raises(ShapeError):
+        ndgather.gather_nd(Tensor(DATA), ROWS, out=Tensor(np.zeros(7)))
+    assert Tensor.exported - Tensor.deleted == before
+    assert not KEPT
+
+
+def test_nothing_leaks():
+    data, indices = Tensor(DATA), Tensor(ROWS)
+    types = len(gc.get_objects())
+    counts = [sys.getrefcount(each) for each in (data, indices, DATA, Tensor)]
+    for _ in range(100):
+        ndgather.gather_nd(data, indices)
+        with pytest.raises(IndexOutOfBoundsError):
+            ndgather.gather_nd(data, Tensor(ROWS + 7))
+    gc.collect()
+    assert [sys.getrefcount(each) for each in (data, indices, DATA, Tensor)] == counts
+    assert len(gc.get_objects()) < types + 100
+
+
+def test_threads_share_arrays():
+    data, indices = Tensor(np.arange(30_000.0)), Tensor(np.arange(30_000)[:, np.newaxis])
+    results = []
+
+    def work():
+        results.extend(ndgather.gather_nd(data, indices) for _ in range(20))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 80
+    for each in results:
+        np.testing.assert_array_equal(each.array, data.array, strict=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_goes_on_with_the_arrays_of_its_parent():
+    data = Tensor(np.arange(400_000.0))
+    indices = Tensor(np.arange(400_000)[:, np.newaxis])
+    kept = ndgather.gather_nd(data, indices)
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(ndgather.gather_nd(kept, indices).array, data.array)
+        del kept
+        os._exit(0 if same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
