@@ -65,10 +65,11 @@ lint: $(VENV)/installed-lint
 	$(BIN)/python -m mypy.stubtest ndgather._core
 	$(BIN)/lint-imports
 
-# Two at a time as long as nothing is timed.
+# Two at a time where nothing is timed. What they install goes into one environment, and so comes first.
 check:
 	$(MAKE) --jobs 2 --output-sync=target lint check-core
-	$(MAKE) test test-large bench-quick run run-storage
+	$(MAKE) test $(VENV)/installed-viz-onnx $(VENV)/installed-stores-viz-samples
+	$(MAKE) --jobs 2 --output-sync=target test-large run-storage bench-quick run
 
 faults: build/faults/installed
 	build/faults/venv/bin/python tests/core/faults.py

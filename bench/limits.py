@@ -99,8 +99,7 @@ class Machine:
                 data = data.reshape(-1)
             read = loops.read_words if row_bytes <= LINE_BYTES else loops.read_rows
             self.read_seconds[key] = tuple(
-                _best(partial(read, data, entries, count), loops.set_threads, count)
-                / entries.size
+                _best(partial(read, data, entries, count), loops.set_threads, count) / entries.size
                 for count in range(1, self.threads + 1)
             )
         return self.read_seconds[key]
