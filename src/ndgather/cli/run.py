@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndgather.cli.model_inputs import add_inputs, compare_outputs, inputs_of
 from ndgather.cli.options import Named, add_command, add_common
 from ndgather.cli.screen import columns, node_count, print_table, time_text
 from ndgather.errors import file_errors, run_errors, runtime_errors
@@ -44,6 +45,12 @@ examples:
           --input indices=points.pb --output heights=heights.npy
       take a member of an archive and an ONNX tensor; keep the output 'heights'
 
+  ndgather run model.onnx --random --size batch=2
+      make up the inputs, with indices that are valid
+
+  ndgather run model.onnx --inputs test_data_set_0
+      take input_0.pb, ... of a folder, and compare with its output_0.pb, ...
+
   ndgather run model.onnx --runtime openvino --input data=dem.npy --json
       run it in OpenVINO, and print what came out as JSON
 
@@ -60,13 +67,7 @@ def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     run = add_command(commands, "run", "run a model on arrays from files", DESCRIPTION, EXAMPLES)
     run.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
-    run.add_argument(
-        "--input",
-        dest="inputs",
-        action=Named,
-        metavar="NAME=FILE",
-        help="an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb; repeat for each input",
-    )
+    add_inputs(run)
     keep = run.add_mutually_exclusive_group()
     keep.add_argument(
         "--output",
@@ -130,8 +131,8 @@ def _run(options: argparse.Namespace) -> None:
             raise file_errors.same_file(name, file)
         targets.add(file.resolve())
 
-    inputs = {name: tensor_files.read(place) for name, place in options.inputs.items()}
-    result = model.run(inputs)
+    result = model.run(inputs_of(options, model.inputs))
+    compared = compare_outputs(options, result.outputs)
     tensor_files.write_all(
         {files[each.name]: each.array for each in result.outputs if each.name in files}
     )
@@ -141,6 +142,8 @@ def _run(options: argparse.Namespace) -> None:
         print(json.dumps(_as_json(result, seconds, files), indent=2))
     elif not options.quiet:
         _print(result, seconds, files)
+        if compared:
+            print(f"{compared} outputs are those of {options.place}.")
 
 
 def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:

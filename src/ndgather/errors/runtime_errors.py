@@ -53,3 +53,7 @@ def form(dtype: object, shape: tuple[int, ...]) -> str:
 
 def no_runtime_for_ir(runtime: str) -> ModelError:
     return ModelError(f"runtime = {runtime!r} is not taken for an IR, which runs in ndgather")
+
+
+def only_onnx(option: str) -> ModelError:
+    return ModelError(f"{option} is not taken for an IR (allowed: an ONNX model)")

@@ -22,6 +22,7 @@ from ndgather.models.onnx.onnx_checks import check
 from ndgather.models.onnx.onnx_conversion import convert
 from ndgather.models.onnx.onnx_evaluation import reference_ops
 from ndgather.models.onnx.onnx_model import Model
+from ndgather.models.onnx.random_inputs import random_inputs
 from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "implementation",
     "infer",
     "load",
+    "random_inputs",
     "reference_ops",
     "run",
     "save",

@@ -50,6 +50,17 @@ def read(path: Path, member: str) -> Array:
         raise file_errors.not_of_its_kind(path, ".npz", error) from error
 
 
+def names(path: Path) -> list[str]:
+    """Return the names of the arrays in an archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [each.removesuffix(".npy") for each in archive.namelist()]
+    except OSError:
+        raise
+    except Exception as error:
+        raise file_errors.not_of_its_kind(path, ".npz", error) from error
+
+
 def _member(path: Path, archive: zipfile.ZipFile, member: str) -> zipfile.ZipInfo:
     infos = archive.infolist()
     names = [info.filename.removesuffix(".npy") for info in infos]

@@ -65,6 +65,21 @@ def read(place: str) -> Array:
     raise file_errors.unknown_suffix(path, INPUT_SUFFIXES)
 
 
+def read_all(path: Path) -> dict[str, Array]:
+    """Return every array of a ``.npz`` archive by its name.
+
+    Raises
+    ------
+    FileError
+        There is no such archive, or a member is no array.
+    """
+    try:
+        names = npz_archive.names(path)
+    except OSError as error:
+        raise file_errors.unreadable(path, error) from error
+    return {name: read(f"{path}:{name}") for name in names}
+
+
 def _split(place: str) -> tuple[Path, str]:
     file, colon, member = place.rpartition(".npz:")
     return (Path(f"{file}.npz"), member) if colon else (Path(place), "")

@@ -1,0 +1,43 @@
+"""Errors of inputs that are made up, or that come from one file or folder for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.errors import FileError, ModelError
+from ndgather.errors.texts import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def unknown_size(name: str, known: Iterable[str]) -> ModelError:
+    return ModelError(f"the model has no size {name!r} (allowed: {listed(known) or 'none'})")
+
+
+def no_rank(name: str) -> ModelError:
+    return ModelError(
+        f"input {name!r}: the model does not say how many axes it has, so that it cannot be made up "
+        "(give it by --input)"
+    )
+
+
+def no_inputs_in(folder: object) -> FileError:
+    return FileError(
+        f"{folder}: holds no input_0.pb (allowed: a folder of input_N.pb, output_N.pb)"
+    )
+
+
+def too_many_files(folder: object, what: str, count: int, taken: int) -> FileError:
+    return FileError(f"{folder}: holds {count} {what}s, and the model has {taken}")
+
+
+def output_differs(
+    name: str, place: tuple[int, ...], found: object, expected: object, file: object
+) -> ModelError:
+    where = f"[{', '.join(map(str, place))}]"
+    return ModelError(f"output {name!r}: {name}{where} = {found} differs from {expected} in {file}")
+
+
+def output_form_differs(name: str, found: str, expected: str, file: object) -> ModelError:
+    return ModelError(f"output {name!r} is {found}, and {expected} in {file}")

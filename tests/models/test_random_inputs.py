@@ -1,0 +1,49 @@
+"""Inputs that are made up: of the declared types and sizes, and with indices that are valid."""
+
+import numpy as np
+import pytest
+from onnx.parser import parse_model
+
+from ndgather.errors import ModelError
+from ndgather.models import onnx as onnx_models
+
+
+def model(text, *, opset=18):
+    return parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
+
+
+TOKENS = model("""g (int32[batch, length] tokens, int64[batch, length] mask) => (float[k] y)
+    <float[7, 2] table = {0,1,2,3,4,5,6,7,8,9,10,11,12,13}>
+    { wide = Cast<to = 7>(tokens)  flat = Flatten(wide)  rows = Gather(table, flat)
+      m = Cast<to = 1>(mask)  s = ReduceSum<keepdims = 0>(rows)  y = Add(m, s) }""")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tokens_stay_within_their_table_and_reach_its_end(seed):
+    made = onnx_models.random_inputs(TOKENS, seed, sizes={"length": 200})
+    assert made["tokens"].dtype == np.int32
+    assert made["tokens"].shape == made["mask"].shape == (1, 200)
+    assert (made["tokens"].min(), made["tokens"].max()) == (0, 6)
+    assert set(np.unique(made["mask"])) == {0, 1}
+    onnx_models.run(TOKENS, made, runtime="reference")
+
+
+def test_tuples_are_valid_on_every_axis_they_address():
+    pick = model("pick (float[9, 2, 5] d, int64[M, 3] at) => (float[M] y) { y = GatherND(d, at) }")
+    made = onnx_models.random_inputs(pick, 1, sizes={"M": 60})
+    assert made["at"].max() == 1
+    onnx_models.run(pick, made, runtime="reference")
+
+
+def test_the_same_seed_gives_the_same_inputs():
+    first, again = (onnx_models.random_inputs(TOKENS, 5) for _ in range(2))
+    np.testing.assert_array_equal(first["tokens"], again["tokens"], strict=True)
+
+
+def test_what_is_open_can_be_set_by_name_or_by_place():
+    relu = model("g (float[?, 3, h, ?] x) => (float[a, b, c, d] y) { y = Relu(x) }")
+    assert onnx_models.random_inputs(relu)["x"].shape == (1, 3, 64, 64)
+    made = onnx_models.random_inputs(relu, sizes={"h": 5, "x[3]": 6, "x[0]": 2})
+    assert made["x"].shape == (2, 3, 5, 6)
+    with pytest.raises(ModelError, match=r"no size 'w' \(allowed: .*h"):
+        onnx_models.random_inputs(relu, sizes={"w": 5})
