@@ -17,7 +17,7 @@ def unknown_size(name: str, known: Iterable[str]) -> ModelError:
 
 def no_rank(name: str) -> ModelError:
     return ModelError(
-        f"input {name!r}: the model does not say how many axes it has, so that it cannot be made up "
+        f"input {name!r}: the model does not say how many axes it has, so it cannot be made up "
         "(give it by --input)"
     )
 

@@ -80,14 +80,23 @@ def random_inputs(
     ports = [port for port in model_ports(proto)[0] if not port.optional]
     chosen = dict(sizes or {})
     shapes = {port.name: _shape(port, chosen) for port in ports}
-    known = {str(size) for port in ports for size in port.shape or ()}
-    known.update(f"{port.name}[{axis}]" for port in ports for axis in range(len(port.shape or ())))
+    known = _open_sizes(ports)
     for name in sizes or {}:
         if name not in known:
-            raise input_errors.unknown_size(name, sorted(known - {"?"}))
+            raise input_errors.unknown_size(name, sorted(known))
     highest = _highest(proto, folder, shapes)
     rng = np.random.default_rng(seed)
     return {port.name: _drawn(port, shapes[port.name], highest, rng) for port in ports}
+
+
+def _open_sizes(ports: Iterable[Port]) -> set[str]:
+    """Return how the sizes that are no numbers can be named."""
+    known = set()
+    for port in ports:
+        for axis, size in enumerate(port.shape or ()):
+            if not isinstance(size, int):
+                known.update({size, f"{port.name}[{axis}]"} - {"?"})
+    return known
 
 
 def _shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
