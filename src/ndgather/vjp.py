@@ -10,18 +10,19 @@ Index values are taken as ``mode="raise"`` takes them: negative ones count from 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import plain_arrays, reductions, windows
+from ndgather import dispatch, plain_arrays, reductions, windows
 from ndgather.api import Call, run
 from ndgather.errors import argument_errors, shape_errors
 from ndgather.fallback import choice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -189,10 +190,13 @@ def gather_windows(
     array([ 1., 12., 20.,  0.])
     """
     caller = "vjp.gather_windows"
+    window = plain_arrays.sizes(caller, "window_shape", window_shape)
+    elsewhere = _adapted(Call(caller, "gather_windows", cotangent, starts, window_shape=window))
+    if elsewhere is not None:
+        return elsewhere(plain_arrays.sizes(caller, "data_shape", data_shape))  # type: ignore[no-any-return]  # an array
     pair = _Pair(caller, "gather_nd", "scatter_nd")
     cotangent = pair.numbers(cotangent)
     result = pair.zeros(data_shape, cotangent.dtype)
-    window = plain_arrays.sizes(caller, "window_shape", window_shape)
     starts = plain_arrays.native_indices(caller, starts, "starts")
     windows.check(Call(caller, "gather_windows", result, starts, window_shape=window))
     depth, lead = len(window), starts.shape[:-1]
@@ -326,6 +330,15 @@ def scatter_elements(
     return pair.of_data_and_updates(cotangent, indices, reduction)
 
 
+def _adapted(call: Call) -> Callable[..., Any] | None:
+    """Return what gives the cotangents where an adapter has a function for them.
+
+    It takes the shape of data, for a gather; `data` of the call is the cotangent.
+    """
+    function = getattr(dispatch.adapter(call), "vjp", None)
+    return None if function is None else partial(function, call)
+
+
 @dataclass(frozen=True, slots=True)
 class _Pair:
     """A gather and its scatter, for one caller and one value of their option."""
@@ -336,17 +349,12 @@ class _Pair:
     axis: Any = 0
     batch_dims: Any = 0
 
+    def call(self, kind: str, data: ArrayLike, indices: ArrayLike) -> Call:
+        options = {"axis": self.axis, "batch_dims": self.batch_dims}
+        return Call(self.caller, kind, data, indices, **options)
+
     def gather(self, data: Array, indices: ArrayLike) -> Array:
-        return run(
-            Call(
-                self.caller,
-                self.gather_kind,
-                data,
-                indices,
-                axis=self.axis,
-                batch_dims=self.batch_dims,
-            )
-        )
+        return run(self.call(self.gather_kind, data, indices))
 
     def scatter(self, data: Array, indices: ArrayLike, updates: Array, reduction: str) -> Array:
         return run(
@@ -379,6 +387,10 @@ class _Pair:
     def add_to_zeros(
         self, cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike
     ) -> Array:
+        elsewhere = _adapted(self.call(self.gather_kind, cotangent, indices))
+        if elsewhere is not None:
+            sizes = plain_arrays.sizes(self.caller, "data_shape", data_shape)
+            return elsewhere(sizes)  # type: ignore[no-any-return]  # an array
         cotangent = self.numbers(cotangent)
         return self.scatter(self.zeros(data_shape, cotangent.dtype), indices, cotangent, "add")
 
@@ -386,6 +398,10 @@ class _Pair:
         self, cotangent: ArrayLike, indices: ArrayLike, reduction: object
     ) -> tuple[Array, Array]:
         reduction = choice(self.caller, "reduction", reduction, _LINEAR)
+        call = self.call(self.scatter_kind, cotangent, indices)
+        elsewhere = _adapted(replace(call, reduction=reduction))
+        if elsewhere is not None:
+            return elsewhere()  # type: ignore[no-any-return]  # two arrays
         cotangent = self.numbers(cotangent)
         indices = plain_arrays.native_indices(self.caller, indices)
         of_updates = self.gather(cotangent, indices)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import plain_arrays
+from ndgather import dispatch, plain_arrays
 from ndgather.errors import operator_errors, option_errors
 from ndgather.published.schema import Attribute, AttributeType, OperatorVersion, Role
 from ndgather.published.tensor_types import RankAtLeast, TensorType, dtype_name
@@ -112,7 +112,12 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
     raise operator_errors.attribute_type(caller, name, value, attribute.type.value)
 
 
-def plain_input(row: OperatorVersion, name: str, value: object) -> Array:
+def plain_input(row: OperatorVersion, name: str, value: Any) -> Array:
+    """Return an input as a NumPy array, or as it is where it is like one and has an adapter."""
+    if name != Role.AXIS and not isinstance(value, np.ndarray) and dispatch.adapter_name(value):
+        is_like_one = isinstance(getattr(value, "dtype", None), np.dtype)
+        if is_like_one and hasattr(value, "reshape"):
+            return value  # type: ignore[no-any-return]  # it has a shape and a dtype of NumPy
     if name == Role.INDICES:
         return plain_arrays.plain_indices(str(row), value)
     return plain_arrays.plain_array(str(row), name, value)

@@ -9,7 +9,7 @@ text, when the result is awaited.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +20,13 @@ from ndgather.arrays.jax import batching, derivatives, native
 from ndgather.arrays.jax.arguments import checked, is_narrow
 from ndgather.arrays.jax.primitives import TARGET, gather, scatter
 from ndgather.arrays.jax.routes import get_route, set_route
+from ndgather.errors import shape_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
     from ndgather.arrays.jax.operation import Operation
 
-__all__ = ["batching", "derivatives", "export_checks", "get_route", "run", "set_route"]
+__all__ = ["batching", "derivatives", "export_checks", "get_route", "run", "set_route", "vjp"]
 
 
 def run(call: Call) -> jax.Array:
@@ -43,6 +44,29 @@ def run(call: Call) -> jax.Array:
     if op.scatters:
         return _scatter(call, op)
     return _gather(call, op)
+
+
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+    """Return the cotangents of a call, in which `data` is the cotangent of its result.
+
+    That of data for a gather from data of `data_shape`, those of data and updates for a scatter.
+    """
+    cotangent, indices, caller = jnp.asarray(call.data), call.indices, call.caller
+    shape = cotangent.shape if data_shape is None else data_shape
+    kind, reduction = call.kind.replace("scatter", "gather"), call.reduction
+    bare = replace(call, kind=kind, data=jnp.zeros(shape, cotangent.dtype), updates=None)
+    bare, op = checked(replace(bare, reduction="none"))
+    indices = bare.indices
+    slices = op.slices_shape(shape, indices.shape)
+    if data_shape is None:
+        op = replace(op, kind=call.kind, reduction=reduction)
+        of_updates = derivatives.updates_of_scatter(cotangent, slices, indices, op)
+        return derivatives.data_of_scatter(cotangent, indices, op), of_updates
+    if cotangent.shape != slices:
+        raise shape_errors.updates_do_not_fit(caller, cotangent.shape, slices, "cotangent")
+    if op.window:
+        gather(bare.data, indices, op)  # so that an error names an entry of starts
+    return derivatives.scatter_slices(cotangent, shape, indices, op)
 
 
 def export_checks() -> list[jax.export.DisabledSafetyCheck]:
@@ -106,6 +130,8 @@ def _quotient(total: jax.Array, counts: jax.Array) -> jax.Array:
         wide = jnp.promote_types(dtype, jnp.uint32 if dtype.kind == "u" else jnp.int32)
         return (total.astype(wide) // counts.astype(wide)).astype(dtype)
     wide = jnp.float64 if dtype.itemsize == 8 else jnp.float32
+    # Of the shape of `total` under vmap too: XLA divides inexactly by what is repeated.
+    counts = jnp.where(total == total, counts, 1)  # noqa: PLR0124
     return (total.astype(wide) / counts.astype(wide)).astype(dtype)
 
 

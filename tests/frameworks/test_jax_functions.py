@@ -1,0 +1,145 @@
+"""What else takes arrays of JAX: vjp, operators, export; and what is refused, with which text."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather import vjp
+from ndgather.arrays.jax import export_checks, set_route
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
+
+DATA = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+PAIRS = np.array([[0, 2], [-1, 1], [0, 2]], np.int32)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (vjp.gather_nd, (np.ones((3, 2), np.float32), DATA.shape, PAIRS)),
+        (vjp.gather_nd, (np.ones((4, 2), np.int32), (4, 3, 2), np.zeros((4, 1), np.int8), 1)),
+        (vjp.gather_elements, (DATA, (4, 5, 2), np.ones(DATA.shape, np.int32), 1)),
+        (vjp.gather_windows, (np.ones((3, 2, 1, 2), np.float32), (5, 3, 2), PAIRS % 3, (2, 1))),
+        (vjp.scatter_nd, (DATA, PAIRS, "add")),
+        (vjp.scatter_nd, (DATA, PAIRS)),
+        (vjp.scatter_elements, (DATA, np.zeros((2, 3, 2), np.int32), 0)),
+    ],
+)
+def test_vjp(function, arguments):
+    try:
+        desired = function(*arguments)
+    except ShapeError:
+        pytest.fail("the case does not fit")
+    on_jax = [jnp.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    found = function(*on_jax)
+    pairs = zip(found, desired, strict=True) if isinstance(desired, tuple) else [(found, desired)]
+    for result, wanted in pairs:
+        assert isinstance(result, jax.Array)
+        np.testing.assert_array_equal(np.asarray(result), wanted, strict=True)
+
+
+def test_vjp_refuses_what_does_not_fit():
+    with pytest.raises(ShapeError, match=r"^vjp.gather_nd: cotangent.shape = \(2,\)"):
+        vjp.gather_nd(jnp.ones(2), (4,), jnp.array([[0]]))
+    with pytest.raises(
+        IndexOutOfBoundsError, match=r"^vjp.gather_windows: starts\[0, 0\] = 3 lets"
+    ):
+        vjp.gather_windows(jnp.ones((1, 2)), (4,), jnp.array([[3]]), (2,))
+
+
+def test_operators_of_published_specifications():
+    gather_nd = ndgather.operator("GatherND", opset=13)
+    with jax.enable_x64(True):
+        result = gather_nd(jnp.asarray(DATA), jnp.asarray(PAIRS, jnp.int64))
+    assert isinstance(result, jax.Array)
+    np.testing.assert_array_equal(result, DATA[PAIRS[:, 0], PAIRS[:, 1]])
+
+
+def test_an_exported_function_runs_without_the_package_that_made_it():
+    function = jax.jit(lambda x, i: ndgather.gather_nd(x, i) * 2)
+    arrays = jnp.asarray(DATA), jnp.asarray(PAIRS)
+    with pytest.raises(ValueError, match="ndgather"):
+        jax.export.export(function)(*arrays)
+    exported = jax.export.export(function, disabled_checks=export_checks())(*arrays)
+    again = jax.export.deserialize(
+        exported.serialize(),
+    )
+    np.testing.assert_array_equal(again.call(*arrays), function(*arrays))
+    both = jax.export.export(
+        function, disabled_checks=export_checks(), platforms=["cpu", "tpu", "cuda"]
+    )(*arrays)
+    np.testing.assert_array_equal(both.call(*arrays), function(*arrays))
+
+
+def test_numpy_indices_that_jax_would_cut():
+    far = np.array([[0], [2**32 + 1]])
+    data = jnp.arange(3.0)
+    text = r"^gather_nd: indices\[1, 0\] = 4294967297 is outside axis 0 of data"
+    with pytest.raises(IndexOutOfBoundsError, match=text):
+        ndgather.gather_nd(data, far)
+    assert ndgather.gather_nd(data, far, mode="wrap").tolist() == [0.0, (2**32 + 1) % 3]
+    assert ndgather.gather_nd(data, far, mode="clip").tolist() == [0.0, 2.0]
+    assert ndgather.gather_nd(data, far, mode="fill", fill_value=9).tolist() == [0.0, 9.0]
+
+
+def test_lists_and_numbers_beside_arrays_of_jax():
+    assert ndgather.gather_nd(jnp.arange(3), [[2], [0]]).tolist() == [2, 0]
+    assert ndgather.scatter_nd(jnp.zeros(3), [[1]], [5]).tolist() == [0.0, 5.0, 0.0]
+    result = ndgather.gather_nd(np.arange(3, dtype=np.int32), jnp.array([[1]]))
+    assert isinstance(result, jax.Array)
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "call"),
+    [
+        (
+            AttributeValueError,
+            r"^gather_nd: out is given, but arrays of JAX cannot be written \(allowed: None\)",
+            lambda: ndgather.gather_nd(jnp.asarray(DATA), PAIRS, out=jnp.zeros((3, 2))),
+        ),
+        (
+            DTypeError,
+            r"^gather_nd: data.dtype = float64 would become float32 in JAX",
+            lambda: ndgather.gather_nd(np.zeros(3), jnp.array([[1]])),
+        ),
+        (
+            DTypeError,
+            r"^gather_nd: data.dtype = key<fry> is not of numbers",
+            lambda: ndgather.gather_nd(jax.random.key(0)[None], jnp.array([[0]])),
+        ),
+        (
+            DTypeError,
+            r"^gather_nd: indices.dtype = float32 is floating",
+            lambda: ndgather.gather_nd(jnp.zeros(3), jnp.array([[1.0]])),
+        ),
+        (
+            DTypeError,
+            r"^scatter_nd: updates.dtype = int32",
+            lambda: ndgather.scatter_nd(jnp.zeros(3), jnp.array([[1]]), jnp.array([1])),
+        ),
+        (
+            ShapeError,
+            r"^scatter_nd: updates.shape = \(2,\)",
+            lambda: ndgather.scatter_nd(jnp.zeros(3), jnp.array([[1]]), jnp.zeros(2)),
+        ),
+        (
+            AttributeValueError,
+            r"^gather_nd: mode = 'nearest'",
+            lambda: ndgather.gather_nd(jnp.zeros(3), jnp.array([[1]]), mode="nearest"),
+        ),
+        (
+            AttributeValueError,
+            r"^gather_elements: axis = 3",
+            lambda: jax.jit(lambda x: ndgather.gather_elements(x, [0], 3))(jnp.zeros(3)),
+        ),
+        (
+            AttributeValueError,
+            r"^arrays.jax: route = 'gpu'",
+            lambda: set_route("gpu"),
+        ),
+    ],
+)
+def test_refusals(error, text, call):
+    with pytest.raises(error, match=text):
+        call()

@@ -1,0 +1,199 @@
+"""vmap, grad, jvp and jit of the functions on arrays of JAX, against loops and differences."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.test_util import check_grads
+from tests.frameworks.jax_calls import ROUTES, carried_out_by
+
+import ndgather
+from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
+
+few = settings(max_examples=6)
+rng = np.random.default_rng(0)
+
+# A function of data, with shapes and indices that repeat, and how it is called.
+DATA = jnp.asarray(rng.standard_normal((4, 3, 5)), jnp.float32)
+PAIRS = jnp.array([[[0, 2], [3, 0]], [[0, 2], [-1, -1]]])
+OF_DATA = {
+    "gather_nd": lambda x: ndgather.gather_nd(x, PAIRS),
+    "gather_nd of batches": lambda x: ndgather.gather_nd(x, PAIRS[:1].repeat(4, 0) % 3, 1),
+    "gather_nd filled": lambda x: ndgather.gather_nd(x, PAIRS + 2, mode="fill", fill_value=7),
+    "gather_nd wrapped": lambda x: ndgather.gather_nd(x, PAIRS + 2, mode="wrap"),
+    "gather_elements": lambda x: ndgather.gather_elements(x, PAIRS[:, :, :1] % 3, 1),
+    "gather": lambda x: ndgather.gather(x, PAIRS, 1, mode="clip"),
+    "gather of batches": lambda x: ndgather.gather(x, jnp.zeros((4, 2), int), 2, batch_dims=1),
+    "windows": lambda x: ndgather.gather_windows(x, jnp.array([[1, 0], [2, 1]]), (2, 2)),
+    "windows clipped": lambda x: ndgather.gather_windows(
+        x, jnp.array([[1, -5], [9, 1]]), (2, 2), mode="clip"
+    ),
+    "windows filled": lambda x: ndgather.gather_windows(
+        x, jnp.array([[3, -1], [-1, 2]]), (2, 2), mode="fill"
+    ),
+}
+UPDATES = jnp.asarray(rng.standard_normal((2, 2, 5)), jnp.float32)
+OF_BOTH = {
+    "scatter_nd": lambda x, u: ndgather.scatter_nd(x, PAIRS, u),
+    "scatter_nd added": lambda x, u: ndgather.scatter_nd(x, PAIRS, u, reduction="add"),
+    "scatter_nd subtracted": lambda x, u: ndgather.scatter_nd(x, PAIRS, u, reduction="sub"),
+    "scatter_nd dropped": lambda x, u: ndgather.scatter_nd(x, PAIRS + 2, u, mode="drop"),
+    "scatter_nd mean": lambda x, u: ndgather.scatter_nd(x, PAIRS, u, reduction="mean"),
+    "scatter_nd sum alone": lambda x, u: ndgather.scatter_nd(
+        x, PAIRS, u, reduction="add", use_init_val=False
+    ),
+    "scatter_elements": lambda x, u: ndgather.scatter_elements(
+        x, jnp.array([[[0], [1]], [[0], [1]]]).repeat(5, 2), u, 0
+    ),
+    "scatter_elements added": lambda x, u: ndgather.scatter_elements(
+        x, jnp.array([[[0], [1]], [[0], [1]]]).repeat(5, 2), u, 0, reduction="add"
+    ),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("name", OF_DATA)
+def test_gathers_are_differentiated_both_ways_and_twice(route, name):
+    with carried_out_by(route):
+        check_grads(OF_DATA[name], (DATA,), order=2, eps=1.0)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("name", OF_BOTH)
+def test_scatters_are_differentiated_both_ways_and_twice(route, name):
+    with carried_out_by(route):
+        check_grads(OF_BOTH[name], (DATA, UPDATES), order=2, eps=1.0)
+
+
+def loop(function, axes, *arrays):
+    """Return what vmap is to give, one element of the batch after the other."""
+    size = next(a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis == 0)
+    return np.stack(
+        [
+            function(*(a[i] if axis == 0 else a for a, axis in zip(arrays, axes, strict=True)))
+            for i in range(size)
+        ]
+    )
+
+
+BATCHED = [(0, None), (None, 0), (0, 0)]
+WITH_INDICES = {
+    "gather_nd": (partial(ndgather.gather_nd, mode="wrap"), (4, 3, 5), (2, 2)),
+    "gather_nd of batches": (
+        partial(ndgather.gather_nd, batch_dims=1, mode="fill"),
+        (4, 3),
+        (4, 2, 1),
+    ),
+    "gather_elements": (partial(ndgather.gather_elements, axis=1, mode="clip"), (4, 3), (2, 6)),
+    "gather": (partial(ndgather.gather, axis=1, mode="wrap"), (4, 3, 2), (2, 2)),
+    "gather of batches": (
+        partial(ndgather.gather, axis=2, batch_dims=1, mode="wrap"),
+        (4, 3, 2),
+        (4, 2),
+    ),
+    "windows": (
+        partial(ndgather.gather_windows, window_shape=(2, 1), mode="clip"),
+        (4, 3, 2),
+        (5, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("axes", BATCHED, ids=str)
+@pytest.mark.parametrize("name", WITH_INDICES)
+def test_vmap_of_gathers(route, axes, name):
+    function, shape, indices_shape = WITH_INDICES[name]
+    batch = 3
+    data = rng.standard_normal((batch, *shape)).astype(np.float32)
+    indices = rng.integers(-5, 9, (batch, *indices_shape)).astype(np.int32)
+    given_arrays = [a if axis == 0 else a[0] for a, axis in zip((data, indices), axes, strict=True)]
+    with carried_out_by(route):
+        twice = jax.vmap(jax.vmap(function, axes), (0, None))
+        result = jax.vmap(function, axes)(*given_arrays)
+        np.testing.assert_array_equal(result, loop(function, axes, *given_arrays))
+        if axes[0] == 0:
+            pair = np.stack([given_arrays[0], given_arrays[0] + 1])
+            outer = loop(jax.vmap(function, axes), (0, None), pair, given_arrays[1])
+            np.testing.assert_array_equal(twice(pair, given_arrays[1]), outer)
+
+        def total(x, i):
+            return (function(x, i) ** 2).sum()
+
+        gradient = jax.vmap(jax.grad(total), axes)(*given_arrays)
+        np.testing.assert_allclose(gradient, loop(jax.grad(total), axes, *given_arrays), rtol=1e-5)
+        whole = jax.grad(lambda x, i: (jax.vmap(function, axes)(x, i) ** 2).sum())(*given_arrays)
+        each = loop(jax.grad(total), axes, *given_arrays)
+        np.testing.assert_allclose(
+            whole, each if axes[0] == 0 else each.sum(0), rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("reduction", ["none", "add", "max", "mean"])
+@few
+@given(axes=st.tuples(*[st.sampled_from([0, None])] * 3).filter(any_batched := lambda a: 0 in a))
+def test_vmap_of_scatters(route, reduction, axes):
+    function = partial(ndgather.scatter_nd, reduction=reduction, mode="wrap")
+    shapes = (3, 4, 2), (3, 5, 1), (3, 5, 2)
+    data, updates = (rng.standard_normal(shapes[n]).astype(np.float32) for n in (0, 2))
+    indices = rng.integers(-5, 9, shapes[1]).astype(np.int32)
+    arrays = [a if n == 0 else a[0] for a, n in zip((data, indices, updates), axes, strict=True)]
+    with carried_out_by(route):
+        result = jax.vmap(function, axes)(*arrays)
+        np.testing.assert_array_equal(result, loop(function, axes, *arrays))
+        if reduction in ("none", "add"):
+
+            def total(d, i, u):
+                return (function(d, i, u) ** 2).sum()
+
+            of_both = jax.vmap(jax.grad(total, (0, 2)), axes)(*arrays)
+            for number, found in zip((0, 2), of_both, strict=True):
+                desired = loop(jax.grad(total, number), axes, *arrays)
+                np.testing.assert_allclose(found, desired, rtol=1e-5)
+
+
+def test_a_reduction_that_is_not_linear_has_no_derivative():
+    function = partial(ndgather.scatter_nd, reduction="max")
+    with pytest.raises(AttributeValueError, match=r"^scatter_nd: reduction = 'max' has no derivat"):
+        jax.jvp(
+            lambda u: function(jnp.zeros(3), jnp.array([[1]]), u), (jnp.ones(1),), (jnp.ones(1),)
+        )
+
+
+def test_a_function_of_integers_has_no_tangent():
+    result, tangent = jax.jvp(
+        lambda x: x * ndgather.gather_nd(jnp.arange(3), jnp.array([[2]])), (1.0,), (1.0,)
+    )
+    assert (result.tolist(), tangent.tolist()) == ([2.0], [2.0])
+
+
+def test_in_a_loop_of_jax():
+    def step(carry, index):
+        carry = ndgather.scatter_nd(carry, index[None, None], carry[:1] + 1, reduction="add")
+        return carry, ndgather.gather_nd(carry, index[None])
+
+    indices = jnp.array([0, 1, 1, 2])
+    final, each = jax.lax.scan(step, jnp.zeros(3), indices)
+    assert final.tolist() == [1.0, 4.0, 2.0]
+    assert each.tolist() == [1.0, 2.0, 4.0, 2.0]
+
+
+@pytest.mark.parametrize("route", ["handler", "callback"])
+def test_an_index_out_of_bounds_under_vmap_is_named_as_the_caller_has_it(route):
+    indices = jnp.array([[0, 1], [2, 3]])
+    with carried_out_by(route):
+        function = jax.vmap(lambda x, i: ndgather.gather_elements(x, i, 0, mode="raise"), (0, None))
+        data = jnp.zeros((3, 2, 2))
+        text = (
+            r"gather_elements: indices\[1, 0\] = 2 is outside axis 0 of data, which has size 2 "
+            r"\(allowed: -2\.\.1\); 2 of 4 entries of indices are out of bounds"
+        )
+        with pytest.raises(IndexOutOfBoundsError, match="^" + text):
+            function(data, indices)
+        with pytest.raises((ValueError, RuntimeError), match=text):
+            jax.block_until_ready(jax.jit(function)(data, indices))
