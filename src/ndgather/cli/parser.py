@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import argparse
 
-from ndgather.cli import check, convert, doc, gather, gather_elements, gather_nd, ops, run, sel
+from ndgather.cli import (
+    check,
+    compare,
+    convert,
+    doc,
+    gather,
+    gather_elements,
+    gather_nd,
+    ops,
+    run,
+    sel,
+)
 from ndgather.version import __version__
 
-COMMANDS = (run, check, convert, gather_nd, gather_elements, gather, sel, ops, doc)
+COMMANDS = (run, check, compare, convert, gather_nd, gather_elements, gather, sel, ops, doc)
 
 SUMMARY = """\
 N-d gather and scatter, exactly as each published specification says.

@@ -14,6 +14,7 @@ if find_spec("onnx") is None:
     raise run_errors.extra_missing("onnx", "onnx")
 
 from ndgather.models.onnx.backend import Backend
+from ndgather.models.onnx.comparison import Comparison, compare
 from ndgather.models.onnx.domains import implementation
 from ndgather.models.onnx.fixpoint import infer
 from ndgather.models.onnx.model_files import save
@@ -27,8 +28,10 @@ from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [
     "Backend",
+    "Comparison",
     "Model",
     "check",
+    "compare",
     "convert",
     "implementation",
     "infer",

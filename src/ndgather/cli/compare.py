@@ -1,0 +1,82 @@
+"""``ndgather compare``: which node differs between runtimes, and who is right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ndgather.cli.model_inputs import add_inputs, inputs_of
+from ndgather.cli.options import add_command, add_common
+from ndgather.errors import runtime_errors
+from ndgather.models.tensors.atomic_write import replace
+
+if TYPE_CHECKING:
+    import argparse
+
+DESCRIPTION = """\
+Run an ONNX model in several runtimes, each in a process of its own, and compute
+every gather and scatter node again from what it read there. For each node that
+differs: the first element, the index values that lead to it, the rule that
+decides, who obeys it, and what to write instead. A node whose inputs already
+differ is told apart from one that goes wrong itself.
+"""
+
+EXAMPLES = """\
+examples:
+  ndgather compare model.onnx --runtime onnxruntime --runtime openvino --random
+      make up the inputs, and compare the two
+
+  ndgather compare model.onnx --inputs test_data_set_0 --html report.html
+      take the inputs of a folder, and write the report as a page
+
+The exit status is 1 if anything differs.
+"""
+
+RUNTIMES = ("onnxruntime", "openvino")
+
+
+def add_to(commands: Any) -> None:
+    """Add this command to the command line."""
+    summary = "say which node differs between runtimes, and who is right"
+    compare = add_command(commands, "compare", summary, DESCRIPTION, EXAMPLES)
+    compare.add_argument("model", metavar="MODEL", help="the model: FILE.onnx")
+    compare.add_argument(
+        "--runtime",
+        dest="runtimes",
+        action="append",
+        metavar="NAME",
+        help="onnxruntime, openvino, reference, or a module of yours; repeat for each "
+        f"(default: {' and '.join(RUNTIMES)})",
+    )
+    add_inputs(compare)
+    compare.add_argument("--json", action="store_true", help="print the report as JSON")
+    compare.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page")
+    add_common(compare, _compare)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    if Path(options.model).suffix == ".xml":
+        raise runtime_errors.only_onnx("compare")
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    from ndgather.models.onnx import comparison_report  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.model_files import opened  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.onnx_model import model_ports  # noqa: PLC0415 - as above
+
+    proto, _ = opened(options.model, "compare")
+    found = onnx.compare(
+        options.model,
+        inputs_of(options, model_ports(proto)[0]),
+        runtimes=options.runtimes or RUNTIMES,
+        rtol=options.rtol,
+        atol=options.atol,
+        threads=options.threads,
+    )
+    if options.html is not None:
+        page = comparison_report.to_html(found, proto, options.model)
+        replace((options.html, lambda part: part.write_text(page, encoding="utf-8")))
+    if options.json:
+        print(json.dumps(comparison_report.to_json(found), indent=2))
+    else:
+        print(comparison_report.to_text(found))
+    return int(not found.same)

@@ -1,0 +1,377 @@
+"""One model in several runtimes: which gather or scatter node differs, and who is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather.errors import runtime_errors
+from ndgather.errors.texts import one_line
+from ndgather.models.entry_checks import named_arrays
+from ndgather.models.graph.ports import fit_inputs
+from ndgather.models.onnx.exposed_nodes import ExposedModel, ExposedNode, exposed
+from ndgather.models.onnx.judged_nodes import first_difference, judged
+from ndgather.models.onnx.model_files import opened
+from ndgather.models.onnx.onnx_model import model_ports
+from ndgather.models.onnx.pruned_models import up_to
+from ndgather.models.onnx.rulings import Ruling, ruling
+from ndgather.models.onnx.runtime_model import load_runtime
+from ndgather.runtimes.apart import Answer, RuntimeProcess
+from ndgather.runtimes.whole_model import LoadOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ndgather.models.onnx.model_files import Source
+
+Array = NDArray[Any]
+Values = dict[str, Array]
+
+_LONGEST = 300  # letters of a refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeRun:
+    """How a runtime ran the whole model: "ran", "refused" or "crashed", and the text."""
+
+    runtime: str
+    version: str
+    status: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRun:
+    """One node in one runtime.
+
+    Attributes
+    ----------
+    status : str
+        ``"same"`` as the specification; ``"differs"``; ``"open"`` where it differs in what the
+        specification leaves open; ``"refused"`` or ``"crashed"`` at this node; ``"not run"``.
+    obeys : bool or None
+        Whether the runtime did what the specification says; None where that is open.
+    inputs_differ : bool
+        Whether what the node read differs from what it read in the first runtime.
+    place : tuple of int or None
+        The first element that differs, and `theirs` and `ours` its two values.
+    ruling : Ruling or None
+        What decides.
+    text : str
+        Of a refusal or a crash.
+    """
+
+    runtime: str
+    status: str
+    obeys: bool | None = None
+    inputs_differ: bool = False
+    place: tuple[int, ...] | None = None
+    theirs: str = ""
+    ours: str = ""
+    ruling: Ruling | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeComparison:
+    """One gather or scatter node in every runtime."""
+
+    where: str
+    operator: str
+    source: str
+    reads: tuple[str, ...]
+    gives: str
+    runs: tuple[NodeRun, ...]
+
+    @property
+    def same(self) -> bool:
+        return all(
+            each.status in {"same", "not run"} and not each.inputs_differ for each in self.runs
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What `compare` found.
+
+    Attributes
+    ----------
+    runs : tuple of RuntimeRun
+        How each runtime ran the model as a whole.
+    nodes : tuple of NodeComparison
+        Its gather and scatter nodes, in their order.
+    outputs : tuple of (str, str)
+        The outputs that differ from those of the first runtime, and how.
+    left : tuple of (str, str)
+        Nodes that cannot be looked into, and why.
+    """
+
+    runs: tuple[RuntimeRun, ...]
+    nodes: tuple[NodeComparison, ...]
+    outputs: tuple[tuple[str, str], ...]
+    left: tuple[tuple[str, str], ...]
+
+    @property
+    def same(self) -> bool:
+        ran = all(each.status == "ran" for each in self.runs)
+        return ran and not self.outputs and all(node.same for node in self.nodes)
+
+
+def compare(
+    model: Source,
+    inputs: Mapping[str, Array],
+    *,
+    runtimes: Sequence[str] = ("onnxruntime", "openvino"),
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+    threads: int | None = None,
+    providers: Sequence[str] = (),
+    libraries: Sequence[str] = (),
+) -> Comparison:
+    """Run a model in several runtimes and compare every gather and scatter node.
+
+    Each runtime runs in a process of its own. What a node read there is computed again by the
+    version of its operator that the model imports, so that it is told apart whether a node goes
+    wrong itself or was given other inputs.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        The model in memory, its bytes, or the path of its file.
+    inputs : mapping of str to array_like
+        The inputs of the model by their names; see `run` and `random_inputs`.
+    runtimes : sequence of str
+        ``"onnxruntime"``, ``"openvino"``, ``"reference"``, or modules of your own.
+    rtol, atol : float
+        How far floats of two runtimes may be apart, as in `numpy.isclose`. Values of gather nodes
+        are compared with their specification bit by bit.
+    threads, providers, libraries
+        As in `run`.
+
+    Returns
+    -------
+    Comparison
+        For each node and runtime whether it gave what its specification says, and if not the first
+        element, the indices that lead there, the rule that decides and what to write instead.
+
+    Raises
+    ------
+    FileError, ModelError, ExtraMissingError
+        The model cannot be read, an input is missing, or a runtime is not known or not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> data = np.array([[10, 11], [20, 21]], np.float32)
+    >>> found = onnx.compare(model, {"data": data, "rows": [[-1]]}, runtimes=["reference"])
+    >>> found.same, found.nodes[0].runs[0].status
+    (True, 'same')
+    """
+    for name in runtimes:
+        load_runtime(name)
+    proto, folder = opened(model, "compare")
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    ports, results = model_ports(copy)
+    fitted = fit_inputs(ports, named_arrays("compare", inputs))
+    looked = exposed(copy, folder)
+    options = LoadOptions(threads=threads, providers=tuple(providers), libraries=tuple(libraries))
+    names = [port.name for port in results]
+    found = [_Run(looked, name, names, fitted, options) for name in runtimes]
+    base = next((each.values for each in found if each.values is not None), {})
+    return Comparison(
+        runs=tuple(each.summary() for each in found),
+        nodes=tuple(_node(node, found, base, rtol, atol) for node in looked.nodes),
+        outputs=tuple(_outputs(names, found, base, rtol, atol)),
+        left=looked.left,
+    )
+
+
+class _Run:
+    """One runtime: the values that it gave, and the node at which it stopped."""
+
+    def __init__(
+        self,
+        model: ExposedModel,
+        runtime: str,
+        names: Sequence[str],
+        inputs: Values,
+        options: LoadOptions,
+    ) -> None:
+        self.runtime, self._model, self._options = runtime, model, options
+        self._inputs = inputs
+        self.stopped_at: ExposedNode | None = None
+        self.stop = Answer()
+        self.values: Values | None = None
+        self.version, self.answer = self._ask(model, list(dict.fromkeys([*names, *model.names])))
+        if self.values is None:
+            self.whole = False
+            self._find_stop()
+        else:
+            self.whole = True
+
+    def _ask(self, model: ExposedModel, names: Sequence[str]) -> tuple[str, Answer]:
+        with RuntimeProcess(self.runtime, model.source(), self._options) as process:
+            answer = process.run(names, self._inputs)
+            version = process.version
+        if answer.values is not None:
+            self.values = {
+                **self._inputs,
+                **{
+                    name: np.asarray(value)
+                    for name, value in zip(names, answer.values, strict=True)
+                },
+            }
+        return version, answer
+
+    def _find_stop(self) -> None:
+        """Find the first node of ours whose value the runtime does not give."""
+        nodes = self._model.nodes
+        done, failing = 0, len(nodes) + 1  # how many nodes it gives, and does not give
+        while failing - done > 1:
+            middle = (done + failing) // 2
+            if middle > len(nodes):
+                break
+            wanted = {name for node in nodes[:middle] for name in (*node.reads, node.gives)}
+            part = up_to(self._model, wanted)
+            answer = self._ask(part, part.names)[1]
+            if answer.values is None:
+                failing, self.stop = middle, answer
+            else:
+                done = middle
+        if failing <= len(nodes):
+            node = nodes[failing - 1]
+            wanted = {name for each in nodes[:done] for name in (*each.reads, each.gives)}
+            part = up_to(self._model, wanted | set(node.reads))
+            if self._ask(part, part.names)[1].values is not None or not part.names:
+                self.values = {**self._inputs, **(self.values or {})}
+                self.stopped_at = node
+
+    def summary(self) -> RuntimeRun:
+        status, text = "ran", ""
+        if not self.whole and self.answer.crashed is not None:
+            status, text = "crashed", self.answer.crashed
+        elif not self.whole:
+            status, text = "refused", self.answer.refused or ""
+        return RuntimeRun(
+            runtime=self.runtime,
+            version=self.version,
+            status=status,
+            text=one_line(text)[:_LONGEST],
+        )
+
+
+def _node(
+    node: ExposedNode,
+    found: Sequence[_Run],
+    base: Values,
+    rtol: float,
+    atol: float,
+) -> NodeComparison:
+    row = node.op_node.operator().row
+    runs = []
+    for each in found:
+        run = _node_run(node, each)
+        if run.status != "not run" and each.values is not base:
+            run = replace(run, inputs_differ=_inputs_differ(node, each, base, rtol, atol))
+        runs.append(run)
+    return NodeComparison(
+        where=node.op_node.where,
+        operator=str(row),
+        source=row.source,
+        reads=tuple(node.op_node.node.input),
+        gives=node.op_node.node.output[0],
+        runs=tuple(runs),
+    )
+
+
+def _node_run(node: ExposedNode, run: _Run) -> NodeRun:
+    """Return what one runtime made of one node."""
+    known = run.values or {}
+    stopped = run.stopped_at is node
+    has_all = all(name in known for name in node.in_branch)
+    inputs = node.inputs(known) if has_all else None
+    theirs = known.get(node.gives)
+    if inputs is None or (theirs is None and not stopped):
+        return NodeRun(runtime=run.runtime, status="not run")
+    op_node = node.op_node
+    row, attributes = op_node.operator().row, op_node.attributes()
+    made = judged(op_node, inputs, None if stopped else theirs)
+    if made.same:
+        return NodeRun(runtime=run.runtime, status="same", obeys=True)
+    if stopped:
+        crashed = run.stop.crashed is not None
+        text = one_line(run.stop.crashed or run.stop.refused or "")[:_LONGEST]
+        allowed = made.refusal is None
+        return NodeRun(
+            runtime=run.runtime,
+            status="crashed" if crashed else "refused",
+            obeys=not crashed and not allowed,
+            ruling=None if allowed else ruling(row, attributes, made),
+            text=text,
+        )
+    decided = ruling(row, attributes, made)
+    place = made.first
+    return NodeRun(
+        runtime=run.runtime,
+        status="differs" if decided.decided else "open",
+        obeys=False if decided.decided else None,
+        place=place,
+        theirs=_shown(made.theirs, place),
+        ours="refused" if made.ours is None else _shown(made.ours, place),
+        ruling=decided,
+    )
+
+
+def _shown(array: Array | None, place: tuple[int, ...] | None) -> str:
+    if array is None:
+        return ""
+    if place is not None:
+        return str(array[place])
+    if array.size <= 8:
+        return f"{array.dtype} {array.shape}: {array.tolist()}"
+    return f"{array.dtype} {array.shape}"
+
+
+def _inputs_differ(node: ExposedNode, run: _Run, base: Values, rtol: float, atol: float) -> bool:
+    for name in node.reads:
+        one, other = base.get(name), (run.values or {}).get(name)
+        if one is not None and other is not None and _differ(one, other, rtol, atol):
+            return True
+    return False
+
+
+def _differ(one: Array, other: Array, rtol: float, atol: float) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return True
+    return first_difference(one, other, rtol=rtol, atol=atol) is not None
+
+
+def _outputs(
+    names: Sequence[str], found: Sequence[_Run], base: Values, rtol: float, atol: float
+) -> list[tuple[str, str]]:
+    differing = []
+    for run in found:
+        if not run.whole or run.values is base or run.values is None:
+            continue
+        for name in names:
+            one, other = base.get(name), run.values[name]
+            if one is None or not _differ(one, other, rtol, atol):
+                continue
+            forms = [runtime_errors.form(each.dtype, each.shape) for each in (other, one)]
+            if forms[0] != forms[1]:
+                differing.append((name, f"{run.runtime} gives {forms[0]}, not {forms[1]}"))
+                continue
+            at = first_difference(one, other, rtol=rtol, atol=atol)
+            assert at is not None
+            where = ", ".join(map(str, at))
+            differing.append((name, f"{run.runtime} gives [{where}] = {other[at]}, not {one[at]}"))
+    return differing

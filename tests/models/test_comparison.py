@@ -1,0 +1,164 @@
+"""Runtimes compared node by node: who differs, by which rule, and a crash that is survived.
+
+The runtimes are modules of the test, each around the evaluator of onnx in a process of its own.
+"""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx.parser import parse_model
+
+from ndgather.models import onnx as onnx_models
+from ndgather.models.graph.index_places import index_places
+from ndgather.published import operator
+
+MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    pick (float[N, 2] data, int64[M, 1] rows, int64[M, 2] columns) => (float[M, 2] y)
+    { d = Add(data, data)  p = GatherND(d, rows)  q = GatherElements<axis = 1>(p, columns)
+      y = Neg(q) }""")
+FEEDS = {
+    "data": np.array([[10, 11], [20, 21], [30, 31]], np.float32),
+    "rows": np.array([[0], [-1]]),
+    "columns": np.array([[1, 0], [0, 0]]),
+}
+ODD = """
+import os
+import numpy as np
+from onnx import load_from_string
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
+class GatherND(OpRun):
+    op_domain = ""
+    def _run(self, data, indices, **_):
+        at = indices[..., 0]
+        {what}
+        return (data[at],)
+
+def version():
+    return "1.0"
+
+def session(source, options):
+    class Session:
+        def run(self, names, inputs):
+            model = load_from_string(source.content)
+            return ReferenceEvaluator(model, new_ops=[GatherND]).run(names, inputs)
+    return Session()
+"""
+
+
+@pytest.fixture
+def odd_runtimes(tmp_path, monkeypatch):
+    package = tmp_path / "odd_runtimes"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for name, what in {
+        "clamps": "at = np.maximum(at, 0)",
+        "dies": "os.abort()",
+    }.items():
+        (package / f"{name}.py").write_text(ODD.replace("{what}", what))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    return package
+
+
+def test_who_differs_where_and_by_which_rule(odd_runtimes):
+    del odd_runtimes
+    found = onnx_models.compare(
+        MODEL, FEEDS, runtimes=["reference", "odd_runtimes.clamps", "odd_runtimes.dies"]
+    )
+    assert not found.same
+    assert [run.status for run in found.runs] == ["ran", "ran", "crashed"]
+    assert found.runs[2].text == "SIGABRT"
+    pick, columns = found.nodes
+    right, clamps, dies = pick.runs
+    assert (right.status, right.obeys) == ("same", True)
+    assert (clamps.status, clamps.obeys, clamps.inputs_differ) == ("differs", False, False)
+    assert (clamps.place, clamps.theirs, clamps.ours) == ((1, 0), "20.0", "60.0")
+    assert clamps.ruling.rule == "negative index"
+    assert clamps.ruling.indices == "indices[1] = -1"
+    assert "Where(indices < 0, indices + size, indices)" in clamps.ruling.advice
+    assert (dies.status, dies.obeys, dies.text) == ("crashed", False, "SIGABRT")
+    right, clamps, dies = columns.runs
+    assert (clamps.status, clamps.obeys, clamps.inputs_differ) == ("same", True, True)
+    assert dies.status == "not run"
+    name, how = found.outputs[0]
+    assert (name, how) == ("y", "odd_runtimes.clamps gives [1, 0] = -20.0, not -60.0")
+
+
+def test_a_report_on_the_command_line(ndgather_in, tmp_path):
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    np.savez(tmp_path / "all.npz", **{**FEEDS, "rows": np.array([[0], [7]])})
+    outcome = ndgather_in(
+        tmp_path, "compare model.onnx --inputs all.npz --runtime reference --html page.html --json"
+    )
+    assert outcome.status == 1
+    told = json.loads(outcome.out)
+    run = told["nodes"][0]["runs"][0]
+    assert (run["status"], run["obeys"], run["ruling"]["rule"]) == ("refused", True, "index range")
+    page = (tmp_path / "page.html").read_text()
+    assert "an index out of range is an error" in page
+    assert "Add → d" in page
+    assert "http" not in page.split("<body>")[0]  # nothing else is loaded
+
+
+@pytest.fixture
+def ndgather_in(monkeypatch, capsys):
+    from types import SimpleNamespace  # noqa: PLC0415
+
+    from ndgather.cli import main  # noqa: PLC0415
+
+    def run(folder, line):
+        monkeypatch.chdir(folder)
+        status = main(line.split())
+        out, err = capsys.readouterr()
+        return SimpleNamespace(status=status, out=out, err=err)
+
+    return run
+
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "indices", "attributes"),
+    [
+        ("GatherND", (3, 4, 2), (2, 3, 2), {}),
+        ("GatherND", (2, 4, 3), (2, 5, 1), {"batch_dims": 1}),
+        ("GatherElements", (3, 4, 2), (2, 3, 2), {"axis": 1}),
+        ("Gather", (3, 4, 2), (2, 5), {"axis": 1}),
+        ("Gather", (3, 4), (), {"axis": -1}),
+        ("ScatterND", (3, 4, 2), (5, 2), {}),
+        ("ScatterElements", (3, 4), (2, 3), {"axis": 1}),
+    ],
+    ids=str,
+)
+def test_the_indices_that_lead_to_an_element_are_those_that_change_it(
+    name, data, indices, attributes
+):
+    """Where one index tuple is set to another value, only what it leads to may change."""
+    op = operator(name, opset=18)
+    values = np.arange(np.prod(data)).reshape(data)
+    given = RNG.integers(0, 2, indices)
+    inputs = [values, given]
+    if name.startswith("Scatter"):
+        shape = given.shape if name == "ScatterElements" else (5, *data[2:])
+        inputs.append(100 + np.arange(np.prod(shape)).reshape(shape))
+    result = op(*inputs, **attributes)
+    for place in np.ndindex(result.shape):
+        found = index_places(op.row, attributes, inputs, place)
+        for at, tuple_ in found:
+            np.testing.assert_array_equal(np.ravel(given[at]), tuple_)
+        if name.startswith("Scatter"):
+            changed = result[place] >= 100
+            assert bool(found) == changed
+            if changed:
+                last = found[-1][0]
+                rest = place[given.shape[-1] :] if name == "ScatterND" else ()
+                assert result[place] == inputs[2][(*last, *rest)]
+        else:
+            other = given.copy()
+            other[found[0][0]] = 1 - other[found[0][0]]
+            assert op(values, other, **attributes)[place] != result[place]
