@@ -162,3 +162,12 @@ def test_the_indices_that_lead_to_an_element_are_those_that_change_it(
             other = given.copy()
             other[found[0][0]] = 1 - other[found[0][0]]
             assert op(values, other, **attributes)[place] != result[place]
+
+
+def test_a_search_finds_inputs_on_which_they_part_and_makes_them_small(odd_runtimes):
+    del odd_runtimes
+    found = onnx_models.search(MODEL, 40, sizes={"N": 9}, runtimes=["odd_runtimes.clamps"])
+    assert found is not None
+    assert found.inputs["rows"].size < 16
+    (clamps,) = found.report.nodes[0].runs
+    assert (clamps.status, clamps.obeys) == ("differs", False)

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.model_inputs import add_inputs, inputs_of
-from ndgather.cli.options import add_command, add_common
+from ndgather.cli.model_inputs import add_inputs, inputs_of, keep_inputs
+from ndgather.cli.options import add_command, add_common, positive
 from ndgather.errors import runtime_errors
 from ndgather.models.tensors.atomic_write import replace
 
@@ -30,6 +30,10 @@ examples:
   ndgather compare model.onnx --inputs test_data_set_0 --html report.html
       take the inputs of a folder, and write the report as a page
 
+  ndgather compare model.onnx --search 50 --keep found
+      look for inputs on which runtimes part, and keep the smallest in found/,
+      which --inputs found runs again
+
 The exit status is 1 if anything differs.
 """
 
@@ -50,6 +54,19 @@ def add_to(commands: Any) -> None:
         f"(default: {' and '.join(RUNTIMES)})",
     )
     add_inputs(compare)
+    compare.add_argument(
+        "--search",
+        type=positive,
+        metavar="N",
+        help="make up inputs with hard values, N at most, until runtimes part",
+    )
+    compare.add_argument(
+        "--keep",
+        type=Path,
+        default=Path("found"),
+        metavar="FOLDER",
+        help="where --search writes the inputs, in a form that --inputs takes (default: found)",
+    )
     compare.add_argument("--json", action="store_true", help="print the report as JSON")
     compare.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page")
     add_common(compare, _compare)
@@ -64,14 +81,34 @@ def _compare(options: argparse.Namespace) -> int:
     from ndgather.models.onnx.onnx_model import model_ports  # noqa: PLC0415 - as above
 
     proto, _ = opened(options.model, "compare")
-    found = onnx.compare(
-        options.model,
-        inputs_of(options, model_ports(proto)[0]),
-        runtimes=options.runtimes or RUNTIMES,
-        rtol=options.rtol,
-        atol=options.atol,
-        threads=options.threads,
-    )
+    runtimes = options.runtimes or RUNTIMES
+    ports = model_ports(proto)[0]
+    if options.search is not None:
+        parting = onnx.search(
+            options.model,
+            options.search,
+            seed=options.random or 0,
+            sizes=options.sizes,
+            runtimes=runtimes,
+            rtol=options.rtol,
+            atol=options.atol,
+        )
+        if parting is None:
+            print(f"{options.search} inputs were run, and the runtimes part on none of them.")
+            return 0
+        keep_inputs(options.keep, ports, parting.inputs)
+        if not options.json:
+            print(f"They part on input {parting.tries}: {parting.what}; kept in {options.keep}.\n")
+        found = parting.report
+    else:
+        found = onnx.compare(
+            options.model,
+            inputs_of(options, ports),
+            runtimes=runtimes,
+            rtol=options.rtol,
+            atol=options.atol,
+            threads=options.threads,
+        )
     if options.html is not None:
         page = comparison_report.to_html(found, proto, options.model)
         replace((options.html, lambda part: part.write_text(page, encoding="utf-8")))

@@ -14,7 +14,7 @@ from ndgather.models.graph.ports import dtype_name
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -112,6 +112,15 @@ def inputs_of(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, A
     return found
 
 
+def keep_inputs(folder: Path, ports: Sequence[Port], inputs: Mapping[str, Array]) -> None:
+    """Write inputs as files that ``--inputs folder`` reads."""
+    tensor_files.make_folder(folder)
+    needed = [port.name for port in ports if port.name in inputs]
+    tensor_files.write_all(
+        {folder / f"input_{number}.pb": inputs[name] for number, name in enumerate(needed)}
+    )
+
+
 def compare_outputs(options: argparse.Namespace, outputs: Iterable[Output]) -> int:
     """Compare outputs with the folder that inputs come from, and return how many there are."""
     place: Path | None = options.place
@@ -140,7 +149,7 @@ def _compare(
 
 
 def _numbered(folder: Path, role: str) -> list[Path]:
-    files = []
+    files: list[Path] = []
     while (file := folder / f"{role}_{len(files)}.pb").is_file():
         files.append(file)
     return files

@@ -23,6 +23,7 @@ from ndgather.models.onnx.onnx_checks import check
 from ndgather.models.onnx.onnx_conversion import convert
 from ndgather.models.onnx.onnx_evaluation import reference_ops
 from ndgather.models.onnx.onnx_model import Model
+from ndgather.models.onnx.parting_inputs import Parting, search
 from ndgather.models.onnx.random_inputs import random_inputs
 from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
@@ -30,6 +31,7 @@ __all__ = [
     "Backend",
     "Comparison",
     "Model",
+    "Parting",
     "check",
     "compare",
     "convert",
@@ -40,6 +42,7 @@ __all__ = [
     "reference_ops",
     "run",
     "save",
+    "search",
     "tensor_from_bytes",
     "tensor_to_bytes",
 ]

@@ -344,12 +344,13 @@ def _shown(array: Array | None, place: tuple[int, ...] | None) -> str:
 def _inputs_differ(node: ExposedNode, run: _Run, base: Values, rtol: float, atol: float) -> bool:
     for name in node.reads:
         one, other = base.get(name), (run.values or {}).get(name)
-        if one is not None and other is not None and _differ(one, other, rtol, atol):
+        if one is not None and other is not None and values_differ(one, other, rtol, atol):
             return True
     return False
 
 
-def _differ(one: Array, other: Array, rtol: float, atol: float) -> bool:
+def values_differ(one: Array, other: Array, rtol: float, atol: float) -> bool:
+    """Return whether two arrays are not alike, or an element differs by more than is allowed."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return True
     return first_difference(one, other, rtol=rtol, atol=atol) is not None
@@ -364,7 +365,7 @@ def _outputs(
             continue
         for name in names:
             one, other = base.get(name), run.values[name]
-            if one is None or not _differ(one, other, rtol, atol):
+            if one is None or not values_differ(one, other, rtol, atol):
                 continue
             forms = [runtime_errors.form(each.dtype, each.shape) for each in (other, one)]
             if forms[0] != forms[1]:

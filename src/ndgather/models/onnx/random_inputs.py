@@ -80,16 +80,16 @@ def random_inputs(
     ports = [port for port in model_ports(proto)[0] if not port.optional]
     chosen = dict(sizes or {})
     shapes = {port.name: _shape(port, chosen) for port in ports}
-    known = _open_sizes(ports)
+    known = open_sizes(ports)
     for name in sizes or {}:
         if name not in known:
             raise input_errors.unknown_size(name, sorted(known))
-    highest = _highest(proto, folder, shapes)
+    highest = highest_indices(proto, folder, shapes)
     rng = np.random.default_rng(seed)
     return {port.name: _drawn(port, shapes[port.name], highest, rng) for port in ports}
 
 
-def _open_sizes(ports: Iterable[Port]) -> set[str]:
+def open_sizes(ports: Iterable[Port]) -> set[str]:
     """Return how the sizes that are no numbers can be named."""
     known = set()
     for port in ports:
@@ -135,7 +135,7 @@ def _drawn(
     return np.asarray(rng.random(shape)).astype(dtype)
 
 
-def _highest(
+def highest_indices(
     proto: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]]
 ) -> dict[str, int]:
     """Return the highest valid value of each input that is used as indices."""
