@@ -70,7 +70,7 @@ def gather(call: Call, reader: Reader) -> Array:
     grouping.fill(points, value, dense, grid.along(made.axes.slices).shape)
 
     def pieces_of(step: int, chunk: Chunk) -> list[Piece]:
-        target = made.dense_part(dense, grid.box(chunk))
+        target = made.dense_part(dense, chunk)
         rank = len(made.axes.dense_positions)
         return [Piece(points, points.runs(made.group(step)), made.axes.data_view, target, rank)]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -70,10 +70,23 @@ class Grid:
     def box(self, chunk: Chunk) -> Box:
         """Return where a chunk lies in the array."""
         return tuple(
-            slice(number * step, min((number + 1) * step, size))
-            if isinstance(step, int)
-            else slice(int(step[number]), int(step[number + 1]))
-            for number, size, step in zip(chunk, self.shape, self.steps, strict=True)
+            [
+                slice(number * step, min((number + 1) * step, size))
+                if isinstance(step, int)
+                else slice(int(step[number]), int(step[number + 1]))
+                for number, size, step in zip(chunk, self.shape, self.steps, strict=True)
+            ]
+        )
+
+    def extent(self, chunk: Chunk) -> tuple[int, ...]:
+        """Return the shape of a chunk."""
+        return tuple(
+            [
+                min(step, size - number * step)
+                if isinstance(step, int)
+                else int(step[number + 1] - step[number])
+                for number, size, step in zip(chunk, self.shape, self.steps, strict=True)
+            ]
         )
 
     def along(self, axes: Sequence[int]) -> Grid:
@@ -136,24 +149,16 @@ class Turns:
     """So many chunks may be held decoded at once, and the memory to decode them into."""
 
     def __init__(self, count: int) -> None:
-        self._free = threading.Semaphore(count)
-        self._spare: list[NDArray[np.uint8]] = []
+        self._free: SimpleQueue[NDArray[np.uint8] | None] = SimpleQueue()
+        for _ in range(count):
+            self._free.put(None)
 
-    def take(self) -> None:
-        self._free.acquire()
-
-    def memory(self, count: int) -> NDArray[np.uint8]:
-        """Return at least `count` bytes for whoever has a turn."""
-        spare = self._spare.pop() if self._spare else None
-        if spare is None or spare.size < count:
-            spare = None  # is freed before more is asked for
-            spare = np.empty(count, np.uint8)
-        return spare
+    def take(self) -> NDArray[np.uint8] | None:
+        """Wait for a turn; return the memory that the last one with it left."""
+        return self._free.get()
 
     def give_back(self, memory: NDArray[np.uint8] | None) -> None:
-        if memory is not None:
-            self._spare.append(memory)
-        self._free.release()
+        self._free.put(memory)
 
 
 class Buffers:
@@ -184,14 +189,14 @@ class Buffers:
         """Return `count` bytes to decode one chunk into, once few enough others are held."""
         self.take_turn()
         if self._decoded is None or self._decoded.size < count:
-            self._decoded = None
-            self._decoded = self._turns.memory(count)
+            self._decoded = None  # is freed before more is asked for
+            self._decoded = np.empty(count, np.uint8)
         return self._decoded[:count]
 
     def take_turn(self) -> None:
         """Wait until a chunk may be decoded; for readers that decode into memory of their own."""
         if not self._has_turn:
-            self._turns.take()
+            self._decoded = self._turns.take()
             self._has_turn = True
 
     def release(self) -> None:

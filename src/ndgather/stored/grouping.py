@@ -129,17 +129,24 @@ def _without_data(call: Call) -> Call:
 def _directory(
     sorted_blocks: list[tuple[Array, Array]], begins: Sequence[int], count: int, grid: Grid
 ) -> tuple[Array, Array, Array, Array, int]:
-    """Return the chunks, and the runs of each, of blocks that are sorted by themselves."""
+    """Return the chunks, and the runs of each, of blocks that are sorted by themselves.
+
+    The blocks are used up: of many small chunks their lists take as much memory as the result.
+    """
+    # What stays is asked for first: behind it, what is freed goes back to the system.
+    length = sum(len(each) for each, _ in sorted_blocks)
+    starts, stops = np.empty(length, np.int64), np.empty(length, np.int64)
     numbers = np.concatenate([each for each, _ in sorted_blocks])
-    starts = np.concatenate([at + b for (_, at), b in zip(sorted_blocks, begins, strict=True)])
-    stops = np.append(starts[1:], count)[: len(starts)]
-    if len(begins) > 1:
-        order = np.argsort(numbers, kind="stable")
-        numbers, starts, stops = numbers[order], starts[order], stops[order]
-    chunks, first = np.unique(numbers, return_index=True)
+    begin = np.concatenate([at + b for (_, at), b in zip(sorted_blocks, begins, strict=True)])
+    sorted_blocks.clear()
+    order = np.argsort(numbers, kind="stable")
+    np.take(begin, order, out=starts)
+    np.take(np.append(begin[1:], count)[:length], order, out=stops)
+    numbers = numbers[order]
+    first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[:length])
+    chunks = numbers[first]
     outside = int(len(chunks) > 0 and int(chunks[-1]) == math.prod(grid.counts))
-    runs = np.append(first, len(numbers))
-    return chunks[: len(chunks) - outside], runs, starts, stops, outside
+    return chunks[: len(chunks) - outside], np.append(first, length), starts, stops, outside
 
 
 def move(
@@ -159,7 +166,10 @@ def move(
     if chunk.dtype.hasobject or chunk.itemsize == 0:
         _move_references(points, runs, chunk, dense, reduction)
         return
-    chunk, dense = (np.ndarray.view(each, np.ndarray) for each in (chunk, dense))
+    if type(chunk) is not np.ndarray:
+        chunk = np.ndarray.view(chunk, np.ndarray)
+    if type(dense) is not np.ndarray:
+        dense = np.ndarray.view(dense, np.ndarray)
     _core.move_points(
         chunk,
         dense,

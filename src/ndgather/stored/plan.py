@@ -17,7 +17,7 @@ from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Box, Chunk, Grid
+    from ndgather.stored.chunks import Array, Chunk, Grid
     from ndgather.stored.grouping import ChunkedPoints
 
 
@@ -101,8 +101,11 @@ class Plan:
             rest, chunk[axis] = divmod(rest, count)
         return tuple(chunk)
 
-    def dense_part(self, dense: Array, box: Box) -> Array:
-        """Return the part of the view of the dense array that belongs to the box of a chunk."""
+    def dense_part(self, dense: Array, chunk: Chunk) -> Array:
+        """Return the part of the view of the dense array that belongs to a chunk."""
+        if not self.axes.slices:
+            return dense
+        box = self.grid.box(chunk)
         part: tuple[Any, ...] = (..., *(box[axis] for axis in self.axes.slices))
         view: Array = dense[part]
         return view

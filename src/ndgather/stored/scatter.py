@@ -43,7 +43,7 @@ def scatter(call: Call, writer: Writer) -> Any:
 
     def update_of(step: int) -> Update:
         group, chunk = made.group(step), made.chunk(step)
-        part = made.dense_part(updates, writer.grid.box(chunk))
+        part = made.dense_part(updates, chunk)
         return Update(made.call, made.axes, made.points, made.points.runs(group), part)
 
     def replace_chunk(chunk: Chunk, values: Array) -> None:
@@ -115,7 +115,7 @@ def _walk_elsewhere(
 
     def land(task: Sequence[_Request], values: Array) -> None:
         chunk = task[0].chunk
-        shape = tuple(each.stop - each.start for each in writer.grid.box(chunk))
+        shape = writer.grid.extent(chunk)
         if values.shape != shape:
             raise ValueError(f"values of shape {values.shape} for a chunk of shape {shape}")
         replace_chunk(chunk, values)

@@ -159,16 +159,17 @@ def read(caller: str, reader: Reader, chunk: Chunk, buffers: Buffers) -> Array:
     StoredArrayError
         It could not be read.
     """
-    box = reader.grid.box(chunk)
+    grid = reader.grid
     try:
         values = reader.read(chunk, buffers)
     except (MemoryError, NdgatherError):
         raise
     except Exception as error:
+        box = grid.box(chunk)
         raise stored_errors.cannot_read(caller, reader.name, chunk, box, error) from error
-    shape = tuple(each.stop - each.start for each in box)
+    shape = grid.extent(chunk)
     if values.shape != shape or values.dtype != reader.dtype:
-        wrong: Any = f"{values.dtype} values of shape {values.shape}"
+        box, wrong = grid.box(chunk), f"{values.dtype} values of shape {values.shape}"
         raise stored_errors.wrong_chunk(
             caller, reader.name, chunk, box, wrong, f"{reader.dtype} values of shape {shape}"
         )

@@ -78,14 +78,11 @@ class ZarrReader:
         stored = self._known.stored(chunk, buffers)
         if stored is None:
             buffers.take_turn()
-            return np.broadcast_to(self._known.fill_value, self._shape(chunk))
+            return np.broadcast_to(self._known.fill_value, self.grid.extent(chunk))
         values = self._known.decoder.decode(stored, buffers)
         if any(map(eq, chunk, self._cut)):
-            return values[tuple(map(slice, self._shape(chunk)))]
+            return values[tuple(map(slice, self.grid.extent(chunk)))]
         return values
-
-    def _shape(self, chunk: Chunk) -> tuple[int, ...]:
-        return tuple(each.stop - each.start for each in self.grid.box(chunk))
 
 
 class ZarrWriter(ZarrReader):
