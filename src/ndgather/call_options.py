@@ -21,6 +21,7 @@ _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
     _UNITS[f"{_letter}iB"] = 1024**_power
+_UNITS["kB"] = 1000  # as the SI writes it
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 _UNIT_NAMES = ", ".join(unit for unit in _UNITS if unit)
 

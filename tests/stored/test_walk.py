@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 
-import h5py
 import numpy as np
 import pytest
 import zarr
@@ -22,7 +21,7 @@ from ndgather.errors import (
     NdgatherError,
     StoredArrayError,
 )
-from ndgather.stored import calls, estimate
+from ndgather.stored import calls
 from ndgather.stored.chunks import Grid
 
 DATA = np.arange(40 * 50, dtype=np.int32).reshape(40, 50)
@@ -192,8 +191,49 @@ def test_more_memory_than_there_is_is_no_bound(memory):
 
 
 def test_options_have_no_effect_on_arrays_in_memory():
-    options = {"memory": "1.5 KiB", "progress": lambda *_: pytest.fail("called")}
+    options = {"memory": "1.5 kB", "progress": lambda *_: pytest.fail("called")}
     np.testing.assert_array_equal(ndgather.gather_nd(DATA, EVERY, **options), DATA.reshape(-1))
+
+
+def test_a_second_control_c_waits_for_the_workers_too():
+    class Slow(CutArray):
+        def read(self, chunk, buffers):
+            for _ in range(3 if chunk == (0, 0) else 0):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.05)
+            return super().read(chunk, buffers)
+
+    with pytest.raises(KeyboardInterrupt):
+        gather(Slow(np.tile(DATA, (25, 20)), Grid.regular((1000, 1000), (10, 10))), [[0, 0]] * 9)
+
+
+NO_THREADS = """
+import resource, threading
+import numpy as np, zarr, ndgather
+data = np.arange(40 * 50).reshape(40, 50)
+z = zarr.create_array("a.zarr", data=data, chunks=(10, 10))
+points = np.random.default_rng(0).integers(0, 40, (300_000, 2))
+expected = ndgather.gather_nd(z, points[:9])
+threading.stack_size(2**36)  # more than may be had
+resource.setrlimit(resource.RLIMIT_AS, (2**35, 2**35))
+try:
+    threading.Thread(target=int).start()
+except RuntimeError:
+    pass
+else:
+    raise SystemExit("a thread was started")
+assert (ndgather.gather_nd(z, points) == data[tuple(points.T)]).all()
+ndgather.scatter_nd(z, [[0, 0]], np.array([-1]), out=z)
+assert z[0, 0] == -1
+try:
+    ndgather.gather_nd(z, [[40, 0]])
+except ndgather.errors.IndexOutOfBoundsError:
+    pass
+"""
+
+
+def test_where_no_thread_can_be_had_the_call_does_it_all(tmp_path):
+    subprocess.run([sys.executable, "-c", NO_THREADS], check=True, timeout=60, cwd=tmp_path)
 
 
 def test_control_c_ends_the_walk():
@@ -208,31 +248,6 @@ def test_control_c_ends_the_walk():
     with pytest.raises(KeyboardInterrupt):
         gather(reader, np.argwhere(reader.values >= 0))
     assert len(reader.reads) < 10_000
-
-
-def test_estimate_refuses_what_is_not_an_array(tmp_path):
-    with h5py.File(tmp_path / "closed.h5", "w") as file:
-        closed, empty = file.create_dataset("a", data=[1.0]), file.create_dataset("b", dtype="f4")
-        with pytest.raises(DTypeError, match=r"estimate: data = Dataset object"):
-            estimate("gather_nd", empty, [[0]])
-    for data in (zarr.create_group(store={}), closed):
-        with pytest.raises(DTypeError, match=r"estimate: data = (Group|Dataset) object"):
-            estimate("gather_nd", data, [[0]])
-
-
-def test_estimate_is_what_a_call_reads():
-    z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
-    told = []
-    indices = np.array([[3, 4], [5, 6], [39, 49], [0, 11]])
-    ndgather.gather_nd(z, indices, progress=lambda done, total: told.append(total))
-    found = estimate("gather_nd", z, indices)
-    assert (found.points, found.chunks, found.decoded_bytes) == (4, told[-1], 3 * 400)
-    assert found.result_bytes == 16
-    assert estimate("gather", z, [3, 4], axis=1).chunks == 4
-    with pytest.raises(DTypeError, match="estimate: data = ndarray object is not stored"):
-        estimate("gather_nd", DATA, indices)
-    with pytest.raises(IndexOutOfBoundsError):
-        estimate("gather_nd", z, [[40, 0]])
 
 
 LIMITED = """

@@ -72,9 +72,11 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
 
 def print_estimate(found: Estimate) -> None:
     """Print what a call would read and take."""
+    known = "" if found.stored_is_known else "about "
+    stored = f"{known}{_scaled(found.stored_bytes, RATES)}"
     print(
         f"{found.points} points in {found.chunks} chunks: {_scaled(found.decoded_bytes, RATES)} "
-        f"to decode, about {_scaled(found.stored_bytes, RATES)} as they are stored; the result has "
+        f"to decode, {stored} as they are stored; the result has "
         f"{_scaled(found.result_bytes, RATES)}; memory at most {_scaled(found.memory_bytes, RATES)}"
     )
 

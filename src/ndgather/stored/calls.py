@@ -72,7 +72,8 @@ def gather(call: Call, reader: Reader) -> Array:
     def pieces_of(step: int, chunk: Chunk) -> list[Piece]:
         target = made.dense_part(dense, chunk)
         rank = len(made.axes.dense_positions)
-        return [Piece(points, points.runs(made.group(step)), made.axes.data_view, target, rank)]
+        runs = points.runs(made.steps.group(step))
+        return [Piece(points, runs, made.axes.data_view, target, rank)]
 
-    copy_pieces(call, reader, made.steps, made.chunk, pieces_of)
+    copy_pieces(call, reader, made.steps, pieces_of)
     return out if call.out is None else call.out

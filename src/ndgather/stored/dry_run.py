@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ndgather import call_options, dispatch
+from ndgather import call_options, dispatch, plain_arrays
 from ndgather.array_call import Call
 from ndgather.compiled import _core
 from ndgather.errors import NdgatherError, option_errors, stored_errors
-from ndgather.stored.plan import plan, with_data
+from ndgather.stored import windows
+from ndgather.stored.plan import plain_gather, plan, with_data
 from ndgather.stored.walk import workers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
+
+    from ndgather.stored.chunks import Reader
+    from ndgather.stored.plan import Plan
+    from ndgather.stored.steps import Steps
+    from ndgather.stored.windows import WindowPlan
 
 _OVERHEAD = 16 << 20
 
@@ -26,7 +35,8 @@ class Estimate:
     points: int  # positions that the indices name
     chunks: int  # that would be read, each once
     decoded_bytes: int  # of these chunks, at most
-    stored_bytes: int  # of these chunks: an estimate
+    stored_bytes: int  # of these chunks, where the store says so; else those decoded
+    stored_is_known: bool  # whether the store says so
     result_bytes: int  # of the result of a gather, or the updates of a scatter
     memory_bytes: int  # that the call would take at most, the result of a gather included
 
@@ -39,12 +49,15 @@ def estimate(
     axis: int = 0,
     batch_dims: int = 0,
     mode: str = "raise",
+    window_shape: Sequence[int] | None = None,
     memory: int | str | None = None,
 ) -> Estimate:
     """Return what a call on a stored array would read and take; nothing of the array is read.
 
-    The indices are checked as the call checks them, and grouped by chunk. With `T` threads and `n`
-    points, the memory of a call is at most::
+    The indices are checked as the call checks them, and grouped by chunk. How many bytes the chunks
+    have as they are stored is asked of local files and of the indices of shards and HDF5 files;
+    elsewhere it is how many they have decoded. With `T` threads and `n` points, the memory of a
+    call is at most::
 
         result + 8 n + T (raw + stored) + in_flight * stored + 16 runs + 16 MiB
 
@@ -55,12 +68,13 @@ def estimate(
 
     Parameters
     ----------
-    kind : {"gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements"}
+    kind : {"gather_nd", "gather_elements", "gather", "gather_windows", "scatter_nd", \
+"scatter_elements"}
         Which function would be called.
     data : stored array
         An array of zarr, tensorstore or h5py, or a memory map.
-    indices, axis, batch_dims, mode, memory
-        The arguments of that function.
+    indices, axis, batch_dims, mode, window_shape, memory
+        The arguments of that function; the starts of windows are its indices.
 
     Returns
     -------
@@ -81,44 +95,84 @@ def estimate(
     >>> found.points, found.chunks, found.decoded_bytes
     (3, 2, 800)
     """
-    caller = "estimate"
-    if kind not in _core.KINDS:
-        raise option_errors.unknown_choice(caller, "kind", kind, _core.KINDS)
-    call = call_options.checked(
-        Call(
-            caller, kind, data, indices, axis=axis, batch_dims=batch_dims, mode=mode, memory=memory
-        )
-    )
-    module = dispatch.adapter_name(data)
-    adapter = None if module is None else import_module(module)
-    opened = getattr(adapter, "writer" if call.scatters else "reader", None)
-    if opened is None:
-        raise stored_errors.not_stored(caller, data)
-    try:
-        reader = opened(data)
-    except (NdgatherError, MemoryError):
-        raise
-    except Exception as error:  # a group, or of a file that was closed
-        raise stored_errors.not_stored(caller, data) from error
+    call = _call(kind, data, indices, axis, batch_dims, mode, window_shape, memory)
+    reader = _reader(call)
     grid = reader.grid
-    made = plan(with_data(call, grid, reader.dtype), grid)
-    points, itemsize = made.points, reader.dtype.itemsize
-    dense = itemsize
-    for size in made.dense_shape:
-        dense *= size
-    reading, decoding = workers(call, reader, made.steps)
-    stored = reader.stored_bytes
+    call = with_data(call, grid, reader.dtype)
+    made: Plan | WindowPlan
+    if kind == "gather_windows":
+        made = windows.plan(plain_gather(call), grid)
+        points, count = made.parts.points, math.prod(made.call.indices.shape[:-1])
+    else:
+        made = plan(call, grid)
+        points, count = made.points, len(made.points.positions)
+    steps = len(made.steps)
+    dense = math.prod(made.dense_shape) * reader.dtype.itemsize
+    reading, decoding = workers(call, reader, steps)
     held = sum(
         each.nbytes
         for each in (points.local, points.positions, points.chunks, points.starts, points.stops)
     )
-    buffers = decoding * (reader.chunk_bytes + stored) + reading * stored
-    result = 0 if call.scatters else dense
+    buffers = decoding * (reader.chunk_bytes + reader.stored_bytes) + reading * reader.stored_bytes
+    decoded = steps * reader.chunk_bytes
+    stored = _stored_bytes(reader, made.steps)
     return Estimate(
-        points=len(points.positions),
-        chunks=made.steps,
-        decoded_bytes=made.steps * reader.chunk_bytes,
-        stored_bytes=made.steps * stored,
+        points=count,
+        chunks=steps,
+        decoded_bytes=decoded,
+        stored_bytes=decoded if stored is None else stored,
+        stored_is_known=stored is not None,
         result_bytes=dense,
-        memory_bytes=result + held + buffers + _OVERHEAD,
+        memory_bytes=(0 if call.scatters else dense) + held + buffers + _OVERHEAD,
     )
+
+
+def _call(
+    kind: str,
+    data: Any,
+    indices: ArrayLike,
+    axis: int,
+    batch_dims: int,
+    mode: str,
+    window_shape: Sequence[int] | None,
+    memory: int | str | None,
+) -> Call:
+    caller = "estimate"
+    if kind not in (*_core.KINDS, "gather_windows"):
+        raise option_errors.unknown_choice(caller, "kind", kind, (*_core.KINDS, "gather_windows"))
+    call = Call(
+        caller, kind, data, indices, axis=axis, batch_dims=batch_dims, mode=mode, memory=memory
+    )
+    if kind == "gather_windows":
+        sizes = plain_arrays.sizes(caller, "window_shape", window_shape)
+        call = replace(call, window_shape=sizes, negative=False)
+    return call_options.checked(call)
+
+
+def _reader(call: Call) -> Reader:
+    module = dispatch.adapter_name(call.data)
+    adapter = None if module is None else import_module(module)
+    opened = getattr(adapter, "writer" if call.scatters else "reader", None)
+    if opened is None:
+        raise stored_errors.not_stored(call.caller, call.data)
+    try:
+        reader: Reader = opened(call.data)
+    except (NdgatherError, MemoryError):
+        raise
+    except Exception as error:  # a group, or of a file that was closed
+        raise stored_errors.not_stored(call.caller, call.data) from error
+    return reader
+
+
+def _stored_bytes(reader: Reader, steps: Steps) -> int | None:
+    """Return the bytes of all chunks as they are stored; None where the store does not say."""
+    size_of = getattr(reader, "stored_size", None)
+    if size_of is None:
+        return None
+    total = 0
+    for step in range(len(steps)):
+        size = size_of(steps.chunk(step))
+        if size is None:
+            return None
+        total += size
+    return total

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader
     from ndgather.stored.pieces import Piece
+    from ndgather.stored.steps import Steps
 
 
 def copy_pieces(
     call: Call,
     reader: Reader,
-    steps: int,
-    chunk_of: Callable[[int], Chunk],
+    steps: Steps,
     pieces_of: Callable[[int, Chunk], list[Piece]],
 ) -> None:
-    """Read the chunk of each of so many steps and copy its pieces.
+    """Read the chunk of each step and copy its pieces.
 
     Raises
     ------
@@ -35,6 +35,6 @@ def copy_pieces(
             piece.copy(values)
 
     if call.executor is None:
-        walk(call, reader, steps, chunk_of, use)
+        walk(call, reader, len(steps), steps.chunk, use)
     else:
-        executor_walk.walk(call, reader, steps, chunk_of, pieces_of)
+        executor_walk.walk(call, reader, len(steps), steps.chunk, pieces_of)

@@ -16,7 +16,7 @@ from ndgather.explain import explain
 from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -101,15 +101,25 @@ def group(call: Call, axes: tuple[int, ...], grid: Grid) -> ChunkedPoints:
     if len(begins) == 1:
         sorted_blocks = [sort(0)]
     else:
-        pool = ThreadPoolExecutor(_core.get_num_threads(), "ndgather-points")
-        try:
-            sorted_blocks = list(pool.map(sort, begins))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        sorted_blocks = _all(sort, begins)
         _core.release_memory()  # what the sort took would stay while chunks are read
     return ChunkedPoints(
         bits, local, positions, block, *_directory(sorted_blocks, begins, count, grid)
     )
+
+
+def _all(sort: Callable[[int], tuple[Array, Array]], begins: range) -> list[tuple[Array, Array]]:
+    """Sort each block, by threads where the system gives some."""
+    pool = ThreadPoolExecutor(_core.get_num_threads(), "ndgather-points")
+    try:
+        tasks = [pool.submit(sort, begin) for begin in begins]
+    except RuntimeError:  # no thread can be had
+        pool.shutdown(cancel_futures=True)
+        return [sort(begin) for begin in begins]
+    try:
+        return [each.result() for each in tasks]
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _without_data(call: Call) -> Call:

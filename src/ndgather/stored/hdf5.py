@@ -76,6 +76,14 @@ class DatasetReader:
     def __reduce__(self) -> Any:
         return _reopened, (self.array.file.filename, self.array.name)
 
+    def stored_size(self, chunk: Chunk) -> int:
+        """Return the bytes of a chunk as it is stored."""
+        if self.array.chunks is None:
+            return int(self.dtype.itemsize * prod(self.grid.extent(chunk)))
+        start = tuple(each.start for each in self.grid.box(chunk))
+        info: Any = self.array.id.get_chunk_info_by_coord(start)
+        return int(info.size)
+
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         box = self.grid.box(chunk)
         shape = tuple(each.stop - each.start for each in box)

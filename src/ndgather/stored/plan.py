@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from ndgather.errors import argument_errors, stored_errors
 from ndgather.explain import explain
 from ndgather.stored import grouping
 from ndgather.stored.chunks import stand_in
+from ndgather.stored.steps import Steps
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -71,35 +71,14 @@ def axes_of(call: Call) -> Axes:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The points of a call by chunk; `steps` reads are to be done, each of another chunk."""
+    """The points of a call by chunk, and the steps in which these are read."""
 
     call: Call  # with plain indices, and a stand-in for data that has its shape and dtype
     axes: Axes
     grid: Grid
     points: ChunkedPoints
     dense_shape: tuple[int, ...]
-    numbers: tuple[tuple[int, int], ...]  # points axes, the last first, and their counts of chunks
-    slice_numbers: tuple[tuple[int, int], ...]  # the same of the slices axes
-    slice_chunks: int  # how many chunks each group needs, along the slices axes
-
-    @property
-    def steps(self) -> int:
-        return len(self.points.chunks) * self.slice_chunks
-
-    def group(self, step: int) -> int:
-        """Return which group of points a step is for."""
-        return step // self.slice_chunks
-
-    def chunk(self, step: int) -> Chunk:
-        """Return which chunk a step needs."""
-        group, rest = divmod(step, self.slice_chunks)
-        chunk = [0] * len(self.grid.shape)
-        at = self.points.chunks.item(group)
-        for axis, count in self.numbers:
-            at, chunk[axis] = divmod(at, count)
-        for axis, count in self.slice_numbers:
-            rest, chunk[axis] = divmod(rest, count)
-        return tuple(chunk)
+    steps: Steps
 
     def dense_part(self, dense: Array, chunk: Chunk) -> Array:
         """Return the part of the view of the dense array that belongs to a chunk."""
@@ -123,12 +102,8 @@ def plan(call: Call, grid: Grid) -> Plan:
     dense_shape = fallback.result_shape(call)
     axes = axes_of(call)
     points = grouping.group(call, axes.points, grid.along(axes.points))
-    numbers, slice_numbers = (
-        tuple(zip(each[::-1], grid.along(each).counts[::-1], strict=True))
-        for each in (axes.points, axes.slices)
-    )
-    slice_chunks = math.prod(count for _, count in slice_numbers)
-    return Plan(call, axes, grid, points, dense_shape, numbers, slice_numbers, slice_chunks)
+    steps = Steps.of(grid, axes.points, points.chunks)
+    return Plan(call, axes, grid, points, dense_shape, steps)
 
 
 def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:

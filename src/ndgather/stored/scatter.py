@@ -42,7 +42,7 @@ def scatter(call: Call, writer: Writer) -> Any:
     written: list[Chunk] = []
 
     def update_of(step: int) -> Update:
-        group, chunk = made.group(step), made.chunk(step)
+        group, chunk = made.steps.group(step), made.steps.chunk(step)
         part = made.dense_part(updates, chunk)
         return Update(made.call, made.axes, made.points, made.points.runs(group), part)
 
@@ -55,14 +55,16 @@ def scatter(call: Call, writer: Writer) -> Any:
             walk(
                 call,
                 writer,
-                made.steps,
-                made.chunk,
+                len(made.steps),
+                made.steps.chunk,
                 lambda step, chunk, values: replace_chunk(chunk, update_of(step).apply(values)),
             )
         else:
             _walk_elsewhere(call, writer, made, update_of, replace_chunk)
     except BaseException as error:
-        error.add_note(stored_errors.partly_written(call.caller, writer.name, written, made.steps))
+        error.add_note(
+            stored_errors.partly_written(call.caller, writer.name, written, len(made.steps))
+        )
         if isinstance(error, StoredArrayError):
             error.written = tuple(written)
         raise
@@ -108,7 +110,7 @@ def _walk_elsewhere(
     def request(step: int) -> list[_Request]:
         update = update_of(step).compact()
         sent = update.points.local.nbytes + update.updates.nbytes
-        return [_Request(made.chunk(step), update, sent + writer.chunk_bytes)]
+        return [_Request(made.steps.chunk(step), update, sent + writer.chunk_bytes)]
 
     def start(task: Sequence[_Request]) -> tuple[Any, ...]:
         return updated, call.caller, writer, task[0].chunk, task[0].update
@@ -120,7 +122,8 @@ def _walk_elsewhere(
             raise ValueError(f"values of shape {values.shape} for a chunk of shape {shape}")
         replace_chunk(chunk, values)
 
-    executor_walk.fly(call, writer, made.steps, map(request, range(made.steps)), start, land)
+    steps = len(made.steps)
+    executor_walk.fly(call, writer, steps, map(request, range(steps)), start, land)
 
 
 def updated(caller: str, reader: Reader, chunk: Chunk, update: Update) -> Array:

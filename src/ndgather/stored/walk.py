@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ndgather.compiled import _core
 from ndgather.errors import NdgatherError, option_errors, stored_errors
@@ -13,7 +13,7 @@ from ndgather.stored.chunks import Buffers, Turns
 from ndgather.stored.progress import reporter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
@@ -46,8 +46,8 @@ def walk(
         for _ in range(readers)
     ]
     try:
-        for each in threads:
-            each.start()
+        if not _started(threads):
+            run.work()  # no thread can be had: this one does it all
         report(0, steps)
         done = 0
         while done < steps:
@@ -58,10 +58,39 @@ def walk(
             report(done, steps)
     finally:
         run.stopped = True
-        for each in threads:
-            if each.ident is not None:
-                each.join()
-        report.close()
+        try:
+            _join([each for each in threads if each.ident is not None], run.ended)
+        finally:
+            report.close()
+
+
+def _started(threads: Sequence[threading.Thread]) -> int:
+    """Start threads, and return how many: there may be fewer than are wanted."""
+    for number, each in enumerate(threads):
+        try:
+            each.start()
+        except RuntimeError:  # the system gives no more
+            return number
+    return len(threads)
+
+
+def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -> None:
+    """Wait until all have ended; interrupts wait until then too.
+
+    A `Thread.join` that is interrupted takes the thread for one that has ended.
+    """
+    interrupt: KeyboardInterrupt | None = None
+    left = len(threads)
+    while left:
+        try:
+            ended.get()
+            left -= 1
+        except KeyboardInterrupt as error:
+            interrupt = error
+    for each in threads:
+        each.join()
+    if interrupt is not None:
+        raise interrupt
 
 
 def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
@@ -98,6 +127,7 @@ class _Run:
         call: Call,
     ) -> None:
         self.news: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
+        self.ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # one for each worker
         self.stopped = False
         self._steps, self._taken, self._done = steps, 0, 0
         self._lock = threading.Lock()
@@ -105,6 +135,12 @@ class _Run:
         self._turns, self._caller, self._tells = turns, call.caller, call.progress is not None
 
     def work(self) -> None:
+        try:
+            self._work()
+        finally:
+            self.ended.put(None)
+
+    def _work(self) -> None:
         buffers = Buffers(self._turns, lambda: self.stopped)
         while (step := self._take()) is not None:
             try:

@@ -1,5 +1,7 @@
 """Damaged chunks and shards are errors that say which, and never values."""
 
+import os
+
 import numcodecs
 import numpy as np
 import pytest
@@ -205,3 +207,12 @@ def test_a_chunk_that_must_not_be_read(tmp_path):
     file.unlink()
     file.symlink_to(file.name)  # to itself
     assert "symbolic links" in refuses(stored)
+
+
+def test_a_pipe_in_place_of_a_chunk_is_no_chunk(tmp_path):
+    array = zarr.create_array(tmp_path / "a.zarr", data=np.arange(8), chunks=(4,))
+    chunk = tmp_path / "a.zarr" / "c" / "1"
+    chunk.unlink()
+    os.mkfifo(chunk)  # which an open waits at, until somebody writes
+    with pytest.raises(StoredArrayError, match=r"chunk \(1\) .* no file"):
+        ndgather.gather_nd(array, [[5]])

@@ -71,6 +71,10 @@ class ZarrReader:
     def __reduce__(self) -> Any:
         return type(self), (self.array,)
 
+    def stored_size(self, chunk: Chunk) -> int | None:
+        """Return the bytes of a chunk as it is stored; None where only a read says."""
+        return None if self._known is None else self._known.size(chunk)
+
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         if self._known is None:
             buffers.take_turn()

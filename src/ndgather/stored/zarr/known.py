@@ -25,6 +25,7 @@ class KnownChunks:
     """How the stored bytes of a chunk are found, None where there are none, and decoded."""
 
     stored: Callable[[Chunk, Buffers], Bytes | None]
+    size: Callable[[Chunk], int | None]  # of what is stored; None: only a read says
     decoder: Decoder
     fill_value: Array
 
@@ -41,7 +42,11 @@ def known_chunks(array: zarr.Array[Any], objects: Objects) -> KnownChunks | None
     def whole(chunk: Chunk, buffers: Buffers) -> Bytes | None:
         return objects.whole(key_of(chunk), buffers)
 
+    def size_of(chunk: Chunk) -> int | None:
+        return objects.size(key_of(chunk))
+
     stored: Callable[[Chunk, Buffers], Bytes | None] = whole
+    size: Callable[[Chunk], int | None] = size_of
     if metadata.zarr_format == 2:
         decoder = v2_decoder(metadata, dtype)
     elif array.shards is None:
@@ -53,10 +58,12 @@ def known_chunks(array: zarr.Array[Any], objects: Objects) -> KnownChunks | None
             return None
         index = index_of(codec, counts)
         decoder = v3_decoder(codec.codecs, dtype, array.chunks) if index else None
-        stored = Shards(objects, key_of, counts, index) if index else whole
+        if index:
+            stored = shards = Shards(objects, key_of, counts, index)
+            size = shards.size
     # Arrays may be opened so that zarr raises an error for a missing chunk.
     fills = getattr(getattr(array, "config", None), "read_missing_chunks", True)
     if decoder is None or not fills:
         return None
     value = np.zeros((), dtype) if array.fill_value is None else array.fill_value
-    return KnownChunks(stored, decoder, np.asarray(value, dtype))
+    return KnownChunks(stored, size, decoder, np.asarray(value, dtype))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import zarr.storage
@@ -14,7 +15,6 @@ from zarr.core.sync import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from zarr.abc.store import ByteRequest, Store
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Bytes = NDArray[Any]  # of uint8
 
+_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe would wait for who writes
 _PATIENCE = 0.1  # seconds until a request is given up that is not wanted any more
 
 
@@ -46,6 +47,9 @@ class Objects(Protocol):
 
     def open(self, key: str) -> StoredObject | None:
         """Return an object to read parts of; None where it is known that there is none."""
+
+    def size(self, key: str) -> int | None:
+        """Return how many bytes an object has, 0 where there is none; None: only a read says."""
 
 
 def objects_of(store: Store) -> Objects:
@@ -71,10 +75,16 @@ class LocalFiles:
 
     def open(self, key: str) -> LocalFile | None:
         try:
-            file = LocalFile(os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_CLOEXEC))
+            file = LocalFile(os.open(f"{self._root}/{key}", _TO_READ))
         except (FileNotFoundError, NotADirectoryError):
             return None
         return None if file.is_folder else file
+
+    def size(self, key: str) -> int:
+        try:
+            return Path(self._root, key).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
 
 
 class LocalFile:
@@ -91,6 +101,8 @@ class LocalFile:
         status = os.fstat(descriptor)
         self.size = status.st_size
         self.is_folder = stat.S_ISDIR(status.st_mode)
+        if not self.is_folder and not stat.S_ISREG(status.st_mode):
+            raise ValueError("what stands there is no file")
 
     def __del__(self) -> None:
         os.close(self._descriptor)
@@ -124,6 +136,9 @@ class StoreObjects:
 
     def open(self, key: str) -> ObjectOfStore:
         return ObjectOfStore(self, key)
+
+    def size(self, key: str) -> None:
+        del key  # to ask for it is a request for each object
 
     def get(self, key: str, request: ByteRequest | None, buffers: Buffers) -> Bytes | None:
         asked = self._store.get(key, buffer_prototype, request)

@@ -49,12 +49,21 @@ class Shards:
 
     def __call__(self, chunk: Chunk, buffers: Buffers) -> Bytes | None:
         """Return the stored bytes of an inner chunk; None where there are none."""
+        shard, number = self._find(chunk, buffers)
+        return None if shard is None else shard.inner(number, buffers)
+
+    def size(self, chunk: Chunk) -> int:
+        """Return how many bytes an inner chunk has."""
+        shard, number = self._find(chunk, Buffers())
+        return 0 if shard is None else shard.size(number)
+
+    def _find(self, chunk: Chunk, buffers: Buffers) -> tuple[Shard | None, int]:
+        """Return the shard of an inner chunk, None where there is none, and its number there."""
         number = 0
         for at, count in zip(chunk, self._counts, strict=True):
             number = number * count + at % count
-        at_shard = tuple(at // count for at, count in zip(chunk, self._counts, strict=True))
-        shard = self._shard(at_shard, buffers)
-        return None if shard is None else shard.inner(number, buffers)
+        at_shard = tuple([at // count for at, count in zip(chunk, self._counts, strict=True)])
+        return self._shard(at_shard, buffers), number
 
     def _shard(self, chunk: Chunk, buffers: Buffers) -> Shard | None:
         """Return a shard that is held, or read its index: one thread does, the others wait."""
@@ -93,6 +102,10 @@ class Shard:
     def __init__(self, stored: StoredObject, places: NDArray[np.uint64]) -> None:
         self._stored = stored
         self._places = places
+
+    def size(self, number: int) -> int:
+        length: int = self._places.item(2 * number + 1)
+        return 0 if length == _NOWHERE else length
 
     def inner(self, number: int, buffers: Buffers) -> Bytes | None:
         start, length = self._places.item(2 * number), self._places.item(2 * number + 1)

@@ -1,0 +1,83 @@
+"""What a call would read and take, as `estimate` says it: nothing of the array is read."""
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+import ndgather
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, ShapeError
+from ndgather.stored import estimate
+
+DATA = np.arange(40 * 50, dtype=np.int32).reshape(40, 50)
+INDICES = np.array([[3, 4], [5, 6], [39, 49], [0, 11]])
+
+
+def test_it_is_what_a_call_reads():
+    z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
+    told = []
+    ndgather.gather_nd(z, INDICES, progress=lambda done, total: told.append(total))
+    found = estimate("gather_nd", z, INDICES)
+    assert (found.points, found.chunks, found.decoded_bytes) == (4, told[-1], 3 * 400)
+    assert found.result_bytes == 16
+    assert estimate("gather", z, [3, 4], axis=1).chunks == 4
+    with pytest.raises(DTypeError, match="estimate: data = ndarray object is not stored"):
+        estimate("gather_nd", DATA, INDICES)
+    with pytest.raises(IndexOutOfBoundsError):
+        estimate("gather_nd", z, [[40, 0]])
+
+
+def test_of_windows():
+    z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
+    starts, told = [[8, 0], [8, 1], [-3, 49]], []
+    options = {"mode": "fill", "progress": lambda done, total: told.append(total)}
+    result = ndgather.gather_windows(z, starts, (4, 5), **options)
+    found = estimate("gather_windows", z, starts, window_shape=(4, 5), mode="fill")
+    assert (found.points, found.chunks) == (3, told[-1])
+    assert found.chunks == 3
+    assert found.result_bytes == result.nbytes
+    assert found.memory_bytes > result.nbytes
+    with pytest.raises(ShapeError, match="estimate: "):
+        estimate("gather_windows", z, starts, window_shape=(4,))
+    with pytest.raises(ShapeError, match="estimate: window_shape = None"):
+        estimate("gather_windows", z, starts)
+
+
+def sizes(folder):
+    return sum(each.stat().st_size for each in folder.rglob("c/*/*"))
+
+
+def test_stored_bytes_are_those_of_the_store(tmp_path):
+    every = np.argwhere(DATA >= 0)
+    z = zarr.create_array(tmp_path / "a.zarr", data=DATA, chunks=(10, 10))
+    found = estimate("gather_nd", z, every)
+    assert (found.stored_bytes, found.stored_is_known) == (sizes(tmp_path / "a.zarr"), True)
+    sharded = zarr.create_array(tmp_path / "b.zarr", data=DATA, chunks=(10, 10), shards=(20, 50))
+    indices_bytes = 2 * (16 * 10 + 4)
+    found = estimate("gather_nd", sharded, every)
+    assert found.stored_bytes == sizes(tmp_path / "b.zarr") - indices_bytes
+    assert found.stored_is_known
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        array = file.create_dataset("a", data=DATA, chunks=(10, 10), compression="gzip")
+        found = estimate("gather_nd", array, every)
+        assert (found.stored_bytes, found.stored_is_known) == (array.id.get_storage_size(), True)
+    in_memory = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
+    found = estimate("gather_nd", in_memory, every)
+    assert (found.stored_bytes, found.stored_is_known) == (found.decoded_bytes, False)
+
+
+def test_chunks_that_are_not_there_have_no_bytes(tmp_path):
+    z = zarr.create_array(tmp_path / "a.zarr", shape=(40, 50), chunks=(10, 10), dtype="i4")
+    z[:10, :10] = 1
+    found = estimate("gather_nd", z, [[0, 0], [39, 49]])
+    assert (found.stored_bytes, found.stored_is_known) == (sizes(tmp_path / "a.zarr"), True)
+
+
+def test_it_refuses_what_is_not_an_array(tmp_path):
+    with h5py.File(tmp_path / "closed.h5", "w") as file:
+        closed, empty = file.create_dataset("a", data=[1.0]), file.create_dataset("b", dtype="f4")
+        with pytest.raises(DTypeError, match=r"estimate: data = Dataset object"):
+            estimate("gather_nd", empty, [[0]])
+    for data in (zarr.create_group(store={}), closed):
+        with pytest.raises(DTypeError, match=r"estimate: data = (Group|Dataset) object"):
+            estimate("gather_nd", data, [[0]])
