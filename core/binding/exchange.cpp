@@ -37,7 +37,9 @@ struct Library {
   PyObject* records;     // function: whether gradients are recorded at all
   PyObject* negated;     // function of an array: whether its numbers are meant with the other sign
   PyObject* conjugated;  // the same for complex numbers
-  PyObject* transforms;  // tuple of functions: whether more is done with operations than carrying them out
+  // A tuple: of functions, whether more is done with operations than carrying them out; and of tuples of a dict, a key
+  // and the very value that it has where nothing is.
+  PyObject* transforms;
   PyObject* written;     // function of an array: is told that it has been written to
 
   // Refused: something is true, or cannot be known.
@@ -50,7 +52,13 @@ struct Library {
 
   Refusal refuse_transforms() const {
     for (Py_ssize_t n = 0, count = PyTuple_Size(transforms); n < count; ++n) {
-      if (auto refusal = refuse_if(PyObject_CallNoArgs(PyTuple_GetItem(transforms, n)))) return refusal;
+      PyObject* const each = PyTuple_GetItem(transforms, n);
+      if (PyTuple_Check(each)) {
+        PyObject* const value = PyDict_GetItemWithError(PyTuple_GetItem(each, 0), PyTuple_GetItem(each, 1));
+        if (value != PyTuple_GetItem(each, 2)) return forget_error();
+      } else if (auto refusal = refuse_if(PyObject_CallNoArgs(each))) {
+        return refusal;
+      }
     }
     return {};
   }

@@ -95,7 +95,7 @@ def accept_exchange(
     records: Callable[[], object] | None,
     negated: Callable[[Any], object] | None,
     conjugated: Callable[[Any], object] | None,
-    transforms: tuple[Callable[[], object], ...],
+    transforms: tuple[Callable[[], object] | tuple[dict[str, object], str, object], ...],
     written: Callable[[Any], object] | None,
     /,
 ) -> bool: ...

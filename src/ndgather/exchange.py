@@ -7,12 +7,12 @@ the types of its library when it is imported; what the core then refuses still c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from ndgather.compiled import _core
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Transform: TypeAlias = Callable[[], object] | tuple[dict[str, object], str, object]
 
 
 def accept(
@@ -22,7 +22,7 @@ def accept(
     records: Callable[[], object] = lambda: True,
     negated: Callable[[Any], object] | None = None,
     conjugated: Callable[[Any], object] | None = None,
-    transforms: tuple[Callable[[], object], ...] = (),
+    transforms: tuple[Transform, ...] = (),
     written: Callable[[Any], object] | None = None,
 ) -> bool:
     """Let the core carry out calls with arrays of exactly this type, where nothing else is at work.
@@ -41,8 +41,9 @@ def accept(
         Whether gradients are recorded now; else they always are.
     negated, conjugated : function of an array, optional
         Whether the numbers in memory are the negatives, or the conjugates, of those that are meant.
-    transforms : functions of nothing
-        Whether operations are traced, transformed or redirected now.
+    transforms : functions of nothing, or tuples ``(namespace, name, value)``
+        Whether operations are traced, transformed or redirected now; or a variable of a module, as
+        ``vars(module)`` has it, and the very object that it is where they are not.
     written : function of an array, optional
         Is told of an `out` after it was written.
 

@@ -149,6 +149,7 @@ def borrow(of, tensor):
 
 
 KEPT = {}
+LEVELS = {"level": None}  # something is at work where it is another one
 
 
 @Deleter
@@ -204,7 +205,7 @@ def accept(kind, table):
         records=lambda: Tensor.recording,
         negated=lambda of: of.negated,
         conjugated=lambda of: of.conjugated,
-        transforms=(lambda: Tensor.transformed,),
+        transforms=(lambda: Tensor.transformed, (LEVELS, "level", None)),
         written=written,
     )
 
@@ -218,4 +219,4 @@ def dense(array):
     return Tensor(array if whole else array.astype(array.dtype.newbyteorder("=")))
 
 
-__all__ = ["CPU", "KEPT", "Declined", "Subclass", "Tensor", "accept", "dense"]
+__all__ = ["CPU", "KEPT", "LEVELS", "Declined", "Subclass", "Tensor", "accept", "dense"]

@@ -24,7 +24,7 @@ from ndgather.testing.scatter_strategies import (
 from ndgather.testing.strategies import calls
 
 sys.path.insert(0, str(Path(__file__).parent))
-from exchanged import KEPT, Declined, Subclass, Tensor, dense
+from exchanged import KEPT, LEVELS, Declined, Subclass, Tensor, dense
 
 GATHERS = ("gather_nd", "gather_elements", "gather")
 SCATTERS = ("scatter_nd", "scatter_elements")
@@ -183,6 +183,13 @@ def test_transforms_and_failures_go_to_the_adapter(monkeypatch):
     assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS), Declined)
     monkeypatch.setattr(Tensor, "transformed", property(lambda _: 1 / 0))
     assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS), Declined)
+    monkeypatch.undo()
+    assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS), Tensor)
+    monkeypatch.setitem(LEVELS, "level", 0)
+    assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS), Declined)
+    monkeypatch.delitem(LEVELS, "level")
+    assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS), Declined)
+    monkeypatch.undo()
     broken = Tensor(DATA)
     del broken.gradient
     assert isinstance(ndgather.gather_nd(broken, ROWS), Declined)

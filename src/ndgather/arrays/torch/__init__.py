@@ -22,6 +22,7 @@ from ndgather.arrays.torch import (
     elements,
     host,
     operators,
+    plain,
 )
 from ndgather.errors import NdgatherError, tensor_errors
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 operators.register()
+plain.accept()
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -83,8 +85,7 @@ def _into(call: Call) -> torch.Tensor:
             raise tensor_errors.out_with_gradient(call.caller, name)
     if all(type(each) in _PLAIN for _, each in checks.tensors(call)) and out.device.type == "cpu":
         host.run(call)
-        if not out.is_inference():
-            torch.autograd.graph.increment_version(out)
+        plain.written(out)
         return out
     with torch.no_grad():
         return out.copy_(calls.operate(replace(call, out=None)))

@@ -1,0 +1,207 @@
+"""Plain tensors of the CPU, which the core takes by itself, and those that it does not take."""
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import forward_ad
+
+import ndgather
+import ndgather.arrays.torch
+from ndgather.compiled import _core
+from ndgather.errors import IndexOutOfBoundsError
+
+DTYPES = [
+    *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+    *(torch.complex32, torch.complex64, torch.complex128),
+    *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
+    torch.float8_e8m0fnu,
+]
+PLACES = torch.tensor([[1, 2], [0, 0], [-1, -3]])
+REST = (0, 0, "none", "raise", None, True, None, True, None, None, None, None)
+
+
+def taken(data, indices, updates=None, kind="gather_nd", out=None, reduction="none"):
+    """Return what the core makes of a call; None where it leaves it to the adapter."""
+    rest = list(REST)
+    rest[2], rest[6] = reduction, out
+    result = _core.run(kind, data, indices, updates, *rest)
+    return None if isinstance(result, tuple) and result[0] == "fallback" else result
+
+
+def bits(tensor):
+    return tensor.contiguous().view(torch.uint8)
+
+
+def drawn(dtype, shape=(2, 3)):
+    """Return a tensor whose elements differ in their bits."""
+    size = torch.empty((), dtype=dtype).element_size()
+    count = int(np.prod(shape))
+    if dtype == torch.bool:
+        return (torch.arange(count) % 2 == 0).reshape(shape)
+    raw = (torch.arange(count * size) * 7 % 120).to(torch.uint8)
+    return raw.view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_every_type_keeps_its_bits(dtype):
+    data = drawn(dtype)
+    result = taken(data, PLACES)
+    assert type(result) is torch.Tensor
+    assert result.dtype == dtype
+    picked = torch.stack([bits(data[1, 2:]), bits(data[0, :1]), bits(data[1, :1])])
+    assert torch.equal(bits(result).reshape(picked.shape), picked)
+    updates = drawn(dtype, (3,))
+    scattered = taken(data, PLACES, updates, "scatter_nd")
+    assert torch.equal(bits(taken(scattered, PLACES[:1])), bits(updates[:1]))
+
+
+def test_layouts():
+    base = torch.arange(24.0).reshape(4, 6)
+    for data in (base.T, base[1:, ::2], base[2:], base.expand(2, 4, 6)[1]):
+        rows, columns = torch.tensor([0, 1]), torch.tensor([2, 0])
+        result = taken(data, torch.stack([rows, columns], 1))
+        torch.testing.assert_close(result, data[rows, columns], rtol=0, atol=0)
+        assert result.is_contiguous()
+    assert taken(torch.zeros(0, 3), torch.zeros((0, 1), dtype=torch.int64)).shape == (0, 3)
+    assert taken(torch.tensor(3.0), torch.zeros((0,), dtype=torch.int64)).item() == 3.0
+
+
+def test_results_outlive_what_they_were_made_of_and_can_be_changed():
+    data = torch.rand(600_000)
+    result = taken(data, torch.arange(600_000)[:, None])
+    expected = data.clone()
+    del data
+    assert torch.equal(result, expected)
+    result += 1
+    assert torch.equal(result, expected + 1)
+
+
+def test_mixed_with_arrays_of_numpy():
+    data = torch.arange(6.0).reshape(2, 3)
+    assert torch.equal(taken(data, PLACES.numpy()), torch.tensor([5.0, 0.0, 3.0]))
+    result = taken(data.numpy(), PLACES)
+    np.testing.assert_array_equal(result, np.array([5.0, 0.0, 3.0], "f4"), strict=True)
+
+
+def test_bfloat16_is_added_as_torch_adds_it():
+    data = torch.rand(50).bfloat16()
+    updates, places = torch.rand(20).bfloat16(), torch.randperm(50)[:20]
+    result = taken(data, places[:, None], updates, "scatter_nd", reduction="add")
+    assert torch.equal(result, data.index_add(0, places, updates))
+
+
+@pytest.mark.parametrize("scatters", [False, True])
+def test_gradients_are_for_the_adapter(scatters):
+    data = torch.rand(2, 3, requires_grad=True)
+    updates = torch.rand(3, requires_grad=True)
+    arguments = (torch.rand(2, 3), PLACES, updates, "scatter_nd") if scatters else (data, PLACES)
+    assert taken(*arguments) is None
+    with torch.no_grad():
+        assert not taken(*arguments).requires_grad
+    with torch.inference_mode():
+        assert taken(*arguments).is_inference()
+    function = ndgather.scatter_nd if scatters else ndgather.gather_nd
+    assert function(*arguments[: 2 + scatters]).requires_grad
+
+
+def test_parameters():
+    table = torch.nn.Parameter(torch.rand(4, 3))
+    assert taken(table, torch.tensor([[1]])) is None
+    with torch.no_grad():
+        result = taken(table, torch.tensor([[1]]))
+    assert type(result) is torch.Tensor
+    assert torch.equal(result[0], table.detach()[1])
+
+
+def test_lazy_views_are_for_the_adapter():
+    data = torch.complex(torch.rand(2, 3), torch.rand(2, 3)).conj()
+    for view in (data, data.imag, data.real.neg() * 0 + data.imag):
+        lazy = view.is_conj() or view.is_neg()
+        assert (taken(view, PLACES) is None) == lazy
+        result = ndgather.gather_nd(view, PLACES)
+        expected = view.resolve_conj().resolve_neg()[PLACES[:, 0], PLACES[:, 1]]
+        assert torch.equal(result, expected)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")
+def test_tangents_are_for_the_adapter():
+    data = torch.rand(2, 3)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(data, torch.ones(2, 3))
+        assert taken(dual, PLACES) is None
+        assert forward_ad.unpack_dual(ndgather.gather_nd(dual, PLACES)).tangent is not None
+    assert taken(data, PLACES) is not None
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")
+def test_wrapped_tensors_are_for_the_adapter():
+    seen = []
+
+    def function(data):
+        seen.append(taken(data, PLACES))
+        return data
+
+    data = torch.rand(4, 2, 3)
+    torch.func.vmap(function)(data)
+    torch.func.grad(lambda each: function(each).sum())(data)
+    torch.func.jvp(function, (data,), (data,))
+    torch.func.functionalize(function)(data)
+    torch.jit.trace(function, data, check_trace=False)
+    with torch._subclasses.FakeTensorMode() as mode:
+        function(mode.from_tensor(data))
+    assert seen == [None] * 6
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        torch.empty(2, 3, device="meta"),
+        torch.eye(3).to_sparse(),
+        torch.zeros(2, 3).as_subclass(type("Own", (torch.Tensor,), {})),
+    ],
+    ids=["meta", "sparse", "subclass"],
+)
+def test_other_tensors_are_for_the_adapter(data):
+    assert taken(data, PLACES) is None
+
+
+def test_errors_of_this_package_alone():
+    with pytest.raises(IndexOutOfBoundsError, match=r"gather_nd: indices\[1, 0\] = 2 is outside"):
+        ndgather.gather_nd(torch.zeros(2), torch.tensor([[1], [2]]))
+    with pytest.raises(ndgather.errors.DTypeError, match=r"indices.dtype = torch.float32 is"):
+        ndgather.gather_nd(torch.zeros(2), torch.tensor([[1.0]]))
+
+
+def test_out_is_written_in_place_and_what_saved_it_sees_that():
+    data, weight = torch.rand(3), torch.rand(3, requires_grad=True)
+    out = torch.zeros(3)
+    product = out * weight
+    assert taken(data, torch.tensor([[2], [1], [0]]), out=out) is out
+    assert torch.equal(out, data.flip(0))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    with torch.inference_mode():
+        made = torch.zeros(3)
+        assert taken(data, torch.tensor([[0]] * 3), out=made) is made
+
+
+class Gathered(torch.utils.data.Dataset):
+    def __init__(self):
+        self.data = torch.arange(600_000.0)
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, item):
+        places = torch.arange(300_000)[:, None]
+        return ndgather.gather_nd(self.data, places + item)
+
+
+def test_workers_of_a_data_loader():
+    loader = torch.utils.data.DataLoader(Gathered(), batch_size=2, num_workers=2)
+    batches = list(loader)
+    expected = torch.arange(300_000.0) + torch.arange(4.0)[:, None]
+    assert torch.equal(torch.cat(batches), expected)
