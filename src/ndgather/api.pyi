@@ -1,0 +1,209 @@
+# What type the public functions give back: NumPy's for what NumPy takes, else the type of data.
+# The signatures and the documentation are those of api.py; stubtest holds both together.
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ndgather.array_call import Call as Call
+from ndgather.call_options import Executor
+from ndgather.fallback import result_shape as result_shape
+from ndgather.fallback import run as run
+
+__all__ = [
+    "Call",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "gather_windows",
+    "result_shape",
+    "run",
+    "scatter_elements",
+    "scatter_nd",
+]
+
+_Array: TypeAlias = NDArray[Any]
+_Numbers: TypeAlias = _Array | np.generic | complex | str | bytes | Sequence[Any]
+
+class _InChunks(Protocol):  # an array of Zarr or HDF5
+    @property
+    def chunks(self) -> tuple[int, ...]: ...
+
+class _TensorStore(Protocol):
+    @property
+    def chunk_layout(self) -> Any: ...
+
+_Gathered: TypeAlias = _Numbers | _InChunks | _TensorStore
+_Progress: TypeAlias = bool | Callable[[int, int], object] | None
+_Mode: TypeAlias = Literal["raise", "wrap", "clip", "fill"]
+_WindowMode: TypeAlias = Literal["raise", "clip", "fill"]
+_ScatterMode: TypeAlias = Literal["raise", "wrap", "clip", "drop"]
+_Reduction: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
+_A = TypeVar("_A")
+
+@overload
+def gather_nd(
+    data: _Gathered,
+    indices: ArrayLike,
+    batch_dims: int = ...,
+    *,
+    mode: _Mode = ...,
+    fill_value: object = ...,
+    out: _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _Array: ...
+@overload
+def gather_nd(
+    data: _A,
+    indices: object,
+    batch_dims: int = ...,
+    *,
+    mode: _Mode = ...,
+    fill_value: object = ...,
+    out: _A | _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _A: ...
+@overload
+def gather_elements(
+    data: _Gathered,
+    indices: ArrayLike,
+    axis: int = ...,
+    *,
+    mode: _Mode = ...,
+    fill_value: object = ...,
+    out: _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _Array: ...
+@overload
+def gather_elements(
+    data: _A,
+    indices: object,
+    axis: int = ...,
+    *,
+    mode: _Mode = ...,
+    fill_value: object = ...,
+    out: _A | _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _A: ...
+@overload
+def gather(
+    data: _Gathered,
+    indices: ArrayLike,
+    axis: int = ...,
+    *,
+    batch_dims: int = ...,
+    mode: _Mode = ...,
+    fill_value: object = ...,
+    out: _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _Array: ...
+@overload
+def gather(
+    data: _A,
+    indices: object,
+    axis: int = ...,
+    *,
+    batch_dims: int = ...,
+    mode: _Mode = ...,
+    fill_value: object = ...,
+    out: _A | _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _A: ...
+@overload
+def gather_windows(
+    data: _Gathered,
+    starts: ArrayLike,
+    window_shape: Sequence[int],
+    *,
+    mode: _WindowMode = ...,
+    fill_value: object = ...,
+    out: _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _Array: ...
+@overload
+def gather_windows(
+    data: _A,
+    starts: object,
+    window_shape: Sequence[int],
+    *,
+    mode: _WindowMode = ...,
+    fill_value: object = ...,
+    out: _A | _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _A: ...
+@overload
+def scatter_nd(
+    data: _Numbers,
+    indices: ArrayLike,
+    updates: ArrayLike,
+    *,
+    reduction: _Reduction = ...,
+    mode: _ScatterMode = ...,
+    use_init_val: bool = ...,
+    out: _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _Array: ...
+@overload
+def scatter_nd(
+    data: _A,
+    indices: object,
+    updates: object,
+    *,
+    reduction: _Reduction = ...,
+    mode: _ScatterMode = ...,
+    use_init_val: bool = ...,
+    out: _A | _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _A: ...
+@overload
+def scatter_elements(
+    data: _Numbers,
+    indices: ArrayLike,
+    updates: ArrayLike,
+    axis: int = ...,
+    *,
+    reduction: _Reduction = ...,
+    mode: _ScatterMode = ...,
+    use_init_val: bool = ...,
+    out: _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _Array: ...
+@overload
+def scatter_elements(
+    data: _A,
+    indices: object,
+    updates: object,
+    axis: int = ...,
+    *,
+    reduction: _Reduction = ...,
+    mode: _ScatterMode = ...,
+    use_init_val: bool = ...,
+    out: _A | _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> _A: ...
