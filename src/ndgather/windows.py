@@ -102,8 +102,9 @@ def shared_parts(
     starts: Starts, sizes: tuple[int, ...], window: tuple[int, ...]
 ) -> tuple[Starts, Starts]:
     """Return where, within each window, its part of data begins and ends, on each axis."""
-    starts = np.clip(starts, -np.array(window, np.int64), np.array(sizes, np.int64))
-    return np.maximum(-starts, 0), np.minimum(np.array(sizes, np.int64) - starts, window)
+    wide, most = np.array(window, np.int64), np.array(sizes, np.int64)
+    starts = np.clip(starts, -wide, most)
+    return np.maximum(-starts, 0), np.minimum(most - starts, wide)
 
 
 def _copy_parts(call: Call, out: Array) -> None:

@@ -120,7 +120,11 @@ def test_a_gather_of_windows_is_the_loop_of_its_definition(data):
     desired = reference.gather_windows(values, starts, window, **options)
     with dask.config.set({"array.chunk-size": data.draw(st.sampled_from([64, 2**20]))}):
         result = ndgather.gather_windows(data.draw(lazy(values)), starts, window, **options)
-    assert_same_elements(computed(result, desired), desired)
+        later = data.draw(lazy(starts))
+        of_later = ndgather.gather_windows(data.draw(lazy(values)), later, window, **options)
+        in_memory = ndgather.gather_windows(values, later, window, **options)
+    for each in (result, of_later, in_memory):
+        assert_same_elements(computed(each, desired), desired)
 
 
 @pytest.mark.parametrize("function", SCATTERS)

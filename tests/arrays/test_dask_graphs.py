@@ -260,15 +260,30 @@ def test_what_is_refused_in_memory_is_refused_at_the_call(call, error, text):
             call(lazy, indices)
 
 
-def test_windows_take_starts_in_memory():
-    lazy = da.from_array(DATA, chunks=CHUNKS)
-    with pytest.raises(DTypeError, match=r"starts = dask array.*starts\.compute\(\)"):
-        ndgather.gather_windows(lazy, da.zeros((3, 2), dtype=int), (2, 2))
-    with pytest.raises(IndexOutOfBoundsError) as caught:
-        ndgather.gather_windows(lazy, [[0, 0], [9, 11]], (2, 2))
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("stored", [False, True])
+def test_bad_starts_have_the_error_of_the_call_in_memory(later, stored):
+    starts = np.array([[0, 0], [2, 1], [9, 11], [-1, 0], [0, 0]])
     with pytest.raises(IndexOutOfBoundsError) as in_memory:
-        ndgather.gather_windows(DATA, [[0, 0], [9, 11]], (2, 2))
+        ndgather.gather_windows(DATA, starts, (2, 2))
+    data = zarr.create_array(store={}, data=DATA) if stored else da.from_array(DATA, chunks=CHUNKS)
+    given = da.from_array(starts, chunks=(2, 1)) if later else starts
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        np.asarray(ndgather.gather_windows(data, given, (2, 2)))
     assert str(caught.value) == str(in_memory.value)
+
+
+def test_each_block_of_data_is_read_once_for_starts_that_are_computed_later():
+    reads = []
+
+    def read(block):
+        reads.append(block.shape)
+        return block
+
+    lazy = da.from_array(DATA, chunks=CHUNKS).map_blocks(read, dtype=DATA.dtype, meta=DATA[:0])
+    starts = da.from_array(np.zeros((9, 1), int), chunks=(2, 1))
+    ndgather.gather_windows(lazy, starts, (2,)).compute(scheduler="sync")
+    assert len(reads) == lazy.npartitions
 
 
 @pytest.mark.parametrize("value", [dask.delayed(DATA), bag.from_sequence([1, 2])])

@@ -47,13 +47,6 @@ def too_many_in_a_block(caller: str, shape: Sequence[object], most: int) -> Shap
     )
 
 
-def lazy_starts(caller: str) -> DTypeError:
-    return DTypeError(
-        f"{caller}: starts = dask array, but which blocks windows meet is planned at the call "
-        f"(allowed: an array in memory, such as starts.compute())"
-    )
-
-
 def data_not_lazy(caller: str, data: object) -> DTypeError:
     return DTypeError(
         f"{caller}: data = {type(data).__name__} object cannot be updated by dask arrays "

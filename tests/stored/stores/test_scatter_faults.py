@@ -1,6 +1,9 @@
 """Scatters into stores that fail: what was written is said, and each object is whole."""
 
+import multiprocessing
+import os
 import resource
+from concurrent.futures import ProcessPoolExecutor
 
 import h5py
 import numpy as np
@@ -126,3 +129,31 @@ def test_an_icechunk_session_is_atomic(tmp_path):
     adding.commit("added")
     np.testing.assert_array_equal(committed()[...], ADDED)
     np.testing.assert_array_equal(ndgather.gather_nd(committed(), POINTS), ADDED[tuple(POINTS.T)])
+
+
+class Killing:
+    """Hands tasks to a pool, and ends its worker in place of the third."""
+
+    def __init__(self, pool):
+        self.pool, self.count = pool, 0
+
+    def submit(self, function, *arguments):
+        self.count += 1
+        if self.count == 3:
+            return self.pool.submit(os._exit, 1)
+        return self.pool.submit(function, *arguments)
+
+
+def test_a_worker_that_is_killed(tmp_path):
+    stored = zarr.create_array(tmp_path / "a.zarr", data=VALUES, chunks=(16, 48))
+    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+    options = {"reduction": "add", "out": stored, "executor": Killing(pool)}
+    with pool, pytest.raises(StoredArrayError, match="BrokenProcessPool") as caught:
+        ndgather.scatter_nd(stored, POINTS, UPDATES, **options)
+    written = caught.value.written
+    assert len(written) < 8
+    expected = VALUES.copy()
+    for row, column in written:
+        box = slice(16 * row, 16 * row + 16), slice(48 * column, 48 * column + 48)
+        expected[box] = ADDED[box]
+    np.testing.assert_array_equal(stored[...], expected)

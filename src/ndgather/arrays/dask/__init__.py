@@ -20,11 +20,14 @@ from ndgather import dispatch, fallback, plain_arrays
 from ndgather.arrays.dask.gather import gather_blocks, gather_known, gather_lazy
 from ndgather.arrays.dask.graph import StoredData, cut_indices
 from ndgather.arrays.dask.layout import layout_of
+from ndgather.arrays.dask.lazy_windows import gather_lazy_windows
 from ndgather.arrays.dask.scatter import scatter
 from ndgather.arrays.dask.windows import gather_windows
 from ndgather.errors import argument_errors, lazy_errors
 from ndgather.errors.texts import reason
 from ndgather.explain import explain
+from ndgather.stored.chunks import stand_in
+from ndgather.windows import check_shapes
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -127,11 +130,12 @@ def _fill_element(call: Call) -> np.ndarray[Any, Any]:
 
 
 def _gather_windows(call: Call) -> DaskArray:
-    if isinstance(call.indices, DaskArray):
-        raise lazy_errors.lazy_starts(call.caller)
+    check_shapes(replace(call, data=stand_in(call.data.shape, call.data.dtype)))
     small = np.zeros((1,) * call.data.ndim, call.data.dtype)
     starts = np.zeros((1, *call.indices.shape[-1:]), call.indices.dtype)
     fallback.run(replace(call, data=small, indices=starts, window_shape=(1,) * starts.shape[-1]))
+    if isinstance(call.indices, DaskArray):
+        return gather_lazy_windows(call, _fill_element(call))
     return gather_windows(call, _fill_element(call))
 
 

@@ -126,6 +126,11 @@ class Verdict:
         if not self.bad:
             return
         total = math.prod(index_shape)
+        count = self.bad if self.seen == total else 1
+        if call.kind == "gather_windows":
+            begins = self.size - call.window_shape[self.axis] + 1
+            facts = self.position, self.value, self.axis, begins, 0, count, total
+            raise index_errors.window_outside(call.caller, call.window_shape, *facts)
         raise index_errors.index_out_of_bounds(
             call.caller,
             self.position,
@@ -133,7 +138,7 @@ class Verdict:
             self.axis,
             self.size,
             -self.size if call.negative else 0,
-            self.bad if self.seen == total else 1,
+            count,
             total,
         )
 

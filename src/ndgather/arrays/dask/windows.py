@@ -80,12 +80,19 @@ def gather_windows(call: Call, fill: Array) -> DaskArray:
 def _blocks(call: Call, chunks: Chunks, regions: list[Region]) -> Blocks:
     """Return the parts of windows by block of data, along the axes of windows, and by region."""
     grid = Grid.of_sizes(chunks)
-    filled = [np.flatnonzero(sizes) for sizes in chunks]
     blocks: Blocks = {}
     for region in regions:
         starts = call.indices[region.box].reshape(*region.shape, len(chunks))
         for number, parts in parts_in_blocks(parts_of(replace(call, indices=starts), grid)).items():
-            at = np.unravel_index(number, grid.counts) if chunks else ()
-            key = tuple(int(lines[i]) for lines, i in zip(filled, at, strict=True))
-            blocks.setdefault(key, {})[region] = parts
+            blocks.setdefault(block_at(chunks, number), {})[region] = parts
     return blocks
+
+
+def block_at(chunks: Chunks, number: int) -> Coordinates:
+    """Return which block along some axes has a number; those without elements have none."""
+    at = []
+    for sizes in reversed(chunks):
+        filled = np.flatnonzero(sizes)
+        number, here = divmod(number, len(filled))
+        at.append(int(filled[here]))
+    return tuple(reversed(at))
