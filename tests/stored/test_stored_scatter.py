@@ -154,12 +154,12 @@ def test_an_error_half_way_says_which_chunks_were_written(reading, chunks):
     store = FailingStore()
     stored = zarr.create_array(store, data=data, chunks=(4, 4))
     object.__setattr__(store, "fails", Fails(chunks, reading))
-    everywhere = np.argwhere(data == 0)
+    everywhere, ones = np.argwhere(data == 0), np.ones(64, "i4")
     before = threading.active_count(), ndgather.get_num_threads()
     ndgather.set_num_threads(1)
     try:
         with pytest.raises(StoredArrayError, match="no space left") as caught:
-            ndgather.scatter_nd(stored, everywhere, np.ones(64, "i4"), out=stored)
+            ndgather.scatter_nd(stored, everywhere, ones, reduction="add", out=stored)
     finally:
         ndgather.set_num_threads(before[1])
     error = caught.value

@@ -7,8 +7,11 @@ here: an executor may do a task twice, as dask does after it has lost a worker.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ndgather import fallback
 from ndgather.compiled import _core
@@ -58,6 +61,7 @@ def scatter(call: Call, writer: Writer) -> Any:
                 len(made.steps),
                 made.steps.chunk,
                 lambda step, chunk, values: replace_chunk(chunk, update_of(step).apply(values)),
+                lambda step: not _overwrites(made, step),
             )
         else:
             _walk_elsewhere(call, writer, made, update_of, replace_chunk)
@@ -87,6 +91,20 @@ def _checked(call: Call, writer: Writer) -> tuple[Plan, Array]:
     if call.reduction != "none":
         updates = updates.astype(updates.dtype.newbyteorder("="), copy=False)
     return made, made.axes.dense_view(updates)
+
+
+def _overwrites(made: Plan, step: int) -> bool:
+    """Whether the updates of a step take every place of its chunk, whatever stands there."""
+    data = made.call.data
+    if made.call.reduction != "none" or data.dtype.hasobject or not data.itemsize:
+        return False
+    extent = made.grid.extent(made.steps.chunk(step))
+    size = math.prod(extent[axis] for axis in made.axes.points)
+    runs = made.points.runs(made.steps.group(step))
+    if int((runs[1] - runs[0]).sum()) < size:
+        return False
+    local = [made.points.local[a:b] for a, b in zip(*(r.tolist() for r in runs), strict=True)]
+    return len(np.unique(np.concatenate(local))) == size
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from contextvars import copy_context
@@ -25,11 +26,13 @@ def walk(
     steps: int,
     chunk_of: Callable[[int], Chunk],
     use: Callable[[int, Chunk, Array], None],
+    is_read: Callable[[int], bool] = lambda _: True,
 ) -> None:
     """Read the chunk of each of so many steps, and call ``use(step, chunk, values)`` with it.
 
-    Workers do both, so `use` is called from many threads, each time with another step; what it
-    gets is the worker's only until it returns. After an error, of whatever kind, no worker is left.
+    Where a step is not to be read, the values may be any. Workers do both, so `use` is called from
+    many threads, each time with another step; what it gets is the worker's only until it returns.
+    After an error, of whatever kind, no worker is left.
 
     Raises
     ------
@@ -38,7 +41,7 @@ def walk(
     """
     readers, decoding = workers(call, reader, steps)
     report = reporter(call.progress)
-    run = _Run(reader, steps, chunk_of, use, Turns(decoding), call)
+    run = _Run(reader, steps, chunk_of, use, is_read, Turns(decoding), call)
     threads = [
         threading.Thread(
             name="ndgather-reader", target=copy_context().run, args=(run.work,), daemon=True
@@ -123,6 +126,7 @@ class _Run:
         steps: int,
         chunk_of: Callable[[int], Chunk],
         use: Callable[[int, Chunk, Array], None],
+        is_read: Callable[[int], bool],
         turns: Turns,
         call: Call,
     ) -> None:
@@ -132,6 +136,7 @@ class _Run:
         self._steps, self._taken, self._done = steps, 0, 0
         self._lock = threading.Lock()
         self._reader, self._chunk_of, self._use = reader, chunk_of, use
+        self._is_read = is_read
         self._turns, self._caller, self._tells = turns, call.caller, call.progress is not None
 
     def work(self) -> None:
@@ -145,7 +150,8 @@ class _Run:
         while (step := self._take()) is not None:
             try:
                 chunk = self._chunk_of(step)
-                self._use(step, chunk, self._read(chunk, buffers))
+                values = self._read if self._is_read(step) else self._unread
+                self._use(step, chunk, values(chunk, buffers))
             except BaseException as error:
                 self.news.put(error)
                 return
@@ -168,6 +174,12 @@ class _Run:
 
     def _read(self, chunk: Chunk, buffers: Buffers) -> Array:
         return read(self._caller, self._reader, chunk, buffers)
+
+    def _unread(self, chunk: Chunk, buffers: Buffers) -> Array:
+        """Return memory for the values of a chunk, with anything in it."""
+        shape, dtype = self._reader.grid.extent(chunk), self._reader.dtype
+        memory: Array = buffers.decoded(math.prod(shape) * dtype.itemsize)
+        return memory.view(dtype).reshape(shape)
 
 
 def write(caller: str, writer: Writer, chunk: Chunk, values: Array) -> None:

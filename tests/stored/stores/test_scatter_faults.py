@@ -131,6 +131,36 @@ def test_an_icechunk_session_is_atomic(tmp_path):
     np.testing.assert_array_equal(ndgather.gather_nd(committed(), POINTS), ADDED[tuple(POINTS.T)])
 
 
+@pytest.mark.parametrize("mode", ["raise", "drop"])
+def test_a_chunk_that_is_wholly_overwritten_is_not_read(tmp_path, mode):
+    stored = zarr.create_array(tmp_path / "a.zarr", data=VALUES, chunks=(16, 32))
+    (tmp_path / "a.zarr" / "c" / "1" / "0").write_bytes(b"damaged")
+    places = np.add(
+        np.argwhere(np.ones((17, 33), bool))[::-1], [16, 0]
+    )  # more than the chunk, turned
+    places = np.concatenate([places, places[40:]])
+    updates = np.arange(len(places), dtype=float)
+    ndgather.scatter_nd(stored, places, updates, mode=mode, out=stored)
+    expected = VALUES.copy()
+    for place, each in zip(places.tolist(), updates.tolist(), strict=True):
+        expected[tuple(place)] = each
+    np.testing.assert_array_equal(stored[...], expected)
+
+
+def test_a_chunk_is_read_where_a_place_keeps_its_value(tmp_path):
+    stored = zarr.create_array(tmp_path / "a.zarr", data=VALUES, chunks=(16, 32))
+    places = np.argwhere(np.ones((16, 32), bool))
+    places[5] = places[4]
+    ndgather.scatter_nd(stored, places, np.zeros(len(places)), out=stored)
+    assert stored[0, 5] == VALUES[0, 5]
+    (tmp_path / "a.zarr" / "c" / "0" / "0").write_bytes(b"damaged")
+    places = np.argwhere(np.ones((16, 32), bool))
+    with pytest.raises(StoredArrayError, match="cannot be read"):
+        add(stored, places, np.zeros(len(places)))
+    with pytest.raises(StoredArrayError, match="cannot be read"):
+        ndgather.scatter_nd(stored, places[1:], np.zeros(len(places) - 1), out=stored)
+
+
 class Killing:
     """Hands tasks to a pool, and ends its worker in place of the third."""
 
