@@ -1,5 +1,7 @@
 """Selections from files: what `sel` gives of the loaded array, with touched chunks read alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -7,7 +9,10 @@ from hypothesis import given, settings
 from tests.arrays.xarray_strategies import dataset, isel_indexers
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
+from ndgather.array_call import Call
 from ndgather.errors import NdgatherError
+from ndgather.stored.chunks import Grid, stand_in
+from ndgather.stored.plan import Plans
 
 PACKED = {"dtype": "i2", "scale_factor": 0.5, "add_offset": 10.0, "_FillValue": -99}
 
@@ -135,3 +140,30 @@ def test_progress_and_memory(half_broken):
         lazy.ndgather.isel(x=[0, 1], memory=8)
     with pytest.raises(NdgatherError, match="isel: memory = 'much'"):
         lazy.ndgather.isel(x=[0, 1], memory="much")
+
+
+def test_variables_that_are_cut_alike_share_what_is_known_of_the_points(tmp_path):
+    values = np.arange(40 * 50.0).reshape(40, 50)
+    data = xr.Dataset({name: (("y", "x"), k * values) for k, name in enumerate("abc", 1)})
+    encoding = {
+        name: {"chunks": each} for name, each in zip("abc", [(8, 10), (8, 10), (9, 7)], strict=True)
+    }
+    data.to_zarr(tmp_path / "data", encoding=encoding, consolidated=False)
+    opened = xr.open_zarr(tmp_path / "data", chunks=None, consolidated=False)
+    points = {
+        "y": xr.DataArray([39, 0, 8, 0], dims="p"),
+        "x": xr.DataArray([1, 49, 9, 0], dims="p"),
+    }
+    assert_same(opened.ndgather.isel(points), data.isel(points))
+
+    plans, grid = Plans(), Grid.regular((40, 50), (8, 10))
+    call = Call(
+        "sel", "gather_nd", stand_in((40, 50), np.dtype("f8")), np.array([[39, 1], [0, 49]])
+    )
+    made = plans.plan(call, grid)
+    same = replace(call, data=stand_in((40, 50), np.dtype("i2")), indices=indices.copy())
+    assert plans.plan(same, Grid.regular((40, 50), (8, 10))) is made
+    assert plans.plan(same, Grid.regular((40, 50), (9, 7))) is not made
+    assert plans.plan(replace(same, indices=indices[::-1]), grid) is not made
+    used_up = replace(same, indices=indices[:1], executor="an executor")
+    assert plans.plan(used_up, grid) is not plans.plan(used_up, grid)

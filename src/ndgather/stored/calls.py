@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
+    from ndgather.stored.plan import Plans
 
 
 def run(
@@ -53,16 +54,17 @@ def run(
     return gather(call, reader(call.data))
 
 
-def gather(call: Call, reader: Reader) -> Array:
+def gather(call: Call, reader: Reader, plans: Plans | None = None) -> Array:
     """Carry out a gather whose data is what `reader` reads.
 
-    All indices are checked, and `out` too, before the first chunk is read.
+    All indices are checked, and `out` too, before the first chunk is read. Gathers of the same
+    points, by tuples and in the mode raise, may share their plans.
     """
     if call.kind == "gather_windows":
         return windows.gather(call, reader)
     grid = reader.grid
     call = plain_gather(with_data(call, grid, reader.dtype))
-    made = plan(call, grid)
+    made = plan(call, grid) if plans is None else plans.plan(call, grid)
     out = provide_out(call, made.dense_shape)
     dense = made.axes.dense_view(out)
     points = made.points

@@ -89,6 +89,11 @@ class Grid:
             ]
         )
 
+    def is_like(self, other: Grid) -> bool:
+        """Whether another grid has the same shape and is cut at the same places."""
+        steps = zip(self.steps, other.steps, strict=False)
+        return self.shape == other.shape and all(np.array_equal(*each) for each in steps)
+
     def along(self, axes: Sequence[int]) -> Grid:
         """Return the grid of some axes alone."""
         return Grid(tuple(self.shape[a] for a in axes), tuple(self.steps[a] for a in axes))

@@ -106,6 +106,23 @@ def plan(call: Call, grid: Grid) -> Plan:
     return Plan(call, axes, grid, points, dense_shape, steps)
 
 
+class Plans:
+    """The plans of several gathers, of which those of the same points in chunks alike are one."""
+
+    def __init__(self) -> None:
+        self._made: list[Plan] = []
+
+    def plan(self, call: Call, grid: Grid) -> Plan:
+        """Return `plan`; the points of a call with an executor are used up, and not shared."""
+        for made in self._made:
+            if grid.is_like(made.grid) and np.array_equal(made.call.indices, call.indices):
+                return made
+        made = plan(call, grid)
+        if call.executor is None:
+            self._made.append(made)
+        return made
+
+
 def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
     """Return `call` with a stand-in for data that has the shape and dtype of what is stored."""
     try:

@@ -8,7 +8,7 @@ itself. What is no such step is read in boxes, one at a time, through its own in
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from ndgather import api
 from ndgather.array_call import Call
 from ndgather.arrays.xarray import keys, readers
 from ndgather.stored import calls
+from ndgather.stored.plan import Plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ class Options:
     executor: Any = None
     name: str = ""  # of the variable
     chunks: Any = None  # of the stored array, where its variable knows them
+    plans: Plans = field(default_factory=Plans)  # that the variables of a data set share
 
 
 def take(array: Any, key: Key, options: Options) -> Array:
@@ -153,4 +155,4 @@ def _from_store(array: Any, key: Key, options: Options) -> Array:
         progress=options.progress,
         executor=options.executor,
     )
-    return calls.gather(call, moved)
+    return calls.gather(call, moved, options.plans)
