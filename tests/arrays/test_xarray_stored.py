@@ -145,9 +145,8 @@ def test_progress_and_memory(half_broken):
 def test_variables_that_are_cut_alike_share_what_is_known_of_the_points(tmp_path):
     values = np.arange(40 * 50.0).reshape(40, 50)
     data = xr.Dataset({name: (("y", "x"), k * values) for k, name in enumerate("abc", 1)})
-    encoding = {
-        name: {"chunks": each} for name, each in zip("abc", [(8, 10), (8, 10), (9, 7)], strict=True)
-    }
+    chunks = {"a": (8, 10), "b": (8, 10), "c": (9, 7)}
+    encoding = {name: {"chunks": each} for name, each in chunks.items()}
     data.to_zarr(tmp_path / "data", encoding=encoding, consolidated=False)
     opened = xr.open_zarr(tmp_path / "data", chunks=None, consolidated=False)
     points = {
@@ -157,9 +156,8 @@ def test_variables_that_are_cut_alike_share_what_is_known_of_the_points(tmp_path
     assert_same(opened.ndgather.isel(points), data.isel(points))
 
     plans, grid = Plans(), Grid.regular((40, 50), (8, 10))
-    call = Call(
-        "sel", "gather_nd", stand_in((40, 50), np.dtype("f8")), np.array([[39, 1], [0, 49]])
-    )
+    indices = np.array([[39, 1], [0, 49]])
+    call = Call("sel", "gather_nd", stand_in((40, 50), np.dtype("f8")), indices)
     made = plans.plan(call, grid)
     same = replace(call, data=stand_in((40, 50), np.dtype("i2")), indices=indices.copy())
     assert plans.plan(same, Grid.regular((40, 50), (8, 10))) is made
