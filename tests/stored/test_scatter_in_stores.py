@@ -88,6 +88,17 @@ def test_progress_and_memory():
     assert (stored[...] == 1).all()
 
 
+def test_memory_counts_what_a_mean_takes():
+    data = np.zeros((8, 8))
+    stored = zarr.create_array({}, data=data, chunks=(4, 4))
+    call = stored, np.argwhere(data == 0), np.ones(64)
+    ndgather.scatter_nd(*call, reduction="add", out=stored, memory=400)
+    with pytest.raises(AttributeValueError, match=r"memory = 400 bytes is too small"):
+        ndgather.scatter_nd(*call, reduction="mean", out=stored, memory=400)
+    ndgather.scatter_nd(*call, reduction="mean", out=stored, memory=1000)
+    assert (stored[...] == 1).all()
+
+
 INTERRUPTED = """
 import os, signal, sys, time
 import numpy as np, zarr, ndgather

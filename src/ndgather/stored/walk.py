@@ -102,7 +102,7 @@ def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
     readers = min(max(decoding, reader.in_flight), steps)
     if call.memory is None:
         return readers, max(decoding, 1)
-    raw, stored = reader.chunk_bytes, reader.stored_bytes
+    raw, stored = _worked_on(call, reader), reader.stored_bytes
     least = raw + 2 * stored
     if call.memory < least:
         why = f"one chunk of {reader.name}, {raw} bytes and {stored} as it is stored"
@@ -111,6 +111,14 @@ def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
         decoding -= 1
     most = (call.memory - decoding * (raw + stored)) // max(stored, 1)
     return max(1, min(readers, most)), max(decoding, 1)
+
+
+def _worked_on(call: Call, reader: Reader) -> int:
+    """Return the bytes of a decoded chunk, with what its mean takes where that is reduced to."""
+    raw = reader.chunk_bytes
+    if not call.scatters or call.reduction != "mean":
+        return raw
+    return 3 * raw + 17 * (raw // reader.dtype.itemsize)  # counts, and what of both is divided
 
 
 class _Run:
