@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 import zarr
+from tests.stored.cut_array import CutArray
 
 import ndgather
+from ndgather.array_call import Call
+from ndgather.stored import calls
+from ndgather.stored.chunks import Grid
 
 DATA = np.arange(7 * 9 * 11, dtype=np.int32).reshape(7, 9, 11)
 
@@ -65,3 +69,23 @@ def test_fill(stored):
     np.testing.assert_array_equal(
         ndgather.gather_nd(stored, indices, mode="fill", fill_value=-5), expected, strict=True
     )
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_chunks_of_more_elements_than_four_bytes_count(axis):
+    side = 2**17
+    line = np.random.default_rng(0).integers(0, 2**31, side).astype(np.int32)
+    values = np.broadcast_to(line if axis else line[:, None], (side, side))
+
+    class Virtual(CutArray):
+        chunk_bytes = stored_bytes = 4
+
+        def read(self, chunk, buffers):
+            return self.values[self.grid.box(chunk)]
+
+    reader = Virtual(values, Grid.regular((side, side), (side, side - 1)))
+    points = np.random.default_rng(1).integers(0, side, (5000, 2))
+    points[:3] = [[side - 1, side - 1], [side - 1, side - 2], [0, side - 1]]
+    found = calls.gather(Call("gather_nd", "gather_nd", None, points), reader)
+    np.testing.assert_array_equal(found, line[points[:, axis]])
+    assert sorted(reader.grid.counts) == [1, 2]
