@@ -1,0 +1,29 @@
+"""The examples in torch, as people run them: each checks its result, and says what it found."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("example", "last"),
+    [
+        ("beam_search_torch.py", "plain loops without a cache find the same in"),
+    ],
+)
+def test_an_example_runs_and_finds_what_plain_loops_find(example, last):
+    run = subprocess.run(
+        [sys.executable, ROOT / "examples" / example],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert last in run.stdout.splitlines()[-1]
