@@ -64,3 +64,50 @@ def test_a_file_that_cannot_be_read_is_refused(ndgather, line, text):
     outcome = ndgather(line)
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err == f"ndgather check: error: {text}\n"
+
+
+def test_findings_of_other_runtimes_are_left_out(ndgather):
+    save(-1, TensorProto.INT64)
+    outcome = ndgather("check checked.onnx --runtime xla --json")
+    assert {tuple(each["runtimes"]) for each in json.loads(outcome.out)} == {("XLA",)}
+
+
+@pytest.mark.parametrize(("least", "status"), [("error", 0), ("differs", 1), ("portable", 1)])
+def test_what_fails_can_be_chosen(ndgather, least, status):
+    save(-1)
+    assert ndgather(f"check checked.onnx --fail-on {least}").status == status
+
+
+def test_several_models_and_their_findings_as_sarif(ndgather, folder):
+    save(3)
+    (folder / "checked.onnx").rename("good.onnx")
+    save(7)
+    outcome = ndgather("check good.onnx checked.onnx")
+    assert outcome.status == 1
+    assert outcome.out.startswith("good.onnx\nnothing found\n\nchecked.onnx\nseverity")
+    (each,) = json.loads(ndgather("check good.onnx checked.onnx --json").out)
+    assert each["model"] == "checked.onnx"
+    log = json.loads(ndgather("check good.onnx checked.onnx --sarif").out)
+    (result,) = log["runs"][0]["results"]
+    assert (log["version"], result["level"], result["ruleId"]) == ("2.1.0", "error", "index range")
+    (place,) = result["locations"]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == "checked.onnx"
+    assert place["logicalLocations"][0]["fullyQualifiedName"] == "pick"
+
+
+def test_equal_findings_stand_in_one_row(ndgather):
+    nodes = [
+        helper.make_node("Gather", ["data", "at"], [f"out{k}"], name=f"pick{k}") for k in range(3)
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("data", TensorProto.INT64, [5])],
+        [helper.make_tensor_value_info(f"out{k}", TensorProto.INT64, [1]) for k in range(3)],
+        [helper.make_tensor("at", TensorProto.INT64, [1], [0])],
+    )
+    opsets = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "checked.onnx")
+    _, row, _, total = ndgather("check checked.onnx").out.splitlines()
+    assert row.startswith("differs   pick0 and 2 more  ai.onnx Gather-13")
+    assert total.startswith("3 differs")

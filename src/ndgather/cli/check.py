@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ndgather.cli.options import add_command, add_common
 from ndgather.cli.screen import terminal
 from ndgather.models.graph import diagnostics
+from ndgather.models.graph.diagnostics import Severity
+from ndgather.version import __version__
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+
+    from ndgather.models.graph.diagnostics import Finding
 
 DESCRIPTION = """\
 Find errors in a model, an ONNX file or an OpenVINO IR. Each gather and scatter
@@ -28,34 +33,73 @@ of
 EXAMPLES = """\
 examples:
   ndgather check model.onnx
-      print a table, the worst first
+      print a table, the worst first; equal findings stand in one row
+
+  ndgather check encoder.onnx decoder.onnx --runtime onnxruntime,openvino
+      check two models, and leave out what matters to other runtimes only
 
   ndgather check model.onnx --json > findings.json
       print the same findings as a list of JSON objects
 
-The exit status is 1 if there are errors.
+  ndgather check *.onnx --sarif --fail-on differs > findings.sarif
+      for tools that read SARIF; what gives other results fails too
+
+The exit status is 1 if there are findings as bad as --fail-on says.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     check = add_command(commands, "check", "find errors in a model", DESCRIPTION, EXAMPLES)
-    check.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
-    check.add_argument("--json", action="store_true", help="print the findings as JSON")
+    check.add_argument(
+        "models", metavar="MODEL", nargs="+", help="the models: FILE.onnx or FILE.xml"
+    )
+    check.add_argument(
+        "--runtime",
+        metavar="NAME,...",
+        help="leave out what matters to other runtimes only, as in: onnxruntime,openvino",
+    )
+    check.add_argument(
+        "--fail-on",
+        choices=[each.value for each in Severity],
+        default=Severity.ERROR.value,
+        help="the least severity that makes the exit status 1 (default: error)",
+    )
+    form = check.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the findings as JSON")
+    form.add_argument("--sarif", action="store_true", help="print the findings as SARIF 2.1.0")
     add_common(check, _check)
 
 
 def _check(options: argparse.Namespace) -> int:
-    if Path(options.model).suffix == ".xml":
+    found = {model: _findings(model) for model in options.models}
+    if options.runtime is not None:
+        names = options.runtime.split(",")
+        found = {model: diagnostics.about(each, names) for model, each in found.items()}
+    if options.sarif:
+        print(json.dumps(diagnostics.to_sarif(found, __version__), indent=2))
+    elif options.json:
+        several = len(found) > 1
+        objects = [
+            {"model": model, **each} if several else each
+            for model, findings in found.items()
+            for each in diagnostics.to_json(diagnostics.worst_first(findings))
+        ]
+        print(json.dumps(objects, indent=2))
+    else:
+        width = terminal()[0] if sys.stdout.isatty() else 0
+        tables = {model: diagnostics.table(each, width) for model, each in found.items()}
+        heads = [f"{model}\n{text}" for model, text in tables.items()]
+        print("\n\n".join(heads if len(tables) > 1 else tables.values()))
+    least = Severity(options.fail_on)
+    return int(any(diagnostics.at_least(each, least) for each in found.values()))
+
+
+def _findings(path: str) -> Sequence[Finding]:
+    if Path(path).suffix == ".xml":
         from ndgather.models import openvino  # noqa: PLC0415 - slow, and an extra
 
-        found = openvino.check(options.model)
-    else:
-        from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+        return openvino.check(path)
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
-        found = onnx.check(options.model)
-    if options.json:
-        print(json.dumps(diagnostics.to_json(diagnostics.worst_first(found)), indent=2))
-    else:
-        print(diagnostics.table(found, terminal()[0] if sys.stdout.isatty() else 0))
-    return int(diagnostics.has_errors(found))
+    return onnx.check(path)

@@ -59,7 +59,7 @@ class Facts:
     """What is known of a call, and the refusal if no such call can run.
 
     `declared` are the types as the model says them, `inferred` what follows; the same where
-    the call is refused.
+    the call is refused. `fits_32_bits` is whether no value of data can need more than that.
     """
 
     row: OperatorVersion
@@ -68,6 +68,7 @@ class Facts:
     attributes: Mapping[str, int | str | bool]
     indices: Array | None = None
     refusal: NdgatherError | None = None
+    fits_32_bits: bool = False
 
     @classmethod
     def of(cls, row: OperatorVersion, *, attributes: Mapping[str, Any], **known: Any) -> Self:
@@ -150,6 +151,10 @@ def _index_beyond_32_bits(facts: Facts) -> str | None:
 
 def _has_dtype(*dtypes: str) -> Callable[[Facts], str | None]:
     return lambda facts: f"data is {facts.dtype}" if facts.dtype in dtypes else None
+
+
+def _wide_integers(facts: Facts) -> str | None:
+    return None if facts.fits_32_bits else _has_dtype("int64", "uint64")(facts)
 
 
 def _batch_pairs(facts: Facts) -> Iterator[tuple[int, Dim, Dim]]:
@@ -268,7 +273,7 @@ PREDICATES: dict[Condition, Callable[[Facts], str | None]] = {
     Condition.INDEX_OUTSIDE: _index_outside,
     Condition.NEGATIVE_INDEX: _negative_index,
     Condition.INDEX_BEYOND_32_BITS: _index_beyond_32_bits,
-    Condition.WIDE_INTEGERS: _has_dtype("int64", "uint64"),
+    Condition.WIDE_INTEGERS: _wide_integers,
     Condition.WIDE_FLOATS: _has_dtype("float64"),
     Condition.COMPLEX_DATA: _has_dtype(*COMPLEX),
     Condition.STRINGS: _has_dtype("string"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from ndgather.errors import (
 from ndgather.errors.texts import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _TITLES = ("severity", "where", "operator", "rule", "what is wrong")
 _GAP = "  "
@@ -42,6 +42,7 @@ _MEANINGS = {
     Severity.DIFFERS: "the specification allows it, and runtimes give different results",
     Severity.PORTABLE: "it runs, and some runtimes or versions do not take it",
 }
+_LEVELS = {Severity.ERROR: "error", Severity.DIFFERS: "warning", Severity.PORTABLE: "note"}
 _ORDER = {severity: place for place, severity in enumerate(Severity)}
 
 
@@ -107,6 +108,8 @@ def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:
 def table(findings: Sequence[Finding], width: int = 100) -> str:
     """Return the findings as text, worst first, with a last line that counts them.
 
+    Findings that differ in their node only stand in one row.
+
     Parameters
     ----------
     findings : sequence of Finding
@@ -115,8 +118,8 @@ def table(findings: Sequence[Finding], width: int = 100) -> str:
         into several lines. 0 keeps every finding on one line.
     """
     rows = [
-        (each.severity.value, one_line(each.where), each.operator, each.rule, one_line(_what(each)))
-        for each in worst_first(findings)
+        (each.severity.value, where, each.operator, each.rule, one_line(_what(each)))
+        for each, where in _grouped(worst_first(findings))
     ]
     if not rows:
         return summary(findings)
@@ -130,6 +133,65 @@ def table(findings: Sequence[Finding], width: int = 100) -> str:
             lines.append(f"{start}{_GAP}{part}".rstrip())
             start = " " * len(start)
     return "\n".join([*lines, "", summary(findings)])
+
+
+def _grouped(findings: Iterable[Finding]) -> list[tuple[Finding, str]]:
+    """Return one finding for all that differ in their node only, with the places it is about."""
+    groups: dict[Finding, list[str]] = {}
+    for each in findings:
+        groups.setdefault(replace(each, where=""), []).append(one_line(each.where))
+    return [
+        (finding, places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more")
+        for finding, places in groups.items()
+    ]
+
+
+def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]:
+    """Return the findings that matter to some runtimes: those of every runtime, and theirs.
+
+    A runtime is named as in a finding, in any letters: ``"openvino"`` stands for every device of
+    OpenVINO.
+    """
+    wanted = [each.lower() for each in runtimes]
+    return [
+        each
+        for each in findings
+        if not each.runtimes
+        or each.severity is Severity.ERROR
+        or any(name in known.lower() for known in each.runtimes for name in wanted)
+    ]
+
+
+def at_least(findings: Iterable[Finding], severity: Severity) -> bool:
+    """Return whether a finding is as bad as `severity`."""
+    return any(_ORDER[each.severity] <= _ORDER[severity] for each in findings)
+
+
+def to_sarif(found: Mapping[str, Sequence[Finding]], version: str) -> dict[str, object]:
+    """Return findings by the names of their models as a SARIF 2.1.0 log."""
+    rules = sorted({each.rule for findings in found.values() for each in findings})
+    results = [
+        {
+            "ruleId": each.rule,
+            "level": _LEVELS[each.severity],
+            "message": {"text": one_line(_what(each))},
+            "locations": [
+                {
+                    "physicalLocation": {"artifactLocation": {"uri": model}},
+                    "logicalLocations": [{"fullyQualifiedName": each.where, "kind": "element"}],
+                }
+            ],
+            "properties": {"operator": each.operator, "severity": each.severity.value},
+        }
+        for model, findings in found.items()
+        for each in worst_first(findings)
+    ]
+    driver = {"name": "ndgather", "version": version, "rules": [{"id": rule} for rule in rules]}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
 
 
 def _what(finding: Finding) -> str:

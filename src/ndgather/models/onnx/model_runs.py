@@ -23,7 +23,7 @@ Array = NDArray[Any]
 def load(
     model: Source,
     *,
-    runtime: str | None = None,
+    runtime: str | None = REFERENCE,
     accept_runtime: bool = False,
     threads: int | None = None,
     providers: Sequence[str] = (),
@@ -55,7 +55,7 @@ def run(
     model: Source,
     inputs: Mapping[str, Array],
     *,
-    runtime: str | None = None,
+    runtime: str | None = REFERENCE,
     accept_runtime: bool = False,
     threads: int | None = None,
     providers: Sequence[str] = (),
@@ -76,10 +76,11 @@ def run(
     inputs : mapping of str to array_like
         The inputs of the model by their names, of the dtypes and shapes that it declares. Inputs
         with a default in the model may be left out.
-    runtime : str, optional
-        ``"onnxruntime"``, ``"openvino"``, ``"reference"``, or a module of your own. By default
-        onnxruntime where it is installed and loads the model, and the reference evaluator
-        otherwise.
+    runtime : str or None, default "reference"
+        ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or a module of your own; None stands for
+        onnxruntime where it is installed and loads the model, and for the reference evaluator
+        otherwise, as on the command line. What a runtime does with a hostile model is its own
+        affair: it may end the process.
     accept_runtime : bool, default False
         Go on where a node of the runtime gives another value than its specification.
     threads : int, optional

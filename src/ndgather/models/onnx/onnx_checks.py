@@ -17,6 +17,8 @@ from ndgather.models.graph.diagnostics import Finding, Severity, has_errors, rul
 from ndgather.models.graph.runtime_notes import finding, runtime_notes
 from ndgather.models.onnx.fixpoint import Judged, infer_to_fixpoint
 from ndgather.models.onnx.model_files import Source, opened
+from ndgather.models.onnx.other_checks import other_findings
+from ndgather.models.onnx.value_ranges import Ranges
 from ndgather.published import operators
 from ndgather.published.schema import Role
 from ndgather.published.tensor_types import TensorType
@@ -64,17 +66,21 @@ def check(model: Source) -> tuple[Finding, ...]:
     ['ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)']
     """
     proto, folder = opened(model, "check")
-    findings: tuple[Finding, ...] = ()
     try:
         fixpoint = infer_to_fixpoint(proto, folder)
-        findings = tuple(found for each in fixpoint.judged for found in _findings(each))
     except NdgatherError as error:
-        findings = (_about_the_model(str(error)),)
-    if not has_errors(findings):
+        return (_about_the_model(str(error)),)
+    ranges = Ranges()
+    try:
         findings = (
-            *findings,
-            *_invalid(os.fspath(model) if isinstance(model, str | os.PathLike) else proto),
+            *(found for each in fixpoint.judged for found in _findings(each, ranges)),
+            *other_findings(fixpoint.model),
         )
+    except NdgatherError as error:
+        return (_about_the_model(str(error)),)
+    if not has_errors(findings):
+        path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
+        findings = (*findings, *_invalid(path, fixpoint.model))
     return findings
 
 
@@ -82,15 +88,27 @@ def _about_the_model(what: str) -> Finding:
     return Finding(where="model", operator="", rule="model", what=what, severity=Severity.ERROR)
 
 
-def _invalid(model: onnx.ModelProto | str) -> Iterator[Finding]:
-    """Yield what the checker of onnx refuses."""
+def _invalid(model: onnx.ModelProto | str, typed: onnx.ModelProto) -> Iterator[Finding]:
+    """Yield what the full check of onnx refuses, in its words and under its name.
+
+    `typed` is the model with its types, without the sizes below 0 that onnx would believe.
+    """
     try:
         onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        yield _about_the_model(reason(error))
+        onnx.shape_inference.infer_shapes(typed, check_type=True, strict_mode=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # it has errors of several kinds
+        yield Finding(
+            where="model",
+            operator="",
+            rule="onnx.checker",
+            what=reason(error),
+            severity=Severity.ERROR,
+        )
 
 
-def _findings(judged: Judged) -> Iterator[Finding]:
+def _findings(judged: Judged, ranges: Ranges) -> Iterator[Finding]:
     op_node, refusal = judged.op_node, judged.refusal
     try:
         operator = op_node.operator()
@@ -99,7 +117,7 @@ def _findings(judged: Judged) -> Iterator[Finding]:
         return
     name = str(operator.row)
     try:
-        known = [] if op_node.is_open else list(runtime_notes(_facts(judged, operator)))
+        known = [] if op_node.is_open else list(runtime_notes(_facts(judged, operator, ranges)))
     except NdgatherError:  # an attribute has no value, as the refusal says
         known = []
     if refusal is not None:
@@ -133,7 +151,7 @@ def _finding(
     )
 
 
-def _facts(judged: Judged, operator: Operator) -> Facts:
+def _facts(judged: Judged, operator: Operator, ranges: Ranges) -> Facts:
     op_node, row = judged.op_node, operator.row
     missing = (TensorType(),) * len(row.inputs)
     declared = dict(
@@ -150,6 +168,11 @@ def _facts(judged: Judged, operator: Operator) -> Facts:
         attributes=op_node.attributes(),
         indices=None if indices is None else np.asarray(indices),
         refusal=judged.refusal,
+        fits_32_bits=all(
+            ranges.of(op_node.scope, op_node.node.input[number]).within(-(2**31), 2**31 - 1)
+            for number in (0, 2)[: 2 if row.kind.scatters else 1]
+            if number < len(op_node.node.input)
+        ),
     )
 
 

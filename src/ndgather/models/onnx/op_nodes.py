@@ -170,7 +170,7 @@ class OpNode:
     @property
     def where(self) -> str:
         """The node as its model names it, after the nodes that it stands in."""
-        return "/".join(map(_title, (*self.scope.around, self.node)))
+        return "/".join(map(title_of, (*self.scope.around, self.node)))
 
     def operator(self) -> Operator:
         domain = row_domain(self.node.domain)
@@ -231,7 +231,8 @@ def attribute_value(attribute: AttributeProto) -> Any:
     return value
 
 
-def _title(node: NodeProto) -> str:
+def title_of(node: NodeProto) -> str:
+    """Return what findings call a node: its name, or what it is and gives."""
     return node.name or f"{node.op_type} of {next(iter(node.output), 'nothing')}"
 
 
