@@ -39,7 +39,7 @@ def test_a_constant_of_another_type_than_it_says(name, kind):
     if kind in AttributeProto.AttributeType.values():
         node.attribute[0].type = kind
     models.infer(model_of(node, gather()))
-    assert {each.rule for each in models.check(model_of(node, gather()))} == {"model"}
+    assert {each.rule for each in models.check(model_of(node, gather()))} == {"onnx.checker"}
 
 
 @pytest.mark.parametrize("work", [models.infer, partial(models.convert, operator="Gather")])
@@ -98,7 +98,7 @@ def test_batch_dims_that_make_onnx_read_beyond_its_memory(batch_dims, around):
         node = helper.make_node("If", ["data"], ["out"], then_branch=branch, else_branch=branch)
     model = model_of(node)
     found = models.check(model)
-    assert {each.rule for each in found} == {"attributes"}
+    assert {each.rule for each in found if "GatherND" in each.operator} == {"attributes"}
     assert found[0].what.startswith(f"ai.onnx GatherND-13: batch_dims = {batch_dims} is out of")
     with pytest.raises(AttributeValueError):
         models.infer(model)

@@ -83,3 +83,10 @@ def constant_type(element: str) -> DTypeError:
         f"element_type = {element} is not supported in constants (allowed: booleans, integers of "
         f"2, 4 and 8 to 64 bits, floats of 4 to 64 bits)"
     )
+
+
+def tensor_of_two_names(name: str, path: object) -> FileError:
+    return FileError(
+        f"constant {name!r}: {path} has a second name, which may be outside of its folder "
+        "(allowed: a file of one name)"
+    )

@@ -87,6 +87,8 @@ def check_tensor(tensor: TensorProto, folder: str | os.PathLike[str]) -> None:
         check_regular(path)
     except FileError as error:
         raise constant_errors.in_constant(tensor.name, error) from error
+    if path.stat().st_nlink > 1:  # the other name may be of a file outside
+        raise constant_errors.tensor_of_two_names(tensor.name, path)
     size = path.stat().st_size
     offset = _count(tensor, "offset", 0)
     length = _count(tensor, "length", size - offset)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ndgather.models.onnx.op_nodes import OpNode
     from ndgather.published import Operator
+    from ndgather.published.schema import OperatorVersion
 
 
 def check(model: Source) -> tuple[Finding, ...]:
@@ -168,12 +169,21 @@ def _facts(judged: Judged, operator: Operator, ranges: Ranges) -> Facts:
         attributes=op_node.attributes(),
         indices=None if indices is None else np.asarray(indices),
         refusal=judged.refusal,
-        fits_32_bits=all(
-            ranges.of(op_node.scope, op_node.node.input[number]).within(-(2**31), 2**31 - 1)
-            for number in (0, 2)[: 2 if row.kind.scatters else 1]
-            if number < len(op_node.node.input)
-        ),
+        fits_32_bits=declared[Role.DATA].dtype in _WIDE and _fit(op_node, row, ranges),
     )
+
+
+_WIDE = ("int64", "uint64")
+
+
+def _fit(op_node: OpNode, row: OperatorVersion, ranges: Ranges) -> bool:
+    """Return whether no value that a node gives can need more than 32 bits."""
+    names = [
+        name
+        for each, name in zip(row.inputs, op_node.node.input, strict=False)
+        if each.role in {Role.DATA, Role.UPDATES}
+    ]
+    return all(ranges.of(op_node.scope, name).within(-(2**31), 2**31 - 1) for name in names)
 
 
 def _versions_that_take(op_node: OpNode, refusing: Operator) -> str:

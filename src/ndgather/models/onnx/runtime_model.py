@@ -14,6 +14,7 @@ from ndgather.errors import NdgatherError, run_errors, runtime_errors
 from ndgather.models.entry_checks import named_arrays
 from ndgather.models.graph.ports import Output, Run, fit_inputs
 from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
+from ndgather.models.onnx.external_tensors import check_tensors
 from ndgather.models.onnx.judged_nodes import JudgedNode, judged
 from ndgather.models.onnx.model_files import IN_MEMORY, opened
 from ndgather.models.onnx.onnx_model import model_ports
@@ -54,6 +55,8 @@ class RuntimeModel:
         if proto is model:
             proto = type(proto)()
             proto.CopyFrom(model)
+        if folder is not None:
+            check_tensors(proto, folder)
         self.runtime, self.accept, self._options = runtime, accept, options
         self._adapter = load_runtime(runtime).load()
         self._path = str(model) if folder is not None else IN_MEMORY
@@ -148,9 +151,15 @@ class RuntimeModel:
     def _refusal_of(self, node: ExposedNode, fitted: Mapping[str, Array]) -> NdgatherError | None:
         """Return how the specification refuses a node, given what it reads in the runtime."""
         before = up_to(self._exposed, [name for name in node.reads if name])
-        session = self._adapter.session(before.source(), self._options)
         known = dict(fitted)
-        known.update(zip(before.names, session.run(before.names, fitted), strict=True))
+        if before.names:  # what it reads may all be given
+            try:
+                session = self._adapter.session(before.source(), self._options)
+                known.update(zip(before.names, session.run(before.names, fitted), strict=True))
+            except MemoryError:
+                raise
+            except Exception:
+                return None
         given = node.inputs(known)
         return None if given is None else judged(node.op_node, given, None).refusal
 

@@ -120,17 +120,22 @@ _ARITHMETIC: dict[str, Callable[[Sequence[Interval]], Interval]] = {
 }
 
 
+_OF_TWO = frozenset({"Add", "Sub", "Mul", "Div", "Mod"})
+
+
 class Ranges:
     """The bounds of the values of a model, found when they are asked for."""
 
     def __init__(self) -> None:
         self._makers: dict[int, dict[str, tuple[NodeProto, int]]] = {}
         self._known: dict[tuple[int, str], Interval] = {}
+        self._scopes: list[Scope] = []  # kept, so that each has an identity of its own
 
     def of(self, scope: Scope, name: str, depth: int = 0) -> Interval:
         """Return between which bounds the value `name` lies, as `scope` sees it."""
         key = (id(scope), name)
         if key not in self._known:
+            self._scopes.append(scope)
             self._known[key] = ANY  # what a value that depends on itself is taken for
             self._known[key] = self._found(scope, name, depth)
         return self._known[key]
@@ -158,7 +163,7 @@ class Ranges:
 
     def _of_node(self, scope: Scope, node: NodeProto, number: int, depth: int) -> Interval:
         kind = node.op_type
-        if kind in {"Shape", "Size"}:
+        if kind in {"Shape", "Size"} and node.input:
             return _of_sizes(scope, node) if kind == "Shape" else _capped(Interval(0, math.inf))
         if kind in _SIZES:
             return _SIZE if number in _SIZES[kind] else ANY
@@ -167,14 +172,25 @@ class Ranges:
             return _of_array(_array(given[0])) if given else Interval(0, 0, sizes=True)
         if kind == "If":
             branches = [scope.within(node, graph) for graph in subgraphs(node)]
+            if not branches or any(number >= len(each.body.output) for each in branches):
+                return ANY
             return _hull([self.of(each, each.body.output[number].name, depth) for each in branches])
-        if kind in _MOVES:
-            chosen = _MOVES[kind] or range(len(node.input))
-            return _hull([self.of(scope, node.input[each], depth) for each in chosen])
-        if kind in _ARITHMETIC:
-            names = node.input[:1] if kind.startswith("Reduce") else node.input
-            return _ARITHMETIC[kind]([self.of(scope, each, depth) for each in names])
-        return ANY
+        names = [node.input[each] for each in _inputs_of(node)]
+        operands = [self.of(scope, name, depth) if name else ANY for name in names]
+        if not operands or (kind in _OF_TWO and len(operands) != 2):
+            return ANY
+        return _hull(operands) if kind in _MOVES else _ARITHMETIC[kind](operands)
+
+
+def _inputs_of(node: NodeProto) -> Sequence[int]:
+    """Return which inputs of a node its values come from; none where they are not followed."""
+    count = len(node.input)
+    if node.op_type in _MOVES:
+        chosen = _MOVES[node.op_type] or range(count)
+        return chosen if all(each < count for each in chosen) else ()
+    if node.op_type in _ARITHMETIC:
+        return range(min(count, 1) if node.op_type.startswith("Reduce") else count)
+    return ()
 
 
 def _of_sizes(scope: Scope, node: NodeProto) -> Interval:

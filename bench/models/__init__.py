@@ -1,0 +1,1 @@
+"""Models that packages ship, run beside onnxruntime: ``python -m bench.models``."""
