@@ -58,7 +58,8 @@ _ON_HOST = (1, 3, 11)  # of DLPack: the memory of the CPU, pinned for CUDA, pinn
 def _costly_conversion(value: object) -> tuple[str, str] | None:
     """Say what `value` is and how to convert it, if that costs more than a look at its memory."""
     for method, what in _COSTLY.items():
-        if hasattr(type(value), method):
+        # Every tensor of torch has to_dense.
+        if hasattr(type(value), method) and getattr(value, "is_sparse", True):
             return what, f"{method}()"
     if not hasattr(type(value), "__dlpack_device__"):
         return None

@@ -1,9 +1,73 @@
 """The table of docs/kinds.md says what calls give back."""
 
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import tensorflow as tf
 from tests.frameworks import kinds_table
+from tests.frameworks.kinds import KINDS
+
+import ndgather
+from ndgather.errors import NdgatherError
 
 
 def test_the_table_is_what_calls_give_back():
     expected = kinds_table.table()
     assert kinds_table.written() == expected  # python -m tests.frameworks.kinds_table writes it
     assert not [line for line in expected if "lost" in line]
+
+
+def arrays_of(values):
+    """Return arrays of all kinds that can be made of `values`, by name."""
+    made = {}
+    for kind in KINDS:
+        with suppress(Exception):  # a kind of floats, or of one axis
+            made[kind.name] = kind.make(values)
+    return made
+
+
+ODD = {
+    "ragged": tf.ragged.constant([[1], [2, 3]]),
+    "text of TensorFlow": tf.constant(["a", "b"]),
+    "scalar of TensorFlow": tf.constant(1),
+    "LazyFrame": pl.LazyFrame({"a": [1]}),
+    "empty DataFrame of polars": pl.DataFrame(),
+    "text of polars": pl.Series(["a", "b"]),
+    "nulls of Arrow": pa.nulls(3),
+    "scalar of Arrow": pa.scalar(1),
+    "empty table of Arrow": pa.table({}),
+    "missing": pd.NA,
+    "empty DataFrame of pandas": pd.DataFrame(),
+    "MultiIndex": pd.MultiIndex.from_tuples([(1, 2), (3, 4)]),
+    "dates": pd.date_range("2020", periods=3),
+    "masked": np.ma.masked,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_of_any_other_kind_the_answer_is_a_result_or_an_error_of_this_package(kind):
+    data = kind.data
+    of_updates = ODD | arrays_of(np.array([[7.0, 8.0], [9.0, 10.0]]))
+    calls = [
+        *(partial(ndgather.gather_nd, data, each) for each in ODD.values()),
+        *(partial(ndgather.gather, data, each, axis) for each in ODD.values() for axis in (0, 1)),
+        *(partial(ndgather.gather, each, [1, 0]) for each in ODD.values()),
+        *(
+            partial(ndgather.gather_nd, data, each)
+            for each in arrays_of(np.array([[1], [0]])).values()
+        ),
+        *(partial(ndgather.scatter_nd, data, [[1], [0]], each) for each in of_updates.values()),
+        *(partial(ndgather.gather_nd, data, [[1], [0]], out=each) for each in of_updates.values()),
+        *(
+            partial(ndgather.gather_nd, data, [[9]], mode="fill", fill_value=each)
+            for each in (*ODD.values(), object())
+        ),
+    ]
+    for call in calls:
+        with suppress(NdgatherError):
+            call()

@@ -1,7 +1,7 @@
 """Which elements a gather copies, as numbers: for containers that move their elements themselves.
 
 A container with labels, or with elements that NumPy does not have, is asked for its elements by
-number; the core checks the indices and finds the numbers.
+number; the core checks the indices, which are arrays of NumPy here, and finds the numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather import fallback
+from ndgather import dispatch, fallback, plain_arrays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +23,21 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 NO_ELEMENT = -1  # the number of an element that is filled
+
+
+def with_plain_arguments(call: Call) -> Call:
+    """Return a call whose indices and updates are in the memory of the CPU, as data is.
+
+    Raises
+    ------
+    NdgatherError
+        They are of a library whose arrays are not converted unasked.
+    """
+    updates = call.updates
+    if not isinstance(updates, np.ndarray) and dispatch.adapter_name(updates) is not None:
+        updates = plain_arrays.plain_array(call.caller, call.updates_name, updates)
+    indices = plain_arrays.native_indices(call.caller, call.indices, call.indices_name)
+    return replace(call, indices=indices, updates=updates)
 
 
 def element_numbers(call: Call, shape: tuple[int, ...]) -> Numbers:

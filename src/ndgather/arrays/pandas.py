@@ -14,7 +14,12 @@ import numpy as np
 import pandas as pd
 
 from ndgather import fallback
-from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
+from ndgather.arrays.element_numbers import (
+    NO_ELEMENT,
+    element_numbers,
+    row_numbers,
+    with_plain_arguments,
+)
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
@@ -47,6 +52,7 @@ def run(call: Call) -> Any:
         return fallback.run(plain)
     if call.out is not None:
         raise container_errors.not_in_place(caller, data)
+    plain = with_plain_arguments(plain)
     if call.scatters:
         return _scatter(plain)
     if isinstance(data, pd.DataFrame):
@@ -96,7 +102,9 @@ def _taken(call: Call, data: pd.Series, numbers: Numbers) -> pd.Series:
         missing = data.dtype.na_value if call.fill_value is None else call.fill_value
         try:
             values = data.array.take(numbers, allow_fill=True, fill_value=missing)
-        except (TypeError, ValueError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever becomes of a value of any kind
             raise argument_errors.fill_value_lost(call.caller, missing, data.dtype) from error
         if values.dtype != data.dtype:
             raise argument_errors.fill_value_lost(call.caller, missing, data.dtype)

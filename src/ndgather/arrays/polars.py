@@ -13,7 +13,12 @@ import numpy as np
 import polars as pl
 
 from ndgather import fallback
-from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
+from ndgather.arrays.element_numbers import (
+    NO_ELEMENT,
+    element_numbers,
+    row_numbers,
+    with_plain_arguments,
+)
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
@@ -45,6 +50,8 @@ def run(call: Call) -> Any:
         return fallback.run(replace(call, updates=_plain(caller, call.updates_name, call.updates)))
     if call.out is not None:
         raise container_errors.not_in_place(caller, data)
+    if not _of_polars(call.updates):
+        call = with_plain_arguments(call)
     if call.scatters:
         return _scatter(call)
     return _gather_of_table(call) if isinstance(data, pl.DataFrame) else _gather_of_column(call)
@@ -78,9 +85,11 @@ def _taken(call: Call, data: pl.Series, numbers: Numbers) -> pl.Series:
         return data.gather(numbers)
     try:
         filled = pl.Series(data.name, [call.fill_value], dtype=data.dtype, strict=True)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
+        extended = pl.concat([data, filled], rechunk=False)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever becomes of a value of any kind
         raise argument_errors.fill_value_lost(call.caller, call.fill_value, data.dtype) from error
-    extended = pl.concat([data, filled], rechunk=False)
     return extended.gather(np.where(numbers == NO_ELEMENT, len(data), numbers))
 
 

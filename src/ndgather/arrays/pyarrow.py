@@ -15,7 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from ndgather import fallback
-from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
+from ndgather.arrays.element_numbers import (
+    NO_ELEMENT,
+    element_numbers,
+    row_numbers,
+    with_plain_arguments,
+)
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
@@ -50,6 +55,8 @@ def run(call: Call) -> Any:
         return fallback.run(replace(call, updates=_plain(caller, call.updates_name, call.updates)))
     if call.out is not None:
         raise container_errors.not_in_place(caller, data)
+    if not _of_arrow(call.updates):
+        call = with_plain_arguments(call)
     if isinstance(data, pa.Tensor):
         updates = _plain(caller, call.updates_name, call.updates)
         result = fallback.run(replace(call, data=data.to_numpy(), updates=updates))
@@ -70,7 +77,8 @@ def _plain(caller: str, name: str, value: Any) -> Any:
     if isinstance(value, pa.Tensor):
         return value.to_numpy()
     if isinstance(value, _TABLES):
-        return np.stack([_plain(caller, name, each) for each in value.columns], axis=-1)
+        columns = [_plain(caller, name, each) for each in value.columns]
+        return np.stack(columns, -1) if columns else np.empty((value.num_rows, 0), np.int64)
     if value.null_count:
         raise container_errors.nulls(caller, name, f"{name}.drop_null()")
     return _numpy(value)
@@ -114,7 +122,9 @@ def _taken(call: Call, data: Any, numbers: Numbers) -> Any:
         return data.take(pa.array(numbers))
     try:
         filled = pa.array([call.fill_value]).cast(data.type)
-    except (TypeError, OverflowError, pa.ArrowException) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever becomes of a value of any kind
         raise argument_errors.fill_value_lost(call.caller, call.fill_value, data.type) from error
     parts = data.chunks if isinstance(data, pa.ChunkedArray) else [data]
     extended = pa.chunked_array([*parts, filled], type=data.type)
@@ -138,8 +148,10 @@ def _scatter(call: Call) -> Any:
         dtypes = data.schema.types if isinstance(data, _TABLES) else data.type
         raise container_errors.no_scatter(call.caller, data, dtypes, "a NumPy array")
     if data.null_count or (isinstance(updates, _COLUMNS) and updates.null_count):
-        masked = _masked(updates) if isinstance(updates, _COLUMNS) else updates
-        result = fallback.run(replace(call, data=_masked(data), updates=masked))
+        if isinstance(updates, _COLUMNS):
+            nothing = pa.types.is_null(updates.type)
+            updates = _masked(updates.cast(data.type) if nothing else updates)
+        result = fallback.run(replace(call, data=_masked(data), updates=updates))
         made = pa.array(result.data, type=data.type, mask=np.ma.getmaskarray(result))
     else:
         updates = _plain(call.caller, call.updates_name, updates)

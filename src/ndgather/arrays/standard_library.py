@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import plain_arrays
-from ndgather.errors import argument_errors
+from ndgather.errors import argument_errors, index_errors
 from ndgather.errors.texts import reason
 
 if TYPE_CHECKING:
@@ -80,7 +80,10 @@ class Library:
         if not listed and hasattr(type(self.data), "__dlpack_device__") and not self._shares_host():
             raise argument_errors.on_another_device(self.caller, name, value, self.data)
         plain = host_array(self.caller, name, value) if is_standard(value) else value
-        return self.of_host(plain_arrays.native_indices(self.caller, plain, name))
+        array = plain_arrays.native_indices(self.caller, plain, name)
+        if array.dtype.kind not in "iu":
+            raise index_errors.index_dtype(self.caller, array.dtype, "no integer type", name)
+        return self.of_host(array)
 
     def _shares_host(self) -> bool:
         try:

@@ -58,6 +58,8 @@ def run(call: Call) -> Any:
         result = fallback.run(replace(plain, out=_plain(out)))
         return _wrapped(call, result) if out is None else out
     result = _wrapped(call, fallback.run(replace(plain, out=None)))
+    if not isinstance(result, np.ndarray):
+        raise argument_errors.out_of_another_kind(call.caller, out, result)
     refusal = _core.check_out(_plain(out), _plain(result))
     if refusal[0] != "none":
         raise explain(call, refusal)
@@ -111,9 +113,9 @@ def _plain_updates(call: Call) -> Any:
 
 def _keeps(ufunc: np.ufunc, like: Array, other: Any) -> bool:
     """Whether arrays like `like` hold what `ufunc` makes of them and of arrays like `other`."""
-    room = _one(like)
-    plain = np.asarray(ufunc(_plain(room), _plain(_one(other))))
     try:
+        room = _one(like)
+        plain = np.asarray(ufunc(_plain(room), _plain(_one(other))))
         room[...] = ufunc(room, _one(other))
     except MemoryError:
         raise

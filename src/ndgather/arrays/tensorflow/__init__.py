@@ -108,6 +108,8 @@ def _gather(call: Call) -> Any:
         fill = _numpy(call.fill_value)
         if dtype != tf.string:
             fill = plain_arrays.fill_element(caller, fill, np.dtype(dtype.as_numpy_dtype))
+        elif not isinstance(fill, str | bytes):
+            raise argument_errors.fill_value_lost(caller, fill, dtype.name)
     library = Library(caller, call.indices_name, dtype)
     sizes = sizes_of(call.data), sizes_of(call.indices)
     result = lowering.gather(replace(call, mode=mode), library, *sizes, fill)
@@ -130,7 +132,10 @@ def _scatter(call: Call) -> Any:
     updates = call.updates
     if not isinstance(updates, _DENSE):
         updates = plain_arrays.plain_updates(caller, updates, dtype, call.updates_name)
-    updates = tf.convert_to_tensor(updates)
+    try:
+        updates = tf.convert_to_tensor(updates)
+    except (TypeError, ValueError) as error:  # objects that are no strings
+        raise argument_errors.updates_lost(caller, updates, dtype, call.updates_name) from error
     if updates.dtype != data.dtype:
         names = updates.dtype.name, data.dtype.name
         raise argument_errors.updates_dtype(caller, *names, call.updates_name)

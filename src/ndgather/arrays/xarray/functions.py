@@ -85,6 +85,8 @@ def _run(call: Call, chunks: Any = None) -> Any:
 
 def _named(call: Call, data: xarray.DataArray, indices: Any, result: Any) -> xarray.DataArray:
     """Return the result of a gather with its dimensions and the coordinates that still hold."""
+    if not hasattr(indices, "ndim"):  # lists, and columns whose elements are tuples
+        indices = np.asarray(indices)
     given = isinstance(indices, xarray.DataArray | xarray.Variable)
     names: Sequence[Hashable | None] = indices.dims if given else (None,) * np.ndim(indices)
     if call.kind == "gather_elements":
