@@ -13,7 +13,8 @@ from tests.frameworks import kinds_table
 from tests.frameworks.kinds import KINDS
 
 import ndgather
-from ndgather.errors import NdgatherError
+from ndgather import vjp
+from ndgather.errors import IndexOutOfBoundsError, NdgatherError, ShapeError
 
 
 def test_the_table_is_what_calls_give_back():
@@ -71,3 +72,48 @@ def test_of_any_other_kind_the_answer_is_a_result_or_an_error_of_this_package(ki
     for call in calls:
         with suppress(NdgatherError):
             call()
+
+
+WITH_COTANGENTS = (
+    *("NumPy array", "other subclass of a NumPy array", "quantity of astropy"),
+    "quantity of pint",
+    *("TensorFlow tensor", "TensorFlow variable", "array-api-strict", "MLX array"),
+)
+PAIRS = np.array([[2, 1], [0, 0], [2, 1]])
+PRODUCTS = (
+    (vjp.gather_nd, np.array([1.0, 10, 100]), ((3, 2), PAIRS)),
+    (vjp.gather_nd, np.array([1.0, 10]), ((2, 3), [[2], [0]], 1)),
+    (vjp.gather_elements, np.array([[1.0, 10]]), ((3, 2), [[2, 2]])),
+    (vjp.gather_elements, np.array([[1.0, 10]]), ((3, 2), [[1, 1]], 1)),
+    (vjp.gather_windows, np.ones((2, 2, 2)), ((3, 2), [[0], [1]], (2,))),
+    (vjp.scatter_nd, np.arange(6.0).reshape(3, 2), (PAIRS,)),
+    (vjp.scatter_nd, np.arange(6.0).reshape(3, 2), (PAIRS, "add")),
+    (vjp.scatter_elements, np.arange(6.0).reshape(3, 2), ([[2, 2]],)),
+    (vjp.scatter_elements, np.arange(6.0).reshape(3, 2), ([[1, 1]], 1, "add")),
+)
+
+
+@pytest.mark.parametrize("name", WITH_COTANGENTS)
+def test_cotangents_come_back_as_what_they_are(name):
+    kind = next(each for each in KINDS if each.name == name)
+    for function, cotangent, arguments in PRODUCTS:
+        expected = function(cotangent, *arguments)
+        given = kind.make(cotangent)
+        actual = function(given, *arguments)
+        pairs = (
+            zip(actual, expected, strict=True) if type(expected) is tuple else [(actual, expected)]
+        )
+        for one, plain in pairs:
+            assert type(one) is type(given) or isinstance(given, tf.Variable)
+            np.testing.assert_array_equal(np.asarray(kind.read(one)), plain)
+
+
+@pytest.mark.parametrize("name", WITH_COTANGENTS[2:])
+def test_cotangents_that_do_not_fit_are_refused(name):
+    kind = next(each for each in KINDS if each.name == name)
+    with pytest.raises(
+        IndexOutOfBoundsError, match=r"^vjp\.gather_nd: indices\[0, 0\] = 3 is outs"
+    ):
+        vjp.gather_nd(kind.make(np.ones(1)), (3,), [[3]])
+    with pytest.raises(ShapeError, match=r"^vjp\.gather_nd: cotangent\.shape"):
+        vjp.gather_nd(kind.make(np.ones(2)), (3,), [[1]])

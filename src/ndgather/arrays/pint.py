@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pint
 
 from ndgather import fallback
+from ndgather.arrays.cotangents import cotangents
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
@@ -56,6 +57,18 @@ def run(call: Call) -> Any:
     if call.out is not None:
         return call.out
     return result if units is None else data.__class__(result, units)
+
+
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+    """Return the cotangents of a call, in the units of `data`, the cotangent of its result."""
+    given = call.data
+    indices = _in_units(call.caller, call.indices_name, call.indices, None)
+    if not isinstance(given, pint.Quantity):
+        return cotangents(replace(call, indices=indices), data_shape)
+    results = cotangents(replace(call, data=given.magnitude, indices=indices), data_shape)
+    if isinstance(results, tuple):
+        return tuple(given.__class__(each, given.units) for each in results)
+    return given.__class__(results, given.units)
 
 
 def _of_pint(value: Any) -> bool:

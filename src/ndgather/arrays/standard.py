@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import fallback, windows
 from ndgather.arrays import lowering
+from ndgather.arrays.cotangents import cotangents
 from ndgather.arrays.standard_library import Library, host_array, is_standard, on_host
 from ndgather.compiled import _core
 from ndgather.errors import argument_errors, index_errors, lazy_errors, shape_errors
@@ -47,6 +48,25 @@ def run(call: Call) -> Any:
     else:
         result = _gather(call, library)
     return result if call.out is None else _deliver(call, library, result)
+
+
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+    """Return the cotangents of a call, in which `data` is the cotangent of its result.
+
+    Raises
+    ------
+    NdgatherError
+        The cotangent is on a device, or the call is refused as it would be for NumPy arrays.
+    """
+    caller, given = call.caller, call.data
+    _check_kind(caller, "cotangent", given)
+    if is_standard(given) and not on_host(given):
+        raise argument_errors.no_scatter(caller, given)
+    results = cotangents(_on_host(call), data_shape)
+    if not is_standard(given):
+        return results
+    of_host = Library(caller, given).of_host
+    return tuple(map(of_host, results)) if isinstance(results, tuple) else of_host(results)
 
 
 def _check_kind(caller: str, name: str, value: Any) -> None:

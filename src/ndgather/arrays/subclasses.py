@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import fallback
+from ndgather.arrays.cotangents import cotangents
 from ndgather.compiled import _core
 from ndgather.errors import argument_errors
 from ndgather.explain import explain
@@ -66,6 +67,17 @@ def run(call: Call) -> Any:
     if _plain(result).size:
         _plain(out)[...] = _like(call.caller, "out", result, out)
     return out
+
+
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+    """Return the cotangents of a call, of the class and in the unit of `data`, its cotangent."""
+    if getattr(type(call.data), "mask", None) is not None:
+        raise argument_errors.masked_array(call.caller, "cotangent")
+    plain = replace(call, data=_plain(call.data), indices=_plain(call.indices))
+    results = cotangents(plain, data_shape)
+    if isinstance(results, tuple):
+        return tuple(_wrapped(call, each) for each in results)
+    return _wrapped(call, results)
 
 
 def _plain(value: Any) -> Any:

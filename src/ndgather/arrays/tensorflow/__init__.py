@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ndgather import fallback, plain_arrays, reductions, windows
 from ndgather.arrays import lowering, row_views
+from ndgather.arrays.cotangents import cotangents
 from ndgather.arrays.tensorflow.library import Library, sizes_of
 from ndgather.arrays.tensorflow.scatter import updated
 from ndgather.compiled import _core
@@ -55,6 +56,38 @@ def run(call: Call) -> Any:
     call = replace(call, data=_tensor(caller, call.data), indices=_indices(call))
     result = _scatter(call) if call.scatters else _gather(call)
     return result if call.out is None else _assign(call, result)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+    """Return the cotangents of a call, in which `data` is the cotangent of its result.
+
+    Raises
+    ------
+    NdgatherError
+        The cotangent is no tensor of floats or complex numbers, or the call is refused as it
+        would be for NumPy arrays.
+    """
+    caller, given = call.caller, call.data
+    if not isinstance(given, _DENSE):
+        return cotangents(replace(call, indices=_numpy(call.indices)), data_shape)
+    given = tf.convert_to_tensor(given)
+    if not given.dtype.is_floating and not given.dtype.is_complex:
+        raise argument_errors.cotangent_dtype(caller, given.dtype.name)
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        inputs = [tf.zeros(given.shape if data_shape is None else data_shape, given.dtype)]
+        bare = replace(call, data=inputs[0])
+        if data_shape is None:
+            slices = row_views.result_of(bare, sizes_of(given), sizes_of(_indices(bare)))
+            inputs.append(tf.zeros(tuple(slices), given.dtype))
+            bare = replace(bare, updates=inputs[1])
+        tape.watch(inputs)
+        result = run(bare)
+    if not result.shape.is_compatible_with(given.shape):
+        shapes = given.shape.as_list(), result.shape.as_list()
+        raise shape_errors.updates_do_not_fit(caller, *shapes, "cotangent")
+    gradients = tape.gradient(result, inputs, given, unconnected_gradients="zero")
+    return tuple(gradients) if data_shape is None else tf.convert_to_tensor(gradients[0])
 
 
 def _of_tensorflow(value: Any) -> bool:
