@@ -47,6 +47,8 @@ def checked(call: Call) -> Call:
         raise option_errors.progress_not_callable(caller, progress)
     if call.executor is not None and not callable(getattr(call.executor, "submit", None)):
         raise option_errors.executor_without_submit(caller, call.executor)
+    if call.memory is None and progress is call.progress:
+        return call
     return replace(call, memory=_bytes(caller, call.memory), progress=progress)
 
 

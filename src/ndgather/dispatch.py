@@ -23,6 +23,7 @@ inherit the attribute; with None in its place they do without.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -65,14 +66,20 @@ class Adapter(Protocol):
 
 def adapter_name(value: object) -> str | None:
     """Return the name of the module that takes calls with `value`; None for the core."""
-    if type(value) is np.ndarray or isinstance(value, np.generic):
+    kind: type[Any] = type(value)
+    return _name_for(kind)
+
+
+@lru_cache(maxsize=256)
+def _name_for(kind: type) -> str | None:
+    if kind is np.ndarray or issubclass(kind, np.generic):
         return None
-    for each in type(value).__mro__:
+    for each in kind.__mro__:
         module = each.__module__
         for name in (f"{module}.{each.__qualname__}", module, module.partition(".")[0]):
             if name in _ADAPTERS:
                 return _ADAPTERS[name]
-    return _STANDARD if hasattr(type(value), "__array_namespace__") else None
+    return _STANDARD if hasattr(kind, "__array_namespace__") else None
 
 
 def adapter(call: Call) -> Adapter | None:
