@@ -66,7 +66,7 @@ class Adapter(Protocol):
 
 def adapter_name(value: object) -> str | None:
     """Return the name of the module that takes calls with `value`; None for the core."""
-    kind: type[Any] = type(value)
+    kind: Any = type(value)
     return _name_for(kind)
 
 
