@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import against, cases, page, report
+from .frameworks.__main__ import main as framework
 from .limits import Machine
 from .measure import check, measure
 from .peer import NOT_INSTALLED
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .peer import Peer
 
 _PROG = "python -m bench"
+_LIBRARIES = ("jax",)  # each with its cases in bench/frameworks
 _QUICK_ELEMENTS = 1 << 14
 _ROUNDS = 5
 _ROUNDS_AGAINST = 12
@@ -58,6 +60,9 @@ examples:
 
   {prog} --suite stored --help
       another table: arrays that do not fit in memory
+
+  {prog} --suite jax --help
+      calls on arrays of JAX beside JAX itself
 
   {prog} --json run.json
   {prog} --load run.json --page report.md
@@ -134,7 +139,7 @@ def parser() -> argparse.ArgumentParser:
 def _suite() -> argparse.ArgumentParser:
     """Return a parser of what comes before all: which table of cases."""
     options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    options.add_argument("--suite", choices=("memory", "stored"), default="memory")
+    options.add_argument("--suite", choices=("memory", "stored", *_LIBRARIES), default="memory")
     return options
 
 
@@ -151,6 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     was chosen.
     """
     suite, rest = _suite().parse_known_args(arguments)
+    if suite.suite in _LIBRARIES:
+        return framework(suite.suite, rest)
     if suite.suite == "stored":
         return stored(rest)
     options = parser().parse_args(rest)

@@ -90,20 +90,24 @@ def _compiled(op: Operation) -> Any:
 
 def _run(*arrays: Any, op: Operation) -> jax.Array:
     """Carry out an operation outside of jit; a bad index raises our exception at once."""
+    result, failed = None, None
     try:
-        result: jax.Array = _compiled(op)(*arrays)
+        result = _compiled(op)(*arrays)
         if op.mode != "fill":
             result.block_until_ready()
-    except (ValueError, RuntimeError):  # as JAX raises what the handler, or a callback, has refused
+    except (ValueError, RuntimeError) as error:  # as JAX raises what a handler or callback refuses
+        failed = error
+    if failed is not None or (_was_unchecked(op, result) and _has_outside(*arrays[:2], op)):
         host.run(op, *map(np.asarray, arrays[:3]))
-        raise
-    if op.mode != "fill" and _was_unchecked(op, result) and _has_outside(*arrays[:2], op):
-        host.run(op, *map(np.asarray, arrays[:3]))
+    if failed is not None:
+        raise failed
     return result
 
 
 def _was_unchecked(op: Operation, result: jax.Array) -> bool:
-    """Whether XLA carried out the operation, or nothing at all as the result is empty."""
+    """Whether XLA itself carried out the operation, or left it out as the result is empty."""
+    if op.mode == "fill":
+        return False
     on_cpu = all(each.platform == "cpu" for each in result.devices())
     return op.route == "native" or result.size == 0 or not on_cpu
 
