@@ -18,6 +18,7 @@ from ndgather.arrays.torch import (
     arguments,
     calls,
     checks,
+    compiling,
     composition,
     elements,
     host,
@@ -33,6 +34,7 @@ __all__ = ["run"]
 
 operators.register()
 plain.accept()
+compiling.register()
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 

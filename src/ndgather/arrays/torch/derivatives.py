@@ -35,7 +35,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     if call.kind == "gather_elements":
         return operate(replace(back, kind="scatter_elements", data=zeros))
     if call.kind == "gather_windows":
-        named = places(call)
+        named = places(replace(call, mode="clip") if call.mode == "raise" else call)  # all inside
         numbers = named.numbers
         if named.inside is not None:
             numbers = torch.where(named.inside, numbers, named.count)

@@ -1,0 +1,137 @@
+"""Compiled and exported programs, and what torch's own checks say of the operators."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from tests.frameworks.torch_calls import GATHERS, SCATTERS, called, data_of, indices_of, same
+
+import ndgather
+import ndgather.arrays.torch
+
+# Of torch's own compiler.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+CALLS = [(kind, shape, places, None, options) for kind, shape, places, options in GATHERS]
+CALLS = [each for each in CALLS if 0 not in each[1]] + list(SCATTERS)
+
+
+@pytest.fixture
+def rng():
+    torch._dynamo.reset()
+    return np.random.default_rng(3)
+
+
+def drawn(rng, kind, shape, places, sizes, options):
+    """Return data and updates, which want gradients, and indices."""
+    indices = torch.from_numpy(indices_of(rng, kind, shape, places, options))
+    given = [data_of(rng, shape).float().requires_grad_(), indices]
+    return given if sizes is None else [*given, data_of(rng, sizes).float().requires_grad_()]
+
+
+@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), CALLS)
+def test_compiled_without_a_break(kind, shape, places, sizes, options, rng):
+    given = drawn(rng, kind, shape, places, sizes, options)
+    if sizes is not None:
+        options = options | {"reduction": "mean"}
+
+    def function(*given):
+        return called(kind, *given, **options) * 2
+
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    same(compiled(*given).detach(), function(*given).detach())
+    wanting = [each for each in given if each.requires_grad]
+    ours = torch.autograd.grad(compiled(*given).sum(), wanting)
+    same(ours, torch.autograd.grad(function(*given).sum(), wanting))
+
+
+def test_compiled_with_inductor_and_other_arguments(rng):
+    data = data_of(rng, (4, 3)).float().requires_grad_()
+
+    def function(data, out):
+        rows = ndgather.gather_nd(data.relu(), [[1], [-1]])
+        ndgather.gather(data.detach(), np.array([0, 2]), axis=1, out=out)
+        return ndgather.scatter_nd(rows, [[0]], [[1.0, 2.0, 3.0]], reduction="add").sum()
+
+    outs = torch.empty(4, 2), torch.empty(4, 2)
+    result = torch.compile(function, fullgraph=True)(data, outs[0])
+    torch.testing.assert_close(result, function(data, outs[1]))
+    same(*outs)
+    (gradient,) = torch.autograd.grad(result, data)
+    assert gradient.sum(1).tolist() == [0, 3, 0, 3]
+
+
+def test_transforms_within_a_compiled_function(rng):
+    data, indices = data_of(rng, (4, 3)), torch.tensor([[1], [3]])
+
+    def function(data):
+        return torch.func.grad(lambda x: (ndgather.gather_nd(x, indices) ** 2).sum())(data)
+
+    same(torch.compile(function, fullgraph=True, backend="aot_eager")(data), function(data))
+
+
+@pytest.mark.parametrize("order", ["compiled first", "called first"])
+def test_a_first_call_finds_the_functions(order):
+    """In a process of its own, where nothing has been imported yet."""
+    call = "ndgather.gather_nd(torch.arange(3.0), torch.tensor([[1]]))\n"
+    program = (
+        "import torch, ndgather\n"
+        + ("import ndgather.arrays.torch\n" if order == "compiled first" else call)
+        + "assert 'torch._dynamo' not in __import__('sys').modules\n"
+        + "function = torch.compile(lambda x, i: ndgather.gather_nd(x, i), fullgraph=True,"
+        " backend='eager')\n" + "print(function(torch.arange(3.0), torch.tensor([[2]])).tolist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "[2.0]", done.stderr
+
+
+@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), CALLS)
+def test_exported_with_sizes_left_open(kind, shape, places, sizes, options, rng):
+    class Model(torch.nn.Module):
+        def forward(self, *given):
+            return called(kind, *given, **options)
+
+    given = [each.detach() for each in drawn(rng, kind, shape, places, sizes, options)]
+    if kind == "gather_nd" and not options:
+        open_sizes = (({0: torch.export.Dim.DYNAMIC}, {0: torch.export.Dim.DYNAMIC}),)
+        program = torch.export.export(Model(), tuple(given), dynamic_shapes=open_sizes)
+        more = [torch.cat([each, each]) for each in given]
+        same(program.module()(*more), called(kind, *more, **options))
+    else:
+        program = torch.export.export(Model(), tuple(given))
+    assert f"ndgather.{kind}.default" in str(program.graph)
+    same(program.module()(*given), called(kind, *given, **options))
+
+
+@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), CALLS)
+def test_what_torch_checks_of_operators(kind, shape, places, sizes, options, rng):
+    given = drawn(rng, kind, shape, places, sizes, options)
+    torch.library.opcheck(getattr(torch.ops.ndgather, kind).default, tuple(given), options)
+
+
+def test_fake_tensors_have_shapes_alone():
+    with torch._subclasses.FakeTensorMode():
+        data, indices = torch.empty(4, 3), torch.empty(5, 1, dtype=torch.int64)
+        assert ndgather.gather_nd(data, indices).shape == (5, 3)
+        with pytest.raises(ndgather.errors.ShapeError, match=r"indices\.shape\[-1\] = 3"):
+            ndgather.gather_nd(data, torch.empty(5, 3, dtype=torch.int64))
+
+
+def test_traced_and_functionalized_programs(rng):
+    data, indices = data_of(rng, (4, 3)), torch.tensor([[1], [3]])
+
+    def function(data, indices):
+        return ndgather.gather_nd(data, indices) + 1
+
+    graph = torch.fx.experimental.proxy_tensor.make_fx(function)(data, indices)
+    assert "ndgather.gather_nd" in str(graph.graph)
+    same(graph(data * 2, indices), function(data * 2, indices))
+    same(torch.func.functionalize(function)(data, indices), function(data, indices))
