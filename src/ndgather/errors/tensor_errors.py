@@ -55,3 +55,10 @@ def refused_by_its_type(caller: str, tensor: object, error: Exception) -> DTypeE
         f"{caller}: data = {kind} object refuses what gathers and scatters are made of: "
         f"{type(error).__name__}: {error} (allowed: a tensor that takes index_select and its like)"
     )
+
+
+def not_in_onnx(option: str, value: object, allowed: str) -> AttributeValueError:
+    return AttributeValueError(
+        f"torch.onnx.export: {option} = {value!r} of a scatter cannot be said in ONNX "
+        f"(allowed: {allowed})"
+    )

@@ -22,6 +22,7 @@ from ndgather.arrays.torch import (
     composition,
     elements,
     host,
+    onnx_export,
     operators,
     plain,
 )
@@ -30,12 +31,14 @@ from ndgather.errors import NdgatherError, tensor_errors
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
-__all__ = ["run"]
+__all__ = ["onnx_translations", "run"]
 
 operators.register()
 plain.accept()
 compiling.register()
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+onnx_translations = onnx_export.translations
 
 
 def run(call: Call) -> Any:

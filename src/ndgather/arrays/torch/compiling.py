@@ -159,7 +159,7 @@ class _WhenTheCompilerIsImported(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]  # it acts as one
         return spec
 
 
