@@ -74,6 +74,7 @@ def test_workers_of_a_data_loader():
 
 
 def answer(queue):
+    torch.set_num_threads(1)  # as in workers: those of torch do not outlive a fork
     data = torch.arange(200_000.0).reshape(-1, 2)
     result = ndgather.scatter_nd(data, torch.tensor([[1], [2]]), torch.zeros(2, 2))
     queue.put(result.sum().item())
@@ -125,9 +126,10 @@ def test_tensors_that_share_memory_with_arrays():
     assert array[0].tolist() == [9, 9, 9]
     result = ndgather.gather_nd(data, INDICES)
     del data, array
-    assert result.numpy().base is not None or result.is_contiguous()
+    same(result[:2], torch.tensor([[3.0, 4, 5], [9, 10, 11]]))
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
 def test_a_call_does_not_depend_on_what_came_before(dtype):
     data = table().to(dtype)

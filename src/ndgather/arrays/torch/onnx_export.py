@@ -4,6 +4,9 @@ ONNX says nothing of index values that are out of bounds, and of updates of one 
 ScatterND no order. The modes are written out; what ONNX cannot say is refused.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+# onnxscript would read the types of tensors as those of ONNX.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -39,7 +42,7 @@ def gather_nd(
     fill_value: float | None = None,
     negative: bool = True,
     caller: str = "",
-):  # type: ignore[no-untyped-def]  # onnxscript reads types as those of ONNX
+):
     op, depth = _op(), indices.shape[-1]
     axes = list(range(batch_dims, batch_dims + depth))
     values, inside = _resolved(data, indices, axes, mode)
@@ -58,7 +61,7 @@ def gather_elements(
     fill_value: float | None = None,
     negative: bool = True,
     caller: str = "",
-):  # type: ignore[no-untyped-def]
+):
     op = _op()
     values, inside = _resolved(data, indices, axis % len(data.shape), mode)
     result = op.GatherElements(data, values, axis=axis)
@@ -74,7 +77,7 @@ def gather(
     fill_value: float | None = None,
     negative: bool = True,
     caller: str = "",
-):  # type: ignore[no-untyped-def]
+):
     op, rank = _op(), len(data.shape)
     axis, ends = axis % rank, len(indices.shape)
     first = batch_dims + ends if batch_dims < 0 else batch_dims
@@ -102,7 +105,7 @@ def gather_windows(
     mode: str = "raise",
     fill_value: float | None = None,
     caller: str = "",
-):  # type: ignore[no-untyped-def]
+):
     op, window = _op(), tuple(window_shape)
     depth = len(window)
     values = op.Cast(starts, to=7)
@@ -133,7 +136,7 @@ def scatter_nd(
     negative: bool = True,
     caller: str = "",
     updates_name: str = "",
-):  # type: ignore[no-untyped-def]
+):
     op, axes = _op(), list(range(indices.shape[-1]))
     updates, reduction = _sayable(updates, reduction, mode, use_init_val, batch_dims)
     values, _ = _resolved(data, indices, axes, mode)
@@ -151,7 +154,7 @@ def scatter_elements(
     negative: bool = True,
     caller: str = "",
     updates_name: str = "",
-):  # type: ignore[no-untyped-def]
+):
     op = _op()
     updates, reduction = _sayable(updates, reduction, mode, use_init_val, 0)
     values, _ = _resolved(data, indices, axis % len(data.shape), mode)
