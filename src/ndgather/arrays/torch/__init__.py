@@ -64,6 +64,7 @@ def _with_indices_alone(call: Call) -> Any:
     indices = call.indices
     if not isinstance(indices, torch.Tensor):
         raise tensor_errors.out_not_a_tensor(call.caller, call.data)
+    checks.check_layout(call.caller, call.indices_name, indices)
     if indices.device.type != "cpu":
         raise tensor_errors.devices_differ(call.caller, call.indices_name, indices.device, "cpu")
     return fallback.run(replace(call, indices=elements.array_of(indices)))

@@ -126,7 +126,10 @@ def _fill_value(call: Call) -> Any:
 def _promoted(call: Call) -> Call:
     """Return a scatter with the wider of two floating types, where autocast mixes them."""
     data, updates = call.data, call.updates
-    if data.dtype == updates.dtype or not torch.is_autocast_enabled(data.device.type):
+    device = data.device.type
+    if data.dtype == updates.dtype or not torch.amp.is_autocast_available(device):
+        return call
+    if not torch.is_autocast_enabled(device):
         return call
     if not (data.dtype.is_floating_point and updates.dtype.is_floating_point):
         return call

@@ -27,8 +27,7 @@ def checked(call: Call) -> Call:
     """
     caller = call.caller
     for name, each in tensors(call):
-        if each.is_sparse or each.layout != torch.strided or each.is_nested or each.is_quantized:
-            raise tensor_errors.layout(caller, name, each)
+        check_layout(caller, name, each)
         if each.device != call.data.device:
             raise tensor_errors.devices_differ(caller, name, each.device, call.data.device)
     if call.indices.dtype not in elements.INTEGERS:
@@ -51,6 +50,12 @@ def checked(call: Call) -> Call:
     if call.reduction not in meaningful:
         raise argument_errors.reduction_type(caller, call.reduction, call.data.dtype, meaningful)
     return call
+
+
+def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:
+    """Raise the error of a tensor that is not made of strides, if it is none."""
+    if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
+        raise tensor_errors.layout(caller, name, tensor)
 
 
 def tensors(call: Call) -> list[tuple[str, torch.Tensor]]:
