@@ -180,3 +180,27 @@ def test_a_runtime_that_is_not_known_or_not_installed_is_refused():
     if not _there("openvino"):
         with pytest.raises(ExtraMissingError, match="needs the package openvino"):
             onnx_models.run(MODEL, {}, runtime="openvino")
+
+
+@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
+@pytest.mark.parametrize("last", [-1, 9])
+def test_a_file_is_run_as_its_model_in_memory_is(runtime, last, tmp_path):
+    """Of a file only the tensors that our nodes read are kept while the runtime has the rest."""
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4)
+    model = onnx.ModelProto()
+    model.CopyFrom(MODEL)
+    model.graph.node[0].input[1] = "weights"
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "weights"))
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    feeds = {"data": DATA, "indices": np.array([[0, 1], [2, last]])}
+    outcomes = []
+    for source in (path, model):
+        try:
+            outcomes.append(onnx_models.run(source, feeds, runtime=runtime)["y"].tolist())
+        except IndexOutOfBoundsError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+    expected = (-(DATA + weights))[[0, 2], [1, last]].tolist() if last < 0 else None
+    assert expected is None or outcomes[0] == expected
+    assert expected is not None or "outside axis 1" in outcomes[0]

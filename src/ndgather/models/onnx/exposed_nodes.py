@@ -8,12 +8,21 @@ for each turn, of a shape that may change, and so their nodes are left alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, shape_inference
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    shape_inference,
+)
 
-from ndgather.models.onnx.domains import is_ours, nodes_within
+from ndgather.models.onnx.domains import is_ours, nodes_within, subgraphs
 from ndgather.models.onnx.external_tensors import external_tensors
 from ndgather.models.onnx.fixpoint import without_functions
 from ndgather.models.onnx.op_nodes import OpNode, Scope, op_nodes
@@ -76,12 +85,21 @@ class ExposedModel:
     nodes: tuple[ExposedNode, ...]
     left: tuple[tuple[str, str], ...]
     folder: str | None
+    only_outputs: bool = False
 
     def source(self, path: str | None = None) -> ModelSource:
-        """Return what a runtime loads; `path` is the file of the model as it was before."""
+        """Return what a runtime loads; `path` is the file of the model as it was before.
+
+        Two protobuf messages, one after the other, are one message with the fields of both: where
+        only outputs were added, they are appended to the bytes of the file.
+        """
         folder = self.folder if any(external_tensors(self.proto)) else None
         if path is not None and not self.names:
             return ModelSource(content=path, folder=folder)
+        if path is not None and self.only_outputs:
+            outputs = [ValueInfoProto(name=name) for name in self.names]
+            more = ModelProto(graph=GraphProto(output=outputs)).SerializeToString()
+            return ModelSource(content=b"".join((Path(path).read_bytes(), more)), folder=folder)
         return ModelSource(content=self.proto.SerializeToString(), folder=folder)
 
 
@@ -92,7 +110,8 @@ def exposed(model: ModelProto, folder: str | None) -> ExposedModel:
     """
     inner = (node for function in model.functions for each in function.node
              for node in nodes_within(each))  # fmt: skip
-    if any(map(is_ours, inner)):
+    inlined = any(map(is_ours, inner))
+    if inlined:
         model = without_functions(model)
     found = list(op_nodes(model, folder))
     if any(each.scope.around for each in found):  # branches have to declare what they give
@@ -115,7 +134,34 @@ def exposed(model: ModelProto, folder: str | None) -> ExposedModel:
         nodes=tuple(nodes),
         left=tuple(left),
         folder=folder,
+        only_outputs=not inlined and not any(each.op_node.scope.around for each in nodes),
     )
+
+
+def without_unused_values(model: ModelProto) -> ModelProto:
+    """Return `model` without the values of the tensors that none of our nodes reads.
+
+    What is left says as much about its gather and scatter nodes, in a fraction of the memory. A
+    model whose graphs or functions have to be changed is returned as it is.
+    """
+    bodies = [node for node in model.graph.node if any(subgraphs(node))]
+    if bodies or model.functions:
+        return model
+    read = {name for node in model.graph.node if is_ours(node) for name in node.input}
+    light = ModelProto(ir_version=model.ir_version)
+    light.opset_import.extend(model.opset_import)
+    graph = light.graph
+    for field in ("node", "input", "output", "value_info"):
+        getattr(graph, field).extend(getattr(model.graph, field))
+    for tensor in model.graph.initializer:
+        if tensor.name in read:
+            graph.initializer.append(tensor)
+        else:
+            graph.initializer.add(
+                name=tensor.name, dims=tensor.dims, data_type=tensor.data_type,
+                data_location=tensor.data_location, external_data=tensor.external_data,
+            )  # fmt: skip
+    return light
 
 
 def _cannot_be_told(op_node: OpNode) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ndgather.errors import NdgatherError, run_errors, runtime_errors
 from ndgather.models.entry_checks import named_arrays
 from ndgather.models.graph.ports import Output, Run, fit_inputs
-from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
+from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed, without_unused_values
 from ndgather.models.onnx.external_tensors import check_tensors
 from ndgather.models.onnx.judged_nodes import JudgedNode, judged
 from ndgather.models.onnx.model_files import IN_MEMORY, opened
@@ -59,11 +60,15 @@ class RuntimeModel:
             check_tensors(proto, folder)
         self.runtime, self.accept, self._options = runtime, accept, options
         self._adapter = load_runtime(runtime).load()
-        self._path = str(model) if folder is not None else IN_MEMORY
+        self._path = os.fspath(model) if isinstance(model, str | os.PathLike) else IN_MEMORY
+        self._in_file = folder is not None
         self.inputs, self.outputs = model_ports(proto)
         self._nodes = sum(1 for _ in nodes(proto))
+        if self._in_file:
+            proto = without_unused_values(proto)
         self._exposed = exposed(proto, folder)
-        source = self._exposed.source(self._path if folder is not None else None)
+        del proto  # the file is read again, by the runtime
+        source = self._exposed.source(self._path if self._in_file else None)
         try:
             self._session: Session = self._adapter.session(source, options)
         except MemoryError:
@@ -150,7 +155,10 @@ class RuntimeModel:
 
     def _refusal_of(self, node: ExposedNode, fitted: Mapping[str, Array]) -> NdgatherError | None:
         """Return how the specification refuses a node, given what it reads in the runtime."""
-        before = up_to(self._exposed, [name for name in node.reads if name])
+        whole = self._exposed
+        if self._in_file:
+            whole = exposed(*opened(self._path, "run"))
+        before = up_to(whole, [name for name in node.reads if name])
         known = dict(fitted)
         if before.names:  # what it reads may all be given
             try:
