@@ -1,11 +1,14 @@
 """``ndgather run``: inputs from one archive, from a folder of test data, and made up."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import numpy_helper
+from onnx.parser import parse_model
 
 RUN = "run model.onnx --runtime reference"
 PICKED = np.array([101, 111, 104], np.int16)
@@ -68,3 +71,28 @@ def test_a_size_that_the_model_does_not_leave_open_is_refused(ndgather):
     outcome = ndgather(f"{RUN} --random --size K=2")
     assert outcome.status == 1
     assert "the model has no size 'K'" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "runtime",
+    [
+        "reference",
+        pytest.param(
+            "onnxruntime",
+            marks=pytest.mark.skipif(
+                find_spec("onnxruntime") is None, reason="onnxruntime is not installed"
+            ),
+        ),
+    ],
+)
+def test_verbose_tells_the_time_and_the_bytes_of_each_node(ndgather, runtime):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+        pick (float[4, 3] d, int64[N, 2] at) => (float[N] y) { p = GatherND(d, at)  y = Neg(p) }""")
+    onnx.save(model, "model.onnx")
+    outcome = ndgather(f"run model.onnx --runtime {runtime} --random --size N=5 --verbose")
+    assert (outcome.status, outcome.err) == (0, "")
+    rows = [line.split() for line in outcome.out.partition(" in all.\n")[2].splitlines() if line]
+    assert [row[4] for row in rows if row[4] == "GatherND"] == ["GatherND"]
+    assert all(row[3] in {"B", "kB"} for row in rows)
+    told = json.loads(ndgather(f"run model.onnx --runtime {runtime} --random --verbose --json").out)
+    assert {"name", "operator", "seconds", "bytes"} == set(told["node_times"][0])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.model_inputs import add_inputs, compare_outputs, inputs_of
 from ndgather.cli.options import Named, add_command, add_common
-from ndgather.cli.screen import columns, node_count, print_table, time_text
+from ndgather.cli.screen import columns, node_count, print_nodes, print_table, time_text
 from ndgather.errors import file_errors, run_errors, runtime_errors
 from ndgather.models.graph.ports import dtype_name
 from ndgather.models.tensors import tensor_files
@@ -109,6 +110,12 @@ def add_to(commands: Any) -> None:
         metavar="FILE",
         help="a library of custom operators that the runtime loads",
     )
+    run.add_argument(
+        "--verbose",
+        action="store_true",
+        help="print the time and the bytes of each node too, the slowest first (onnxruntime and "
+        "reference)",
+    )
     run.add_argument("--json", action="store_true", help="print what came out as JSON")
     run.add_argument("--quiet", action="store_true", help="print nothing but errors")
     add_common(run, _run)
@@ -142,6 +149,8 @@ def _run(options: argparse.Namespace) -> None:
         print(json.dumps(_as_json(result, seconds, files), indent=2))
     elif not options.quiet:
         _print(result, seconds, files)
+        if options.verbose:
+            print_nodes(result.nodes)
         if compared:
             print(f"{compared} outputs are those of {options.place}.")
 
@@ -183,6 +192,7 @@ def _as_json(result: Run, seconds: float, files: Mapping[str, Path]) -> dict[str
         "nodes": {"ndgather": result.own_nodes, "others": result.other_nodes},
         "differences": list(result.differences),
         "not_compared": [{"node": node, "why": why} for node, why in result.left],
+        "node_times": [asdict(each) for each in result.nodes],
         "outputs": [
             {
                 "name": each.name,
@@ -212,6 +222,7 @@ def _load(options: argparse.Namespace) -> Any:
         threads=options.threads,
         providers=options.providers,
         libraries=options.libraries,
+        profile=options.verbose,
     )
 
 

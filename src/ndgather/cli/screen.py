@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from ndgather.models.graph.ports import NodeTime
     from ndgather.stored import Estimate
 
 TITLES = ("output", "shape", "dtype", "time", "rate", "file")
@@ -68,6 +69,14 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
                 for line, text in zip(lines, column, strict=True)
             ]
     print("\n".join(line[2:].rstrip() for line in lines))
+
+
+def print_nodes(nodes: Sequence[NodeTime]) -> None:
+    """Print what each node took, the slowest first."""
+    print()
+    for each in sorted(nodes, key=lambda node: -node.seconds):
+        size = _scaled(each.bytes, RATES)
+        print(f"{time_text(each.seconds):>8}  {size:>8}  {each.operator}  {one_line(each.name)}")
 
 
 def print_estimate(found: Estimate) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,14 +74,40 @@ class _Session:
             own.register_custom_ops_library(library)
         if source.folder is not None and isinstance(source.content, bytes):
             own.add_session_config_entry(_FOLDER, source.folder)
+        self._folder = TemporaryDirectory() if options.profile else None
+        if self._folder is not None:
+            own.enable_profiling = True
+            own.profile_file_prefix = f"{self._folder.name}/run"
         providers = list(options.providers) or ["CPUExecutionProvider"]
-        self._session = _runtime().InferenceSession(source.content, own, providers=providers)
+        try:
+            self._session = _runtime().InferenceSession(source.content, own, providers=providers)
+        except BaseException:
+            if self._folder is not None:
+                self._folder.cleanup()
+            raise
         self._numbers = {
             each.name: _ODD_TYPES[each.type][0]
             for each in self._session.get_inputs()
             if each.type in _ODD_TYPES
         }
         self._odd = {each.name for each in self._session.get_outputs() if each.type in _ODD_TYPES}
+
+    def profile(self) -> list[tuple[str, str, float, int]]:
+        """Return the name, operator, seconds and bytes of each node that ran; runs no more."""
+        if self._folder is None:
+            return []
+        events = json.loads(Path(self._session.end_profiling()).read_text(encoding="utf-8"))
+        self._folder.cleanup()
+        return [
+            (
+                each["name"].removesuffix("_kernel_time"),
+                each["args"]["op_name"],
+                each["dur"] * 1e-6,
+                int(each["args"].get("output_size", 0)),
+            )
+            for each in events
+            if each.get("cat") == "Node" and each["name"].endswith("_kernel_time")
+        ]
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
         if not self._numbers and self._odd.isdisjoint(names):

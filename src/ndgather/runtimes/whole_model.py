@@ -37,11 +37,15 @@ class LoadOptions:
         Execution providers of onnxruntime, or the device of OpenVINO; empty for the CPU.
     libraries : tuple of str
         Paths of libraries of custom operators.
+    profile : bool
+        Whether the time of each node is wanted, as the session's `profile` gives it where it has
+        that.
     """
 
     threads: int | None = None
     providers: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    profile: bool = False
 
 
 class Session(Protocol):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ndgather.errors import run_errors
 from ndgather.models.graph import CastNode, Graph, Node, title
 from ndgather.models.graph.casts import converted
-from ndgather.models.graph.ports import Output, Run
+from ndgather.models.graph.ports import NodeTime, Output, Run
 from ndgather.published import operator
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Step:
     reads: tuple[str, ...]
     gives: tuple[str, ...]
     seconds: float = 0.0
+    bytes: int = 0
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -62,6 +63,7 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
         steps.append(step)
         with step.running():
             values[node.output] = _result(node, values)
+            step.bytes = values[node.output].nbytes
     outputs = [(each.name, each.value, values[each.value]) for each in graph.outputs]
     return finished(steps, outputs, own_nodes=len(steps), other_nodes=0)
 
@@ -89,6 +91,10 @@ def finished(
         seconds=sum(step.seconds for step in steps),
         own_nodes=own_nodes,
         other_nodes=other_nodes,
+        nodes=tuple(
+            NodeTime(name=each.name, operator=each.title, seconds=each.seconds, bytes=each.bytes)
+            for each in steps
+        ),
     )
 
 

@@ -44,12 +44,23 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTime:
+    """How long a node took, and how many bytes it gave."""
+
+    name: str
+    operator: str
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """What one run of a model gave, the time of all its nodes, and who ran how many.
 
     Where a runtime ran the model, `own_nodes` are those that were compared with ndgather,
     `differences` say which of them gave another value, and `left` which were not compared, and
-    why.
+    why. `nodes` are those whose time is known: all of the reference evaluator, and those of
+    onnxruntime where the model was loaded with `profile`.
     """
 
     outputs: tuple[Output, ...]
@@ -59,6 +70,7 @@ class Run:
     runtime: str = "reference"
     differences: tuple[str, ...] = ()
     left: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[NodeTime, ...] = ()
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:

@@ -28,8 +28,11 @@ def load(
     threads: int | None = None,
     providers: Sequence[str] = (),
     libraries: Sequence[str] = (),
+    profile: bool = False,
 ) -> Model | RuntimeModel:
     """Load a model to be run many times; the arguments are those of `run`.
+
+    With `profile`, `Run.nodes` of the first run has the time of each node of onnxruntime.
 
     Returns
     -------
@@ -41,7 +44,9 @@ def load(
     FileError, ModelError, ExtraMissingError
         As in `run`.
     """
-    options = LoadOptions(threads=threads, providers=tuple(providers), libraries=tuple(libraries))
+    options = LoadOptions(
+        threads=threads, providers=tuple(providers), libraries=tuple(libraries), profile=profile
+    )
     if (runtime or default_runtime()) != REFERENCE:
         try:
             return RuntimeModel(model, runtime or default_runtime(), options, accept=accept_runtime)

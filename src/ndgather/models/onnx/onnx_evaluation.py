@@ -86,6 +86,7 @@ class _Step(Step):
                 if error.__cause__ is None:
                     raise
                 raise error.__cause__ from error
+        self.bytes += sum(getattr(each, "nbytes", 0) for each in outputs)
         if not (self.node.has_subgraph or isinstance(self.node, OpFunction)):
             tally.get()[isinstance(self.node, _OwnOp)] += 1
         return outputs

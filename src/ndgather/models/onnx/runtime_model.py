@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ndgather.errors import NdgatherError, run_errors, runtime_errors
 from ndgather.models.entry_checks import named_arrays
-from ndgather.models.graph.ports import Output, Run, fit_inputs
+from ndgather.models.graph.ports import NodeTime, Output, Run, fit_inputs
 from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed, without_unused_values
 from ndgather.models.onnx.external_tensors import check_tensors
 from ndgather.models.onnx.judged_nodes import JudgedNode, judged
@@ -119,6 +119,15 @@ class RuntimeModel:
             runtime=self.runtime,
             differences=tuple(differences),
             left=self._exposed.left,
+            nodes=self._times(),
+        )
+
+    def _times(self) -> tuple[NodeTime, ...]:
+        if not self._options.profile or not hasattr(self._session, "profile"):
+            return ()
+        return tuple(
+            NodeTime(name=name, operator=operator, seconds=seconds, bytes=size)
+            for name, operator, seconds, size in self._session.profile()
         )
 
     def _difference(self, node: ExposedNode, found: JudgedNode) -> Exception:
