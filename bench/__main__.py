@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .peer import Peer
 
 _PROG = "python -m bench"
-_LIBRARIES = ("jax",)  # each with its cases in bench/frameworks
+_LIBRARIES = ("jax", "torch")  # each with its cases in bench/frameworks
 _QUICK_ELEMENTS = 1 << 14
 _ROUNDS = 5
 _ROUNDS_AGAINST = 12
@@ -61,8 +61,8 @@ examples:
   {prog} --suite stored --help
       another table: arrays that do not fit in memory
 
-  {prog} --suite jax --help
-      calls on arrays of JAX beside JAX itself
+  {prog} --suite torch --help
+      calls on tensors of torch beside torch itself; so does jax
 
   {prog} --json run.json
   {prog} --load run.json --page report.md

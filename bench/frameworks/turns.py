@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from .case import Case, Function
+    from .case import Case, Condition, Function
 
 _TURN_SECONDS = 0.02
 
@@ -24,17 +24,23 @@ class Result:
     native: tuple[float, ...]
 
     @property
-    def ratio(self) -> float:
-        return median(self.ours) / median(self.native)
+    def medians(self) -> tuple[float, float]:
+        return median(self.ours), median(self.native)
+
+    @property
+    def conditions(self) -> list[Condition]:
+        return self.case.conditions(*self.medians)
 
     @property
     def passed(self) -> bool:
-        return self.ratio <= self.case.limit
+        return all(each.passed for each in self.conditions)
 
-    def __str__(self) -> str:
-        ours, native = (median(each) * 1e6 for each in (self.ours, self.native))
-        verdict = "" if self.passed else f"  (limit {self.case.limit})"
-        return f"{self.case.name:24} {ours:12.2f} {native:12.2f} us {self.ratio:8.3f}{verdict}"
+    def lines(self) -> list[str]:
+        """Return the times, and a line for each condition."""
+        ours, native = (each * 1e6 for each in self.medians)
+        times = f"{self.case.name:24} {ours:12.2f} {native:12.2f} us {ours / native:8.3f}"
+        judged = [f"  {each.word:5} {each.asked}: {each.reached:.3g}" for each in self.conditions]
+        return [times, *judged]
 
 
 def measure(case: Case, turns: int) -> Result:
@@ -46,7 +52,7 @@ def measure(case: Case, turns: int) -> Result:
         Their results differ.
     """
     functions = case.functions()
-    result, desired = (np.asarray(each()) for each in functions)
+    result, desired = (case.array(each()) for each in functions)
     np.testing.assert_allclose(result, desired, rtol=1e-5, atol=1e-5)
     calls = [_calls_in_a_turn(each) for each in functions]
     seconds: tuple[list[float], list[float]] = ([], [])
