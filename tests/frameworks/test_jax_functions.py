@@ -72,6 +72,17 @@ def test_an_exported_function_runs_without_the_package_that_made_it():
     np.testing.assert_array_equal(both.call(*arrays), function(*arrays))
 
 
+def test_an_exported_function_of_any_size():
+    (rows,) = jax.export.symbolic_shape("rows")
+    exported = jax.export.export(jax.jit(ndgather.gather_nd), disabled_checks=export_checks())(
+        jax.ShapeDtypeStruct((rows, 3), jnp.float32), jax.ShapeDtypeStruct((4, 1), jnp.int32)
+    )
+    for count in (2, 5):
+        data = jnp.arange(3.0 * count).reshape(count, 3)
+        result = exported.call(data, jnp.array([[0], [1], [1], [-1]]))
+        np.testing.assert_array_equal(result, data[np.array([0, 1, 1, -1])])
+
+
 def test_numpy_indices_that_jax_would_cut():
     far = np.array([[0], [2**32 + 1]])
     data = jnp.arange(3.0)

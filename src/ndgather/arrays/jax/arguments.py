@@ -37,7 +37,7 @@ def checked(call: Call) -> tuple[Call, Operation]:
     if call.scatters:
         call = _with_updates(call)
     slices = _slices_shape(call)
-    if call.scatters and call.updates.shape != slices:
+    if call.scatters and slices is not None and call.updates.shape != slices:
         shapes = (data.shape, call.indices.shape, slices, call.updates.shape)
         raise explain(call, ("updates_shape", (0, 0), *shapes))
     mode = _mode(call)
@@ -147,10 +147,16 @@ def _is_narrow_integer(dtype: Any) -> bool:
     return is_narrow(dtype) and dtype != "float4_e2m1fn"
 
 
-def _slices_shape(call: Call) -> tuple[Any, ...]:
+def _slices_shape(call: Call) -> tuple[int, ...] | None:
+    """Return the shape of the slices; None where it is not needed, or sizes are symbols of JAX.
+
+    Symbols are numbers only when the call is carried out: it is refused then if they do not fit.
+    """
+    if not all(isinstance(size, int) for size in (*call.data.shape, *call.indices.shape)):
+        return None
     if call.kind == "gather_windows":
         windows.check_shapes(call)
-        return ()
+        return None
     return fallback.result_shape(call)
 
 
