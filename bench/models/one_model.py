@@ -101,7 +101,12 @@ def off(ours: list[Any], theirs: list[Any]) -> float:
 
 def converted(path: str, opset: int, feeds: dict[str, Any], theirs: list[Any]) -> str:
     model = onnx_models.convert(path, opset=opset)
-    found = onnx_models.run(getattr(model, "model", model), feeds, runtime="onnxruntime")
+    target = Path(path).with_name(f"converted-{opset}.tmp")  # beside the tensors in other files
+    target.write_bytes(getattr(model, "model", model).SerializeToString())
+    try:
+        found = onnx_models.run(target, feeds, runtime="onnxruntime")
+    finally:
+        target.unlink()
     return f"{off(list(found.values()), theirs):.0e}"
 
 

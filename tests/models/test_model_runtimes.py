@@ -204,3 +204,12 @@ def test_a_file_is_run_as_its_model_in_memory_is(runtime, last, tmp_path):
     expected = (-(DATA + weights))[[0, 2], [1, last]].tolist() if last < 0 else None
     assert expected is None or outcomes[0] == expected
     assert expected is not None or "outside axis 1" in outcomes[0]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_progress_ends_at_the_number_of_nodes(runtime):
+    told = []
+    model = onnx_models.load(MODEL, runtime=runtime)
+    model.run({"data": DATA, "indices": INDICES}, progress=lambda *now: told.append(now))
+    assert told[-1] == (3, 3)
+    assert told == ([(1, 3), (2, 3), (3, 3)] if runtime == "reference" else [(3, 3)])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.model_inputs import add_inputs, compare_outputs, inputs_of
 from ndgather.cli.options import Named, add_command, add_common
-from ndgather.cli.screen import columns, node_count, print_nodes, print_table, time_text
+from ndgather.cli.screen import columns, node_bar, node_count, print_nodes, print_table, time_text
 from ndgather.errors import file_errors, run_errors, runtime_errors
 from ndgather.models.graph.ports import dtype_name
 from ndgather.models.tensors import tensor_files
@@ -138,7 +138,12 @@ def _run(options: argparse.Namespace) -> None:
             raise file_errors.same_file(name, file)
         targets.add(file.resolve())
 
-    result = model.run(inputs_of(options, model.inputs))
+    inputs = inputs_of(options, model.inputs)
+    if Path(options.model).suffix == ".xml":
+        result = model.run(inputs)
+    else:
+        with node_bar(options) as progress:
+            result = model.run(inputs, progress=progress)
     compared = compare_outputs(options, result.outputs)
     tensor_files.write_all(
         {files[each.name]: each.array for each in result.outputs if each.name in files}

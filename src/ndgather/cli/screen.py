@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import sys
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +16,7 @@ from ndgather.models.graph.ports import dtype_name
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -42,6 +43,23 @@ def bar(options: argparse.Namespace) -> Literal[True] | None:
     """Return whether a call shows its progress: to somebody who looks, where tqdm is installed."""
     seen = sys.stderr.isatty() and not options.quiet and find_spec("tqdm") is not None
     return True if seen else None
+
+
+@contextmanager
+def node_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int], object] | None]:
+    """Show how many nodes of a model ran, to somebody who looks."""
+    if bar(options) is None:
+        yield None
+        return
+    from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
+
+    with tqdm(unit="node", leave=False) as shown_bar:
+
+        def progress(done: int, total: int) -> None:
+            shown_bar.total = total
+            shown_bar.update(done - shown_bar.n)
+
+        yield progress
 
 
 def columns(

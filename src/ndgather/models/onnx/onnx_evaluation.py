@@ -20,7 +20,7 @@ from ndgather.runtimes.corrected_ops import CORRECTED
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import onnx
 
@@ -73,6 +73,7 @@ class _Step(Step):
         reads, gives = tuple(_names_read(proto)), tuple(proto.output)
         super().__init__(name=proto.name, title=node.op_type, reads=reads, gives=gives)
         self.node = node
+        self.ended: Callable[[], object] | None = None
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.node, name)
@@ -87,6 +88,8 @@ class _Step(Step):
                     raise
                 raise error.__cause__ from error
         self.bytes += sum(getattr(each, "nbytes", 0) for each in outputs)
+        if self.ended is not None:
+            self.ended()
         if not (self.node.has_subgraph or isinstance(self.node, OpFunction)):
             tally.get()[isinstance(self.node, _OwnOp)] += 1
         return outputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +23,7 @@ from ndgather.models.onnx.onnx_evaluation import Evaluator, tally
 from ndgather.models.onnx.type_protos import dtype_of_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ndgather.models.entry_checks import Content, FilePath
 
@@ -98,13 +99,20 @@ class Model:
             raise onnx_errors.invalid_model(name, error) from error
         return cls(proto, name)
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Run:
         """Run the model.
 
         Parameters
         ----------
         inputs : mapping of str to array_like
             The inputs by their names; see `run`.
+        progress : callable, optional
+            Is called after each node with the numbers of nodes that ran and in all.
 
         Returns
         -------
@@ -124,6 +132,8 @@ class Model:
             evaluator = Evaluator(with_one_name(self._proto))
         except Exception as error:  # whatever the evaluator finds it cannot do
             raise run_errors.cannot_run(self._path, error) from error
+        if progress is not None:
+            _report(evaluator, progress)
         names = [port.name for port in self.outputs]
         counts = Counter[bool]()
         token = tally.set(counts)
@@ -139,6 +149,13 @@ class Model:
             (name, name, _tensor(name, value)) for name, value in zip(names, values, strict=True)
         ]
         return finished(evaluator.steps, outputs, own_nodes=counts[True], other_nodes=counts[False])
+
+
+def _report(evaluator: Evaluator, progress: Callable[[int, int], object]) -> None:
+    """Have each node of the main graph say that it ran."""
+    done, total = itertools.count(1), len(evaluator.steps)
+    for step in evaluator.steps:
+        step.ended = lambda: progress(next(done), total)
 
 
 def model_ports(proto: onnx.ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:

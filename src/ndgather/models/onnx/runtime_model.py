@@ -24,7 +24,7 @@ from ndgather.models.onnx.pruned_models import up_to
 from ndgather.runtimes.known_runtimes import model_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ndgather.models.onnx.model_files import Source
     from ndgather.runtimes.runtime import Runtime
@@ -76,8 +76,13 @@ class RuntimeModel:
         except Exception as error:  # whatever the runtime finds that it cannot load
             raise runtime_errors.not_loaded(self._path, runtime, error) from error
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Run the model.
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Run:
+        """Run the model; `progress` is called at the end, for a runtime runs all nodes at once.
 
         Raises
         ------
@@ -110,6 +115,8 @@ class RuntimeModel:
                 if not self.accept:
                     raise difference
                 differences.append(str(difference))
+        if progress is not None:
+            progress(self._nodes, self._nodes)
         outputs = [(name, _tensor(name, values[name])) for name in names]
         return Run(
             outputs=tuple(Output(name=name, array=value, seconds=None) for name, value in outputs),
