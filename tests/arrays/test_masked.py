@@ -114,3 +114,12 @@ def test_a_mask_that_would_be_lost_is_refused():
         ndgather.scatter_nd(DATA.data, [[0, 1]], np.ma.array([8]))
     with pytest.raises(DTypeError, match=r"^gather_windows: starts = masked array would lose"):
         ndgather.gather_windows(DATA, np.ma.array([[0]]), (1,))
+
+
+def test_published_operators_keep_the_mask():
+    gather, scatter = (ndgather.operator(name, version=13) for name in ("GatherND", "ScatterND"))
+    rows = np.array([[1], [0]])
+    assert_masked(gather(DATA, rows), DATA.data[[1, 0]], DATA.mask[[1, 0]])
+    updates = np.ma.array([[7, 8, 9]], mask=[[1, 0, 0]])
+    expected = np.array([[0, 1, 0], [1, 0, 0]], bool)
+    assert_masked(scatter(DATA, rows[:1], updates), [[1, 2, 3], [7, 8, 9]], expected)

@@ -46,7 +46,7 @@ class Metres(np.ndarray):
 
 
 def lengths(values, scale):
-    made = np.asarray(values).view(Metres)
+    made = np.array(values).view(Metres)
     made.scale = scale
     return made
 
@@ -130,3 +130,11 @@ def test_out_with_another_unit():
         ndgather.gather(data, [1], out=lengths(np.zeros(3), 1000.0))
     with pytest.raises(IndexOutOfBoundsError):
         ndgather.gather(data, [2])
+
+
+def test_published_operators_keep_units():
+    data, gather = lengths(DATA, 1.0), ndgather.operator("GatherND", version=13)
+    assert_lengths(gather(data, np.array([[1]])), DATA[1:], 1.0)
+    scatter = ndgather.operator("ScatterND", version=18)
+    summed = scatter(data, np.array([[0, 0]]), lengths([2.0], 1000.0), reduction="add")
+    assert_lengths(summed[0], [2001.0, 2.0, 3.0], 1.0)

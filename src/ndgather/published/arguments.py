@@ -114,7 +114,7 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
 
 def plain_input(row: OperatorVersion, name: str, value: Any) -> Array:
     """Return an input as a NumPy array, or as it is where it is like one and has an adapter."""
-    if name != Role.AXIS and not isinstance(value, np.ndarray) and dispatch.adapter_name(value):
+    if name != Role.AXIS and dispatch.adapter_name(value):
         is_like_one = isinstance(getattr(value, "dtype", None), np.dtype)
         if is_like_one and hasattr(value, "reshape"):
             return value  # type: ignore[no-any-return]  # it has a shape and a dtype of NumPy
