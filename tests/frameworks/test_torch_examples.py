@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("example", "last"),
     [
+        ("detection_torch.py", "2 of them GatherND; onnxruntime finds the same boxes"),
         ("beam_search_torch.py", "plain loops without a cache find the same in"),
     ],
 )

@@ -1,0 +1,19 @@
+"""What the README shows of torch and JAX runs as it is pasted, in an interpreter of its own."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+README = Path(__file__).parents[2] / "README.md"
+BLOCKS = re.findall(r"^    import (?:.+\n)+", README.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("package", ["torch", "jax"])
+def test_pasted_lines_run(package):
+    (block,) = (each for each in map(dedent, BLOCKS) if each.startswith(f"import {package}"))
+    assert block.count("\n") == 5
+    subprocess.run([sys.executable, "-c", block], check=True, timeout=120)
