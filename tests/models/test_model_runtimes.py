@@ -154,7 +154,7 @@ def test_nodes_in_a_loop_are_left_and_said(runtime):
     ]
 
 
-@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
+@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_table_in_a_file_of_its_own_is_found_and_compared(runtime, tmp_path):
     table = np.arange(40, dtype=np.float32).reshape(10, 4)
     tensor = onnx.numpy_helper.from_array(table, "table")

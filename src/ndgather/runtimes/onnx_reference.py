@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.published.rows import onnx
+from ndgather.runtimes.external_data import model_with_data
 from ndgather.runtimes.one_node import model_of
 from ndgather.runtimes.runtime import Runtime
 
@@ -54,12 +54,7 @@ class _Session:
     """A whole model in the evaluator, which has no threads and no devices to choose."""
 
     def __init__(self, source: ModelSource) -> None:
-        model = _onnx().load(
-            BytesIO(source.content) if isinstance(source.content, bytes) else source.content
-        )
-        if source.folder is not None and isinstance(source.content, bytes):
-            helper = import_module("onnx.external_data_helper")
-            helper.load_external_data_for_model(model, source.folder)
+        model = model_with_data(source)
         corrected = import_module("ndgather.runtimes.corrected_ops").CORRECTED
         self._evaluator = _reference().ReferenceEvaluator(model, new_ops=list(corrected))
 

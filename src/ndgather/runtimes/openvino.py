@@ -76,6 +76,10 @@ class _Session:
         for library in options.libraries:
             core.add_extension(library)
         content = source.content
+        if source.folder is not None and isinstance(content, bytes):
+            # Only this way needs another package to read the model with.
+            external = import_module("ndgather.runtimes.external_data")
+            content = external.model_with_data(source).SerializeToString()
         model = core.read_model(BytesIO(content) if isinstance(content, bytes) else content)
         settings: dict[str, Any] = dict(_SETTINGS)
         if options.threads is not None:

@@ -14,7 +14,8 @@ if find_spec("onnx") is None:
     raise run_errors.extra_missing("onnx", "onnx")
 
 from ndgather.models.onnx.backend import Backend
-from ndgather.models.onnx.comparison import Comparison, compare
+from ndgather.models.onnx.compared import Comparison
+from ndgather.models.onnx.comparison import compare
 from ndgather.models.onnx.domains import implementation
 from ndgather.models.onnx.fixpoint import infer
 from ndgather.models.onnx.model_files import save

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors import runtime_errors
 from ndgather.errors.texts import one_line
 from ndgather.models.entry_checks import named_arrays
 from ndgather.models.graph.ports import fit_inputs
-from ndgather.models.onnx.exposed_nodes import ExposedModel, ExposedNode, exposed
+from ndgather.models.onnx.compared import Comparison, NodeComparison, NodeRun
+from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
 from ndgather.models.onnx.judged_nodes import first_difference, judged
 from ndgather.models.onnx.model_files import opened
+from ndgather.models.onnx.observed_runs import LONGEST, ObservedRun, Values
 from ndgather.models.onnx.onnx_model import model_ports
-from ndgather.models.onnx.pruned_models import up_to
-from ndgather.models.onnx.rulings import Ruling, ruling
+from ndgather.models.onnx.rulings import ruling
 from ndgather.models.onnx.runtime_model import load_runtime
-from ndgather.runtimes.apart import Answer, RuntimeProcess
 from ndgather.runtimes.whole_model import LoadOptions
 
 if TYPE_CHECKING:
@@ -28,96 +27,6 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.model_files import Source
 
 Array = NDArray[Any]
-Values = dict[str, Array]
-
-_LONGEST = 300  # letters of a refusal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeRun:
-    """How a runtime ran the whole model: "ran", "refused" or "crashed", and the text."""
-
-    runtime: str
-    version: str
-    status: str
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRun:
-    """One node in one runtime.
-
-    Attributes
-    ----------
-    status : str
-        ``"same"`` as the specification; ``"differs"``; ``"open"`` where it differs in what the
-        specification leaves open; ``"refused"`` or ``"crashed"`` at this node; ``"not run"``.
-    obeys : bool or None
-        Whether the runtime did what the specification says; None where that is open.
-    inputs_differ : bool
-        Whether what the node read differs from what it read in the first runtime.
-    place : tuple of int or None
-        The first element that differs, and `theirs` and `ours` its two values.
-    ruling : Ruling or None
-        What decides.
-    text : str
-        Of a refusal or a crash.
-    """
-
-    runtime: str
-    status: str
-    obeys: bool | None = None
-    inputs_differ: bool = False
-    place: tuple[int, ...] | None = None
-    theirs: str = ""
-    ours: str = ""
-    ruling: Ruling | None = None
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeComparison:
-    """One gather or scatter node in every runtime."""
-
-    where: str
-    operator: str
-    source: str
-    reads: tuple[str, ...]
-    gives: str
-    runs: tuple[NodeRun, ...]
-
-    @property
-    def same(self) -> bool:
-        return all(
-            each.status in {"same", "not run"} and not each.inputs_differ for each in self.runs
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """What `compare` found.
-
-    Attributes
-    ----------
-    runs : tuple of RuntimeRun
-        How each runtime ran the model as a whole.
-    nodes : tuple of NodeComparison
-        Its gather and scatter nodes, in their order.
-    outputs : tuple of (str, str)
-        The outputs that differ from those of the first runtime, and how.
-    left : tuple of (str, str)
-        Nodes that cannot be looked into, and why.
-    """
-
-    runs: tuple[RuntimeRun, ...]
-    nodes: tuple[NodeComparison, ...]
-    outputs: tuple[tuple[str, str], ...]
-    left: tuple[tuple[str, str], ...]
-
-    @property
-    def same(self) -> bool:
-        ran = all(each.status == "ran" for each in self.runs)
-        return ran and not self.outputs and all(node.same for node in self.nodes)
 
 
 def compare(
@@ -185,7 +94,7 @@ def compare(
     looked = exposed(copy, folder)
     options = LoadOptions(threads=threads, providers=tuple(providers), libraries=tuple(libraries))
     names = [port.name for port in results]
-    found = [_Run(looked, name, names, fitted, options) for name in runtimes]
+    found = [ObservedRun(looked, name, names, fitted, options) for name in runtimes]
     base = next((each.values for each in found if each.values is not None), {})
     return Comparison(
         runs=tuple(each.summary() for each in found),
@@ -195,83 +104,9 @@ def compare(
     )
 
 
-class _Run:
-    """One runtime: the values that it gave, and the node at which it stopped."""
-
-    def __init__(
-        self,
-        model: ExposedModel,
-        runtime: str,
-        names: Sequence[str],
-        inputs: Values,
-        options: LoadOptions,
-    ) -> None:
-        self.runtime, self._model, self._options = runtime, model, options
-        self._inputs = inputs
-        self.stopped_at: ExposedNode | None = None
-        self.stop = Answer()
-        self.values: Values | None = None
-        self.version, self.answer = self._ask(model, list(dict.fromkeys([*names, *model.names])))
-        if self.values is None:
-            self.whole = False
-            self._find_stop()
-        else:
-            self.whole = True
-
-    def _ask(self, model: ExposedModel, names: Sequence[str]) -> tuple[str, Answer]:
-        with RuntimeProcess(self.runtime, model.source(), self._options) as process:
-            answer = process.run(names, self._inputs)
-            version = process.version
-        if answer.values is not None:
-            self.values = {
-                **self._inputs,
-                **{
-                    name: np.asarray(value)
-                    for name, value in zip(names, answer.values, strict=True)
-                },
-            }
-        return version, answer
-
-    def _find_stop(self) -> None:
-        """Find the first node of ours whose value the runtime does not give."""
-        nodes = self._model.nodes
-        done, failing = 0, len(nodes) + 1  # how many nodes it gives, and does not give
-        while failing - done > 1:
-            middle = (done + failing) // 2
-            if middle > len(nodes):
-                break
-            wanted = {name for node in nodes[:middle] for name in (*node.reads, node.gives)}
-            part = up_to(self._model, wanted)
-            answer = self._ask(part, part.names)[1]
-            if answer.values is None:
-                failing, self.stop = middle, answer
-            else:
-                done = middle
-        if failing <= len(nodes):
-            node = nodes[failing - 1]
-            wanted = {name for each in nodes[:done] for name in (*each.reads, each.gives)}
-            part = up_to(self._model, wanted | set(node.reads))
-            if self._ask(part, part.names)[1].values is not None or not part.names:
-                self.values = {**self._inputs, **(self.values or {})}
-                self.stopped_at = node
-
-    def summary(self) -> RuntimeRun:
-        status, text = "ran", ""
-        if not self.whole and self.answer.crashed is not None:
-            status, text = "crashed", self.answer.crashed
-        elif not self.whole:
-            status, text = "refused", self.answer.refused or ""
-        return RuntimeRun(
-            runtime=self.runtime,
-            version=self.version,
-            status=status,
-            text=one_line(text)[:_LONGEST],
-        )
-
-
 def _node(
     node: ExposedNode,
-    found: Sequence[_Run],
+    found: Sequence[ObservedRun],
     base: Values,
     rtol: float,
     atol: float,
@@ -293,7 +128,7 @@ def _node(
     )
 
 
-def _node_run(node: ExposedNode, run: _Run) -> NodeRun:
+def _node_run(node: ExposedNode, run: ObservedRun) -> NodeRun:
     """Return what one runtime made of one node."""
     known = run.values or {}
     stopped = run.stopped_at is node
@@ -309,7 +144,7 @@ def _node_run(node: ExposedNode, run: _Run) -> NodeRun:
         return NodeRun(runtime=run.runtime, status="same", obeys=True)
     if stopped:
         crashed = run.stop.crashed is not None
-        text = one_line(run.stop.crashed or run.stop.refused or "")[:_LONGEST]
+        text = one_line(run.stop.crashed or run.stop.refused or "")[:LONGEST]
         allowed = made.refusal is None
         return NodeRun(
             runtime=run.runtime,
@@ -341,7 +176,9 @@ def _shown(array: Array | None, place: tuple[int, ...] | None) -> str:
     return f"{array.dtype} {array.shape}"
 
 
-def _inputs_differ(node: ExposedNode, run: _Run, base: Values, rtol: float, atol: float) -> bool:
+def _inputs_differ(
+    node: ExposedNode, run: ObservedRun, base: Values, rtol: float, atol: float
+) -> bool:
     for name in node.reads:
         one, other = base.get(name), (run.values or {}).get(name)
         if one is not None and other is not None and values_differ(one, other, rtol, atol):
@@ -357,7 +194,7 @@ def values_differ(one: Array, other: Array, rtol: float, atol: float) -> bool:
 
 
 def _outputs(
-    names: Sequence[str], found: Sequence[_Run], base: Values, rtol: float, atol: float
+    names: Sequence[str], found: Sequence[ObservedRun], base: Values, rtol: float, atol: float
 ) -> list[tuple[str, str]]:
     differing = []
     for run in found:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from onnx import ModelProto
 
-    from ndgather.models.onnx.comparison import Comparison, NodeComparison, NodeRun
+    from ndgather.models.onnx.compared import Comparison, NodeComparison, NodeRun
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.models.graph.ports import fit_inputs
-from ndgather.models.onnx.comparison import Comparison, compare, values_differ
+from ndgather.models.onnx.comparison import compare, values_differ
 from ndgather.models.onnx.exposed_nodes import ExposedModel, exposed
 from ndgather.models.onnx.judged_nodes import judged
 from ndgather.models.onnx.model_files import opened
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from onnx import ModelProto
 
+    from ndgather.models.onnx.compared import Comparison
     from ndgather.models.onnx.model_files import Source
 
 Array = NDArray[Any]
