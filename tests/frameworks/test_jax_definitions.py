@@ -30,7 +30,7 @@ def types_of(route, dtypes):
     """Return those whose elements XLA moves, and adds, as the definitions say."""
     if route != "native":
         return dtypes
-    return [each for each in dtypes if each.kind != "V" and each.char != "e"]
+    return [each for each in dtypes if each.isbuiltin == 1 and each.char != "e"]
 
 
 def outcome(call, *arrays):
