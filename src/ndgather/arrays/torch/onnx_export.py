@@ -9,6 +9,7 @@ ScatterND no order. The modes are written out; what ONNX cannot say is refused.
 
 from __future__ import annotations
 
+from collections.abc import Sequence  # noqa: TC003 - onnxscript asks for the types
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import torch
 from ndgather.errors import tensor_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 _REDUCTIONS = ("none", "add", "mul", "min", "max")
 

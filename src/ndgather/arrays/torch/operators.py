@@ -40,13 +40,27 @@ def _checked(kind: str, arguments: tuple[Any, ...]) -> Call:
     return checks.checked(calls.call_of(kind, tensors, options))
 
 
+class NotDirectError(Exception):
+    """The core does not take a call by itself."""
+
+
 class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has no types here
     """One level of differentiation, of whichever transform is at work."""
 
     @staticmethod
     def forward(
-        kind: str, grad: bool, ahead: bool, options: tuple[Any, ...], *tensors: Any
+        direct: Call | None,
+        kind: str,
+        grad: bool,
+        ahead: bool,
+        options: tuple[Any, ...],
+        *tensors: Any,
     ) -> torch.Tensor:
+        if direct is not None:  # gradients are not recorded here, so that the core takes it
+            result = direct.run()
+            if not isinstance(result, torch.Tensor):
+                raise NotDirectError
+            return result
         # What is below may be a further level of torch.func, which takes part as it did above.
         below = torch._C._AutoDispatchBelowAutograd()
         with below, torch.set_grad_enabled(grad), _set_fwd_grad_enabled(ahead):
@@ -54,7 +68,7 @@ class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has 
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        kind, ctx.grad, ctx.ahead, options, data, indices, *rest = inputs
+        _, kind, ctx.grad, ctx.ahead, options, data, indices, *rest = inputs
         ctx.kind, ctx.options = kind, options
         ctx.like = [(each.shape, each.dtype, each.device) for each in (data, *rest)]
         ctx.set_materialize_grads(False)
@@ -88,15 +102,15 @@ class Gather(_Differentiable):
     def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
         call, _ = _call(ctx)
         of_data = None
-        if of_result is not None and ctx.needs_input_grad[4]:
+        if of_result is not None and ctx.needs_input_grad[5]:
             of_data = derivatives.gather_back(call, of_result)
-        return None, None, None, None, of_data, None
+        return None, None, None, None, None, of_data, None
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
         with torch.set_grad_enabled(ctx.grad), _set_fwd_grad_enabled(ctx.ahead):
             call, _ = _call(ctx, _without_tangent)
-            return derivatives.gather_ahead(call, tangents[4])
+            return derivatives.gather_ahead(call, tangents[5])
 
 
 class Scatter(_Differentiable):
@@ -107,15 +121,15 @@ class Scatter(_Differentiable):
         call, result = _call(ctx)
         of_data = of_updates = None
         if of_result is not None:
-            wanted = (ctx.needs_input_grad[4], ctx.needs_input_grad[6])
+            wanted = (ctx.needs_input_grad[5], ctx.needs_input_grad[7])
             of_data, of_updates = derivatives.scatter_back(call, result, of_result, wanted)
-        return None, None, None, None, of_data, None, of_updates
+        return None, None, None, None, None, of_data, None, of_updates
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
         with torch.set_grad_enabled(ctx.grad), _set_fwd_grad_enabled(ctx.ahead):
             call, result = _call(ctx, _without_tangent)
-            return derivatives.scatter_ahead(call, result, tangents[4], tangents[6])
+            return derivatives.scatter_ahead(call, result, tangents[5], tangents[7])
 
 
 def _differentiated(kind: str, *arguments: Any) -> torch.Tensor:
@@ -123,7 +137,23 @@ def _differentiated(kind: str, *arguments: Any) -> torch.Tensor:
     count = 3 if kind.startswith("scatter") else 2
     state = torch.is_grad_enabled(), _is_fwd_grad_enabled()
     with enable_single_level_autograd_function():
-        return function.apply(kind, *state, arguments[count:], *arguments[:count])
+        return function.apply(None, kind, *state, arguments[count:], *arguments[:count])
+
+
+def direct(call: Call) -> torch.Tensor:
+    """Make a call that asks for a gradient and for nothing else, past the dispatcher of torch.
+
+    Raises
+    ------
+    NotDirectError
+        The core refuses it, or would ask the adapter.
+    """
+    kind = call.kind
+    options = tuple([getattr(call, name) for name in calls.OPTIONS[kind]])
+    if call.scatters:
+        tensors = (call.data, call.indices, call.updates)
+        return Scatter.apply(call, kind, True, True, options, *tensors)
+    return Gather.apply(call, kind, True, True, options, call.data, call.indices)
 
 
 def register() -> None:
