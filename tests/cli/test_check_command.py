@@ -111,3 +111,10 @@ def test_equal_findings_stand_in_one_row(ndgather):
     _, row, _, total = ndgather("check checked.onnx").out.splitlines()
     assert row.startswith("differs   pick0 and 2 more  ai.onnx Gather-13")
     assert total.startswith("3 differs")
+
+
+def test_a_runtime_of_which_nothing_is_known_is_refused(ndgather):
+    save(3)
+    outcome = ndgather("check checked.onnx --runtime onnxruntim,opnvino")
+    assert outcome.status == 1
+    assert "runtime = 'opnvino' is not known (allowed: parts of LiteRT" in outcome.err

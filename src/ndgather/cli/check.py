@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.options import add_command, add_common
 from ndgather.cli.screen import terminal
-from ndgather.models.graph import diagnostics
+from ndgather.models.graph import diagnostics, runtime_notes
 from ndgather.models.graph.diagnostics import Severity
 from ndgather.version import __version__
 
@@ -72,9 +72,10 @@ def add_to(commands: Any) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    names = [] if options.runtime is None else options.runtime.split(",")
+    runtime_notes.check_runtimes(names)
     found = {model: _findings(model) for model in options.models}
-    if options.runtime is not None:
-        names = options.runtime.split(",")
+    if names:
         found = {model: diagnostics.about(each, names) for model, each in found.items()}
     if options.sarif:
         print(json.dumps(diagnostics.to_sarif(found, __version__), indent=2))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ndgather.errors import ExtraMissingError, ModelError
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def unknown(name: object, known: str) -> ModelError:
@@ -57,3 +62,7 @@ def no_runtime_for_ir(runtime: str) -> ModelError:
 
 def only_onnx(option: str) -> ModelError:
     return ModelError(f"{option} is not taken for an IR (allowed: an ONNX model)")
+
+
+def nothing_known_of(runtime: str, known: Iterable[str]) -> ModelError:
+    return ModelError(f"runtime = {runtime!r} is not known (allowed: parts of {', '.join(known)})")

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ndgather.errors import runtime_errors
 from ndgather.models.graph.call_conditions import PREDICATES, Condition, Facts
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.published.schema import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +266,20 @@ def runtime_notes(facts: Facts) -> Iterator[tuple[RuntimeNote, str]]:
         detail = PREDICATES[note.condition](facts)
         if detail is not None:
             yield note, detail
+
+
+def check_runtimes(names: Iterable[str]) -> None:
+    """Refuse a name of a runtime that no note is about.
+
+    Raises
+    ------
+    ModelError
+        Nothing is known of a runtime of that name.
+    """
+    known = sorted({runtime for note in RUNTIME_NOTES for runtime in note.runtimes})
+    for name in names:
+        if not any(name.lower() in each.lower() for each in known):
+            raise runtime_errors.nothing_known_of(name, known)
 
 
 def finding(
