@@ -168,6 +168,14 @@ def test_other_tensors_are_for_the_adapter(data):
     assert taken(data, PLACES) is None
 
 
+def test_a_tensor_without_memory_is_refused():
+    data = torch.rand(2, 3)
+    data.untyped_storage().resize_(0)
+    assert taken(data, PLACES) is None
+    with pytest.raises(ndgather.errors.ShapeError, match=r"data.shape = .2, 3. is more"):
+        ndgather.gather_nd(data, PLACES)
+
+
 def test_errors_of_this_package_alone():
     with pytest.raises(IndexOutOfBoundsError, match=r"gather_nd: indices\[1, 0\] = 2 is outside"):
         ndgather.gather_nd(torch.zeros(2), torch.tensor([[1], [2]]))

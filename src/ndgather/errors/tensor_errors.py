@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ndgather.errors import AttributeValueError, DTypeError
+from typing import TYPE_CHECKING
+
+from ndgather.errors import AttributeValueError, DTypeError, ShapeError
+from ndgather.errors.shape_errors import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def layout(caller: str, argument: str, tensor: object) -> DTypeError:
@@ -12,6 +18,13 @@ def layout(caller: str, argument: str, tensor: object) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = {kind} tensor has no strides (allowed: a dense tensor, such as "
         f"{argument}.to_dense() or {argument}.to_padded_tensor(0.0))"
+    )
+
+
+def storage_too_small(caller: str, argument: str, shape: Sequence[object], held: int) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {argument}.shape = {shown(shape)} is more than the {held} bytes of its storage "
+        f"hold (allowed: a tensor whose storage was not resized)"
     )
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from ndgather import fallback
-from ndgather.arrays.torch import elements, steps
+from ndgather.arrays.torch import checks, elements, steps
+from ndgather.errors import tensor_errors
 from ndgather.explain import explain
 
 if TYPE_CHECKING:
@@ -43,8 +44,20 @@ def _of_bits(call: Call) -> Any:
     return call.out
 
 
+def _check_storage(caller: str, name: str, tensor: torch.Tensor) -> None:
+    """Raise the error of a tensor whose storage was made smaller than what it names."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in pairs)
+    held = tensor.untyped_storage().nbytes()
+    if tensor.numel() and (last + 1) * tensor.element_size() > held:
+        raise tensor_errors.storage_too_small(caller, name, tensor.shape, held)
+
+
 def with_arrays(call: Call) -> Call:
     """Return `call` with arrays that share the memory of its tensors."""
+    for name, each in [*checks.tensors(call), ("out", call.out)]:
+        if each is not None:
+            _check_storage(call.caller, name, each)
     given: dict[str, Any] = {
         "data": elements.array_of(call.data),
         "indices": elements.array_of(call.indices),
