@@ -23,6 +23,7 @@ inherit the attribute; with None in its place they do without.
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -91,4 +92,6 @@ def adapter(call: Call) -> Adapter | None:
             return cast("Adapter", import_module(own) if isinstance(own, str) else own)
     names = filter(None, map(adapter_name, arguments))
     found = min(names, key=_RANKS.__getitem__, default=None)
-    return None if found is None else cast("Adapter", import_module(found))
+    if found is None:
+        return None
+    return cast("Adapter", sys.modules.get(found) or import_module(found))

@@ -54,8 +54,10 @@ def options_of(kind: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def reduction_of(kind: str, options: tuple[Any, ...]) -> str:
     """Return the reduction of a scatter; "none" for a gather."""
-    given = dict(zip(OPTIONS[kind], options, strict=False))
-    return str(given.get("reduction", "none"))
+    if not kind.startswith("scatter"):
+        return "none"
+    at = OPTIONS[kind].index("reduction")
+    return options[at] if at < len(options) else "none"
 
 
 def call_of(kind: str, tensors: tuple[Any, ...], options: tuple[Any, ...]) -> Call:
