@@ -13,7 +13,7 @@ from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 import ndgather
 from ndgather import reference
-from ndgather.errors import DTypeError, NdgatherError, ShapeError
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
 
 DTYPES = ("bool", "int8", "int64", "uint8", "float32", "float64", "complex64")
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -192,3 +192,15 @@ def test_sparse_arrays_are_refused():
         ndgather.gather(np.eye(3), data)
     with pytest.raises(DTypeError, match=r"^gather: data = csr_array object is sparse"):
         ndgather.gather(scipy.sparse.csr_array(np.eye(3)), [1])
+
+
+@pytest.mark.parametrize("convert", [strict, mx.array], ids=["array-api-strict", "MLX"])
+def test_index_values_beyond_int64(convert):
+    data, far = np.arange(5), np.array([2**64 - 1, 2, 2**63, 3], np.uint64)
+    for mode in ("wrap", "clip", "fill"):
+        actual = ndgather.gather(convert(data), convert(far), mode=mode)
+        np.testing.assert_array_equal(np.array(actual), ndgather.gather(data, far, mode=mode))
+    with pytest.raises(
+        IndexOutOfBoundsError, match=r"^gather: indices\[0\] = 18446744073709551615"
+    ):
+        ndgather.gather(convert(data), convert(far))
