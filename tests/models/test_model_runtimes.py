@@ -213,3 +213,15 @@ def test_progress_ends_at_the_number_of_nodes(runtime):
     model.run({"data": DATA, "indices": INDICES}, progress=lambda *now: told.append(now))
     assert told[-1] == (3, 3)
     assert told == ([(1, 3), (2, 3), (3, 3)] if runtime == "reference" else [(3, 3)])
+
+
+@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
+def test_what_no_runtime_loads_runs_in_the_evaluator_and_says_why(runtime):
+    text = """<ir_version: 8, opset_import: ["" : 16]>
+        add (int16[2] a) => (int16[2] y) { y = Max(a, a) }"""  # onnxruntime has it for no int16
+    feeds = {"a": np.array([1, 2], np.int16)}
+    model = onnx_models.load(parse_model(text), runtime=None)
+    np.testing.assert_array_equal(model.run(feeds).outputs[0].array, [1, 2])
+    assert f"model: {runtime} does not load it: " in model.not_loaded
+    with pytest.raises(ModelError, match="does not load it"):
+        onnx_models.load(parse_model(text), runtime=runtime)

@@ -151,10 +151,14 @@ def _run(options: argparse.Namespace) -> None:
 
     seconds = time.perf_counter() - start
     if options.json:
-        print(json.dumps(_as_json(result, seconds, files), indent=2))
+        print(
+            json.dumps(_as_json(result, seconds, files, getattr(model, "not_loaded", "")), indent=2)
+        )
     elif not options.quiet:
         _print(result, seconds, files)
         if options.verbose:
+            if getattr(model, "not_loaded", ""):
+                print(f"\n{model.not_loaded}")
             print_nodes(result.nodes)
         if compared:
             print(f"{compared} outputs are those of {options.place}.")
@@ -190,9 +194,12 @@ def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:
     print(f"\n{who}; {time_text(seconds)} in all.")
 
 
-def _as_json(result: Run, seconds: float, files: Mapping[str, Path]) -> dict[str, Any]:
+def _as_json(
+    result: Run, seconds: float, files: Mapping[str, Path], not_loaded: str
+) -> dict[str, Any]:
     return {
         "runtime": result.runtime,
+        "not_loaded": not_loaded or None,
         "seconds": seconds,
         "nodes": {"ndgather": result.own_nodes, "others": result.other_nodes},
         "differences": list(result.differences),

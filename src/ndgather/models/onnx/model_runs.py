@@ -44,16 +44,20 @@ def load(
     FileError, ModelError, ExtraMissingError
         As in `run`.
     """
+    why = ""
     options = LoadOptions(
         threads=threads, providers=tuple(providers), libraries=tuple(libraries), profile=profile
     )
     if (runtime or default_runtime()) != REFERENCE:
         try:
             return RuntimeModel(model, runtime or default_runtime(), options, accept=accept_runtime)
-        except NotLoadedError:
+        except NotLoadedError as error:
             if runtime is not None:
                 raise
-    return Model(model) if isinstance(model, onnx.ModelProto) else Model._load(model, "run")
+            why = str(error)
+    ready = Model(model) if isinstance(model, onnx.ModelProto) else Model._load(model, "run")
+    ready.not_loaded = why
+    return ready
 
 
 def run(

@@ -44,6 +44,8 @@ class Model:
     ----------
     inputs, outputs : tuple of Port
         What the model declares: names, dtypes and shapes.
+    not_loaded : str
+        Why the runtime that was to run it did not load it; empty where none was to.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class Model:
         instance("Model", "proto", proto, onnx.ModelProto, "a model")
         refuse_tensors(proto)
         refuse_unbounded(proto)
+        self.not_loaded = ""
         self._path = path
         self._proto = proto
         self.inputs, self.outputs = model_ports(proto)
