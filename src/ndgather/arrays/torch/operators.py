@@ -75,6 +75,7 @@ class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has 
         saved = [indices]
         if calls.reduction_of(kind, options) in derivatives.OF_VALUES:
             saved = [indices, data, *rest, output]
+        saved = [each.clone() if each.is_inference() else each for each in saved]
         ctx.save_for_backward(*saved)
         ctx.save_for_forward(*saved)
 
