@@ -255,3 +255,41 @@ def test_autocast_takes_the_wider_type():
     same(result, torch.tensor([0.0, 2, 0, 0]))
     with pytest.raises(NdgatherError, match=r"updates\.dtype = torch\.bfloat16"):
         ndgather.scatter_nd(data, torch.tensor([[1], [1]]), short, reduction="add")
+
+
+@pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
+def test_cotangents_of_gathers(kind, shape, places, options, rng):
+    indices = indices_of(rng, kind, shape, places, options)
+    cotangent = torch.ones_like(called(kind, data_of(rng, shape), indices, **options))
+    if kind == "gather":
+        return  # it has no function of its own
+    function = getattr(ndgather.vjp, kind)
+    result = function(cotangent, shape, torch.from_numpy(indices), **options)
+    same(result, torch.from_numpy(function(cotangent.numpy(), shape, indices, **options)))
+    given = cotangent.clone().requires_grad_()
+    assert function(given, shape, indices, **options).requires_grad
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS)
+def test_cotangents_of_scatters(kind, shape, places, sizes, options, reduction, rng):
+    indices = indices_of(rng, kind, shape, places, options)
+    cotangent, options = data_of(rng, shape), options | {"reduction": reduction}
+    function = getattr(ndgather.vjp, kind)
+    results = function(cotangent, torch.from_numpy(indices), **options)
+    for result, wanted in zip(
+        results, function(cotangent.numpy(), indices, **options), strict=True
+    ):
+        same(result, torch.from_numpy(wanted))
+
+
+def test_cotangents_that_do_not_fit():
+    indices = torch.tensor([[1], [9]])
+    with pytest.raises(NdgatherError, match=r"vjp\.gather_nd: cotangent\.shape = \(3,\)"):
+        ndgather.vjp.gather_nd(torch.ones(3), (4,), indices)
+    with pytest.raises(NdgatherError, match=r"vjp\.gather_nd: indices\[1, 0\] = 9"):
+        ndgather.vjp.gather_nd(torch.ones(2), (4,), indices)
+    with pytest.raises(NdgatherError, match=r"vjp\.gather_windows: starts\[1, 0\] = 9"):
+        ndgather.vjp.gather_windows(torch.ones(2, 2), (4,), indices, (2,))
+    with pytest.raises(NdgatherError, match=r"cotangent\.dtype"):
+        ndgather.vjp.gather_nd(torch.ones(2).bool(), (4,), indices)

@@ -20,6 +20,7 @@ from ndgather.arrays.torch import (
     checks,
     compiling,
     composition,
+    cotangents,
     elements,
     host,
     onnx_export,
@@ -31,7 +32,7 @@ from ndgather.errors import NdgatherError, tensor_errors
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
-__all__ = ["onnx_translations", "run"]
+__all__ = ["onnx_translations", "run", "vjp"]
 
 operators.register()
 plain.accept()
@@ -40,6 +41,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _IN_CORE = ("gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements")
 
 onnx_translations = onnx_export.translations
+vjp = cotangents.vjp
 
 
 def run(call: Call) -> Any:
