@@ -8,10 +8,14 @@ import json
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 from onnx.parser import parse_model
 
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.index_places import index_places
+from ndgather.models.onnx.judged_nodes import judged
+from ndgather.models.onnx.op_nodes import op_nodes
+from ndgather.models.onnx.rulings import ruling
 from ndgather.published import operator
 
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
@@ -171,3 +175,39 @@ def test_a_search_finds_inputs_on_which_they_part_and_makes_them_small(odd_runti
     assert found.inputs["rows"].size < 16
     (clamps,) = found.report.nodes[0].runs
     assert (clamps.status, clamps.obeys) == ("differs", False)
+
+
+@pytest.mark.parametrize(
+    ("data", "theirs", "rule", "decided"),
+    [
+        (np.array([1 / 3, 2 / 3]), np.float32([1 / 3]).astype(np.float64), "wide floats", True),
+        (np.array([2**40, 1]), np.array([0]), "wide integers", True),
+        (np.array([1.0, 2.0], np.float32), np.array([7], np.float32), "definition", True),
+        (np.array([1.0, 2.0], np.float32), np.array([1.0]), "result", True),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_rule_that_decides(data, theirs, rule, decided):
+    node = helper.make_node("Gather", ["d", "i"], ["y"])
+    (op_node,) = op_nodes(
+        helper.make_model(
+            helper.make_graph([node], "g", [], []), opset_imports=[helper.make_opsetid("", 18)]
+        )
+    )
+    made = judged(op_node, [data, np.array([0])], theirs)
+    found = ruling(op_node.operator().row, {}, made)
+    assert (found.rule, found.decided) == (rule, decided)
+
+
+def test_which_of_two_updates_stays_is_open():
+    node = helper.make_node("ScatterND", ["d", "i", "u"], ["y"])
+    (op_node,) = op_nodes(
+        helper.make_model(
+            helper.make_graph([node], "g", [], []), opset_imports=[helper.make_opsetid("", 18)]
+        )
+    )
+    inputs = [np.zeros(3), np.array([[1], [1]]), np.array([5.0, 6.0])]
+    made = judged(op_node, inputs, np.array([0, 5.0, 0]))
+    found = ruling(op_node.operator().row, {}, made)
+    assert (found.rule, found.decided) == ("duplicates", False)
+    assert found.indices == "indices[0] = 1; indices[1] = 1"

@@ -111,6 +111,16 @@ def _about_value(
             advice="keep values below 2**31, or gather floats or two halves",
             indices=shown,
         )
+    if value.dtype == np.float64 and node.theirs is not None:
+        with np.errstate(over="ignore"):
+            narrow = np.float32(value)
+        if np.float32(node.theirs[node.first]) == narrow or not np.isfinite(narrow):
+            return Ruling(
+                rule="wide floats",
+                text="elements keep all 64 bits, and the runtime computes in float32",
+                advice="Cast to float32, so that every runtime computes alike",
+                indices=shown,
+            )
     if row.kind.scatters and reduction in {"min", "max"} and _any_nan(node):
         return Ruling(
             rule="NaN",
