@@ -227,3 +227,17 @@ def test_index_values_beyond_int64():
         IndexOutOfBoundsError, match=r"^gather: indices\[0\] = 18446744073709551615"
     ):
         ndgather.gather(tf.constant(data), tf.constant(far))
+
+
+def test_data_that_turn_out_to_be_empty_are_filled():
+    graph = tf.function(
+        lambda data, indices: ndgather.gather(data, indices, mode="fill", fill_value=7),
+        input_signature=[tf.TensorSpec([None, 2], tf.float32), tf.TensorSpec([None], tf.int64)],
+    )
+    assert_is(graph(DATA[:0], [0, 3]), np.full((2, 2), 7, np.float32))
+    assert_is(graph(DATA, [0, 3]), np.array([[0, 1], [7, 7]], np.float32))
+    with tf.GradientTape() as tape:
+        data = tf.Variable(DATA, shape=[None, 2])
+        total = tf.reduce_sum(graph(data, [0, 3]))
+    gradient = tf.convert_to_tensor(tape.gradient(total, data))
+    assert_is(gradient, np.array([[1, 1], [0, 0], [0, 0]], np.float32))

@@ -81,4 +81,12 @@ class Library:
         return tf.reduce_sum(array, axis=-1)
 
     def take(self, data: Any, numbers: Any) -> Any:
-        return tf.gather(data, numbers, axis=1)
+        if data.shape[1] is not None:
+            return tf.gather(data, numbers, axis=1)
+        outer, count, width = tf.unstack(tf.shape(data, out_type=tf.int64))
+        shape = tf.stack([outer, tf.size(numbers, out_type=tf.int64), width])
+        return tf.cond(  # without rows all that is named is filled, or there is nothing
+            count == 0,
+            lambda: tf.zeros(shape, data.dtype),
+            lambda: tf.gather(data, numbers, axis=1),
+        )
