@@ -188,3 +188,23 @@ def test_errors_are_ours_and_say_where(rng):
 def test_tensors_without_strides_are_refused(make):
     with pytest.raises(NdgatherError, match=r"^gather_nd: data"):
         ndgather.gather_nd(make(), torch.tensor([[1]]))
+
+
+def test_published_operators_take_tensors(rng):
+    data, indices = data_of(rng, (4, 3)).float().requires_grad_(), torch.tensor([[1], [3]])
+    gather = ndgather.operator("GatherND", version=13)
+    result = gather(data, indices)
+    same(result.detach(), data.detach()[[1, 3]])
+    (gradient,) = torch.autograd.grad(result.sum(), data)
+    assert gradient.sum(1).tolist() == [0, 3, 0, 3]
+    with pytest.raises(DTypeError, match=r"ai\.onnx GatherND-13: indices\.dtype = int32"):
+        gather(data, indices.int())
+    with pytest.raises(IndexOutOfBoundsError, match=r"^ai\.onnx GatherND-13: indices\[0, 0\] = 4"):
+        gather(data.detach(), indices + 3)
+    add = ndgather.operator("ScatterND", version=16)
+    half = torch.ones(4, dtype=torch.bfloat16)
+    same(add(half, indices, half[:2], reduction="add"), torch.tensor([1.0, 2, 1, 2]).bfloat16())
+    axis = ndgather.operator("Gather", domain="openvino", version=8)
+    same(axis(data.detach(), torch.tensor([0, 7]), 0)[1], torch.zeros(3))
+    with pytest.raises(IndexOutOfBoundsError):
+        ndgather.operator("Gather", domain="openvino", version=1)(data, torch.tensor([-1]), 0)

@@ -115,9 +115,10 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
 def plain_input(row: OperatorVersion, name: str, value: Any) -> Array:
     """Return an input as a NumPy array, or as it is where it is like one and has an adapter."""
     if name != Role.AXIS and dispatch.adapter_name(value):
-        is_like_one = isinstance(getattr(value, "dtype", None), np.dtype)
+        dtype = getattr(value, "dtype", None)
+        is_like_one = isinstance(dtype, np.dtype) or type(dtype).__module__ == "torch"
         if is_like_one and hasattr(value, "reshape"):
-            return value  # type: ignore[no-any-return]  # it has a shape and a dtype of NumPy
+            return value  # type: ignore[no-any-return]  # it has a shape and a dtype with a name
     if name == Role.INDICES:
         return plain_arrays.plain_indices(str(row), value)
     return plain_arrays.plain_array(str(row), name, value)

@@ -60,7 +60,7 @@ def native_call(
     return replace(
         call,
         mode="fill" if fills else "raise",
-        fill_value="" if fills and data.dtype.kind == "O" else None,
+        fill_value="" if fills and getattr(data.dtype, "kind", "") == "O" else None,
     )
 
 
@@ -77,7 +77,8 @@ def _reduction(
     if attribute is None:
         return Reduction.NONE
     word = attributes["reduction"]
-    meaningful = reductions.meaningful(dtype)
+    is_known = hasattr(dtype, "kind")  # else it is of torch, whose adapter knows
+    meaningful = reductions.meaningful(dtype) if is_known else reductions.NAMES
     allowed = {
         each.word: each.reduction
         for each in attribute.choices

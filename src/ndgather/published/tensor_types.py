@@ -90,6 +90,8 @@ class Inference:
 
 def dtype_name(array: NDArray[Any]) -> str:
     """Return the name that the specifications' rows have for the type of `array`."""
+    if not hasattr(array.dtype, "kind"):  # of torch, such as torch.float32
+        return str(array.dtype).rpartition(".")[2]
     kind = array.dtype.kind
     if kind in "UST" or (
         kind == "O" and all(isinstance(each, (str, bytes)) for each in array.flat)
