@@ -84,3 +84,34 @@ def test_a_declared_size_below_zero_is_unknown():
     assert str(onnx_models.Model(model).inputs[0]) == "x float32 (?, 3)"
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(onnx_models.run(model, {"x": x}, runtime="reference")["y"], x)
+
+
+def of_row(op_type, row):
+    """The text of the operator, for one row of numbers."""
+    total = sum(np.exp(each) for each in row)
+    if op_type == "Hardmax":
+        return [float(k == list(row).index(max(row))) for k in range(len(row))]
+    shares = [np.exp(each) / total for each in row]
+    return shares if op_type == "Softmax" else [np.log(each) for each in shares]
+
+
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2])
+@pytest.mark.parametrize("opset", [9, 12, 13])
+def test_up_to_opset_12_these_are_of_a_matrix_and_then_along_an_axis(op_type, axis, opset):
+    x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
+    attributes = {} if axis is None else {"axis": axis}
+    if opset >= 13:
+        lines = np.moveaxis(x, -1 if axis is None else axis, -1)
+        expected = np.empty(lines.shape)
+        for place in np.ndindex(lines.shape[:-1]):
+            expected[place] = of_row(op_type, lines[place])
+        expected = np.moveaxis(expected, -1, -1 if axis is None else axis)
+    else:
+        first = 1 if axis is None else axis
+        matrix = x.reshape(int(np.prod(x.shape[:first])), -1)
+        expected = np.array([of_row(op_type, row) for row in matrix]).reshape(x.shape)
+    model = one_node(opset, op_type, ["x"], **attributes)
+    found = onnx_models.run(model, {"x": x}, runtime="reference")["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert found.dtype == np.float32

@@ -1,7 +1,9 @@
 """Operators that the reference evaluator of onnx gets wrong, as their text says.
 
 Up to opset 13 it takes BatchNormalization for training wherever `momentum` is given, and it takes
-the spatial axes of GlobalMaxPool for those of four axes, whatever their number.
+the spatial axes of GlobalMaxPool for those of four axes, whatever their number. Up to opset 12
+Softmax, LogSoftmax and Hardmax are of a matrix, whose columns are all axes from `axis` on; it takes
+them for what they are from opset 13, along one axis.
 """
 
 from __future__ import annotations
@@ -63,4 +65,64 @@ class GlobalMaxPool(OpRun):
         return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
 
 
-CORRECTED: tuple[type[OpRun], ...] = (BatchNormalization, GlobalMaxPool)
+_ALONG_ONE_AXIS = 13  # the version from which Softmax and its like are
+
+
+class _OfRows(OpRun):
+    """An operator that takes each row of a matrix by itself."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, **_attributes: object) -> tuple[Array]:
+        given = {each.name: each.i for each in self.onnx_node.attribute}
+        if self.run_params["opsets"][self.domain] >= _ALONG_ONE_AXIS:
+            axis = given.get("axis", -1)
+            rows = self._of_rows(np.moveaxis(x, axis, -1))
+            return (np.ascontiguousarray(np.moveaxis(rows, -1, axis)),)
+        axis = given.get("axis", 1)
+        axis += x.ndim if axis < 0 else 0
+        before = int(np.prod(x.shape[:axis]))
+        matrix = x.reshape(before, int(np.prod(x.shape[axis:])))
+        return (self._of_rows(matrix).reshape(x.shape),)
+
+    def _of_rows(self, x: Array) -> Array:
+        raise NotImplementedError
+
+
+class Softmax(_OfRows):
+    """``exp(x) / sum(exp(x))`` of each row."""
+
+    def _of_rows(self, x: Array) -> Array:
+        if not x.size:
+            return x
+        powers = np.exp(x - x.max(axis=-1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+class LogSoftmax(_OfRows):
+    """``log(exp(x) / sum(exp(x)))`` of each row."""
+
+    def _of_rows(self, x: Array) -> Array:
+        if not x.size:
+            return x
+        less = x - x.max(axis=-1, keepdims=True)
+        return np.asarray(less - np.log(np.exp(less).sum(axis=-1, keepdims=True)))
+
+
+class Hardmax(_OfRows):
+    """1 at the first largest element of each row, and 0 elsewhere."""
+
+    def _of_rows(self, x: Array) -> Array:
+        y = np.zeros_like(x)
+        if x.size:
+            np.put_along_axis(y, x.argmax(axis=-1, keepdims=True), 1, axis=-1)
+        return y
+
+
+CORRECTED: tuple[type[OpRun], ...] = (
+    BatchNormalization,
+    GlobalMaxPool,
+    Hardmax,
+    LogSoftmax,
+    Softmax,
+)
