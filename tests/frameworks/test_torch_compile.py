@@ -135,3 +135,13 @@ def test_traced_and_functionalized_programs(rng):
     assert "ndgather.gather_nd" in str(graph.graph)
     same(graph(data * 2, indices), function(data * 2, indices))
     same(torch.func.functionalize(function)(data, indices), function(data, indices))
+
+
+def test_autocast_within_a_compiled_function():
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def function(data, indices, updates):
+        return ndgather.scatter_nd(data, indices, updates, reduction="add")
+
+    with torch.autocast("cpu", torch.bfloat16):
+        result = function(torch.zeros(3), torch.tensor([[1]]), torch.ones(1).bfloat16())
+    same(result, torch.tensor([0.0, 1, 0]))

@@ -95,7 +95,7 @@ def scatter_nd(
     **_: Any,
 ) -> Any:
     tensor, indices = _tensors(data, indices)
-    updates = _updates(tensor, updates)
+    tensor, updates = _with_updates(tensor, updates)
     result = torch.ops.ndgather.scatter_nd(
         tensor, indices, updates, 0, reduction, mode, use_init_val
     )
@@ -115,7 +115,7 @@ def scatter_elements(
     **_: Any,
 ) -> Any:
     tensor, indices = _tensors(data, indices)
-    updates = _updates(tensor, updates)
+    tensor, updates = _with_updates(tensor, updates)
     result = torch.ops.ndgather.scatter_elements(
         tensor, indices, updates, axis, reduction, mode, use_init_val
     )
@@ -127,11 +127,19 @@ def _tensors(data: Any, indices: Any) -> tuple[Any, Any]:
     return tensor, torch.as_tensor(indices, device=tensor.device)
 
 
-def _updates(data: Any, updates: Any) -> Any:
-    """Return updates as a tensor; numbers and lists take the type of data."""
-    if isinstance(updates, torch.Tensor):
-        return updates
-    return torch.as_tensor(updates, dtype=data.dtype, device=data.device)
+def _with_updates(data: Any, updates: Any) -> tuple[Any, Any]:
+    """Return data and updates as tensors of one type.
+
+    Numbers and lists take that of data; where autocast mixes floating types, the wider one counts.
+    """
+    if not isinstance(updates, torch.Tensor):
+        return data, torch.as_tensor(updates, dtype=data.dtype, device=data.device)
+    if updates.dtype == data.dtype or not torch.is_autocast_enabled(data.device.type):
+        return data, updates
+    if not (data.dtype.is_floating_point and updates.dtype.is_floating_point):
+        return data, updates
+    wider = torch.promote_types(data.dtype, updates.dtype)
+    return data.to(wider), updates.to(wider)
 
 
 def _delivered(data: Any, result: Any, out: Any) -> Any:
