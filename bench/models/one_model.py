@@ -86,7 +86,9 @@ def beside(path: str, feeds: dict[str, Any], theirs: list[Any], seconds: float) 
 def off(ours: list[Any], theirs: list[Any]) -> float:
     """Return how far outputs are off, in parts of the largest value of each."""
     worst = 0.0
-    for one, other in zip(ours, theirs, strict=True):
+    for one, given in zip(ours, theirs, strict=True):
+        maps = isinstance(given, list)  # of a classifier: a row for each
+        other = np.array([list(each.values()) for each in given]) if maps else given
         if one.dtype.kind not in "biuf":
             worst = max(worst, float(not np.array_equal(one, other)))
             continue

@@ -225,3 +225,25 @@ def test_what_no_runtime_loads_runs_in_the_evaluator_and_says_why(runtime):
     assert f"model: {runtime} does not load it: " in model.not_loaded
     with pytest.raises(ModelError, match="does not load it"):
         onnx_models.load(parse_model(text), runtime=runtime)
+
+
+@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
+def test_maps_of_a_classifier_become_a_matrix(runtime):
+    zipped = helper.make_node(
+        "ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"]
+    )
+    out = helper.make_value_info(
+        "y",
+        helper.make_sequence_type_proto(
+            helper.make_map_type_proto(
+                TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+            )
+        ),
+    )
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)]
+    graph = helper.make_graph([zipped], "g", [x], [out])
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    shares = np.array([[0.25, 0.75], [1, 0], [0.5, 0.5]], np.float32)
+    found = onnx_models.run(model, {"x": shares}, runtime=runtime)
+    np.testing.assert_array_equal(found["y"], shares, strict=True)

@@ -102,7 +102,8 @@ def run(
     Returns
     -------
     dict of str to array
-        The outputs, in the order of the model.
+        The outputs, in the order of the model. Of a runtime, a sequence of maps from classes to
+        numbers, as classifiers give it, becomes a matrix with a column for each class.
 
     Raises
     ------

@@ -200,6 +200,11 @@ def load_runtime(name: str) -> Runtime:
 
 
 def _tensor(name: str, value: object) -> Array:
+    """Return an output as an array; maps of one set of keys are the rows of a matrix."""
+    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        keys = list(value[0])
+        if all(list(each) == keys for each in value):
+            return np.array([[each[key] for key in keys] for each in value], np.float32)
     if not isinstance(value, np.ndarray | np.generic):
         raise run_errors.not_a_tensor("output", name, type(value).__name__)
     return np.asarray(value)
