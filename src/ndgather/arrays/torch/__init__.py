@@ -13,7 +13,7 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
-from ndgather import fallback
+from ndgather import dispatch, fallback
 from ndgather.arrays.torch import (
     arguments,
     calls,
@@ -27,7 +27,7 @@ from ndgather.arrays.torch import (
     operators,
     plain,
 )
-from ndgather.errors import NdgatherError, tensor_errors
+from ndgather.errors import NdgatherError, argument_errors, tensor_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -68,10 +68,20 @@ def run(call: Call) -> Any:
 
 
 def _with_indices_alone(call: Call) -> Any:
-    """Make a call whose data are an array or list: the indices become an array."""
+    """Make a call whose data are an array or list: indices become an array, sizes are tuples."""
+    given = {name: getattr(call, name) for name in ("data", "indices", "updates", "out")}
+    sizes: dict[str, Any] = {
+        name: tuple(v) for name, v in given.items() if isinstance(v, torch.Size)
+    }
+    call = replace(call, **sizes)
+    names = ("data", call.indices_name, call.updates_name, "out")
+    for name, each in zip(names, given.values(), strict=True):
+        known = isinstance(each, (torch.Tensor, torch.Size))
+        if not known and dispatch.adapter_name(each) == __name__:
+            raise argument_errors.not_an_array(call.caller, name, each, "is no tensor")
     indices = call.indices
     if not isinstance(indices, torch.Tensor):
-        raise tensor_errors.out_not_a_tensor(call.caller, call.data)
+        return fallback.run(call)
     checks.check_layout(call.caller, call.indices_name, indices)
     if indices.device.type != "cpu":
         raise tensor_errors.devices_differ(call.caller, call.indices_name, indices.device, "cpu")

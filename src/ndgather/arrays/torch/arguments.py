@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from ndgather import plain_arrays
 from ndgather.arrays.torch import checks, elements
@@ -27,10 +28,14 @@ def with_tensors(call: Call) -> Call:
     """
     caller = call.caller
     given = (call.data, call.updates, call.indices, call.out)
+    names = ("data", call.updates_name, call.indices_name, "out")
+    for name, each in zip(names, given, strict=True):
+        if is_lazy(each):
+            raise argument_errors.not_an_array(caller, name, each, "is not initialized")
     device = next(each.device for each in given if isinstance(each, torch.Tensor))
     data = call.data
     if not isinstance(data, torch.Tensor):
-        data = _tensor(caller, "data", plain_arrays.plain_array(caller, "data", data), device)
+        data = tensor(caller, "data", plain_arrays.plain_array(caller, "data", data), device)
     indices = call.indices
     if not isinstance(indices, torch.Tensor):
         name = call.indices_name
@@ -38,7 +43,7 @@ def with_tensors(call: Call) -> Call:
         plain = plain_arrays.native_indices(caller, indices, name)
         if plain.dtype.kind not in "iu":
             raise argument_errors.not_an_array(caller, name, indices, "is not made of integers")
-        indices = _tensor(caller, name, plain, device)
+        indices = tensor(caller, name, plain, device)
     call = replace(call, data=data, indices=indices)
     if call.scatters:
         call = _promoted(replace(call, updates=_updates(call, device)))
@@ -63,7 +68,7 @@ def _refuse_array(caller: str, name: str, value: object, device: torch.device) -
         raise tensor_errors.array_for_device(caller, name, device)
 
 
-def _tensor(
+def tensor(
     caller: str, name: str, array: np.ndarray[Any, Any], device: torch.device
 ) -> torch.Tensor:
     """Return a tensor of an array, which shares its memory where torch can."""
@@ -85,7 +90,7 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
     _refuse_array(caller, name, value, device)
     dtype = elements.numpy_dtype(call.data.dtype)
     if dtype is not None:
-        return _tensor(caller, name, plain_arrays.plain_updates(caller, value, dtype, name), device)
+        return tensor(caller, name, plain_arrays.plain_updates(caller, value, dtype, name), device)
     plain = plain_arrays.plain_array(caller, name, value)
     if isinstance(value, np.ndarray):
         raise tensor_errors.updates_dtype(caller, name, plain.dtype, call.data.dtype)

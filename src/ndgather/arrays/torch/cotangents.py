@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
+from ndgather import plain_arrays
 from ndgather.arrays.torch import arguments, checks, derivatives, places
 from ndgather.errors import argument_errors, shape_errors
 
@@ -25,8 +25,11 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     NdgatherError
         The shapes or types do not fit, or an index is out of bounds.
     """
-    given = call.data
-    of_result = given if isinstance(given, torch.Tensor) else torch.as_tensor(np.asarray(given))
+    of_result = call.data
+    if not isinstance(of_result, torch.Tensor):
+        array = plain_arrays.plain_array(call.caller, "cotangent", of_result)
+        of_result = arguments.tensor(call.caller, "cotangent", array, torch.device("cpu"))
+    checks.check_layout(call.caller, "cotangent", of_result)
     if of_result.dtype == torch.bool:
         raise argument_errors.cotangent_dtype(call.caller, of_result.dtype)
     shape = of_result.shape if data_shape is None else data_shape
