@@ -117,7 +117,8 @@ def plain_input(row: OperatorVersion, name: str, value: Any) -> Array:
     if name != Role.AXIS and dispatch.adapter_name(value):
         dtype = getattr(value, "dtype", None)
         is_like_one = isinstance(dtype, np.dtype) or type(dtype).__module__ == "torch"
-        if is_like_one and hasattr(value, "reshape"):
+        has_a_shape = hasattr(value, "reshape") and not getattr(value, "is_nested", False)
+        if is_like_one and has_a_shape:
             return value  # type: ignore[no-any-return]  # it has a shape and a dtype with a name
     if name == Role.INDICES:
         return plain_arrays.plain_indices(str(row), value)
