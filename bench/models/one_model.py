@@ -104,7 +104,7 @@ def off(ours: list[Any], theirs: list[Any]) -> float:
 def converted(path: str, opset: int, feeds: dict[str, Any], theirs: list[Any]) -> str:
     model = onnx_models.convert(path, opset=opset)
     target = Path(path).with_name(f"converted-{opset}.tmp")  # beside the tensors in other files
-    target.write_bytes(getattr(model, "model", model).SerializeToString())
+    target.write_bytes(model.SerializeToString())
     try:
         found = onnx_models.run(target, feeds, runtime="onnxruntime")
     finally:
