@@ -203,7 +203,6 @@ def calling(*functions):
     return model(numpy_helper.from_array(DATA, "data"), nodes=nodes, functions=functions)
 
 
-TOO_MANY = f"the model comes to {3 * 2**40 + 1} nodes with its functions in place of their calls"
 ENDLESS = {
     "each twice": (
         [*(function(f"f{n}", f"f{n + 1}", f"f{n + 1}") for n in range(40)),
@@ -227,6 +226,27 @@ def test_functions_without_end_are_refused(functions, text):
             call(proto)
         assert text in str(refusal.value)
     assert text in onnx_models.check(proto)[0].what
+
+
+@pytest.mark.parametrize(("functions", "text"), ENDLESS.values(), ids=ENDLESS)
+def test_no_runtime_is_given_functions_without_end(folder, monkeypatch, functions, text):
+    monkeypatch.syspath_prepend(folder)
+    (folder / "given").mkdir()
+    (folder / "given" / "runtime.py").write_text("def session(source, options): 1 / 0")
+    proto = calling(*functions)
+    save(proto)
+
+    calls = (
+        lambda model: onnx_models.run(model, INPUTS, runtime="given.runtime"),
+        lambda model: onnx_models.load(model, runtime="given.runtime"),
+        lambda model: onnx_models.compare(model, INPUTS, runtimes=["given.runtime"]),
+        lambda model: onnx_models.search(model, 1, runtimes=["given.runtime"]),
+    )
+    for call in calls:
+        for model in proto, "m.onnx":
+            with pytest.raises(ModelError) as refusal:
+                call(model)
+            assert text in str(refusal.value)
 
 
 def test_functions_with_an_end_run():

@@ -25,6 +25,7 @@ from onnx import (
 from ndgather.models.onnx.domains import is_ours, nodes_within, subgraphs
 from ndgather.models.onnx.external_tensors import external_tensors
 from ndgather.models.onnx.fixpoint import without_functions
+from ndgather.models.onnx.function_sizes import refuse_unbounded
 from ndgather.models.onnx.op_nodes import OpNode, Scope, op_nodes
 from ndgather.models.onnx.type_protos import declaration
 from ndgather.published.tensor_types import TensorType
@@ -107,7 +108,13 @@ def exposed(model: ModelProto, folder: str | None) -> ExposedModel:
     """Have `model` give what its gather and scatter nodes read and give.
 
     It is changed; where functions have such nodes, it is a copy that is.
+
+    Raises
+    ------
+    ModelError
+        Its functions call themselves or come to too many nodes, which no runtime is given.
     """
+    refuse_unbounded(model)
     inner = (node for function in model.functions for each in function.node
              for node in nodes_within(each))  # fmt: skip
     inlined = any(map(is_ours, inner))
