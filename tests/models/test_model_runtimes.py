@@ -247,3 +247,40 @@ def test_maps_of_a_classifier_become_a_matrix(runtime):
     shares = np.array([[0.25, 0.75], [1, 0], [0.5, 0.5]], np.float32)
     found = onnx_models.run(model, {"x": shares}, runtime=runtime)
     np.testing.assert_array_equal(found["y"], shares, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Status Message: /onnxruntime_src/onnxruntime/core/reshape_helper.h:91 onnxruntime::"
+            "ReshapeHelper::ReshapeHelper(const onnxruntime::TensorShape&, bool) a == b was false. "
+            "Input shape:{3,4}\n",
+            "Status Message: a == b was false. Input shape:{3,4}",
+        ),
+        (
+            "Exception from src/inference/src/cpp/core.cpp:1:\nException from src/plugin.cpp:54:\n"
+            "Check '!shape.rank().is_dynamic()' failed at src/plugins/src/node.cpp:108:\n"
+            "Unexpected: no dynamic rank. Operation name: y\n\n\n",
+            "Unexpected: no dynamic rank. Operation name: y",
+        ),
+        (
+            "Check 'false' failed at src/node.cpp:108:\n",
+            "Check 'false' failed at src/node.cpp:108:",
+        ),
+        (
+            "No file models/a.onnx, and no a/b.h either",
+            "No file models/a.onnx, and no a/b.h either",
+        ),
+        ("Name:'\x1b[2J'", "Name:'\\x1b[2J'"),
+    ],
+)
+def test_a_refusal_is_told_without_the_places_in_the_code_of_a_runtime(wrong, text, said):
+    def session(source, options):
+        raise RuntimeError(text)
+
+    wrong.session = session
+
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.load(MODEL, runtime=wrong.__name__)
+    assert str(refusal.value) == f"model: {wrong.__name__} does not load it: {said}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,12 +11,27 @@ if TYPE_CHECKING:
 LONGEST_REASON = 300
 LONGEST_QUOTE = 40
 
+_LOOKED_AT = 5_000  # letters of a text: what is in the first of them is said
+_LINE = r"/?(?:[\w.+-]+/)+[\w.+-]+\.(?:cc|cpp|cu|h|hpp):\d+:? ?"
+_PLACES_IN_CODE = re.compile(
+    rf"Exception from {_LINE}|Check '.*?' failed at {_LINE}"  # OpenVINO
+    rf"|/onnxruntime_src{_LINE}"
+    r"[^(]*\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with .*?\])? ?"  # and a function
+    rf"|{_LINE}(?:\w+: Assertion `.*?` failed: )?"  # onnx
+)
+
 
 def reason(error: BaseException) -> str:
     """Write the text of an exception of another library on one line of bearable length."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    text = " ".join(str(error).split()) or type(error).__name__
+    return bearable(str(error)) or type(error).__name__
+
+
+def bearable(text: str) -> str:
+    """Write a text of another library on one line, without the places in code that it names."""
+    whole = " ".join(text[:_LOOKED_AT].split())
+    text = one_line(_PLACES_IN_CODE.sub("", whole).strip() or whole)
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}..."
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from ndgather.errors import runtime_errors
-from ndgather.errors.texts import one_line
+from ndgather.errors.texts import bearable
 from ndgather.models.entry_checks import named_arrays
 from ndgather.models.graph.ports import fit_inputs
 from ndgather.models.onnx.compared import Comparison, NodeComparison, NodeRun
 from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
 from ndgather.models.onnx.judged_nodes import first_difference, judged
 from ndgather.models.onnx.model_files import opened
-from ndgather.models.onnx.observed_runs import LONGEST, ObservedRun, Values
+from ndgather.models.onnx.observed_runs import ObservedRun, Values
 from ndgather.models.onnx.onnx_model import model_ports
 from ndgather.models.onnx.rulings import ruling
 from ndgather.models.onnx.runtime_model import load_runtime
@@ -144,7 +144,7 @@ def _node_run(node: ExposedNode, run: ObservedRun) -> NodeRun:
         return NodeRun(runtime=run.runtime, status="same", obeys=True)
     if stopped:
         crashed = run.stop.crashed is not None
-        text = one_line(run.stop.crashed or run.stop.refused or "")[:LONGEST]
+        text = bearable(run.stop.crashed or run.stop.refused or "")
         allowed = made.refusal is None
         return NodeRun(
             runtime=run.runtime,

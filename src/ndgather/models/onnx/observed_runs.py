@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors.texts import one_line
+from ndgather.errors.texts import bearable
 from ndgather.models.onnx.compared import RuntimeRun
 from ndgather.models.onnx.pruned_models import up_to
 from ndgather.runtimes.apart import Answer, RuntimeProcess
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Values = dict[str, Array]
-
-LONGEST = 300  # letters of a refusal
 
 
 class ObservedRun:
@@ -94,5 +92,5 @@ class ObservedRun:
             runtime=self.runtime,
             version=self.version,
             status=status,
-            text=one_line(text)[:LONGEST],
+            text=bearable(text),
         )
