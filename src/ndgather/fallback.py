@@ -144,7 +144,7 @@ def plain_scatter(call: Call) -> Call:
         indices=indices,
         updates=updates,
         reduction=reduction,
-        use_init_val=reduction == "none" or _truth(caller, "use_init_val", call.use_init_val),
+        use_init_val=reduction == "none" or truth(caller, "use_init_val", call.use_init_val),
         arithmetic=reductions.for_core(data.dtype, reduction),
     )
 
@@ -157,7 +157,8 @@ def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) ->
     return word
 
 
-def _truth(caller: str, option: str, value: object) -> bool:
+def truth(caller: str, option: str, value: object) -> bool:
+    """Return an option that is true or false."""
     try:
         return bool(value)
     except MemoryError:

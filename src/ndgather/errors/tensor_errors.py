@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.errors.shape_errors import shown
+from ndgather.errors.shown_values import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,13 @@ def out_with_gradient(caller: str, argument: str) -> AttributeValueError:
     return AttributeValueError(
         f"{caller}: out is given, but {argument} asks for a gradient or is under a transform "
         f"(allowed: out=None, or a call under torch.no_grad())"
+    )
+
+
+def fill_with_gradient(caller: str, value: object) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: fill_value = {shown_value(value)} asks for a gradient, which there is none of "
+        f"(allowed: a number, or fill_value.detach())"
     )
 
 

@@ -85,6 +85,8 @@ def _with_indices_alone(call: Call) -> Any:
     checks.check_layout(call.caller, call.indices_name, indices)
     if indices.device.type != "cpu":
         raise tensor_errors.devices_differ(call.caller, call.indices_name, indices.device, "cpu")
+    if elements.numpy_dtype(indices.dtype) is None:
+        checks.check_index_type(call)
     return fallback.run(replace(call, indices=elements.array_of(indices)))
 
 
@@ -122,6 +124,7 @@ def _asks_for_a_gradient_alone(call: Call) -> bool:
         and type(call.indices) in _PLAIN
         and (not call.scatters or type(call.updates) in _PLAIN)
         and call.out is None
+        and not isinstance(call.fill_value, torch.Tensor)
         and call.kind in _IN_CORE
         and torch.is_grad_enabled()
         and forward_ad._current_level < 0

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
-from ndgather import plain_arrays
+from ndgather import fallback, plain_arrays
 from ndgather.arrays.torch import checks, elements
 from ndgather.arrays.torch.calls import counted
 from ndgather.errors import argument_errors, option_errors, shape_errors, tensor_errors
@@ -46,12 +46,16 @@ def with_tensors(call: Call) -> Call:
         indices = tensor(caller, name, plain, device)
     call = replace(call, data=data, indices=indices)
     if call.scatters:
-        call = _promoted(replace(call, updates=_updates(call, device)))
+        use_init_val = fallback.truth(caller, "use_init_val", call.use_init_val)
+        call = replace(call, updates=_updates(call, device), use_init_val=use_init_val)
+        call = _promoted(call)
     elif call.fill_value is not None:
         call = replace(call, fill_value=_fill_value(call))
     if type(call.axis) is not int or type(call.batch_dims) is not int:
         axis = _integer(caller, "axis", call.axis)
         call = replace(call, axis=axis, batch_dims=_integer(caller, "batch_dims", call.batch_dims))
+    if any(not -(2**63) <= n < 2**63 for n in (call.axis, call.batch_dims, *call.window_shape)):
+        checks.check_shapes(call)  # which refuses what no operator takes
     return checks.checked(counted(call))
 
 
@@ -74,7 +78,8 @@ def tensor(
     """Return a tensor of an array, which shares its memory where torch can."""
     _refuse_array(caller, name, array if array.base is not None else None, device)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if not native.flags.writeable or min(native.strides, default=0) < 0:
+    fits = all(s >= 0 and s % native.itemsize == 0 for s in native.strides)
+    if not (native.flags.writeable and fits):
         native = native.copy()
     try:
         return torch.from_numpy(native).to(device)
@@ -115,7 +120,7 @@ def _fill_value(call: Call) -> Any:
     """Return the value of a fill as a Python number that the type of data holds."""
     caller, value, dtype = call.caller, call.fill_value, call.data.dtype
     if isinstance(value, torch.Tensor):
-        value = value.item() if value.numel() == 1 and not value.requires_grad else str(value)
+        value = _number(caller, value, dtype)
     known = elements.numpy_dtype(dtype)
     if known is not None:
         return plain_arrays.fill_element(caller, value, known).item()
@@ -126,6 +131,16 @@ def _fill_value(call: Call) -> Any:
     if converted is None or converted.dim():
         raise argument_errors.fill_value_lost(caller, value, dtype)
     return float(converted)
+
+
+def _number(caller: str, value: torch.Tensor, dtype: torch.dtype) -> Any:
+    """Return the number of a tensor, which gets no gradient."""
+    if torch.is_grad_enabled() and value.requires_grad:
+        raise tensor_errors.fill_with_gradient(caller, value)
+    try:
+        return value.item()
+    except (RuntimeError, TypeError) as error:  # several numbers, none here, or one of a transform
+        raise argument_errors.fill_value_lost(caller, value, dtype) from error
 
 
 def _promoted(call: Call) -> Call:

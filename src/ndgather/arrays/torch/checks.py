@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 GATHER_MODES = ("raise", "wrap", "clip", "fill")
 SCATTER_MODES = ("raise", "wrap", "clip", "drop")
+_HIGHEST_RANK = 64  # of the core
 
 
 def checked(call: Call) -> Call:
@@ -28,11 +29,11 @@ def checked(call: Call) -> Call:
     caller = call.caller
     for name, each in tensors(call):
         check_layout(caller, name, each)
+        if each.dim() > _HIGHEST_RANK:
+            raise shape_errors.too_many_axes(caller, name, each.dim(), _HIGHEST_RANK)
         if each.device != call.data.device:
             raise tensor_errors.devices_differ(caller, name, each.device, call.data.device)
-    if call.indices.dtype not in elements.INTEGERS:
-        kind = "boolean" if call.indices.dtype == torch.bool else "not an integer type"
-        raise index_errors.index_dtype(caller, call.indices.dtype, kind, call.indices_name)
+    check_index_type(call)
     modes: tuple[str, ...] = SCATTER_MODES if call.scatters else GATHER_MODES
     if call.kind == "gather_windows":
         modes = windows.MODES
@@ -50,6 +51,14 @@ def checked(call: Call) -> Call:
     if call.reduction not in meaningful:
         raise argument_errors.reduction_type(caller, call.reduction, call.data.dtype, meaningful)
     return call
+
+
+def check_index_type(call: Call) -> None:
+    """Raise the error of indices that are no integers of 8 to 64 bits, if they are none."""
+    dtype = call.indices.dtype
+    if dtype not in elements.INTEGERS:
+        kind = "boolean" if dtype == torch.bool else "not an integer type"
+        raise index_errors.index_dtype(call.caller, dtype, kind, call.indices_name)
 
 
 def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:

@@ -1,0 +1,87 @@
+"""Arguments at the limits of what tensors of torch can be: refused in our words, or taken right."""
+
+import numpy as np
+import pytest
+import torch
+
+import ndgather
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
+
+DATA = torch.tensor([1.0, 2.0, 3.0])
+PLACES = torch.tensor([[2], [-1]])
+ODD = np.zeros(2, dtype=[("one", "i1"), ("index", "i8"), ("update", "f4")])
+ODD["index"], ODD["update"] = [2, 0], [7, 8]
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_a_fill_value_that_asks_for_a_gradient(gradient):
+    data = DATA.clone().requires_grad_(gradient)
+    fill = torch.tensor(5.0, requires_grad=True)
+    with pytest.raises(AttributeValueError, match=r"^gather_nd: fill_value = tensor\(5.*gradient"):
+        ndgather.gather_nd(data, PLACES + 5, mode="fill", fill_value=fill)
+    result = ndgather.gather_nd(data, PLACES + 5, mode="fill", fill_value=fill.detach())
+    assert result.tolist() == [5, 5]
+    with torch.no_grad():
+        ndgather.gather_nd(data, PLACES + 5, mode="fill", fill_value=fill)
+
+
+def test_a_fill_value_that_is_no_number_here():
+    def filled(value):
+        return ndgather.gather_nd(DATA, PLACES, mode="fill", fill_value=value)
+
+    for value in (torch.zeros((), device="meta"), torch.zeros(2)):
+        with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = "):
+            filled(value)
+    with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = "):
+        torch.vmap(filled)(torch.zeros(2))
+
+
+def test_arrays_whose_strides_torch_does_not_have():
+    data = DATA.clone().requires_grad_()
+    assert ndgather.gather(data, ODD["index"]).tolist() == [3, 1]
+    result = ndgather.scatter_nd(data, ODD["index"][:, None], ODD["update"])
+    assert result.tolist() == [8, 2, 7]
+
+
+def test_more_axes_than_an_array_can_have():
+    many = torch.zeros((1,) * 65)
+    for call in (
+        lambda: ndgather.gather(many, torch.tensor([0])),
+        lambda: ndgather.gather(many.clone().requires_grad_(), torch.tensor([0])),
+        lambda: ndgather.gather(DATA, many.long()),
+        lambda: ndgather.scatter_nd(DATA, PLACES, many),
+    ):
+        with pytest.raises(ShapeError, match=r"has 65 axes"):
+            call()
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**70)])
+def test_integers_beyond_64_bits(number):
+    data = DATA.clone().requires_grad_()
+    for call in (
+        lambda: ndgather.gather(data, PLACES, axis=number),
+        lambda: ndgather.gather_nd(data, PLACES, batch_dims=number),
+        lambda: ndgather.gather_windows(data, PLACES, (number,)),
+    ):
+        with pytest.raises(NdgatherError, match=str(number)):
+            call()
+
+
+def test_use_init_val_counts_as_true_or_false():
+    data = DATA.clone().requires_grad_()
+
+    def added(value):
+        ones = torch.ones(2)
+        return ndgather.scatter_nd(data, PLACES, ones, reduction="add", use_init_val=value).tolist()
+
+    assert added("yes") == added(1) == [1, 2, 5]
+    assert added(None) == added(0) == [1, 2, 2]
+    with pytest.raises(DTypeError, match=r"^scatter_nd: use_init_val = "):
+        added(np.array([1, 2]))
+
+
+def test_bits_are_no_indices():
+    indices = torch.zeros(2, dtype=torch.bfloat16)
+    for data in (DATA, DATA.numpy()):
+        with pytest.raises(DTypeError, match=r"^gather: indices.dtype = torch.bfloat16"):
+            ndgather.gather(data, indices)
