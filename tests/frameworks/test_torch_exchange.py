@@ -208,6 +208,7 @@ class Gathered(torch.utils.data.Dataset):
         return ndgather.gather_nd(self.data, places + item)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
 def test_workers_of_a_data_loader():
     loader = torch.utils.data.DataLoader(Gathered(), batch_size=2, num_workers=2)
     batches = list(loader)

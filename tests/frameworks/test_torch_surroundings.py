@@ -59,7 +59,7 @@ class Rows(torch.utils.data.Dataset):
         return ndgather.gather_nd(table(), torch.tensor([at]))
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
 def test_workers_of_a_data_loader():
     loader = torch.utils.data.DataLoader(Rows(), batch_size=2, num_workers=2)
     same(torch.cat(list(loader)), table())
@@ -72,7 +72,7 @@ def answer(queue):
     queue.put(result.sum().item())
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_child_process(method):
     context = multiprocessing.get_context(method)
