@@ -136,7 +136,7 @@ def test_run_node():
     np.testing.assert_array_equal(out, np.array([2, 3]), strict=True)
     with pytest.raises(ModelError, match=r"node GatherND is not valid: .* batch_dims"):
         Backend.run_node(node, inputs, opset_version=11)
-    with pytest.raises(DTypeError, match=r"^node GatherND without a name: .* int16 is not taken"):
+    with pytest.raises(DTypeError, match=r"^node GatherND of 'out': .* int16 is not taken"):
         Backend.run_node(node, [inputs[0], inputs[1].astype(np.int16)], opset_version=12)
 
 

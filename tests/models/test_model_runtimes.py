@@ -22,6 +22,9 @@ INDICES = np.array([[0, 1], [2, -1]])
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
     pick (float[a, b] data, int64[n, 2] indices) => (float[n] y)
     { d = Add(data, data)  picked = GatherND(d, indices)  y = Neg(picked) }""")
+TWICE = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+    pick (float[a, b] data, int64[n, 2] indices) => (float[n] y, float[n] z)
+    { y = GatherND(data, indices)  z = GatherND(data, indices) }""")
 EXPECTED = -reference.gather_nd(DATA + DATA, INDICES)
 
 
@@ -88,7 +91,7 @@ def test_a_value_that_differs_ends_the_run_by_the_name_of_its_node(wrong):
     wrong.change["picked"] = changed
     feeds = {"data": DATA, "indices": INDICES}
     text = (
-        r"node GatherND without a name: ours_for_tests.wrong gives output\[1\] = 99.0, "
+        r"node GatherND of 'picked': ours_for_tests.wrong gives output\[1\] = 99.0, "
         r"and ai.onnx GatherND-13 gives 22.0"
     )
     with pytest.raises(ModelError, match=text):
@@ -111,6 +114,32 @@ def test_an_index_out_of_bounds_is_our_error_in_every_runtime(runtime):
     text = r"GatherND-13: indices\[1, 1\] = 9 is outside axis 1 of data, which has size 4"
     with pytest.raises(IndexOutOfBoundsError, match=text):
         onnx_models.run(MODEL, {"data": DATA, "indices": bad}, runtime=runtime)
+
+
+@pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
+def test_the_node_at_fault_is_named_among_nodes_without_names(runtime):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+        pick (float[a, b] data, int64[n, 2] one, int64[m, 2] other) => (float[n] y, float[m] z)
+        { y = GatherND(data, one)  z = GatherND(data, other) }""")
+    feeds = {"data": DATA, "one": INDICES, "other": np.array([[0, 9]])}
+    text = r"^node GatherND of 'z': ai.onnx GatherND-13: indices\[0, 1\] = 9 is outside axis 1"
+    with pytest.raises(IndexOutOfBoundsError, match=text):
+        onnx_models.run(model, feeds, runtime=runtime)
+
+
+def test_no_node_is_blamed_where_several_may_have_been_refused(wrong):
+    class Session:
+        def run(self, names, inputs):
+            raise RuntimeError("Failed while running GatherND node. Name:'' Status Message: no")
+
+    wrong.session = lambda source, options: Session()
+    one = onnx_models.load(MODEL, runtime=wrong.__name__)
+    text = r"^node GatherND of 'picked': ours_for_tests.wrong refuses what ai.onnx GatherND-13 "
+    feeds = {"data": DATA, "indices": INDICES}
+    with pytest.raises(ModelError, match=r"^model: .*wrong does not run it: Failed"):
+        onnx_models.load(TWICE, runtime=wrong.__name__).run(feeds)
+    with pytest.raises(ModelError, match=text):
+        one.run(feeds)
 
 
 def test_an_index_out_of_bounds_is_our_error_where_the_runtime_says_nothing(wrong):

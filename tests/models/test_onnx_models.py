@@ -363,7 +363,7 @@ def test_a_type_error_of_ours_is_not_hidden_by_the_evaluator():
     with pytest.raises(DTypeError) as refusal:
         onnx_models.run(model, {"data": DATA, "indices": INDICES.astype(np.float32)})
     assert str(refusal.value) == (
-        "node GatherND without a name: ai.onnx GatherND-13: indices.dtype = float32 is not taken "
+        "node GatherND of 'out': ai.onnx GatherND-13: indices.dtype = float32 is not taken "
         "(allowed: int64)"
     )
 

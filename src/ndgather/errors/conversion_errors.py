@@ -37,13 +37,11 @@ def others_differ(names: Sequence[str], opset: int, error: BaseException) -> Mod
     )
 
 
-def other_type(op_type: str, name: str, value: str, dtype: str, opset: int) -> DTypeError:
-    place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"
+def other_type(place: str, value: str, dtype: str, opset: int) -> DTypeError:
     return DTypeError(f"{place}: {value}.dtype = {dtype} is not allowed in opset {opset}")
 
 
-def other_type_unknown(op_type: str, name: str, value: str, opset: int) -> ModelError:
-    place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"
+def other_type_unknown(place: str, value: str, opset: int) -> ModelError:
     return ModelError(
         f"{place}: the type of {value!r} is not known, and opset {opset} takes fewer types"
     )

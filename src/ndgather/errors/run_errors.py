@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import DTypeError, ExtraMissingError, ModelError, NdgatherError, ShapeError
 from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import listed, one_line, reason
+from ndgather.errors.texts import listed, node_place, one_line, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -102,9 +102,9 @@ def trains(op_type: str, opset: int) -> ModelError:
     )
 
 
-def in_node(error: Exception, name: str, op_type: str) -> Exception:
+def in_node(error: Exception, name: str, op_type: str, gives: str = "") -> Exception:
     """Say in which node an exception arose; one of ours, and MemoryError, stays what it is."""
-    place = f"node {name!r} ({op_type})" if name else f"node {op_type} without a name"
+    place = node_place(name, op_type, gives)
     if isinstance(error, NdgatherError | MemoryError):
         error.args = (f"{place}: {error}",)
         return error

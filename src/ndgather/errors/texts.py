@@ -40,6 +40,13 @@ def one_line(text: str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
+def node_place(name: str, op_type: str, gives: str) -> str:
+    """Name a node of a model; one without a name is known by the first value that it gives."""
+    if name:
+        return f"node {name!r} ({op_type})"
+    return f"node {op_type} of {gives!r}" if gives else f"node {op_type} without a name"
+
+
 def listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 

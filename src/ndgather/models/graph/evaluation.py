@@ -43,7 +43,8 @@ class Step:
         try:
             yield
         except Exception as error:
-            raise run_errors.in_node(error, self.name, self.title) from error
+            gives = next(iter(self.gives), "")
+            raise run_errors.in_node(error, self.name, self.title, gives) from error
         finally:
             self.seconds += time.perf_counter() - start
 

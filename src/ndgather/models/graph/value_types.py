@@ -31,7 +31,7 @@ def value_types(graph: Graph) -> dict[str, TensorType]:
         try:
             types[node.output] = node_type(node, types, graph.constants)
         except Exception as error:
-            raise run_errors.in_node(error, node.name, title(node)) from error
+            raise run_errors.in_node(error, node.name, title(node), node.output) from error
     return types
 
 

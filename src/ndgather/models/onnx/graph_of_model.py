@@ -81,7 +81,8 @@ class _Reader:
             try:
                 self._add(node)
             except NdgatherError as error:
-                raise run_errors.in_node(error, node.name, node.op_type) from error
+                gives = next(iter(node.output), "")
+                raise run_errors.in_node(error, node.name, node.op_type, gives) from error
         return Graph(
             name=self.proto.name,
             inputs=tuple(inputs),

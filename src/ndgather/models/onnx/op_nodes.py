@@ -213,10 +213,10 @@ class OpNode:
 
     def named(self, error: Exception) -> Exception:
         """Return `error` with the node, and those around it, before its text."""
-        named = run_errors.in_node(error, self.node.name, self.node.op_type)
-        for node in reversed(self.scope.around):
-            named = run_errors.in_node(named, node.name, node.op_type)
-        return named
+        for node in (self.node, *reversed(self.scope.around)):
+            gives = next(iter(node.output), "")
+            error = run_errors.in_node(error, node.name, node.op_type, gives)
+        return error
 
 
 def attribute_value(attribute: AttributeProto) -> Any:

@@ -8,6 +8,7 @@ from onnx import ModelProto, NodeProto, defs, version_converter
 from onnx.defs import OpSchema, SchemaError
 
 from ndgather.errors import conversion_errors
+from ndgather.errors.texts import node_place
 from ndgather.models.onnx.domains import file_domain, is_ours, opsets, row_domain
 from ndgather.models.onnx.op_nodes import Scope, nodes
 from ndgather.models.onnx.type_protos import schema_type
@@ -98,6 +99,7 @@ def _refuse_types(scope: Scope, node: NodeProto, source: int, target: int) -> No
     before, after = _schema(node.op_type, source), _schema(node.op_type, target)
     if before is None or after is None:
         return
+    where = node_place(node.name, node.op_type, next(iter(node.output), ""))
     for place, name in enumerate(node.input):
         if not name or place >= len(after.inputs):
             continue
@@ -105,6 +107,6 @@ def _refuse_types(scope: Scope, node: NodeProto, source: int, target: int) -> No
         dtype = scope.type_of(name).dtype
         if dtype is None:
             if not before.inputs[place].types <= allowed:
-                raise conversion_errors.other_type_unknown(node.op_type, node.name, name, target)
+                raise conversion_errors.other_type_unknown(where, name, target)
         elif schema_type(dtype) not in allowed:
-            raise conversion_errors.other_type(node.op_type, node.name, name, dtype, target)
+            raise conversion_errors.other_type(where, name, dtype, target)

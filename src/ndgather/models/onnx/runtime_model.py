@@ -26,6 +26,8 @@ from ndgather.runtimes.known_runtimes import model_runtime
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from onnx import NodeProto
+
     from ndgather.models.onnx.model_files import Source
     from ndgather.runtimes.runtime import Runtime
     from ndgather.runtimes.whole_model import LoadOptions, Session
@@ -156,17 +158,21 @@ class RuntimeModel:
     def _refused(self, error: Exception, fitted: Mapping[str, Array]) -> Exception:
         """Return what the specification says of the node that the runtime refused."""
         named = _NAMED.findall(str(error))
-        for node in self._exposed.nodes:
-            own = node.op_node.node
-            if named and (own.op_type, own.name) == named[-1] and not node.in_branch:
-                refusal = self._refusal_of(node, fitted)
-                if refusal is not None:
-                    return node.op_node.named(refusal)
-                return node.op_node.named(
-                    runtime_errors.refuses_allowed(
-                        self.runtime, str(node.op_node.operator().row), error
-                    )
-                )
+        alike = [
+            node
+            for node in self._exposed.nodes
+            if named and _name_of(node.op_node.node) == named[-1] and not node.in_branch
+        ]
+        for node in alike:
+            refusal = self._refusal_of(node, fitted)
+            if refusal is not None:
+                return node.op_node.named(refusal)
+        of_that_name = [each for _, each in nodes(self._exposed.proto) if named
+                        and _name_of(each) == named[-1]]  # fmt: skip
+        if alike and len(of_that_name) == 1:
+            operator = str(alike[0].op_node.operator().row)
+            refused = runtime_errors.refuses_allowed(self.runtime, operator, error)
+            return alike[0].op_node.named(refused)
         return runtime_errors.not_run(self._path, self.runtime, error)
 
     def _refusal_of(self, node: ExposedNode, fitted: Mapping[str, Array]) -> NdgatherError | None:
@@ -186,6 +192,10 @@ class RuntimeModel:
                 return None
         given = node.inputs(known)
         return None if given is None else judged(node.op_node, given, None).refusal
+
+
+def _name_of(node: NodeProto) -> tuple[str, str]:
+    return node.op_type, node.name
 
 
 def load_runtime(name: str) -> Runtime:
