@@ -118,7 +118,8 @@ PyObject* ArrayCall::sort_points(PyObject* steps, Size begin, PyArrayObject* pla
   PyObject* chunks = PyArray_SimpleNew(1, &count, NPY_INTP);
   PyObject* starts = PyArray_SimpleNew(1, &count, NPY_INTP);
   if (chunks != nullptr && starts != nullptr) {
-    list_groups(sorted, static_cast<Size*>(PyArray_DATA(array(chunks))), static_cast<Size*>(PyArray_DATA(array(starts))));
+    list_groups(sorted, static_cast<Size*>(PyArray_DATA(array(chunks))),
+                static_cast<Size*>(PyArray_DATA(array(starts))));
   }
   return Py_BuildValue("(NN)", chunks, starts);
 }

@@ -26,7 +26,10 @@ Refusal forget_error() {
   return {Rule::fallback};
 }
 
-bool is_number(DataType type) { return type.code != dlpack::kInt && type.code != dlpack::kUInt && type.code != dlpack::kBool; }
+bool is_integer(DataType type) { return type.code == dlpack::kInt || type.code == dlpack::kUInt; }
+bool is_number(DataType type) { return !is_integer(type) && type.code != dlpack::kBool; }
+
+PyObject* dtype_name;  // of the attribute
 
 // A type of arrays, and what has to be asked before an array of it counts as a piece of memory. Kept for good.
 struct Library {
@@ -41,6 +44,7 @@ struct Library {
   // and the very value that it has where nothing is.
   PyObject* transforms;
   PyObject* written;     // function of an array: is told that it has been written to
+  PyObject* bytes;       // a tuple: what the attribute dtype is where integers of a byte are whole ones
 
   // Refused: something is true, or cannot be known.
   static Refusal refuse_if(PyObject* answer) {
@@ -63,9 +67,20 @@ struct Library {
     return {};
   }
 
+  // DLPack may be told of integers of less than a byte as of whole ones.
+  Refusal refuse_parts_of_bytes(PyObject* of, DataType type) const {
+    if (bytes == Py_None || !is_integer(type) || type.bits != 8) return {};
+    PyObject* const dtype = PyObject_GetAttr(of, dtype_name);
+    Py_XDECREF(dtype);  // only its address is of interest
+    for (Py_ssize_t n = 0, count = PyTuple_Size(bytes); n < count; ++n) {
+      if (PyTuple_GetItem(bytes, n) == dtype) return {};
+    }
+    return forget_error();
+  }
+
   // Integers have no gradient and no sign to be meant otherwise.
   Refusal refuse_views(PyObject* of, DataType type) const {
-    if (!is_number(type)) return {};
+    if (!is_number(type)) return refuse_parts_of_bytes(of, type);
     if (gradient != Py_None) {
       Refusal refusal = refuse_if(PyObject_GetAttr(of, gradient));
       if (refusal.rule == Rule::fallback) refusal = refuse_if(PyObject_CallNoArgs(records));
@@ -101,17 +116,20 @@ const dlpack::Table* table_of(PyObject* type) {
       : static_cast<const dlpack::Table*>(PyCapsule_GetPointer(capsule, dlpack::kTableName));
   Py_XDECREF(capsule);
   while (table != nullptr && table->version.major > dlpack::kMajorVersion) table = table->previous;
-  return table != nullptr && table->version.major == dlpack::kMajorVersion && table->borrow != nullptr ? table : nullptr;
+  const bool is_known = table != nullptr && table->version.major == dlpack::kMajorVersion;
+  return is_known && table->borrow != nullptr ? table : nullptr;
 }
 
 // False: elements of another kind than DLPack has, or in another byte order.
 bool read_type(PyArrayObject* of, DataType& type) {
   static constexpr char kKinds[] = "iuf?cb";
-  static constexpr std::uint8_t kCodes[] = {dlpack::kInt, dlpack::kUInt, dlpack::kFloat, 0, dlpack::kComplex, dlpack::kBool};
+  static constexpr std::uint8_t kCodes[] = {dlpack::kInt, dlpack::kUInt,    dlpack::kFloat,
+                                            0,            dlpack::kComplex, dlpack::kBool};
   for (int n = 0; n < 6; ++n) {
     if (PyArray_DESCR(of)->kind != kKinds[n]) continue;
     type = {kCodes[n], static_cast<std::uint8_t>(PyArray_ITEMSIZE(of) * 8), 1};
-    return PyTypeNum_ISNUMBER(PyArray_TYPE(of)) || PyArray_TYPE(of) == NPY_BOOL ? !PyArray_ISBYTESWAPPED(of) : false;
+    const bool is_known = PyTypeNum_ISNUMBER(PyArray_TYPE(of)) || PyArray_TYPE(of) == NPY_BOOL;
+    return is_known && !PyArray_ISBYTESWAPPED(of);
   }
   return false;
 }
@@ -121,23 +139,26 @@ bool take(const dlpack::Tensor& tensor, View& view) {
   if (tensor.device_type != dlpack::kCpu || tensor.rank < 0 || tensor.rank > kMaxRank || bits == 0 || bits % 8 != 0) {
     return false;
   }
-  Size dense[kMaxRank], elements = 1;
-  for (int d = tensor.rank - 1; d >= 0; --d) {
-    dense[d] = elements;
-    elements *= tensor.shape[d];
-  }
-  if (tensor.data == nullptr && elements > 0) return false;  // a stand-in without memory
   static_assert(sizeof(std::int64_t) == sizeof(Size));
   const auto* strides = reinterpret_cast<const Size*>(tensor.strides);
+  Size dense[kMaxRank], elements = 1;
+  for (int d = tensor.rank - 1; d >= 0 && strides == nullptr; --d) {
+    dense[d] = elements;
+    elements *= std::max<Size>(tensor.shape[d], 1);
+  }
   view.take({static_cast<char*>(tensor.data) + tensor.byte_offset, tensor.rank,
              reinterpret_cast<const Size*>(tensor.shape), strides != nullptr ? strides : dense},
             bits / 8, bits / 8);
-  return true;
+  return tensor.data != nullptr || view.is_empty();  // else a stand-in without memory
+}
+
+// Whether each element is one number of 8 to 64 bits, as the core has them.
+bool has_width(DataType type) {
+  return type.lanes == 1 && (type.bits == 8 || type.bits == 16 || type.bits == 32 || type.bits == 64);
 }
 
 Refusal read_index_type(const View& indices, DataType type, IndexType& index) {
-  const bool is_integer = type.code == dlpack::kInt || type.code == dlpack::kUInt;
-  if (!is_integer || type.lanes != 1) {
+  if (!is_integer(type) || !has_width(type)) {
     return {indices.is_empty() && is_number(type) ? Rule::fallback : Rule::index_dtype};  // as an empty list may have
   }
   index = integer_type<IndexType>(type.code == dlpack::kInt, indices.element());
@@ -146,18 +167,19 @@ Refusal read_index_type(const View& indices, DataType type, IndexType& index) {
 
 // False: not known.
 bool read_element_type(DataType type, ElementType& element) {
-  if (type.lanes != 1) return false;
   switch (type.code) {
     case dlpack::kInt:
-    case dlpack::kUInt: element = integer_type<ElementType>(type.code == dlpack::kInt, type.bits / 8); return true;
-    case dlpack::kBool: element = ElementType::boolean; return true;
-    case dlpack::kBfloat: element = ElementType::bf16; return true;
+    case dlpack::kUInt:
+      element = integer_type<ElementType>(type.code == dlpack::kInt, type.bits / 8);
+      return has_width(type);
+    case dlpack::kBool: element = ElementType::boolean; return has_width(type) && type.bits == 8;
+    case dlpack::kBfloat: element = ElementType::bf16; return has_width(type) && type.bits == 16;
     case dlpack::kFloat:
       element = type.bits == 16 ? ElementType::f16 : type.bits == 32 ? ElementType::f32 : ElementType::f64;
-      return type.bits <= 64;
+      return has_width(type) && type.bits > 8;
     case dlpack::kComplex:
       element = type.bits == 64 ? ElementType::c64 : ElementType::c128;
-      return type.bits == 64 || type.bits == 128;
+      return type.lanes == 1 && (type.bits == 64 || type.bits == 128);
     default: return false;
   }
 }
@@ -341,10 +363,12 @@ Refusal ExchangedCall::deliver() {
 PyObject* accept_exchange(PyObject*, PyObject* arguments) {
   Library made{};
   PyObject* type;
-  if (!PyArg_ParseTuple(arguments, "O!OOOOO!O", &PyType_Type, &type, &made.gradient, &made.records, &made.negated,
-                        &made.conjugated, &PyTuple_Type, &made.transforms, &made.written)) {
+  if (!PyArg_ParseTuple(arguments, "O!OOOOO!OO", &PyType_Type, &type, &made.gradient, &made.records, &made.negated,
+                        &made.conjugated, &PyTuple_Type, &made.transforms, &made.written, &made.bytes)) {
     return nullptr;
   }
+  if (made.bytes != Py_None && !PyTuple_Check(made.bytes)) return PyErr_Format(PyExc_TypeError, "bytes is no tuple");
+  if (dtype_name == nullptr && (dtype_name = PyUnicode_InternFromString("dtype")) == nullptr) return nullptr;
   made.type = reinterpret_cast<PyTypeObject*>(type);
   made.table = table_of(type);
   if (made.table == nullptr) {
@@ -357,7 +381,8 @@ PyObject* accept_exchange(PyObject*, PyObject* arguments) {
     if (libraries[n].type == made.type) Py_RETURN_TRUE;
   }
   if (count == kMostLibraries) Py_RETURN_FALSE;
-  for (PyObject* kept : {type, made.gradient, made.records, made.negated, made.conjugated, made.transforms, made.written}) {
+  for (PyObject* kept : {type, made.gradient, made.records, made.negated, made.conjugated, made.transforms,
+                         made.written, made.bytes}) {
     Py_INCREF(kept);
   }
   libraries[count] = made;

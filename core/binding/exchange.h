@@ -5,8 +5,8 @@
 
 namespace ndgather {
 
-// accept_exchange(type, gradient, records, negated, conjugated, transforms, written): from now on calls with arguments
-// of exactly this type are carried out here. False where the type offers no exchange.
+// accept_exchange(type, gradient, records, negated, conjugated, transforms, written, bytes): from now on calls with
+// arguments of exactly this type are carried out here. False where the type offers no exchange.
 PyObject* accept_exchange(PyObject*, PyObject* arguments);
 
 // Carries out a call, as run() does. The result is of the kind of `data`. Refused by Rule::fallback where an argument

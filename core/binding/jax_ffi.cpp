@@ -73,10 +73,11 @@ bool read_type(ffi::DataType type, bool with_table, ElementType& element) {
   static constexpr struct {
     ffi::DataType given;
     ElementType element;
-  } kTypes[] = {{S8, ElementType::i8},    {S16, ElementType::i16},  {S32, ElementType::i32}, {S64, ElementType::i64},
-                {U8, ElementType::u8},    {U16, ElementType::u16},  {U32, ElementType::u32}, {U64, ElementType::u64},
-                {F16, ElementType::f16},  {BF16, ElementType::bf16}, {F32, ElementType::f32}, {F64, ElementType::f64},
-                {C64, ElementType::c64},  {C128, ElementType::c128}, {PRED, ElementType::boolean}};
+  } kTypes[] = {{S8, ElementType::i8},   {S16, ElementType::i16},   {S32, ElementType::i32},
+                {S64, ElementType::i64}, {U8, ElementType::u8},     {U16, ElementType::u16},
+                {U32, ElementType::u32}, {U64, ElementType::u64},   {F16, ElementType::f16},
+                {F32, ElementType::f32}, {BF16, ElementType::bf16}, {F64, ElementType::f64},
+                {C64, ElementType::c64}, {C128, ElementType::c128}, {PRED, ElementType::boolean}};
   element = with_table ? ElementType::table : ElementType::opaque;
   for (const auto& known : kTypes) {
     if (known.given == type) element = known.element;
@@ -106,18 +107,20 @@ std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan
       size == 0 ? "the axis is empty"
                 : "allowed: " + std::to_string(call.negative ? -size : 0) + ".." + std::to_string(size - 1);
   const bool is_signed = plan.index_type != IndexType::u64;
+  const std::string number = std::to_string(axis - call.skip);
   std::string text = std::string(call.caller) + ": " + name + "[" + where + "] = " +
                      (is_signed ? std::to_string(static_cast<std::int64_t>(bad.value)) : std::to_string(bad.value));
   if (windows) {
     const Size wide = call.window[static_cast<std::size_t>(column)];
-    text += " lets a window of size " + std::to_string(wide) + " stick out of axis " + std::to_string(axis - call.skip) +
-            " of data, which has size " + std::to_string(size + wide - 1) + " (allowed: 0.." + std::to_string(size - 1) + ")";
+    text += " lets a window of size " + std::to_string(wide) + " stick out of axis " + number +
+            " of data, which has size " + std::to_string(size + wide - 1) + " (allowed: 0.." +
+            std::to_string(size - 1) + ")";
   } else {
-    text += " is outside axis " + std::to_string(axis - call.skip) + " of data, which has size " + std::to_string(size) +
-            " (" + allowed + ")";
+    text += " is outside axis " + number + " of data, which has size " + std::to_string(size) + " (" + allowed + ")";
   }
   if (bad.count > 1) {
-    text += "; " + std::to_string(bad.count) + " of " + std::to_string(total) + " entries of " + name + " are out of bounds";
+    text += "; " + std::to_string(bad.count) + " of " + std::to_string(total) + " entries of " + name +
+            " are out of bounds";
   }
   return text;
 }
@@ -194,9 +197,9 @@ ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ff
   return ffi::Error(ffi::ErrorCode::kOutOfRange, text_of(call, bad, plan, data.array, once.array));
 }
 
-ffi::Error handle(ffi::AnyBuffer data, ffi::AnyBuffer indices, ffi::RemainingArgs rest, ffi::Result<ffi::AnyBuffer> result,
-                  std::int64_t kind, std::int64_t mode, std::int64_t reduction, std::int64_t axis,
-                  std::int64_t batch_dims, std::int64_t lead, std::int64_t skip, bool negative,
+ffi::Error handle(ffi::AnyBuffer data, ffi::AnyBuffer indices, ffi::RemainingArgs rest,
+                  ffi::Result<ffi::AnyBuffer> result, std::int64_t kind, std::int64_t mode, std::int64_t reduction,
+                  std::int64_t axis, std::int64_t batch_dims, std::int64_t lead, std::int64_t skip, bool negative,
                   ffi::Span<const std::int64_t> window, ffi::Span<const std::uint8_t> fill, std::string_view caller) {
   const Attributes call{static_cast<Kind>(kind), static_cast<Mode>(mode), static_cast<Reduction>(reduction), axis,
                         batch_dims, lead, skip, negative, window, fill, caller};

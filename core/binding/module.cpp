@@ -116,7 +116,7 @@ PyMethodDef methods[] = {
     {"move_points", move_points, METH_VARARGS,
      "move_points(chunk, dense, bits, places, positions, block, starts, stops, reduction, arithmetic, /)\n--\n\n"},
     {"accept_exchange", accept_exchange, METH_VARARGS,
-     "accept_exchange(type, gradient, records, negated, conjugated, transforms, written, /)\n--\n\n"},
+     "accept_exchange(type, gradient, records, negated, conjugated, transforms, written, bytes, /)\n--\n\n"},
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\n"},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(count, /)\n--\n\n"},
     {"get_memory_limit", get_memory_limit, METH_NOARGS, "get_memory_limit()\n--\n\n"},

@@ -97,6 +97,7 @@ def accept_exchange(
     conjugated: Callable[[Any], object] | None,
     transforms: tuple[Callable[[], object] | tuple[dict[str, object], str, object], ...],
     written: Callable[[Any], object] | None,
+    bytes: tuple[object, ...] | None,
     /,
 ) -> bool: ...
 def get_num_threads() -> int: ...

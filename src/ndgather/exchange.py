@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ndgather.compiled import _core
+from ndgather.errors import option_errors
 
 Transform: TypeAlias = Callable[[], object] | tuple[dict[str, object], str, object]
 
@@ -24,6 +25,7 @@ def accept(
     conjugated: Callable[[Any], object] | None = None,
     transforms: tuple[Transform, ...] = (),
     written: Callable[[Any], object] | None = None,
+    whole_bytes: tuple[object, ...] | None = None,
 ) -> bool:
     """Let the core carry out calls with arrays of exactly this type, where nothing else is at work.
 
@@ -46,10 +48,18 @@ def accept(
         ``vars(module)`` has it, and the very object that it is where they are not.
     written : function of an array, optional
         Is told of an `out` after it was written.
+    whole_bytes : tuple, optional
+        For libraries that exchange integers of less than a byte as integers of a byte: the objects
+        that ``array.dtype`` is where they are of a byte. Others go to the adapter.
 
     Returns
     -------
     bool
         False where the type offers no exchange of a version that the core knows.
     """
-    return _core.accept_exchange(kind, gradient, records, negated, conjugated, transforms, written)
+    for each in transforms:
+        if isinstance(each, tuple) and not (len(each) == 3 and isinstance(each[0], dict)):
+            raise option_errors.not_a_transform("exchange.accept", each)
+    return _core.accept_exchange(
+        kind, gradient, records, negated, conjugated, transforms, written, whole_bytes
+    )

@@ -223,6 +223,12 @@ def test_types_without_the_exchange_are_not_accepted():
     assert exchange.accept(Tensor)  # again
 
 
+@pytest.mark.parametrize("each", [(), ({}, "name"), ([], "name", None)], ids=str)
+def test_transforms_that_are_none_are_refused(each):
+    with pytest.raises(DTypeError, match=r"^exchange.accept: transforms = "):
+        exchange.accept(Tensor, transforms=(each,))
+
+
 def test_results_are_released_and_arguments_given_back():
     data, indices = Tensor(np.arange(400_000.0)), Tensor(np.arange(400_000)[:, np.newaxis])
     before = Tensor.exported - Tensor.deleted

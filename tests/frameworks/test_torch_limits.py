@@ -81,7 +81,25 @@ def test_use_init_val_counts_as_true_or_false():
 
 
 def test_bits_are_no_indices():
-    indices = torch.zeros(2, dtype=torch.bfloat16)
-    for data in (DATA, DATA.numpy()):
-        with pytest.raises(DTypeError, match=r"^gather: indices.dtype = torch.bfloat16"):
-            ndgather.gather(data, indices)
+    for dtype in (torch.bfloat16, torch.uint4):
+        indices = torch.zeros(2, dtype=torch.uint8)
+        indices = indices.to(dtype) if dtype.is_floating_point else indices.view(dtype)
+        for data in (DATA, DATA.numpy()):
+            with pytest.raises(NdgatherError, match=r"^gather: indices.dtype = "):
+                ndgather.gather(data, indices)
+
+
+SHELLS = [getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in range(1, 8)]
+
+
+@pytest.mark.parametrize("dtype", SHELLS, ids=str)
+def test_integers_of_less_than_a_byte_keep_their_type(dtype):
+    data = torch.tensor([1, 0, 1], dtype=torch.uint8).view(dtype)
+    result = ndgather.gather_nd(data, PLACES - 1)
+    assert result.dtype == dtype
+    assert result.view(torch.uint8).tolist() == [0, 0]
+    result = ndgather.scatter_nd(data, PLACES[:1], data[1:2])
+    assert result.dtype == dtype
+    assert result.view(torch.uint8).tolist() == [1, 0, 0]
+    with pytest.raises(DTypeError, match=r"^scatter_nd: reduction = 'add'"):
+        ndgather.scatter_nd(data, PLACES[:1], data[1:2], reduction="add")

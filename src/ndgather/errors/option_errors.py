@@ -28,6 +28,13 @@ _MEANT = {
 }
 
 
+def not_a_transform(caller: str, value: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: transforms = {shown_value(value)} says nothing of a transform "
+        f"(allowed: functions, tuples of a dict, a name and a value)"
+    )
+
+
 def option_out_of_range(
     caller: str, option: str, value: object, lowest: int, highest: int, why: str
 ) -> AttributeValueError:

@@ -26,6 +26,7 @@ def accept() -> None:
             conjugated=torch.Tensor.is_conj,
             transforms=_TRANSFORMS,
             written=written,
+            whole_bytes=(torch.int8, torch.uint8),
         )
 
 
