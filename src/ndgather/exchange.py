@@ -58,8 +58,9 @@ def accept(
         False where the type offers no exchange of a version that the core knows.
     """
     for each in transforms:
-        if isinstance(each, tuple) and not (len(each) == 3 and isinstance(each[0], dict)):
-            raise option_errors.not_a_transform("exchange.accept", each)
+        given: Any = each
+        if isinstance(given, tuple) and not (len(given) == 3 and isinstance(given[0], dict)):
+            raise option_errors.not_a_transform("exchange.accept", given)
     return _core.accept_exchange(
         kind, gradient, records, negated, conjugated, transforms, written, whole_bytes
     )
