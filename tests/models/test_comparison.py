@@ -104,6 +104,11 @@ def test_a_report_on_the_command_line(ndgather_in, tmp_path):
     assert (run["status"], run["obeys"], run["ruling"]["rule"]) == ("refused", True, "index range")
     page = (tmp_path / "page.html").read_text()
     assert "an index out of range is an error" in page
+    rest = "0 other gather or scatter nodes are the same in every runtime; 1 did not run in every"
+    assert rest in page
+    assert (
+        rest in ndgather_in(tmp_path, "compare model.onnx --inputs all.npz --runtime reference").out
+    )
     assert "Add → d" in page
     assert "http" not in page.split("<body>")[0]  # nothing else is loaded
 

@@ -25,15 +25,23 @@ def to_text(comparison: Comparison) -> str:
         f"{run.runtime} {run.version}: {run.status}{': ' if run.text else ''}{run.text}"
         for run in comparison.runs
     ]
-    same = [node for node in comparison.nodes if node.same]
     for node in comparison.nodes:
         if not node.same:
             lines += ["", f"{node.where} ({node.operator}, {node.source})", *_node_lines(node)]
     lines += [f"output {name}: {how}" for name, how in comparison.outputs]
     lines += [f"not compared: {node}, for {why}" for node, why in comparison.left]
-    others = "other " if len(same) < len(comparison.nodes) else ""
-    lines += ["", f"{len(same)} {others}gather and scatter nodes are the same in every runtime."]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", _rest(comparison)])
+
+
+def _rest(comparison: Comparison) -> str:
+    """Count the nodes that nothing else is said about."""
+    rest = [node for node in comparison.nodes if node.same]
+    ran = [node for node in rest if all(run.status != "not run" for run in node.runs)]
+    other = "other " if len(rest) < len(comparison.nodes) else ""
+    nodes, are = ("node", "is") if len(ran) == 1 else ("nodes", "are")
+    text = f"{len(ran)} {other}gather or scatter {nodes} {are} the same in every runtime"
+    missed = len(rest) - len(ran)
+    return f"{text}; {missed} did not run in every one." if missed else f"{text}."
 
 
 def _node_lines(node: NodeComparison) -> Iterator[str]:
@@ -96,8 +104,7 @@ def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
         parts.append(f"<p>output <code>{_e(name)}</code>: {_e(how)}</p>")
     for where, why in comparison.left:
         parts.append(f"<p>not compared: <code>{_e(where)}</code>, for {_e(why)}</p>")
-    same = sum(node.same for node in comparison.nodes)
-    parts.append(f"<p>{same} gather and scatter nodes are the same in every runtime.</p>")
+    parts.append(f"<p>{_e(_rest(comparison))}</p>")
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{_e(title)}</title>'
         f"<style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
