@@ -40,7 +40,12 @@ def test_outputs_of_a_folder_are_compared(ndgather, test_data):
     keep_output(test_data, 0, PICKED)
     outcome = ndgather(f"{RUN} --inputs test_data_set_0")
     assert (outcome.status, outcome.err) == (0, "")
-    assert outcome.out.endswith("1 outputs are those of test_data_set_0.\n")
+    assert outcome.out.endswith("1 output is that of test_data_set_0.\n")
+
+    keep_output(test_data, 1, PICKED)
+    keep_output(test_data, 2, PICKED)
+    outcome = ndgather(f"{RUN} --inputs test_data_set_0")
+    assert outcome.err.endswith("test_data_set_0: holds 3 outputs, and the model has 2\n")
 
 
 def test_an_output_that_differs_from_its_file_is_named(ndgather, test_data):

@@ -30,7 +30,7 @@ def test_prints_a_row_for_each_output(ndgather):
     outcome = ndgather(GOOD)
 
     assert (outcome.status, outcome.err) == (0, "")
-    head, picked, more, empty, total = outcome.out.splitlines()
+    head, picked, more, empty, total, *_ = outcome.out.splitlines()
     assert head.split() == ["output", "shape", "dtype", "time", "rate"]
     row = r"{} +\(3,\) +int16  +[\d.]+ (us|ms|s)  +[\d.]+ (B|kB|MB|GB)/s"
     assert re.fullmatch(row.format("picked"), picked)

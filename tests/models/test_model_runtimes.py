@@ -235,6 +235,16 @@ def test_a_file_is_run_as_its_model_in_memory_is(runtime, last, tmp_path):
     assert expected is not None or "outside axis 1" in outcomes[0]
 
 
+@pytest.mark.parametrize("runtime", [None, "reference", *in_every("onnxruntime", "openvino")])
+@pytest.mark.parametrize("asked", [{"providers": ["Abacus"]}, {"libraries": ["none.so"]}], ids=str)
+def test_a_provider_or_a_library_that_is_not_there_is_no_reason_to_run_elsewhere(
+    runtime, asked, capfd
+):
+    with pytest.raises(ModelError, match=r"Abacus|none\.so"):
+        onnx_models.load(MODEL, runtime=runtime, **asked)
+    assert "Falling back" not in "".join(capfd.readouterr())
+
+
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_progress_ends_at_the_number_of_nodes(runtime):
     told = []

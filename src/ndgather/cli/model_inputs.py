@@ -14,7 +14,7 @@ from ndgather.models.graph.ports import dtype_name
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -121,12 +121,20 @@ def keep_inputs(folder: Path, ports: Sequence[Port], inputs: Mapping[str, Array]
     )
 
 
-def compare_outputs(options: argparse.Namespace, outputs: Iterable[Output]) -> int:
-    """Compare outputs with the folder that inputs come from, and return how many there are."""
+def compare_outputs(options: argparse.Namespace, outputs: Sequence[Output]) -> int:
+    """Compare outputs with the folder that inputs come from, and return how many were compared.
+
+    Raises
+    ------
+    FileError
+        The folder holds more outputs than the model has.
+    """
     place: Path | None = options.place
     if place is None or not place.is_dir():
         return 0
     files = _numbered(place, "output")
+    if len(files) > len(outputs):
+        raise input_errors.too_many_files(place, "output", len(files), len(outputs))
     for output, file in zip(outputs, files, strict=False):
         _compare(output.name, output.array, tensor_files.read(str(file)), file, options)
     return len(files)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Run a model, an ONNX file or an OpenVINO IR, on arrays from files. For each
-output the shape, the dtype, the time of the nodes that lead to it and the bytes
-per second are printed.
+output the shape and the dtype are printed, and in the evaluator the time of the
+nodes that lead to it and the bytes per second too.
 
 An ONNX model runs in onnxruntime where that is installed, and otherwise in the
 reference evaluator of the onnx package (pip install 'ndgather[onnx]'). In the
@@ -156,12 +156,13 @@ def _run(options: argparse.Namespace) -> None:
         )
     elif not options.quiet:
         _print(result, seconds, files)
+        if getattr(model, "not_loaded", ""):
+            print(f"\n{model.not_loaded}")
         if options.verbose:
-            if getattr(model, "not_loaded", ""):
-                print(f"\n{model.not_loaded}")
             print_nodes(result.nodes)
         if compared:
-            print(f"{compared} outputs are those of {options.place}.")
+            outputs = "1 output is that" if compared == 1 else f"{compared} outputs are those"
+            print(f"{outputs} of {options.place}.")
 
 
 def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:

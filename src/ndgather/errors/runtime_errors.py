@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import ExtraMissingError, ModelError
 from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import reason
+from ndgather.errors.texts import listed, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +29,13 @@ class NotLoadedError(ModelError):
 
 def not_loaded(path: object, runtime: str, error: BaseException) -> NotLoadedError:
     return NotLoadedError(f"{path}: {runtime} does not load it: {reason(error)}")
+
+
+def nothing_to_load(runtime: str, names: Iterable[str]) -> ModelError:
+    return ModelError(
+        f"runtime = {runtime!r} takes no providers or libraries, as {listed(names)} "
+        f"(allowed: a runtime that does)"
+    )
 
 
 def not_run(path: object, runtime: str, error: BaseException) -> ModelError:

@@ -79,8 +79,14 @@ class _Session:
             own.enable_profiling = True
             own.profile_file_prefix = f"{self._folder.name}/run"
         providers = list(options.providers) or ["CPUExecutionProvider"]
+        there = _runtime().get_available_providers()
+        for name in providers:
+            if name not in there:
+                raise LookupError(f"it has no provider {name!r} (allowed: {', '.join(there)})")
         try:
-            self._session = _runtime().InferenceSession(source.content, own, providers=providers)
+            self._session = _runtime().InferenceSession(
+                source.content, own, providers=providers, enable_fallback=False
+            )
         except BaseException:
             if self._folder is not None:
                 self._folder.cleanup()

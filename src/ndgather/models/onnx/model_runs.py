@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 from numpy.typing import NDArray
 
+from ndgather.errors import runtime_errors
 from ndgather.errors.runtime_errors import NotLoadedError
 from ndgather.models.onnx.onnx_model import Model
 from ndgather.models.onnx.runtime_model import REFERENCE, RuntimeModel, default_runtime
@@ -52,9 +53,11 @@ def load(
         try:
             return RuntimeModel(model, runtime or default_runtime(), options, accept=accept_runtime)
         except NotLoadedError as error:
-            if runtime is not None:
+            if runtime is not None or providers or libraries:
                 raise
             why = str(error)
+    elif providers or libraries:
+        raise runtime_errors.nothing_to_load(REFERENCE, [*providers, *libraries])
     ready = Model(model) if isinstance(model, onnx.ModelProto) else Model._load(model, "run")
     ready.not_loaded = why
     return ready
@@ -88,8 +91,8 @@ def run(
     runtime : str or None, default "reference"
         ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or a module of your own; None stands for
         onnxruntime where it is installed and loads the model, and for the reference evaluator
-        otherwise, as on the command line. What a runtime does with a hostile model is its own
-        affair: it may end the process.
+        otherwise (but not where providers or libraries are named), as on the command line.
+        What a runtime does with a hostile model is its own affair: it may end the process.
     accept_runtime : bool, default False
         Go on where a node of the runtime gives another value than its specification.
     threads : int, optional
