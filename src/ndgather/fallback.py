@@ -73,14 +73,14 @@ def result_shape(call: Call) -> tuple[int, ...]:
     NdgatherError
         The shapes do not fit.
     """
-    axis, batch_dims = (_integer(call, option) for option in ("axis", "batch_dims"))
+    axis, batch_dims = (integer(call, option) for option in ("axis", "batch_dims"))
     refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
     if refusal[0] != "none":
         raise explain(call, refusal)
     return refusal[4]
 
 
-def _integer(call: Call, option: str) -> int:
+def integer(call: Call, option: str) -> int:
     """Return an option that is an integer, one that is out of every range as one of 64 bits."""
     value = getattr(call, option)
     try:

@@ -17,10 +17,10 @@ import numpy as np
 
 from ndgather import reductions
 from ndgather.arrays.jax import batching, derivatives, native
-from ndgather.arrays.jax.arguments import checked, is_narrow
+from ndgather.arrays.jax.arguments import array, checked, is_narrow
 from ndgather.arrays.jax.primitives import TARGET, gather, scatter
 from ndgather.arrays.jax.routes import get_route, set_route
-from ndgather.errors import shape_errors
+from ndgather.errors import argument_errors, shape_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -51,7 +51,10 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
 
     That of data for a gather from data of `data_shape`, those of data and updates for a scatter.
     """
-    cotangent, indices, caller = jnp.asarray(call.data), call.indices, call.caller
+    indices, caller = call.indices, call.caller
+    cotangent = array(caller, "cotangent", call.data)
+    if cotangent.dtype == bool:
+        raise argument_errors.cotangent_dtype(caller, cotangent.dtype)
     shape = cotangent.shape if data_shape is None else data_shape
     kind, reduction = call.kind.replace("scatter", "gather"), call.reduction
     bare = replace(call, kind=kind, data=jnp.zeros(shape, cotangent.dtype), updates=None)

@@ -13,12 +13,13 @@ from ndgather import fallback, plain_arrays, windows
 from ndgather.arrays.jax.operation import Operation
 from ndgather.arrays.jax.routes import get_route
 from ndgather.compiled import _core
-from ndgather.errors import argument_errors, jax_errors
+from ndgather.errors import argument_errors, jax_errors, shape_errors
 from ndgather.explain import explain
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
+_HIGHEST_RANK = 64  # of the core
 _NO_FACTS: tuple[Any, ...] = ((0, 0), (), (), (), ())
 
 
@@ -32,7 +33,7 @@ def checked(call: Call) -> tuple[Call, Operation]:
     """
     if call.out is not None:
         raise jax_errors.immutable_out(call.caller)
-    data = _array(call.caller, "data", call.data)
+    data = array(call.caller, "data", call.data)
     call = replace(call, data=data, indices=_indices(call, data.shape))
     if call.scatters:
         call = _with_updates(call)
@@ -62,17 +63,33 @@ def checked(call: Call) -> tuple[Call, Operation]:
     return call, op
 
 
-def _array(caller: str, argument: str, value: Any) -> jax.Array:
+def array(caller: str, argument: str, value: Any) -> jax.Array:
+    """Return an array of JAX that holds what is given.
+
+    Raises
+    ------
+    NdgatherError
+        It is no array, or not of a type that JAX has.
+    """
     if isinstance(value, jax.Array):
         if not jnp.issubdtype(value.dtype, jnp.number) and value.dtype != bool:
             raise jax_errors.unknown_dtype(caller, argument, value.dtype)
+        _check_rank(caller, argument, value.ndim)
         return value
-    array = plain_arrays.plain_array(caller, argument, value)
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    kept = jax.dtypes.canonicalize_dtype(array.dtype)
-    if isinstance(value, np.ndarray | np.generic) and kept != array.dtype:
-        raise jax_errors.dtype_not_kept(caller, argument, array.dtype, kept)
-    return jnp.asarray(array)
+    plain = plain_arrays.plain_array(caller, argument, value)
+    plain = plain.astype(plain.dtype.newbyteorder("="), copy=False)
+    kept = jax.dtypes.canonicalize_dtype(plain.dtype, allow_extended_dtype=True)
+    if isinstance(value, np.ndarray | np.generic) and kept != plain.dtype:
+        raise jax_errors.dtype_not_kept(caller, argument, plain.dtype, kept)
+    try:
+        return jnp.asarray(plain)
+    except TypeError as error:  # strings, objects, dates, records
+        raise jax_errors.unknown_dtype(caller, argument, plain.dtype) from error
+
+
+def _check_rank(caller: str, argument: str, rank: int) -> None:
+    if rank > _HIGHEST_RANK:
+        raise shape_errors.too_many_axes(caller, argument, rank, _HIGHEST_RANK)
 
 
 def _indices(call: Call, shape: tuple[int, ...]) -> jax.Array:
@@ -80,9 +97,10 @@ def _indices(call: Call, shape: tuple[int, ...]) -> jax.Array:
     if not isinstance(call.indices, jax.Array):
         call = replace(call, indices=plain_arrays.native_indices(call.caller, call.indices, name))
     dtype = call.indices.dtype
+    _check_rank(call.caller, name, call.indices.ndim)
     if 0 in call.indices.shape and jnp.issubdtype(dtype, jnp.floating):
         return jnp.zeros(call.indices.shape, jnp.int32)
-    if dtype.kind not in "iu":
+    if getattr(dtype, "kind", "") not in ("i", "u"):  # a key of random numbers has none
         raise explain(call, ("index_dtype", *_NO_FACTS))
     if isinstance(call.indices, jax.Array):
         return call.indices
@@ -126,7 +144,8 @@ def _with_updates(call: Call) -> Call:
     if not isinstance(updates, jax.Array):
         updates = jnp.asarray(plain_arrays.plain_updates(caller, updates, dtype, call.updates_name))
     elif updates.dtype != dtype:
-        if not (updates.weak_type and jnp.result_type(updates, dtype) == dtype):
+        is_weak = getattr(updates, "weak_type", False)  # keys of random numbers do not say
+        if not (is_weak and jnp.result_type(updates, dtype) == dtype):
             raise argument_errors.updates_dtype(caller, updates.dtype, dtype, call.updates_name)
         updates = updates.astype(dtype)
     none = np.zeros(0, np.int8 if _is_narrow_integer(dtype) else dtype)
@@ -153,11 +172,28 @@ def _slices_shape(call: Call) -> tuple[int, ...] | None:
     Symbols are numbers only when the call is carried out: it is refused then if they do not fit.
     """
     if not all(isinstance(size, int) for size in (*call.data.shape, *call.indices.shape)):
+        _check_ranks(call)
         return None
     if call.kind == "gather_windows":
         windows.check_shapes(call)
         return None
     return fallback.result_shape(call)
+
+
+def _check_ranks(call: Call) -> None:
+    """Check all but the sizes: the ranks, how many axes are indexed, the axis and batch_dims."""
+    if call.kind == "gather_windows":
+        return
+    in_data, in_indices = (1,) * call.data.ndim, (1,) * call.indices.ndim
+    if _has_tuples(call) and in_indices:
+        depth = call.indices.shape[-1]
+        if not isinstance(depth, int):
+            raise shape_errors.depth_unknown(call.caller, call.indices_name)
+        in_indices = (*in_indices[:-1], depth)
+    axis, batch_dims = (fallback.integer(call, option) for option in ("axis", "batch_dims"))
+    rule, facts, *_ = _core.slices_shape(call.kind, in_data, in_indices, axis, batch_dims)
+    if rule != "none":
+        raise explain(call, (rule, facts, call.data.shape, call.indices.shape, (), ()))
 
 
 def _mode(call: Call) -> str:

@@ -1,0 +1,75 @@
+"""Arguments at the limits of what arrays of JAX can be: refused in our words."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ndgather
+from ndgather import vjp
+from ndgather.arrays.jax import export_checks
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
+
+DATA = jnp.arange(3.0)
+PLACES = jnp.array([[2], [0]])
+
+UNKNOWN = {
+    "strings": np.array(["a", "b", "c"]),
+    "list": ["a", "b", "c"],
+    "objects": np.array([None, 1, 2], object),
+    "dates": np.zeros(3, "M8[s]"),
+    "records": np.zeros(3, "i4,f4"),
+    "long": np.zeros(3, np.longdouble),
+}
+
+
+@pytest.mark.parametrize("data", UNKNOWN.values(), ids=UNKNOWN)
+def test_data_of_types_that_jax_does_not_have(data):
+    with pytest.raises(DTypeError, match=r"^gather_nd: data.dtype = "):
+        ndgather.gather_nd(data, PLACES)
+    with pytest.raises(DTypeError, match=r"^vjp.gather_nd: cotangent.dtype = "):
+        vjp.gather_nd(data[:2], (3,), PLACES)
+
+
+def test_keys_of_random_numbers_are_no_numbers():
+    keys = jax.random.split(jax.random.key(0), 2)
+    with pytest.raises(DTypeError, match=r"^gather_nd: data.dtype = key"):
+        ndgather.gather_nd(keys, PLACES)
+    with pytest.raises(NdgatherError, match=r"^gather_nd: indices.dtype = key"):
+        ndgather.gather_nd(DATA, keys)
+    with pytest.raises(DTypeError, match=r"^scatter_nd: updates.dtype = key"):
+        ndgather.scatter_nd(DATA, PLACES, keys)
+
+
+def test_cotangents_lose_no_bits():
+    with pytest.raises(DTypeError, match=r"^vjp.gather_nd: cotangent.dtype = float64 would become"):
+        vjp.gather_nd(np.ones(2), (3,), PLACES)
+    with pytest.raises(DTypeError, match=r"^vjp.scatter_nd: cotangent.dtype = bool"):
+        vjp.scatter_nd(jnp.ones(3, bool), PLACES)
+
+
+def test_more_axes_than_an_array_can_have():
+    many = (1,) * 65
+    with pytest.raises(ShapeError, match=r"^gather: data has 65 axes"):
+        ndgather.gather(jnp.zeros(many), PLACES)
+    with pytest.raises(ShapeError, match=r"^gather: indices has 65 axes"):
+        ndgather.gather(DATA, jnp.zeros(many, int))
+
+
+WRONG = {
+    "axis": (lambda d, i: ndgather.gather(d, i, axis=7), (2,), AttributeValueError),
+    "type": (lambda d, i: ndgather.gather(d, i, axis=1.5), (2,), DTypeError),
+    "batch_dims": (lambda d, i: ndgather.gather_nd(d, i, batch_dims=5), (2, 1), NdgatherError),
+    "depth": (ndgather.gather_nd, (2, 3), ShapeError),
+    "symbol": (ndgather.gather_nd, (2, "rows"), ShapeError),
+    "ranks": (ndgather.gather_elements, (2,), ShapeError),
+}
+
+
+@pytest.mark.parametrize(("function", "shape", "error"), WRONG.values(), ids=WRONG)
+def test_symbols_leave_ranks_and_axes_to_be_checked(function, shape, error):
+    (rows,) = jax.export.symbolic_shape("rows")
+    shape = tuple(rows if size == "rows" else size for size in shape)
+    export = jax.export.export(jax.jit(function), disabled_checks=export_checks())
+    with pytest.raises(error, match=r"^gather"):
+        export(jax.ShapeDtypeStruct((rows, 3), "float32"), jax.ShapeDtypeStruct(shape, "int32"))
