@@ -149,7 +149,7 @@ def test_an_index_out_of_bounds_is_our_error_where_the_runtime_says_nothing(wron
         onnx_models.run(MODEL, {"data": DATA, "indices": bad}, runtime="reference")
 
 
-@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
+@pytest.mark.parametrize("runtime", in_every("onnxruntime", "openvino"))
 @pytest.mark.parametrize("taken", [True, False])
 def test_nodes_in_the_branches_of_an_if_are_compared_where_they_run(runtime, taken):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>

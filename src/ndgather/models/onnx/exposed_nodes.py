@@ -1,8 +1,8 @@
 """A model whose gather and scatter nodes can be looked into: what they read and give is an output.
 
 Values that the model holds itself are not given again. A branch of an If gives its values to the
-graph around it, and the other branch an empty tensor in their place. Bodies of loops give a value
-for each turn, of a shape that may change, and so their nodes are left alone.
+graph around it, and the other branch an empty tensor of their rank in their place. Bodies of loops
+give a value for each turn, of a shape that may change, and so their nodes are left alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onnx import (
     shape_inference,
 )
 
-from ndgather.models.onnx.domains import is_ours, nodes_within, subgraphs
+from ndgather.models.onnx.domains import is_ours, nodes_within
 from ndgather.models.onnx.external_tensors import external_tensors
 from ndgather.models.onnx.fixpoint import without_functions
 from ndgather.models.onnx.function_sizes import refuse_unbounded
@@ -53,7 +53,7 @@ class ExposedNode:
 
     def inputs(self, values: Mapping[str, Array]) -> list[Array] | None:
         """Return what the node read in a run, or None where it was not run or cannot be told."""
-        if self.in_branch and all(values[name].shape == (0,) for name in self.in_branch):
+        if self.in_branch and all(set(values[name].shape) == {0} for name in self.in_branch):
             return None
         found = []
         for name, own in zip(self.reads, self.op_node.node.input, strict=True):
@@ -145,32 +145,6 @@ def exposed(model: ModelProto, folder: str | None) -> ExposedModel:
     )
 
 
-def without_unused_values(model: ModelProto) -> ModelProto:
-    """Return `model` without the values of the tensors that none of our nodes reads.
-
-    What is left says as much about its gather and scatter nodes, in a fraction of the memory. A
-    model whose graphs or functions have to be changed is returned as it is.
-    """
-    bodies = [node for node in model.graph.node if any(subgraphs(node))]
-    if bodies or model.functions:
-        return model
-    read = {name for node in model.graph.node if is_ours(node) for name in node.input}
-    light = ModelProto(ir_version=model.ir_version)
-    light.opset_import.extend(model.opset_import)
-    graph = light.graph
-    for field in ("node", "input", "output", "value_info"):
-        getattr(graph, field).extend(getattr(model.graph, field))
-    for tensor in model.graph.initializer:
-        if tensor.name in read:
-            graph.initializer.append(tensor)
-        else:
-            graph.initializer.add(
-                name=tensor.name, dims=tensor.dims, data_type=tensor.data_type,
-                data_location=tensor.data_location, external_data=tensor.external_data,
-            )  # fmt: skip
-    return light
-
-
 def _cannot_be_told(op_node: OpNode) -> str | None:
     """Return why the values of a node cannot be given, or None."""
     loops = [each.op_type for each in op_node.scope.around if each.op_type != _IF]
@@ -179,6 +153,21 @@ def _cannot_be_told(op_node: OpNode) -> str | None:
     if not any(op_node.node.output):
         return "it gives nothing"
     return None
+
+
+def _empty(name: str, element_type: int, rank: int) -> list[NodeProto]:
+    """Return nodes that make an empty tensor; of an empty constant OpenVINO makes another one."""
+    parts, shape = f"{name}:flat", f"{name}:shape"
+    flat = TensorProto(data_type=element_type, dims=[0])
+    sizes = TensorProto(data_type=TensorProto.INT64, dims=[rank], int64_data=[0] * rank)
+    made = NodeProto(op_type="Expand", input=[parts, shape], output=[name])
+    return [_constant(parts, flat), _constant(shape, sizes), made]
+
+
+def _constant(name: str, tensor: TensorProto) -> NodeProto:
+    node = NodeProto(op_type="Constant", output=[name])
+    node.attribute.add(name="value", type=AttributeProto.TENSOR).t.CopyFrom(tensor)
+    return node
 
 
 class _NoTypeError(Exception):
@@ -213,9 +202,9 @@ class _Outputs:
         maker = scope.maker_of(name)
         if maker is None or scope.holds(name):
             return name, False  # an input of the model, or a value that it holds
-        lifted, dtype = maker.outer is not None, maker.type_of(name).dtype
+        lifted, known = maker.outer is not None, maker.type_of(name)
         while maker.outer is not None:
-            name = self._from_branch(maker, name, dtype)
+            name = self._from_branch(maker, name, known)
             maker = maker.outer
         if name not in self._given:
             self._given.add(name)
@@ -223,15 +212,18 @@ class _Outputs:
             self._graph.output.add(name=name)
         return name, lifted
 
-    def _from_branch(self, scope: Scope, name: str, dtype: str | None) -> str:
+    def _from_branch(self, scope: Scope, name: str, known: TensorType) -> str:
         """Have a branch of an If give the value `name`, and return the name around the If."""
         key = (id(scope), name)
         if key in self._lifted:
             return self._lifted[key]
         node, body = scope.around[-1], scope.body
-        if dtype is None:
+        if known.dtype is None:
             raise _NoTypeError(f"the type of {name!r}, a value of its branch, is not known")
-        declared = declaration(TensorType(dtype=dtype))
+        # Some runtimes take no If whose values have an unknown rank.
+        rank = len(known.shape) if isinstance(known.shape, tuple) else 0
+        shape = (None,) * rank if rank else None
+        declared = declaration(TensorType(dtype=known.dtype, shape=shape))
         outer = self._lifted[key] = f"{name}:{len(self._lifted)}:exposed"
         node.output.append(outer)
         inner = f"{outer}:inside"
@@ -240,9 +232,8 @@ class _Outputs:
         for attribute in node.attribute:
             other = attribute.g
             if attribute.type == AttributeProto.GRAPH and other != body:
-                empty = TensorProto(data_type=declared.tensor_type.elem_type, dims=[0])
-                constant = NodeProto(op_type="Constant", output=[f"{outer}:other"])
-                constant.attribute.add(name="value", type=AttributeProto.TENSOR).t.CopyFrom(empty)
-                other.node.append(constant)
+                other.node.extend(
+                    _empty(f"{outer}:other", declared.tensor_type.elem_type, max(rank, 1))
+                )
                 other.output.add(name=f"{outer}:other").type.CopyFrom(declared)
         return outer

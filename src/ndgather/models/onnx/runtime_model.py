@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from ndgather.errors import NdgatherError, run_errors, runtime_errors
 from ndgather.models.entry_checks import named_arrays
 from ndgather.models.graph.ports import NodeTime, Output, Run, fit_inputs
-from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed, without_unused_values
+from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
 from ndgather.models.onnx.external_tensors import check_tensors
 from ndgather.models.onnx.judged_nodes import JudgedNode, judged
 from ndgather.models.onnx.model_files import IN_MEMORY, opened
 from ndgather.models.onnx.onnx_model import model_ports
 from ndgather.models.onnx.op_nodes import nodes
-from ndgather.models.onnx.pruned_models import up_to
+from ndgather.models.onnx.pruned_models import up_to, without_unused_values
 from ndgather.runtimes.known_runtimes import model_runtime
 
 if TYPE_CHECKING:
