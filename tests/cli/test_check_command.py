@@ -118,3 +118,14 @@ def test_a_runtime_of_which_nothing_is_known_is_refused(ndgather):
     outcome = ndgather("check checked.onnx --runtime onnxruntim,opnvino")
     assert outcome.status == 1
     assert "runtime = 'opnvino' is not known (allowed: parts of LiteRT" in outcome.err
+    outcome = ndgather("check checked.onnx --runtime onnxruntime,")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "argument --runtime: 'onnxruntime,' has an empty name" in outcome.err
+
+
+def test_runtimes_are_named_by_one_option_or_by_several(ndgather):
+    save(-1, TensorProto.INT64)
+    both = ndgather("check checked.onnx --runtime xla,tensorflow --json").out
+    assert ndgather("check checked.onnx --runtime xla --runtime tensorflow --json").out == both
+    assert "TensorFlow" in both
+    assert "XLA" in both

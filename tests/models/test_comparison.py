@@ -92,6 +92,23 @@ def test_who_differs_where_and_by_which_rule(odd_runtimes):
     assert (name, how) == ("y", "odd_runtimes.clamps gives [1, 0] = -20.0, not -60.0")
 
 
+def test_a_report_names_those_who_obey_among_those_that_ran_a_node(
+    odd_runtimes, ndgather_in, tmp_path
+):
+    del odd_runtimes
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    rows = np.array([[0], [7]])
+    columns = np.array([[1, 0], [0, 5]])
+    np.savez(tmp_path / "all.npz", **{**FEEDS, "rows": rows, "columns": columns})
+    line = "compare model.onnx --inputs all.npz --runtime"
+    outcome = ndgather_in(tmp_path, f"{line} reference,odd_runtimes.dies")
+    assert (outcome.status, outcome.err) == (1, "")
+    first, *rest = outcome.out.split("GatherElements of q")
+    assert "GatherND of p (ai.onnx GatherND-13" in first
+    assert "  obeyed by: reference\n" in first
+    assert not rest
+
+
 def test_a_report_on_the_command_line(ndgather_in, tmp_path):
     onnx.save(MODEL, tmp_path / "model.onnx")
     np.savez(tmp_path / "all.npz", **{**FEEDS, "rows": np.array([[0], [7]])})

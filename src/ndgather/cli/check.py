@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.options import add_command, add_common
+from ndgather.cli.options import add_command, add_common, add_runtimes
 from ndgather.cli.screen import terminal
 from ndgather.models.graph import diagnostics, runtime_notes
 from ndgather.models.graph.diagnostics import Severity
@@ -54,10 +54,8 @@ def add_to(commands: Any) -> None:
     check.add_argument(
         "models", metavar="MODEL", nargs="+", help="the models: FILE.onnx or FILE.xml"
     )
-    check.add_argument(
-        "--runtime",
-        metavar="NAME,...",
-        help="leave out what matters to other runtimes only, as in: onnxruntime,openvino",
+    add_runtimes(
+        check, "leave out what matters to other runtimes only, as in: onnxruntime,openvino"
     )
     check.add_argument(
         "--fail-on",
@@ -72,7 +70,7 @@ def add_to(commands: Any) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    names = [] if options.runtime is None else options.runtime.split(",")
+    names = options.runtimes
     runtime_notes.check_runtimes(names)
     found = {model: _findings(model) for model in options.models}
     if names:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.model_inputs import add_inputs, inputs_of, keep_inputs
-from ndgather.cli.options import add_command, add_common, positive
+from ndgather.cli.options import add_command, add_common, add_runtimes, positive
 from ndgather.errors import runtime_errors
 from ndgather.models.tensors.atomic_write import replace
 
@@ -45,13 +45,9 @@ def add_to(commands: Any) -> None:
     summary = "say which node differs between runtimes, and who is right"
     compare = add_command(commands, "compare", summary, DESCRIPTION, EXAMPLES)
     compare.add_argument("model", metavar="MODEL", help="the model: FILE.onnx")
-    compare.add_argument(
-        "--runtime",
-        dest="runtimes",
-        action="append",
-        metavar="NAME",
-        help="onnxruntime, openvino, reference, or a module of yours; repeat for each "
-        f"(default: {' and '.join(RUNTIMES)})",
+    add_runtimes(
+        compare,
+        f"onnxruntime, openvino, reference, or a module of yours (default: {','.join(RUNTIMES)})",
     )
     add_inputs(compare)
     compare.add_argument(

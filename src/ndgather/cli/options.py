@@ -106,6 +106,26 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
+    """Add ``--runtime``, which takes names with commas between them, and may be repeated."""
+    parser.add_argument(
+        "--runtime",
+        dest="runtimes",
+        action="extend",
+        type=_names,
+        default=[],
+        metavar="NAME,...",
+        help=about,
+    )
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name")
+    return names
+
+
 def npy_file(text: str) -> Path:
     if Path(text).suffix != ".npy":
         raise argparse.ArgumentTypeError(f"{text!r} does not end in .npy")

@@ -50,9 +50,14 @@ def _node_lines(node: NodeComparison) -> Iterator[str]:
         yield f"  {run.runtime}: {said(run)}"
     if ruling is not None:
         yield f"  rule: {ruling.rule}: {ruling.text}"
-        obeying = [run.runtime for run in node.runs if run.obeys]
-        yield f"  obeyed by: {', '.join(obeying) or 'none of them'}"
+        yield f"  obeyed by: {_obeying(node)}"
         yield f"  instead: {ruling.advice}"
+
+
+def _obeying(node: NodeComparison) -> str:
+    all_ran = all(run.status != "not run" for run in node.runs)
+    none = "none of them" if all_ran else "none of those that ran it"
+    return ", ".join(run.runtime for run in node.runs if run.obeys) or none
 
 
 def said(run: NodeRun) -> str:
@@ -122,9 +127,8 @@ def _node_html(node: NodeComparison, model: ModelProto) -> Iterator[str]:
     yield "</table>"
     ruling = next((run.ruling for run in node.runs if run.ruling is not None), None)
     if ruling is not None:
-        obeying = ", ".join(run.runtime for run in node.runs if run.obeys) or "none of them"
-        yield f"<p><b>{_e(ruling.rule)}</b>: {_e(ruling.text)}<br>obeyed by: {_e(obeying)}<br>"
-        yield f"instead: {_e(ruling.advice)}</p>"
+        yield f"<p><b>{_e(ruling.rule)}</b>: {_e(ruling.text)}<br>"
+        yield f"obeyed by: {_e(_obeying(node))}<br>instead: {_e(ruling.advice)}</p>"
 
 
 def _graph_html(node: NodeComparison, model: ModelProto) -> Iterator[str]:
