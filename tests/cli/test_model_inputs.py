@@ -78,6 +78,15 @@ def test_a_size_that_the_model_does_not_leave_open_is_refused(ndgather):
     assert "the model has no size 'K'" in outcome.err
 
 
+@pytest.mark.parametrize("size", ["-1", "1.5", "two", "9" * 5000])
+def test_a_size_is_a_whole_number(ndgather, size):
+    outcome = ndgather(f"{RUN} --random --size N={size}")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"argument --size: '{size}' is not a size" in outcome.err
+    outcome = ndgather(f"{RUN} --random --size N=0 --size H=3 --json")
+    assert [each["shape"] for each in json.loads(outcome.out)["outputs"]] == [[0], [0]]
+
+
 @pytest.mark.parametrize(
     "runtime",
     [

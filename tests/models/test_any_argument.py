@@ -98,6 +98,7 @@ THINGS = {
     "a dict of None": {"data": None, "indices": None},
     "a dict of objects": {"data": object(), "indices": object()},
     "a dict of numbers": {1: 2},
+    "a dict of sizes": {"n": 10**30, "m": -1, "data[0]": 0},
     "a dict of refusals": {"data": NeedsGradient(), "indices": NeedsGradient()},
     "an object": object(),
     "a class": int,
@@ -124,6 +125,46 @@ THINGS = {
 
 CALLS = {
     "onnx.run": (onnx_models.run, {"model": MODEL, "inputs": INPUTS}),
+    "onnx.load": (
+        onnx_models.load,
+        {
+            "model": MODEL,
+            "runtime": "reference",
+            "accept_runtime": False,
+            "threads": None,
+            "providers": (),
+            "libraries": (),
+        },
+    ),
+    "onnx.random_inputs": (
+        onnx_models.random_inputs,
+        {"model": MODEL, "seed": 0, "sizes": None},
+    ),
+    "onnx.compare": (  # without inputs, so that no process is started
+        onnx_models.compare,
+        {
+            "model": MODEL,
+            "inputs": {},
+            "runtimes": ["reference"],
+            "rtol": 0,
+            "atol": 0,
+            "threads": None,
+            "providers": (),
+            "libraries": (),
+        },
+    ),
+    "onnx.search": (  # with a size that the model does not have, as above
+        onnx_models.search,
+        {
+            "model": MODEL,
+            "tries": 1,
+            "seed": 0,
+            "sizes": {"none": 1},
+            "runtimes": ["reference"],
+            "rtol": 0,
+            "atol": 0,
+        },
+    ),
     "onnx.check": (onnx_models.check, {"model": MODEL}),
     "onnx.infer": (onnx_models.infer, {"model": MODEL}),
     "onnx.convert": (

@@ -47,3 +47,14 @@ def test_what_is_open_can_be_set_by_name_or_by_place():
     assert made["x"].shape == (2, 3, 5, 6)
     with pytest.raises(ModelError, match=r"no size 'w' \(allowed: .*h"):
         onnx_models.random_inputs(relu, sizes={"w": 5})
+
+
+def test_sizes_beyond_any_array_are_refused():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        pick (float[N, M] data, int64[K, 1] rows) => (float[K, M] y)
+        { y = GatherND(data, rows) }""")
+    for sizes in {"N": 10**30}, {"N": 2**62, "M": 0}, {"N": 2**32, "M": 2**32}:
+        with pytest.raises(ModelError, match=r"^input 'data': shape = .* is too large"):
+            onnx_models.random_inputs(model, sizes=sizes)
+    made = onnx_models.random_inputs(model, sizes={"N": 0, "M": np.int64(3)})
+    assert made["data"].shape == (0, 3)

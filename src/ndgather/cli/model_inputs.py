@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather.cli.options import Named, positive
+from ndgather.cli.options import Named
 from ndgather.errors import input_errors, runtime_errors
 from ndgather.models.graph.ports import dtype_name
 from ndgather.models.tensors import tensor_files
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 RTOL, ATOL = 1e-3, 1e-5
+
+_LONGEST_SIZE = 19  # digits
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -77,11 +79,10 @@ class Sizes(Named):
     ) -> None:
         super().__call__(parser, namespace, values, option_string)
         named = getattr(namespace, self.dest)
-        try:
-            numbers = {key: positive(str(value)) for key, value in named.items()}
-        except argparse.ArgumentTypeError as error:
-            raise argparse.ArgumentError(self, str(error)) from error
-        setattr(namespace, self.dest, numbers)
+        for size in named.values():
+            if not (str(size).isdecimal() and len(str(size)) <= _LONGEST_SIZE):
+                raise argparse.ArgumentError(self, f"{size!r} is not a size")
+        setattr(namespace, self.dest, {key: int(size) for key, size in named.items()})
 
 
 def inputs_of(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, Array]:

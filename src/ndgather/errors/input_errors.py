@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def unknown_size(name: str, known: Iterable[str]) -> ModelError:
-    return ModelError(f"the model has no size {name!r} (allowed: {listed(known) or 'none'})")
+    return ModelError(f"the model has no size {name!r} (allowed: {listed(known)})")
+
+
+def too_large(name: str, shape: tuple[int, ...]) -> ModelError:
+    return ModelError(f"input {name!r}: shape = {shape} is too large to be made up")
 
 
 def no_rank(name: str) -> ModelError:

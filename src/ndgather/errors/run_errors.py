@@ -38,6 +38,12 @@ def argument_kind(caller: str, argument: str, value: object, what: str, allowed:
     )
 
 
+def too_small(caller: str, argument: str, value: object, least: int) -> ModelError:
+    return ModelError(
+        f"{caller}: {argument} = {value} is out of range (allowed: finite numbers from {least})"
+    )
+
+
 def input_not_an_array(name: str, value: object, error: BaseException) -> DTypeError:
     return DTypeError(
         f"{name} is a {type(value).__name__} object, which gives no array: {reason(error)} "

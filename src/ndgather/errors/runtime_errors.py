@@ -16,6 +16,10 @@ def unknown(name: object, known: str) -> ModelError:
     return ModelError(f"runtime = {name!r} is not known (allowed: {known}, or a module of yours)")
 
 
+def no_runtimes(caller: str) -> ModelError:
+    return ModelError(f"{caller}: runtimes is empty (allowed: the names of one or more)")
+
+
 def not_installed(name: str, module: str) -> ExtraMissingError:
     return ExtraMissingError(
         f"runtime = {name!r} needs the package {module}, which is not installed "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -54,6 +55,30 @@ def sequence(caller: str, argument: str, value: object) -> Sequence[object]:
             caller, argument, value, "a sequence", "list or tuple of arrays"
         )
     return value
+
+
+def names(caller: str, argument: str, value: object) -> tuple[str, ...]:
+    """Return names that are given in an order."""
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    raise run_errors.argument_kind(caller, argument, value, "names", "list or tuple of str")
+
+
+def whole_number(caller: str, argument: str, value: object, least: int) -> int:
+    """Return a number that is an integer of NumPy or of Python, and not below `least`."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if value < least:
+            raise run_errors.too_small(caller, argument, value, least)
+        return int(value)
+    raise run_errors.argument_kind(caller, argument, value, "a number", f"int from {least}")
+
+
+def tolerance(caller: str, argument: str, value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not 0 <= value <= sys.float_info.max:
+            raise run_errors.too_small(caller, argument, value, 0)
+        return float(value)
+    raise run_errors.argument_kind(caller, argument, value, "a tolerance", "a number from 0")
 
 
 def array(name: str, value: object) -> Array:

@@ -37,7 +37,7 @@ def runtime_named(name: str) -> Runtime:
 def _is_module(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # the package that it would be in is not there
+    except (ImportError, ValueError):  # the package that it would be in is not there
         return False
 
 

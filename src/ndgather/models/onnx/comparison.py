@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ndgather.errors import runtime_errors
 from ndgather.errors.texts import bearable
-from ndgather.models.entry_checks import named_arrays
+from ndgather.models.entry_checks import named_arrays, names, tolerance, whole_number
 from ndgather.models.graph.ports import fit_inputs
 from ndgather.models.onnx.compared import Comparison, NodeComparison, NodeRun
 from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
@@ -84,24 +84,38 @@ def compare(
     >>> found.same, found.nodes[0].runs[0].status
     (True, 'same')
     """
-    for name in runtimes:
-        load_runtime(name)
+    runtimes = checked_runtimes("compare", runtimes)
+    rtol, atol = tolerance("compare", "rtol", rtol), tolerance("compare", "atol", atol)
+    options = LoadOptions(
+        threads=None if threads is None else whole_number("compare", "threads", threads, 1),
+        providers=names("compare", "providers", providers),
+        libraries=names("compare", "libraries", libraries),
+    )
     proto, folder = opened(model, "compare")
     copy = type(proto)()
     copy.CopyFrom(proto)
     ports, results = model_ports(copy)
     fitted = fit_inputs(ports, named_arrays("compare", inputs))
     looked = exposed(copy, folder)
-    options = LoadOptions(threads=threads, providers=tuple(providers), libraries=tuple(libraries))
-    names = [port.name for port in results]
-    found = [ObservedRun(looked, name, names, fitted, options) for name in runtimes]
+    wanted = [port.name for port in results]
+    found = [ObservedRun(looked, name, wanted, fitted, options) for name in runtimes]
     base = next((each.values for each in found if each.values is not None), {})
     return Comparison(
         runs=tuple(each.summary() for each in found),
         nodes=tuple(_node(node, found, base, rtol, atol) for node in looked.nodes),
-        outputs=tuple(_outputs(names, found, base, rtol, atol)),
+        outputs=tuple(_outputs(wanted, found, base, rtol, atol)),
         left=looked.left,
     )
+
+
+def checked_runtimes(caller: str, runtimes: object) -> tuple[str, ...]:
+    """Return the names of runtimes, which have to be there."""
+    found = names(caller, "runtimes", runtimes)
+    if not found:
+        raise runtime_errors.no_runtimes(caller)
+    for name in found:
+        load_runtime(name)
+    return found
 
 
 def _node(
@@ -194,13 +208,13 @@ def values_differ(one: Array, other: Array, rtol: float, atol: float) -> bool:
 
 
 def _outputs(
-    names: Sequence[str], found: Sequence[ObservedRun], base: Values, rtol: float, atol: float
+    wanted: Sequence[str], found: Sequence[ObservedRun], base: Values, rtol: float, atol: float
 ) -> list[tuple[str, str]]:
     differing = []
     for run in found:
         if not run.whole or run.values is base or run.values is None:
             continue
-        for name in names:
+        for name in wanted:
             one, other = base.get(name), run.values[name]
             if one is None or not values_differ(one, other, rtol, atol):
                 continue

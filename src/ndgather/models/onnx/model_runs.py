@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ndgather.errors import runtime_errors
 from ndgather.errors.runtime_errors import NotLoadedError
+from ndgather.models.entry_checks import instance, names, whole_number
 from ndgather.models.onnx.onnx_model import Model
 from ndgather.models.onnx.runtime_model import REFERENCE, RuntimeModel, default_runtime
 from ndgather.runtimes.whole_model import LoadOptions
@@ -45,9 +46,15 @@ def load(
     FileError, ModelError, ExtraMissingError
         As in `run`.
     """
+    if runtime is not None:
+        instance("load", "runtime", runtime, str, "the name of a runtime")
+    if threads is not None:
+        threads = whole_number("load", "threads", threads, 1)
+    providers = names("load", "providers", providers)
+    libraries = names("load", "libraries", libraries)
     why = ""
     options = LoadOptions(
-        threads=threads, providers=tuple(providers), libraries=tuple(libraries), profile=profile
+        threads=threads, providers=providers, libraries=libraries, profile=profile
     )
     if (runtime or default_runtime()) != REFERENCE:
         try:

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgather.models.entry_checks import tolerance, whole_number
 from ndgather.models.graph.ports import fit_inputs
-from ndgather.models.onnx.comparison import compare, values_differ
+from ndgather.models.onnx.comparison import checked_runtimes, compare, values_differ
 from ndgather.models.onnx.exposed_nodes import ExposedModel, exposed
 from ndgather.models.onnx.judged_nodes import judged
 from ndgather.models.onnx.model_files import opened
 from ndgather.models.onnx.onnx_model import model_ports
-from ndgather.models.onnx.random_inputs import highest_indices, open_sizes, random_inputs
-from ndgather.models.onnx.runtime_model import load_runtime
+from ndgather.models.onnx.random_inputs import (
+    given_sizes,
+    highest_indices,
+    open_sizes,
+    random_inputs,
+)
 from ndgather.runtimes.apart import RuntimeProcess
 from ndgather.runtimes.whole_model import LoadOptions
 
@@ -86,11 +91,15 @@ def search(
     FileError, ModelError, ExtraMissingError
         As in `compare`.
     """
+    runtimes = checked_runtimes("search", runtimes)
+    tries, seed = whole_number("search", "tries", tries, 1), whole_number("search", "seed", seed, 0)
+    rtol, atol = tolerance("search", "rtol", rtol), tolerance("search", "atol", atol)
+    given = given_sizes("search", sizes)
     with ExitStack() as processes:
         trial = _Trial(model, runtimes, rtol, atol, processes)
         for number in range(tries):
             rng = np.random.default_rng([seed, number])
-            chosen = dict(sizes or {})
+            chosen = dict(given)
             if number % 2:
                 for name in trial.open_sizes:
                     chosen.setdefault(name, int(rng.choice(_SIZES)))
@@ -139,8 +148,6 @@ class _Trial:
         self._tolerances = rtol, atol
         self._processes, self._runtimes = processes, list(runtimes)
         self._loaded: dict[str, RuntimeProcess] = {}
-        for name in runtimes:
-            load_runtime(name)
 
     def bounds(self, inputs: Inputs) -> dict[str, int]:
         shapes = {name: each.shape for name, each in inputs.items()}

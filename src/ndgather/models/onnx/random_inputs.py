@@ -7,12 +7,15 @@ other integers are 0 or 1, and floats lie between 0 and 1.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import NdgatherError, input_errors
+from ndgather.errors import NdgatherError, input_errors, run_errors
+from ndgather.models.entry_checks import whole_number
 from ndgather.models.onnx.fixpoint import infer_to_fixpoint
 from ndgather.models.onnx.model_files import opened
 from ndgather.models.onnx.onnx_model import model_ports
@@ -20,7 +23,7 @@ from ndgather.models.onnx.op_nodes import op_nodes
 from ndgather.published.schema import Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from onnx import ModelProto
 
@@ -38,6 +41,7 @@ _TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
 _SIDE_OF_IMAGES, _SIDE = 64, 16
 _IMAGES = 4  # axes: batch, channels, height, width
 _COLOURS = 3
+_MOST = 2**40  # elements
 
 
 def random_inputs(
@@ -64,6 +68,8 @@ def random_inputs(
     ------
     ModelError
         The model does not say how many axes an input has, or a size is not one of it.
+    DTypeError
+        An argument is of another type.
 
     Examples
     --------
@@ -78,15 +84,28 @@ def random_inputs(
     """
     proto, folder = opened(model, "random_inputs")
     ports = [port for port in model_ports(proto)[0] if not port.optional]
-    chosen = dict(sizes or {})
+    seed = whole_number("random_inputs", "seed", seed, 0)
+    chosen = given_sizes("random_inputs", sizes)
     shapes = {port.name: _shape(port, chosen) for port in ports}
     known = open_sizes(ports)
     for name in sizes or {}:
         if name not in known:
             raise input_errors.unknown_size(name, sorted(known))
+    for name, shape in shapes.items():
+        if math.prod(max(size, 1) for size in shape) > _MOST:
+            raise input_errors.too_large(name, shape)
     highest = highest_indices(proto, folder, shapes)
     rng = np.random.default_rng(seed)
     return {port.name: _drawn(port, shapes[port.name], highest, rng) for port in ports}
+
+
+def given_sizes(caller: str, sizes: object) -> dict[str, int]:
+    """Return sizes by their names, each of them a number."""
+    if sizes is None:
+        return {}
+    if not isinstance(sizes, Mapping) or not all(isinstance(name, str) for name in sizes):
+        raise run_errors.argument_kind(caller, "sizes", sizes, "a mapping", "numbers by names")
+    return {name: whole_number(caller, f"sizes[{name!r}]", size, 0) for name, size in sizes.items()}
 
 
 def open_sizes(ports: Iterable[Port]) -> set[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors import NdgatherError, run_errors, runtime_errors
-from ndgather.models.entry_checks import named_arrays
+from ndgather.models.entry_checks import instance, named_arrays
 from ndgather.models.graph.ports import NodeTime, Output, Run, fit_inputs
 from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
 from ndgather.models.onnx.external_tensors import check_tensors
@@ -200,6 +200,7 @@ def _name_of(node: NodeProto) -> tuple[str, str]:
 
 def load_runtime(name: str) -> Runtime:
     """Return the runtime of a name, which has to be installed."""
+    instance("load", "runtime", name, str, "the name of a runtime")
     try:
         runtime = model_runtime(name)
     except LookupError as known:
