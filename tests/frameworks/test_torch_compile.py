@@ -145,3 +145,22 @@ def test_autocast_within_a_compiled_function():
     with torch.autocast("cpu", torch.bfloat16):
         result = function(torch.zeros(3), torch.tensor([[1]]), torch.ones(1).bfloat16())
     same(result, torch.tensor([0.0, 1, 0]))
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo detected")
+def test_compiled_calls_lose_nothing_that_others_keep():
+    places = torch.tensor([[1], [0]])
+    whole = torch.arange(3)
+
+    def compiled(function):
+        return torch.compile(function, backend="eager")
+
+    with pytest.raises(ndgather.errors.DTypeError):
+        compiled(lambda data: ndgather.scatter_nd(data, places, [1.5, 2.0]))(whole)
+    with pytest.raises(ndgather.errors.DTypeError):
+        compiled(lambda data: ndgather.gather_nd(data, places + 9, mode="fill", fill_value=1.5))(
+            whole
+        )
+    for out in (torch.zeros(2), torch.zeros(4, 2, dtype=torch.int64)):
+        with pytest.raises(ndgather.errors.NdgatherError, match="out"):
+            compiled(lambda data, out: ndgather.gather_nd(data, places, out=out))(whole, out)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import ndgather
+from ndgather import vjp
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
 
 DATA = torch.tensor([1.0, 2.0, 3.0])
@@ -103,3 +104,35 @@ def test_integers_of_less_than_a_byte_keep_their_type(dtype):
     assert result.view(torch.uint8).tolist() == [1, 0, 0]
     with pytest.raises(DTypeError, match=r"^scatter_nd: reduction = 'add'"):
         ndgather.scatter_nd(data, PLACES[:1], data[1:2], reduction="add")
+
+
+def test_views_that_are_meant_otherwise_as_out():
+    data = torch.tensor([1 + 2j, 3 - 4j, 5j])
+    out = torch.zeros(2, dtype=data.dtype)
+    assert ndgather.gather_nd(data, PLACES - 1, out=out.conj()).tolist() == [3 - 4j, 3 - 4j]
+    assert out.tolist() == [3 + 4j, 3 + 4j]
+    negated = torch.zeros(2, dtype=data.dtype).conj().imag
+    assert ndgather.gather_nd(DATA, PLACES, out=negated).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(("fill", "dtype"), [(1.5, torch.int64), (300, torch.uint8)])
+def test_operators_lose_no_fill_value(fill, dtype):
+    with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = "):
+        torch.ops.ndgather.gather_nd(DATA.to(dtype), PLACES + 9, 0, "fill", fill)
+
+
+def test_floats_of_a_byte_hold_nothing_beyond_their_largest():
+    data = DATA.to(torch.float8_e4m3fn)
+    for lost in (1e9, -500.0):
+        with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = "):
+            ndgather.gather_nd(data, PLACES + 9, mode="fill", fill_value=lost)
+        with pytest.raises(DTypeError, match=r"^scatter_nd: updates = "):
+            ndgather.scatter_nd(data, PLACES, [lost, 1.0])
+    result = ndgather.gather_nd(data, PLACES + 9, mode="fill", fill_value=448.0)
+    assert result.float().tolist() == [448, 448]
+
+
+@pytest.mark.parametrize("size", [2**62, 2**63, 2**70])
+def test_gradients_of_more_than_there_can_be(size):
+    with pytest.raises(MemoryError, match=r"^vjp.gather_nd: "):
+        vjp.gather_nd(torch.ones(2), (size,), PLACES)

@@ -109,7 +109,8 @@ def _into(call: Call) -> torch.Tensor:
     for name, each in [*checks.tensors(call), ("out", out)]:
         if (torch.is_grad_enabled() and each.requires_grad) or _transformed(each):
             raise tensor_errors.out_with_gradient(call.caller, name)
-    if all(type(each) in _PLAIN for _, each in checks.tensors(call)) and out.device.type == "cpu":
+    is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())
+    if is_memory and all(type(each) in _PLAIN for _, each in checks.tensors(call)):
         host.run(call)
         plain.written(out)
         return out

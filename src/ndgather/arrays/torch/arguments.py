@@ -113,6 +113,8 @@ def _rounded(plain: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor | 
     converted = wide.to(dtype)
     back = converted.to(torch.float64)
     kept = (wide.isnan() == back.isnan()) & (wide.isinf() == back.isinf())
+    if dtype.itemsize == 1:  # these may hold their largest for all beyond it
+        kept &= wide.isinf() | ~(wide.abs() > torch.finfo(dtype).max)
     return converted if bool(kept.all()) else None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ndgather import api
+from ndgather.errors import argument_errors, shape_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +134,10 @@ def _with_updates(data: Any, updates: Any) -> tuple[Any, Any]:
     Numbers and lists take that of data; where autocast mixes floating types, the wider one counts.
     """
     if not isinstance(updates, torch.Tensor):
-        return data, torch.as_tensor(updates, dtype=data.dtype, device=data.device)
+        given = torch.as_tensor(updates, device=data.device)
+        if given.numel() and _kind(given) > _kind(data):
+            raise argument_errors.updates_lost("ndgather", updates, data.dtype, "updates")
+        return data, given.to(data.dtype)
     if updates.dtype == data.dtype or not torch.is_autocast_enabled(data.device.type):
         return data, updates
     if not (data.dtype.is_floating_point and updates.dtype.is_floating_point):
@@ -142,9 +146,18 @@ def _with_updates(data: Any, updates: Any) -> tuple[Any, Any]:
     return data.to(wider), updates.to(wider)
 
 
+def _kind(tensor: Any) -> int:
+    """Return 0 for integers and booleans, 1 for floats, 2 for complex numbers."""
+    return 2 if tensor.is_complex() else int(tensor.is_floating_point())
+
+
 def _delivered(data: Any, result: Any, out: Any) -> Any:
     """Return the result as the kind of data that was given, in `out` if there is one."""
     if out is not None:
+        if out.dtype != result.dtype:
+            raise argument_errors.out_dtype("ndgather", out.dtype, result.dtype)
+        if out.shape != result.shape:
+            raise shape_errors.out_shape("ndgather", out.shape, result.shape)
         return out.copy_(result)
     return result if isinstance(data, torch.Tensor) else result.numpy()
 

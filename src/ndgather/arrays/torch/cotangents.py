@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     if of_result.dtype == torch.bool:
         raise argument_errors.cotangent_dtype(call.caller, of_result.dtype)
     shape = of_result.shape if data_shape is None else data_shape
+    if math.prod(max(size, 1) for size in shape) * of_result.itemsize >= 2**63:
+        raise argument_errors.result_too_large(call.caller, tuple(shape))
     like = of_result.detach().new_empty(()).expand(shape)  # its shape is enough
     gather = replace(call, kind=call.kind.replace("scatter", "gather"), data=like)
     gather = arguments.with_tensors(replace(gather, updates_name="cotangent"))

@@ -15,7 +15,17 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
 
-from ndgather.arrays.torch import batching, calls, checks, composition, derivatives, fakes, host
+from ndgather import plain_arrays
+from ndgather.arrays.torch import (
+    batching,
+    calls,
+    checks,
+    composition,
+    derivatives,
+    elements,
+    fakes,
+    host,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +47,11 @@ def _composed(kind: str, *arguments: Any) -> torch.Tensor:
 
 def _checked(kind: str, arguments: tuple[Any, ...]) -> Call:
     tensors, options = calls.tensors_of(kind, arguments), calls.options_of(kind, arguments)
-    return checks.checked(calls.call_of(kind, tensors, options))
+    call = checks.checked(calls.call_of(kind, tensors, options))
+    known = elements.numpy_dtype(call.data.dtype)
+    if call.fill_value is not None and known is not None:
+        plain_arrays.fill_element(call.caller, call.fill_value, known)  # refuses what is lost
+    return call
 
 
 class NotDirectError(Exception):
