@@ -109,6 +109,19 @@ def test_a_report_names_those_who_obey_among_those_that_ran_a_node(
     assert not rest
 
 
+def test_a_name_in_a_model_neither_commands_a_terminal_nor_a_page(ndgather_in, tmp_path):
+    model = onnx.ModelProto()
+    model.CopyFrom(MODEL)
+    model.graph.node[1].name = "\x1b[2J<script>\nall</script>"
+    onnx.save(model, tmp_path / "model.onnx")
+    np.savez(tmp_path / "all.npz", **{**FEEDS, "rows": np.array([[0], [7]])})
+    line = "compare model.onnx --inputs all.npz --runtime reference --html page.html"
+    outcome = ndgather_in(tmp_path, line)
+    assert "\\x1b[2J<script>\\nall</script> (ai.onnx GatherND-13" in outcome.out
+    assert "\x1b" not in outcome.out
+    assert "<script>" not in (tmp_path / "page.html").read_text()
+
+
 def test_a_report_on_the_command_line(ndgather_in, tmp_path):
     onnx.save(MODEL, tmp_path / "model.onnx")
     np.savez(tmp_path / "all.npz", **{**FEEDS, "rows": np.array([[0], [7]])})

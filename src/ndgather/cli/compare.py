@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ndgather.cli.model_inputs import add_inputs, inputs_of, keep_inputs
 from ndgather.cli.options import add_command, add_common, add_runtimes, positive
 from ndgather.errors import runtime_errors
+from ndgather.errors.texts import one_line
 from ndgather.models.tensors.atomic_write import replace
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _compare(options: argparse.Namespace) -> int:
             return 0
         keep_inputs(options.keep, ports, parting.inputs)
         if not options.json:
-            print(f"They part on input {parting.tries}: {parting.what}; kept in {options.keep}.\n")
+            what = one_line(parting.what)
+            print(f"They part on input {parting.tries}: {what}; kept in {options.keep}.\n")
         found = parting.report
     else:
         found = onnx.compare(

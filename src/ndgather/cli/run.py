@@ -13,6 +13,7 @@ from ndgather.cli.model_inputs import add_inputs, compare_outputs, inputs_of
 from ndgather.cli.options import Named, add_command, add_common
 from ndgather.cli.screen import columns, node_bar, node_count, print_nodes, print_table, time_text
 from ndgather.errors import file_errors, run_errors, runtime_errors
+from ndgather.errors.texts import one_line
 from ndgather.models.graph.ports import dtype_name
 from ndgather.models.tensors import tensor_files
 
@@ -181,7 +182,7 @@ def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:
     for each in result.differences:
         print(f"\ndiffers: {each}")
     for node, why in result.left:
-        print(f"\nnot compared: {node}, for {why}")
+        print(f"\nnot compared: {one_line(node)}, for {one_line(why)}")
     if result.runtime == "reference":
         others = f", {node_count(result.other_nodes)} in the reference evaluator of onnx"
         who = f"{node_count(result.own_nodes)} ran in ndgather"

@@ -6,6 +6,8 @@ import html
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ndgather.errors.texts import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,7 +32,7 @@ def to_text(comparison: Comparison) -> str:
             lines += ["", f"{node.where} ({node.operator}, {node.source})", *_node_lines(node)]
     lines += [f"output {name}: {how}" for name, how in comparison.outputs]
     lines += [f"not compared: {node}, for {why}" for node, why in comparison.left]
-    return "\n".join([*lines, "", _rest(comparison)])
+    return "\n".join(map(one_line, [*lines, "", _rest(comparison)]))
 
 
 def _rest(comparison: Comparison) -> str:
