@@ -73,3 +73,16 @@ def test_symbols_leave_ranks_and_axes_to_be_checked(function, shape, error):
     export = jax.export.export(jax.jit(function), disabled_checks=export_checks())
     with pytest.raises(error, match=r"^gather"):
         export(jax.ShapeDtypeStruct((rows, 3), "float32"), jax.ShapeDtypeStruct(shape, "int32"))
+
+
+def test_windows_reach_beyond_the_type_of_their_starts():
+    data = jnp.arange(300.0)
+
+    def total(data, starts):
+        return ndgather.gather_windows(data, starts, (20,)).sum()
+
+    gradient = jax.grad(total)(data, jnp.array([[250]], jnp.uint8))
+    assert gradient.tolist() == [0.0] * 250 + [1.0] * 20 + [0.0] * 30
+    starts = jnp.array([[2**32 - 1], [298]], jnp.uint32)
+    result = ndgather.gather_windows(data, starts, (3,), mode="fill", fill_value=-1)
+    assert result.tolist() == [[-1, -1, -1], [298, 299, -1]]

@@ -93,10 +93,7 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
 def _gather(call: Call, op: Operation) -> jax.Array:
     if not op.window or op.mode != "fill":
         return gather(call.data, call.indices, op)
-    starts = call.indices
-    if starts.dtype.itemsize < 4:
-        starts = starts.astype(jnp.int32)
-    return gather(call.data, native.positions(starts, op.window), replace(op, window=()))
+    return gather(call.data, native.positions(call.indices, op.window), replace(op, window=()))
 
 
 def _scatter(call: Call, op: Operation) -> jax.Array:

@@ -82,7 +82,10 @@ def expanded(starts: jax.Array, op: Operation, shape: Sequence[int]) -> jax.Arra
 
 def positions(starts: jax.Array, window: tuple[int, ...]) -> jax.Array:
     """Return every position in windows: ``shape (N..., *window, k)``."""
-    depth = len(window)
+    depth, wide = len(window), jnp.dtype(jnp.int32 if starts.dtype.itemsize <= 4 else jnp.int64)
+    if starts.dtype.kind == "u" and starts.dtype.itemsize >= 4:
+        starts = jnp.minimum(starts, np.iinfo(wide).max)
+    starts = starts.astype(wide)  # so that the end of a window beyond all axes is negative
     within = np.stack([*np.indices(window)], axis=-1).astype(starts.dtype)
     return starts[(..., *(None,) * depth, slice(None))] + within
 
