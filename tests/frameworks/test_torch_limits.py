@@ -136,3 +136,13 @@ def test_floats_of_a_byte_hold_nothing_beyond_their_largest():
 def test_gradients_of_more_than_there_can_be(size):
     with pytest.raises(MemoryError, match=r"^vjp.gather_nd: "):
         vjp.gather_nd(torch.ones(2), (size,), PLACES)
+
+
+def test_starts_beyond_int64_under_vmap():
+    data = torch.arange(10.0).reshape(2, 5)
+    starts = torch.tensor([[[2**64 - 1]], [[1]]], dtype=torch.uint64)
+
+    def windows(data, starts):
+        return ndgather.gather_windows(data, starts, (2,), mode="clip")
+
+    assert torch.vmap(windows)(data, starts).tolist() == [[[3, 4]], [[6, 7]]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ndgather.arrays.torch.calls import call_of, operate, options_of, tensors_of
+from ndgather.arrays.torch.places import signed
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -63,6 +64,6 @@ def _windows(call: Call, data: torch.Tensor, starts: torch.Tensor, size: int) ->
     """Gather windows of size 1 along the axis that is mapped."""
     number = torch.arange(size, device=starts.device, dtype=torch.int64)
     number = number.reshape(-1, *(1,) * (starts.dim() - 1)).expand(*starts.shape[:-1], 1)
-    starts = torch.cat([number, starts.to(torch.int64)], -1)
+    starts = torch.cat([number, signed(starts)], -1)
     wider = replace(call, data=data, indices=starts, window_shape=(1, *call.window_shape))
     return operate(wider).squeeze(starts.dim() - 1)

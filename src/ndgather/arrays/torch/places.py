@@ -75,7 +75,7 @@ def _windows(call: Call) -> Places:
     numbers = call.indices.new_zeros((*call.indices.shape[:-1], *window), dtype=torch.int64)
     inside = None
     for axis, (column, step) in enumerate(zip(columns, _steps(sizes), strict=True)):
-        start = _signed(column).reshape(*column.shape, *(1,) * depth)
+        start = signed(column).reshape(*column.shape, *(1,) * depth)
         at = start.clamp(-window[axis], sizes[axis]) + _along(numbers, axis - depth, window[axis])
         if call.mode == "fill":
             held = (at >= 0) & (at < sizes[axis])
@@ -105,7 +105,7 @@ def _columns(
         sizes = [size - wide + 1 for size, wide in zip(sizes, call.window_shape, strict=True)]
     resolved, each_inside = [], []
     for column, size in zip(columns, sizes, strict=True):
-        values = _signed(column)
+        values = signed(column)
         if call.mode == "clip":
             inside = values.new_ones((), dtype=torch.bool).expand(values.shape) & (size > 0)
             values = values.clamp(0, max(size - 1, 0))
@@ -133,7 +133,7 @@ def _lowest(call: Call, size: int) -> int:
     return -size if call.negative and call.kind != "gather_windows" else 0
 
 
-def _signed(values: torch.Tensor) -> torch.Tensor:
+def signed(values: torch.Tensor) -> torch.Tensor:
     """Return index values as int64; those beyond it become the largest."""
     if values.dtype != torch.uint64:
         return values.to(torch.int64)
