@@ -11,6 +11,7 @@ import pytest
 from onnx import helper
 from onnx.parser import parse_model
 
+from ndgather.errors import ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.index_places import index_places
 from ndgather.models.onnx.judged_nodes import judged
@@ -107,6 +108,24 @@ def test_a_report_names_those_who_obey_among_those_that_ran_a_node(
     assert "GatherND of p (ai.onnx GatherND-13" in first
     assert "  obeyed by: reference\n" in first
     assert not rest
+
+
+def test_a_search_tries_sizes_that_fit_each_other():
+    found = onnx_models.search(MODEL, 8, runtimes=["reference"])  # rows and columns share a size
+    assert found.tries > 1
+    assert len(found.inputs["rows"]) == len(found.inputs["columns"])
+
+
+def test_what_cannot_be_compared_is_refused():
+    model = onnx.ModelProto()
+    model.CopyFrom(MODEL)
+    del model.opset_import[:]
+    with pytest.raises(ModelError, match="imports no version"):
+        onnx_models.compare(model, FEEDS, runtimes=["reference"])
+    model.CopyFrom(MODEL)
+    model.graph.node[0].op_type = "NoSuchOperator"
+    with pytest.raises(ModelError, match=r"reference does not load it: .*NoSuchOperator"):
+        onnx_models.search(model, 2, runtimes=["reference"])
 
 
 def test_a_name_in_a_model_neither_commands_a_terminal_nor_a_page(ndgather_in, tmp_path):

@@ -112,7 +112,8 @@ def exposed(model: ModelProto, folder: str | None) -> ExposedModel:
     Raises
     ------
     ModelError
-        Its functions call themselves or come to too many nodes, which no runtime is given.
+        Its functions call themselves or come to too many nodes, which no runtime is given, or it
+        does not import the domain of a gather or scatter node.
     """
     refuse_unbounded(model)
     inner = (node for function in model.functions for each in function.node
@@ -121,6 +122,8 @@ def exposed(model: ModelProto, folder: str | None) -> ExposedModel:
     if inlined:
         model = without_functions(model)
     found = list(op_nodes(model, folder))
+    for op_node in found:
+        op_node.refuse_missing_import()
     if any(each.scope.around for each in found):  # branches have to declare what they give
         model = shape_inference.infer_shapes(model)
         found = list(op_nodes(model, folder))

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgather.errors import runtime_errors
 from ndgather.models.entry_checks import tolerance, whole_number
 from ndgather.models.graph.ports import fit_inputs
 from ndgather.models.onnx.comparison import checked_runtimes, compare, values_differ
 from ndgather.models.onnx.exposed_nodes import ExposedModel, exposed
 from ndgather.models.onnx.judged_nodes import judged
-from ndgather.models.onnx.model_files import opened
+from ndgather.models.onnx.model_files import IN_MEMORY, opened
 from ndgather.models.onnx.onnx_model import model_ports
 from ndgather.models.onnx.random_inputs import (
     given_sizes,
     highest_indices,
-    open_sizes,
     random_inputs,
 )
 from ndgather.runtimes.apart import RuntimeProcess
@@ -89,7 +89,7 @@ def search(
     Raises
     ------
     FileError, ModelError, ExtraMissingError
-        As in `compare`.
+        As in `compare`, or no runtime loaded the model.
     """
     runtimes = checked_runtimes("search", runtimes)
     tries, seed = whole_number("search", "tries", tries, 1), whole_number("search", "seed", seed, 0)
@@ -115,6 +115,7 @@ def search(
                     inputs = smaller
             report = compare(model, inputs, runtimes=runtimes, rtol=rtol, atol=atol)
             return Parting(inputs=inputs, what=what, tries=number + 1, report=report)
+        trial.refuse_unloaded()
     return None
 
 
@@ -139,10 +140,18 @@ class _Trial:
         processes: ExitStack,
     ) -> None:
         proto, self._folder = opened(model, "search")
+        self._path = IN_MEMORY if self._folder is None else model
         self._proto = proto
         self._model: ExposedModel = exposed(_copied(proto), self._folder)
         self._ports, results = model_ports(proto)
-        self.open_sizes = sorted(open_sizes(self._ports))
+        self.open_sizes = sorted(
+            {
+                f"{port.name}[{axis}]" if size == "?" else size
+                for port in self._ports
+                for axis, size in enumerate(port.shape or ())
+                if isinstance(size, str) and not port.optional
+            }
+        )
         self._outputs = [port.name for port in results]
         self._names = list(dict.fromkeys([*self._outputs, *self._model.names]))
         self._tolerances = rtol, atol
@@ -176,6 +185,14 @@ class _Trial:
             ):
                 return True
         return False
+
+    def refuse_unloaded(self) -> None:
+        """Refuse a model that no runtime loaded, on which they part as little as they agree."""
+        failed = {name: each.failed for name, each in self._loaded.items() if not each.version}
+        if len(failed) == len(self._loaded):
+            for name, answer in failed.items():
+                why = RuntimeError((answer and (answer.refused or answer.crashed)) or "")
+                raise runtime_errors.not_loaded(self._path, name, why)
 
     def _process(self, name: str) -> RuntimeProcess:
         process = self._loaded.get(name)
