@@ -14,6 +14,7 @@ from ndgather.models.entry_checks import tolerance, whole_number
 from ndgather.models.graph.ports import fit_inputs
 from ndgather.models.onnx.comparison import checked_runtimes, compare, values_differ
 from ndgather.models.onnx.exposed_nodes import ExposedModel, exposed
+from ndgather.models.onnx.hard_values import Change, drawn, with_changes
 from ndgather.models.onnx.judged_nodes import judged
 from ndgather.models.onnx.model_files import IN_MEMORY, opened
 from ndgather.models.onnx.onnx_model import model_ports
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Inputs = dict[str, Array]
 
-_MOST_CHANGED = 3
 _SIZES = (0, 1, 2, 3)  # that open sizes are tried with, beside those of `random_inputs`
 
 
@@ -104,10 +104,10 @@ def search(
                 for name in trial.open_sizes:
                     chosen.setdefault(name, int(rng.choice(_SIZES)))
             base = random_inputs(model, seed + number, sizes=chosen)
-            what, changes = _drawn(base, trial.bounds(base), rng)
-            if not trial.parts(_with(base, changes)):
+            what, changes = drawn(base, trial.bounds(base), rng)
+            if not trial.parts(with_changes(base, changes)):
                 continue
-            inputs = _with(base, changes)
+            inputs = with_changes(base, changes)
             for smaller in _smaller(model, changes, seed + number, chosen, trial.open_sizes):
                 if sum(each.size for each in smaller.values()) < sum(
                     each.size for each in inputs.values()
@@ -117,15 +117,6 @@ def search(
             return Parting(inputs=inputs, what=what, tries=number + 1, report=report)
         trial.refuse_unloaded()
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """An element of an input, by its place in order, and its new value."""
-
-    name: str
-    place: int
-    value: Any
 
 
 class _Trial:
@@ -215,65 +206,9 @@ def _copied(proto: ModelProto) -> ModelProto:
     return copy
 
 
-def _drawn(
-    base: Inputs, bounds: Mapping[str, int], rng: np.random.Generator
-) -> tuple[str, list[_Change]]:
-    """Draw which elements of which input become what, and say so."""
-    names = [name for name, each in base.items() if each.size and each.dtype.kind in "iuf"]
-    names = [name for name in names if name in bounds] * 3 + names  # indices more often
-    if not names:
-        return "made-up inputs", []
-    name = str(rng.choice(names))
-    array = base[name]
-    kinds = _hard_values(array.dtype, bounds.get(name))
-    what = str(rng.choice(list(kinds)))
-    count = int(rng.integers(1, min(_MOST_CHANGED, array.size) + 1))
-    places = rng.choice(array.size, count, replace=False)
-    values = kinds[what]
-    return f"{what} in {name}", [
-        _Change(name=name, place=int(place), value=values[int(rng.integers(len(values)))])
-        for place in places
-    ]
-
-
-def _hard_values(dtype: np.dtype[Any], highest: int | None) -> dict[str, list[Any]]:
-    if dtype.kind == "f":
-        largest = float(np.finfo(dtype).max)
-        return {
-            "NaN": [np.nan],
-            "an infinity": [np.inf, -np.inf],
-            "a huge value": [largest, -largest],
-            "a negative zero": [-0.0],
-        }
-    limits = np.iinfo(dtype)
-    size = (1 if highest is None else highest) + 1
-    wanted = {
-        "a negative index": [-1, -size],
-        "an end of the axis": [0, size - 1],
-        "an index out of bounds": [size, -size - 1],
-        "a huge value": [int(limits.max), int(limits.min), 2**31],
-    }
-    if highest is None:
-        del wanted["an end of the axis"]
-    kept = {
-        what: [each for each in values if limits.min <= each <= limits.max]
-        for what, values in wanted.items()
-    }
-    return {what: values for what, values in kept.items() if values}
-
-
-def _with(base: Inputs, changes: Sequence[_Change]) -> Inputs:
-    changed = {name: each.copy() for name, each in base.items()}
-    for change in changes:
-        array = changed[change.name]
-        if change.place < array.size:
-            array.reshape(-1)[change.place] = change.value
-    return changed
-
-
 def _smaller(
     model: Source,
-    changes: Sequence[_Change],
+    changes: Sequence[Change],
     seed: int,
     chosen: Mapping[str, int],
     names: Sequence[str],
@@ -284,6 +219,6 @@ def _smaller(
         small = random_inputs(model, seed, sizes=sizes)
         for change in changes:
             if small[change.name].size:
-                yield _with(small, [_Change(name=change.name, place=0, value=change.value)])
+                yield with_changes(small, [Change(name=change.name, place=0, value=change.value)])
         if not changes:
             yield small
