@@ -13,19 +13,13 @@ import numpy as np
 import polars as pl
 
 from ndgather import fallback
-from ndgather.arrays.element_numbers import (
-    NO_ELEMENT,
-    element_numbers,
-    row_numbers,
-    with_plain_arguments,
-)
+from ndgather.arrays.column_calls import Columns
+from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
     from ndgather.arrays.element_numbers import Numbers
-
-_ALLOWED = "a Series or DataFrame; of a LazyFrame what collect() returns"
 
 
 def run(call: Call) -> Any:
@@ -37,24 +31,14 @@ def run(call: Call) -> Any:
         The result has no place in polars, indices have nulls, data has a type that cannot be
         updated, `out` is given for data of polars, or the call is refused as for NumPy arrays.
     """
-    caller, data = call.caller, call.data
-    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
-    for argument, name in {**names, "out": "out"}.items():
-        value = getattr(call, argument)
-        if _of_polars(value) and not isinstance(value, pl.Series | pl.DataFrame):
-            raise container_errors.no_array(caller, name, value, _ALLOWED)
-    call = replace(call, indices=_plain(caller, call.indices_name, call.indices))
-    if not isinstance(data, pl.Series | pl.DataFrame):
-        if _of_polars(call.out):
-            raise argument_errors.out_not_an_array(caller, call.out)
-        return fallback.run(replace(call, updates=_plain(caller, call.updates_name, call.updates)))
-    if call.out is not None:
-        raise container_errors.not_in_place(caller, data)
-    if not _of_polars(call.updates):
-        call = with_plain_arguments(call)
+    return _COLUMNS.run(call, _carry_out)
+
+
+def _carry_out(call: Call) -> Any:
     if call.scatters:
         return _scatter(call)
-    return _gather_of_table(call) if isinstance(data, pl.DataFrame) else _gather_of_column(call)
+    table = isinstance(call.data, pl.DataFrame)
+    return _gather_of_table(call) if table else _gather_of_column(call)
 
 
 def _of_polars(value: Any) -> bool:
@@ -69,6 +53,14 @@ def _plain(caller: str, name: str, value: Any) -> Any:
     if sum(table.null_count().row(0)):
         raise container_errors.nulls(caller, name, f"{name}.drop_nulls()")
     return value.to_numpy()
+
+
+_COLUMNS = Columns(
+    kinds=(pl.Series, pl.DataFrame),
+    allowed="a Series or DataFrame; of a LazyFrame what collect() returns",
+    is_of_package=_of_polars,
+    plain=_plain,
+)
 
 
 def _gather_of_column(call: Call) -> Any:

@@ -15,12 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ndgather import fallback
-from ndgather.arrays.element_numbers import (
-    NO_ELEMENT,
-    element_numbers,
-    row_numbers,
-    with_plain_arguments,
-)
+from ndgather.arrays.column_calls import Columns
+from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
@@ -29,8 +25,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = (pa.Array, pa.ChunkedArray)
 _TABLES = (pa.Table, pa.RecordBatch)
-_KINDS = (*_COLUMNS, *_TABLES, pa.Tensor)
-_ALLOWED = "an Array, ChunkedArray, Table, RecordBatch or Tensor"
 
 
 def run(call: Call) -> Any:
@@ -42,23 +36,13 @@ def run(call: Call) -> Any:
         The result has no place in Arrow, indices have nulls, data has a type that cannot be
         updated, `out` is given for data of Arrow, or the call is refused as for NumPy arrays.
     """
-    caller, data = call.caller, call.data
-    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
-    for argument, name in {**names, "out": "out"}.items():
-        value = getattr(call, argument)
-        if _of_arrow(value) and not isinstance(value, _KINDS):
-            raise container_errors.no_array(caller, name, value, _ALLOWED)
-    call = replace(call, indices=_plain(caller, call.indices_name, call.indices))
-    if not isinstance(data, _KINDS):
-        if _of_arrow(call.out):
-            raise argument_errors.out_not_an_array(caller, call.out)
-        return fallback.run(replace(call, updates=_plain(caller, call.updates_name, call.updates)))
-    if call.out is not None:
-        raise container_errors.not_in_place(caller, data)
-    if not _of_arrow(call.updates):
-        call = with_plain_arguments(call)
+    return _ARROW.run(call, _carry_out)
+
+
+def _carry_out(call: Call) -> Any:
+    data = call.data
     if isinstance(data, pa.Tensor):
-        updates = _plain(caller, call.updates_name, call.updates)
+        updates = _plain(call.caller, call.updates_name, call.updates)
         result = fallback.run(replace(call, data=data.to_numpy(), updates=updates))
         return pa.Tensor.from_numpy(result, dim_names=data.dim_names if call.scatters else None)
     if call.scatters:
@@ -82,6 +66,14 @@ def _plain(caller: str, name: str, value: Any) -> Any:
     if value.null_count:
         raise container_errors.nulls(caller, name, f"{name}.drop_null()")
     return _numpy(value)
+
+
+_ARROW = Columns(
+    kinds=(*_COLUMNS, *_TABLES, pa.Tensor),
+    allowed="an Array, ChunkedArray, Table, RecordBatch or Tensor",
+    is_of_package=_of_arrow,
+    plain=_plain,
+)
 
 
 def _numpy(column: Any) -> Any:
