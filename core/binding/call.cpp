@@ -22,6 +22,17 @@ Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Size& a
   return refusal;
 }
 
+void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indices, const Array& dense, Size axis,
+                 Size batch_dims) {
+  switch (kind) {
+    case Kind::gather_nd:
+    case Kind::scatter_nd: plan_gather_nd(plan, indexed, indices, dense, batch_dims); break;
+    case Kind::gather_elements:
+    case Kind::scatter_elements: plan_gather_elements(plan, indexed, indices, dense, axis); break;
+    case Kind::gather: plan_gather(plan, indexed, indices, dense, axis, batch_dims); break;
+  }
+}
+
 PyObject* facts_of(const Refusal& refusal) {
   return Py_BuildValue("(nn)", refusal.first, refusal.second);
 }
@@ -69,13 +80,7 @@ Refusal Call::carry_out() {
   const Array& indexed = scatters(kind_) ? out_.array() : data_.array();
   const Array& dense = scatters(kind_) ? updates_.array() : out_.array();
   const Array& indices = indices_.array();
-  switch (kind_) {
-    case Kind::gather_nd:
-    case Kind::scatter_nd: plan_gather_nd(plan_, indexed, indices, dense, batch_dims_); break;
-    case Kind::gather_elements:
-    case Kind::scatter_elements: plan_gather_elements(plan_, indexed, indices, dense, axis_); break;
-    case Kind::gather: plan_gather(plan_, indexed, indices, dense, axis_, batch_dims_); break;
-  }
+  plan_slices(plan_, kind_, indexed, indices, dense, axis_, batch_dims_);
   refuse_negative();
   return scatters(kind_) ? scatter() : gather();
 }

@@ -29,6 +29,10 @@ PyObject* refused_for_python();
 Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Size& axis, Size& batch_dims,
                      Shape& slices);
 
+// Plans the call of a kind; `indexed` is what index values address, `dense` the other side.
+void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indices, const Array& dense, Size axis,
+                 Size batch_dims);
+
 // The two numbers of a refusal, as a tuple.
 PyObject* facts_of(const Refusal& refusal);
 

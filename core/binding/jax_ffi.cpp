@@ -178,13 +178,7 @@ ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ff
     plan_copy(copy, data.array, out.array, plan.element);
     run_gather(copy);
   }
-  switch (call.kind) {
-    case Kind::gather_nd:
-    case Kind::scatter_nd: plan_gather_nd(plan, indexed, indices.array, dense, call.batch_dims); break;
-    case Kind::gather_elements:
-    case Kind::scatter_elements: plan_gather_elements(plan, indexed, indices.array, dense, call.axis); break;
-    case Kind::gather: plan_gather(plan, indexed, indices.array, dense, call.axis, call.batch_dims); break;
-  }
+  plan_slices(plan, call.kind, indexed, indices.array, dense, call.axis, call.batch_dims);
   for (int c = 0; c < plan.column_count && !call.negative; ++c) plan.column[c].wrap = 0;
   if (plan.is_empty() ? plan.mode == Mode::fill
                       : scatter ? reduce(plan, call.reduction, type) : run_gather(plan)) {
