@@ -8,7 +8,17 @@ import pytest
 
 import ndgather as package
 
-COMMANDS = ("run", "check", "convert", "gather-nd", "gather-elements", "gather")
+COMMANDS = (
+    "run",
+    "check",
+    "convert",
+    "infer",
+    "gather-nd",
+    "gather-elements",
+    "gather",
+    "scatter-nd",
+    "scatter-elements",
+)
 
 
 def test_version(ndgather):

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ndgather.cli.completion import complete
-from ndgather.cli.options import refuse_unknown
+from ndgather.cli.options import refuse_unknown, with_later_words
 from ndgather.cli.parser import command_line
 from ndgather.errors import NdgatherError, file_errors
 from ndgather.errors.texts import one_line, reason
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     complete(parser)
     options, unknown = parser.parse_known_args(arguments)
-    refuse_unknown(getattr(options, "parser", parser), unknown)
+    refuse_unknown(getattr(options, "parser", parser), with_later_words(options, unknown))
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.options import add_command, add_page_options
+from ndgather.cli.options import add_command, add_page_options, completed_by, operator_names
 from ndgather.cli.screen import terminal
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ Text in a terminal is coloured, unless NO_COLOR is set.
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     doc = add_command(commands, "doc", "show the page of an operator", DESCRIPTION, EXAMPLES)
-    doc.add_argument("name", metavar="NAME", help="the operator, such as GatherND")
+    name = doc.add_argument("name", metavar="NAME", help="the operator, such as GatherND")
+    completed_by(name, operator_names)
     which = doc.add_mutually_exclusive_group()
     which.add_argument(
         "--version",

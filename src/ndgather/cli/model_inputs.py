@@ -52,18 +52,22 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="SEED",
         help="make up the inputs that are not given, with indices that are valid",
     )
-    parser.add_argument(
-        "--size",
-        dest="sizes",
-        action=Sizes,
-        metavar="NAME=N",
-        help="a size that the model leaves open, for --random: by its name, or as INPUT[AXIS]",
-    )
+    add_sizes(parser, "a size that the model leaves open, for --random")
     parser.add_argument(
         "--rtol", type=float, default=RTOL, help=f"of outputs that are compared (default: {RTOL})"
     )
     parser.add_argument(
         "--atol", type=float, default=ATOL, help=f"of outputs that are compared (default: {ATOL})"
+    )
+
+
+def add_sizes(parser: argparse.ArgumentParser, about: str) -> None:
+    parser.add_argument(
+        "--size",
+        dest="sizes",
+        action=Sizes,
+        metavar="NAME=N",
+        help=f"{about}: by its name, or as INPUT[AXIS]",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.options import add_command, add_page_options
+from ndgather.cli.options import add_command, add_page_options, completed_by, operator_names
 from ndgather.cli.screen import terminal
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ examples:
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     ops = add_command(commands, "ops", "list the operator versions", DESCRIPTION, EXAMPLES)
-    ops.add_argument("name", nargs="?", metavar="NAME", help="only operators of this name")
+    name = ops.add_argument("name", nargs="?", metavar="NAME", help="only operators of this name")
+    completed_by(name, operator_names)
     add_page_options(ops, "only operators of this domain", _ops)
 
 

@@ -29,7 +29,7 @@ def add_command(
 def add_page_options(
     parser: argparse.ArgumentParser, domain: str, work: Callable[[argparse.Namespace], None]
 ) -> None:
-    parser.add_argument("--domain", metavar="DOMAIN", help=domain)
+    completed_by(parser.add_argument("--domain", metavar="DOMAIN", help=domain), domain_names)
     parser.add_argument(
         "--format",
         choices=FORMATS,
@@ -51,6 +51,17 @@ def add_common(
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.set_defaults(work=work, parser=parser)
+
+
+def with_later_words(options: argparse.Namespace, unknown: Sequence[str]) -> list[str]:
+    """Give the words that stand behind options to the argument that takes any number of them.
+
+    argparse takes such an argument for complete at the first option, and the rest for unknown.
+    """
+    if "words" not in options:
+        return list(unknown)
+    options.words += [each for each in unknown if not each.startswith("-")]
+    return [each for each in unknown if each.startswith("-")]
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
@@ -108,7 +119,7 @@ def positive(text: str) -> int:
 
 def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
     """Add ``--runtime``, which takes names with commas between them, and may be repeated."""
-    parser.add_argument(
+    runtimes = parser.add_argument(
         "--runtime",
         dest="runtimes",
         action="extend",
@@ -117,6 +128,33 @@ def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
         metavar="NAME,...",
         help=about,
     )
+    completed_by(runtimes, runtime_names)
+
+
+def operator_names(**_: object) -> list[str]:
+    """Return what a shell completes the name of an operator to."""
+    from ndgather.published import operators  # noqa: PLC0415 - only for the shell
+
+    return sorted({each.name for each in operators()})
+
+
+def domain_names(**_: object) -> list[str]:
+    """Return what a shell completes the name of a domain to."""
+    from ndgather.published import operators  # noqa: PLC0415 - only for the shell
+
+    return sorted({each.domain for each in operators()})
+
+
+def runtime_names(**_: object) -> list[str]:
+    """Return what a shell completes the name of a runtime to."""
+    from ndgather.runtimes.known_runtimes import MODEL_NAMES  # noqa: PLC0415 - only for the shell
+
+    return sorted(MODEL_NAMES)
+
+
+def completed_by(argument: argparse.Action, names: Callable[..., list[str]]) -> None:
+    """Have a shell complete an argument to names."""
+    argument.completer = names  # type: ignore[attr-defined]  # argcomplete looks for it
 
 
 def _names(text: str) -> list[str]:

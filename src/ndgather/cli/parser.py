@@ -7,18 +7,37 @@ import argparse
 from ndgather.cli import (
     check,
     compare,
+    completion,
     convert,
     doc,
     gather,
     gather_elements,
     gather_nd,
+    infer,
     ops,
     run,
+    scatter_elements,
+    scatter_nd,
     sel,
 )
 from ndgather.version import __version__
 
-COMMANDS = (run, check, compare, convert, gather_nd, gather_elements, gather, sel, ops, doc)
+COMMANDS = (
+    run,
+    check,
+    compare,
+    convert,
+    infer,
+    gather_nd,
+    gather_elements,
+    gather,
+    scatter_nd,
+    scatter_elements,
+    sel,
+    ops,
+    doc,
+    completion,
+)
 
 SUMMARY = """\
 N-d gather and scatter, exactly as each published specification says.
@@ -32,8 +51,7 @@ Start with one of these:
 
 The help of a command has examples: ndgather run --help
 
-Completion in the shell: pip install 'ndgather[completion]', and then
-eval "$(register-python-argcomplete ndgather)"
+Completion in bash, zsh and fish: ndgather completion --help
 """
 
 

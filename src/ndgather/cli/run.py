@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.model_inputs import add_inputs, compare_outputs, inputs_of
-from ndgather.cli.options import Named, add_command, add_common
+from ndgather.cli.options import Named, add_command, add_common, completed_by, runtime_names
 from ndgather.cli.screen import columns, node_bar, node_count, print_nodes, print_table, time_text
 from ndgather.errors import file_errors, run_errors, runtime_errors
 from ndgather.errors.texts import one_line
@@ -84,12 +84,13 @@ def add_to(commands: Any) -> None:
         metavar="DIR",
         help="keep every output as DIR/NAME.npy; DIR is created if it does not exist",
     )
-    run.add_argument(
+    runtime = run.add_argument(
         "--runtime",
         metavar="NAME",
         help="onnxruntime, openvino, reference, or a module of yours (default: onnxruntime where "
         "it is installed and loads the model, else reference)",
     )
+    completed_by(runtime, runtime_names)
     run.add_argument(
         "--accept-runtime",
         action="store_true",

@@ -39,6 +39,10 @@ def unknown_suffix(path: object, suffixes: Iterable[str]) -> FileError:
     return FileError(f"{path}: unknown kind of file (allowed: {listed(suffixes)})")
 
 
+def not_in_place(path: object) -> FileError:
+    return FileError(f"{path}: cannot be changed in place (allowed: .npy and stored arrays)")
+
+
 def no_member(path: object, member: str, members: Iterable[str]) -> FileError:
     return FileError(f"{path}: has no member {member!r} (allowed: {listed(members)})")
 

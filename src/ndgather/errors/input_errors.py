@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import FileError, ModelError
+from ndgather.errors import DTypeError, FileError, ModelError
 from ndgather.errors.texts import listed
 
 if TYPE_CHECKING:
@@ -45,3 +45,14 @@ def output_differs(
 
 def output_form_differs(name: str, found: str, expected: str, file: object) -> ModelError:
     return ModelError(f"output {name!r} is {found}, and {expected} in {file}")
+
+
+def not_a_type(caller: str, name: str, text: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name} = {text!r} is not a type (allowed: DTYPE:SIZE,... as float32:N,4, or a "
+        f"file)"
+    )
+
+
+def not_with_a_model(text: str) -> ModelError:
+    return ModelError(f"infer: {text!r} is not taken with a model (allowed: --size NAME=N)")

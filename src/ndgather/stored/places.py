@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ndgather.errors import NdgatherError, place_errors, run_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")
 ZARR_SUFFIX = ".zarr"
@@ -20,8 +23,11 @@ def is_stored(place: str) -> bool:
     return "://" in place or _hdf5_file(place) is not None or _is_zarr(place)
 
 
-def opened(place: str) -> Any:
-    """Open the array that `place` names, to be read.
+Mode = Literal["r", "r+"]
+
+
+def opened(place: str, mode: Mode = "r") -> Any:
+    """Open the array that `place` names, to be read, or with ``"r+"`` to be changed too.
 
     Parameters
     ----------
@@ -44,11 +50,22 @@ def opened(place: str) -> Any:
     """
     file = None if "://" in place else _hdf5_file(place)
     try:
-        return _zarr_array(place) if file is None else _hdf5_array(place, file)
+        return _zarr_array(place, mode) if file is None else _hdf5_array(place, file, mode)
     except (NdgatherError, MemoryError):
         raise
     except Exception as error:  # whatever a store raises that is not there or not allowed
         raise place_errors.unreadable(place, error) from error
+
+
+@contextmanager
+def in_place(place: str) -> Iterator[Any]:
+    """Give the array that `place` names, to be changed where it is; see `opened`."""
+    array = opened(place, "r+")
+    try:
+        yield array
+    finally:
+        if hasattr(array, "file"):  # of HDF5, whose file is complete once it is closed
+            array.file.close()
 
 
 def _is_zarr(place: str) -> bool:
@@ -71,13 +88,13 @@ def _hdf5_file(place: str) -> Path | None:
     return None
 
 
-def _zarr_array(place: str) -> Any:
+def _zarr_array(place: str, mode: Mode) -> Any:
     try:
         import zarr  # noqa: PLC0415 - an extra
     except ImportError:
         raise run_errors.extra_missing("zarr", "zarr") from None
     try:
-        found = zarr.open(store_of(place), mode="r")
+        found = zarr.open(store_of(place, mode), mode=mode)
     except FileNotFoundError as error:  # zarr's own errors of this kind are such too
         raise place_errors.no_array(place) from error
     if isinstance(found, zarr.Group):
@@ -85,7 +102,7 @@ def _zarr_array(place: str) -> Any:
     return found
 
 
-def store_of(place: str) -> Any:
+def store_of(place: str, mode: Mode = "r") -> Any:
     """Return what zarr opens: a path, a URL for fsspec, or the store of obstore where it can."""
     if "://" not in place:
         return place
@@ -97,11 +114,11 @@ def store_of(place: str) -> Any:
         plain = place.startswith("http://")
         options: dict[str, Any] = {"client_options": _PLAIN_HTTP} if plain else {}
         with suppress(BaseError, ValueError):  # a scheme that obstore does not know
-            return ObjectStore(stores.from_url(place, **options), read_only=True)
+            return ObjectStore(stores.from_url(place, **options), read_only=mode == "r")
     return place
 
 
-def _hdf5_array(place: str, file: Path) -> Any:
+def _hdf5_array(place: str, file: Path, mode: Mode) -> Any:
     try:
         import h5py  # noqa: PLC0415 - an extra
     except ImportError:
@@ -109,7 +126,7 @@ def _hdf5_array(place: str, file: Path) -> Any:
     if not file.is_file():
         raise FileNotFoundError(2, os.strerror(2))
     name = os.path.relpath(place, file)
-    opened = h5py.File(file, "r")
+    opened = h5py.File(file, mode)
     found = opened.get("/" if name == "." else name)
     if isinstance(found, h5py.Dataset):
         return found

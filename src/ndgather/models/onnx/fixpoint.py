@@ -13,10 +13,11 @@ from ndgather.models.onnx.domains import subgraphs, with_one_name
 from ndgather.models.onnx.function_sizes import refuse_unbounded
 from ndgather.models.onnx.model_files import Source, opened
 from ndgather.models.onnx.op_nodes import OpNode, Scope, nodes, op_nodes
+from ndgather.models.onnx.open_sizes import given_sizes, with_sizes
 from ndgather.models.onnx.type_protos import forget_negative_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ndgather.published.tensor_types import Inference, TensorType
 
@@ -24,7 +25,7 @@ _HIDDEN = "ndgather.hidden"
 """The domain of nodes that onnx is to leave alone."""
 
 
-def infer(model: Source) -> ModelProto:
+def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProto:
     """Return a model with the types of its values written into it.
 
     The types of gather and scatter nodes are those of `ndgather.operator(...).infer`, all others
@@ -37,16 +38,18 @@ def infer(model: Source) -> ModelProto:
         The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
         files are looked for in its folder, and nowhere else.
         A model in memory is not changed.
+    sizes : mapping of str to int, optional
+        Numbers for sizes that the model leaves open: by their names, or as ``"input[axis]"``.
 
     Returns
     -------
     ModelProto
-        A copy with more in its `value_info` and in its outputs.
+        A copy with more in its `value_info` and in its outputs, and with `sizes` put in.
 
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, or is not an ONNX model.
+        The file cannot be read, or is not an ONNX model, or it leaves no such size open.
     NdgatherError
         A node can run on no inputs of such types, or gives another type than the model declares;
         the text names the node.
@@ -64,6 +67,8 @@ def infer(model: Source) -> ModelProto:
     ['M', 2]
     """
     proto, folder = opened(model, "infer")
+    if sizes:
+        proto = with_sizes(proto, given_sizes("infer", sizes))
     fixpoint = infer_to_fixpoint(proto, folder)
     for each in fixpoint.judged:
         if each.refusal is not None:

@@ -18,11 +18,8 @@ from ndgather.models.onnx.hard_values import Change, drawn, with_changes
 from ndgather.models.onnx.judged_nodes import judged
 from ndgather.models.onnx.model_files import IN_MEMORY, opened
 from ndgather.models.onnx.onnx_model import model_ports
-from ndgather.models.onnx.random_inputs import (
-    given_sizes,
-    highest_indices,
-    random_inputs,
-)
+from ndgather.models.onnx.open_sizes import given_sizes
+from ndgather.models.onnx.random_inputs import highest_indices, random_inputs
 from ndgather.runtimes.apart import RuntimeProcess
 from ndgather.runtimes.whole_model import LoadOptions
 

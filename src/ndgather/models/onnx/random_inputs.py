@@ -8,22 +8,22 @@ other integers are 0 or 1, and floats lie between 0 and 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import NdgatherError, input_errors, run_errors
+from ndgather.errors import NdgatherError, input_errors
 from ndgather.models.entry_checks import whole_number
 from ndgather.models.onnx.fixpoint import infer_to_fixpoint
 from ndgather.models.onnx.model_files import opened
 from ndgather.models.onnx.onnx_model import model_ports
 from ndgather.models.onnx.op_nodes import op_nodes
+from ndgather.models.onnx.open_sizes import given_sizes, open_sizes
 from ndgather.published.schema import Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from onnx import ModelProto
 
@@ -97,25 +97,6 @@ def random_inputs(
     highest = highest_indices(proto, folder, shapes)
     rng = np.random.default_rng(seed)
     return {port.name: _drawn(port, shapes[port.name], highest, rng) for port in ports}
-
-
-def given_sizes(caller: str, sizes: object) -> dict[str, int]:
-    """Return sizes by their names, each of them a number."""
-    if sizes is None:
-        return {}
-    if not isinstance(sizes, Mapping) or not all(isinstance(name, str) for name in sizes):
-        raise run_errors.argument_kind(caller, "sizes", sizes, "a mapping", "numbers by names")
-    return {name: whole_number(caller, f"sizes[{name!r}]", size, 0) for name, size in sizes.items()}
-
-
-def open_sizes(ports: Iterable[Port]) -> set[str]:
-    """Return how the sizes that are no numbers can be named."""
-    known = set()
-    for port in ports:
-        for axis, size in enumerate(port.shape or ()):
-            if not isinstance(size, int):
-                known.update({size, f"{port.name}[{axis}]"} - {"?"})
-    return known
 
 
 def _shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from ndgather.models.tensors.atomic_write import replace, resolved
 from ndgather.models.tensors.safe_read import check_regular, content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Array = NDArray[Any]
 
@@ -85,16 +86,16 @@ def _split(place: str) -> tuple[Path, str]:
     return (Path(f"{file}.npz"), member) if colon else (Path(place), "")
 
 
-def _read_npy(path: Path) -> Array:
+def _read_npy(path: Path, mode: Literal["r", "r+"] = "r") -> Array:
     check_regular(path)
-    with path.open("rb") as file:
+    with path.open(f"{mode}b") as file:
         try:
             header = npy_header.read(file)
             if header.dtype.hasobject:
                 raise file_errors.holds_objects(path)
             header.check_room(os.fstat(file.fileno()).st_size - header.start)
             return np.asarray(
-                np.memmap(file, header.dtype, "r", header.start, header.shape, header.order)
+                np.memmap(file, header.dtype, mode, header.start, header.shape, header.order)
             )
         except ValueError as error:
             raise file_errors.not_of_its_kind(path, ".npy", error) from error
@@ -103,6 +104,28 @@ def _read_npy(path: Path) -> Array:
 def _read_npz(path: Path, member: str) -> Array:
     check_regular(path)
     return npz_archive.read(path, member)
+
+
+@contextmanager
+def in_place(path: Path) -> Iterator[Array]:
+    """Give the array of a ``.npy`` file, to be changed where it is.
+
+    Raises
+    ------
+    FileError
+        It is a file of another kind, cannot be written, or does not hold what its name promises.
+    """
+    if path.suffix != ".npy":
+        raise file_errors.not_in_place(path)
+    try:
+        array = _read_npy(path, "r+")
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise file_errors.unreadable(path, error) from error
+    yield array
+    if isinstance(array.base, np.memmap):
+        array.base.flush()
 
 
 def _read_pb(path: Path) -> Array:

@@ -1,0 +1,229 @@
+"""``ndgather infer``: the types and shapes that follow from those of the inputs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ndgather.cli.model_inputs import add_sizes
+from ndgather.cli.options import (
+    add_command,
+    add_common,
+    completed_by,
+    domain_names,
+    operator_names,
+)
+from ndgather.errors import input_errors, runtime_errors
+from ndgather.errors.shape_errors import shown
+from ndgather.errors.texts import one_line
+from ndgather.models.graph.ports import dtype_name
+from ndgather.models.tensors import tensor_files
+from ndgather.published.schema import AttributeType
+from ndgather.published.tensor_types import RankAtLeast, TensorType
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from ndgather.models.graph.ports import Port
+    from ndgather.published import Operator
+    from ndgather.published.tensor_types import Dim, Inference
+
+    Values = dict[str, dict[str, TensorType]]
+
+DESCRIPTION = """\
+Say which types and shapes follow, of a whole model or of one call of an
+operator; nothing is run. Sizes may be numbers, names or unknown. What could
+not run on any values is an error that names the node.
+"""
+
+EXAMPLES = """\
+examples:
+  ndgather infer model.onnx
+      the inputs and outputs of a model; --all shows the values between too
+
+  ndgather infer model.onnx --size batch=8 -o inferred.onnx
+      put in a number for a size, and keep the model with what was inferred
+
+  ndgather infer GatherND data=float32:N,4,3 indices=int64:M,2
+      one call: the output is float32 (M, 3)
+
+  ndgather infer Gather float32:N,32,32 indices=picks.npy axis=1 --opset 12
+      inputs in their order or by name, attributes by name; a file is an input
+      whose values are known
+
+A type is DTYPE:SIZE,SIZE,... where ? stands for a size that is not known;
+DTYPE: has no axes, DTYPE alone has any number of them, and :N,4 any dtype. In
+what is printed "..." stands for further axes, however many.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add this command to the command line."""
+    summary = "say which types and shapes follow, of a model or a call"
+    infer = add_command(commands, "infer", summary, DESCRIPTION, EXAMPLES)
+    what = infer.add_argument(
+        "target", metavar="WHAT", help="FILE.onnx, FILE.xml, or an operator such as GatherND"
+    )
+    completed_by(what, operator_names)
+    infer.add_argument(
+        "words",
+        nargs="*",
+        metavar="[NAME=]TYPE",
+        help="of a call: its inputs, and its attributes as NAME=VALUE",
+    )
+    domain = infer.add_argument("--domain", metavar="DOMAIN", help="the domain of the operator")
+    completed_by(domain, domain_names)
+    which = infer.add_mutually_exclusive_group()
+    which.add_argument("--version", type=int, metavar="N", help="this version of the operator")
+    which.add_argument("--opset", type=int, metavar="N", help="the version of this opset")
+    add_sizes(infer, "a size that the model leaves open")
+    infer.add_argument("--all", action="store_true", help="show all values of an ONNX model")
+    infer.add_argument(
+        "-o", "--output", type=Path, metavar="OUT.onnx", help="keep the model with its types"
+    )
+    infer.add_argument("--json", action="store_true", help="print the types as JSON")
+    add_common(infer, _infer)
+
+
+def _infer(options: argparse.Namespace) -> None:
+    if Path(options.target).suffix or Path(options.target).exists():
+        values = _of_model(options)
+        if not options.all:
+            del values["value"]
+        _print(options, values)
+        return
+    from ndgather.pages.lookup import find  # noqa: PLC0415 - no model needs it
+
+    operator = find(
+        "infer",
+        options.target,
+        domain=options.domain,
+        version=options.version,
+        opset=options.opset,
+    )
+    found = _of_call(operator, options.words)
+    row = operator.row
+    inputs = [each.name for each in row.inputs]
+    outputs = [each.name for each in row.outputs]
+    _print(
+        options,
+        {
+            "input": dict(zip(inputs, found.inputs, strict=True)),
+            "output": dict(zip(outputs, found.outputs, strict=True)),
+        },
+        str(row),
+        found,
+    )
+
+
+def _of_model(options: argparse.Namespace) -> Values:
+    for text in options.words:
+        raise input_errors.not_with_a_model(text)
+    if Path(options.target).suffix == ".xml":
+        from ndgather.models import openvino  # noqa: PLC0415 - slow, and an extra
+
+        for name in ("sizes", "all", "output"):
+            if getattr(options, name):
+                raise runtime_errors.only_onnx(f"--{name.removesuffix('s')}")
+        model = openvino.Model.load(options.target)
+        return {"input": _of_ports(model.inputs), "output": _of_ports(model.outputs), "value": {}}
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    from ndgather.models.onnx.typed_values import typed_values  # noqa: PLC0415 - as above
+
+    if options.output is not None:
+        tensor_files.check_place(options.output, (".onnx",))
+    inferred = onnx.infer(options.target, sizes=options.sizes)
+    if options.output is not None:
+        onnx.save(inferred, options.output, str(Path(options.target).parent))
+    return typed_values(inferred)
+
+
+def _of_ports(ports: Sequence[Port]) -> dict[str, TensorType]:
+    return {
+        each.name: TensorType(
+            None if each.dtype is None else dtype_name(each.dtype),
+            None if each.shape is None else tuple(None if size == "?" else size
+                                                  for size in each.shape),
+        )
+        for each in ports
+    }  # fmt: skip
+
+
+def _of_call(operator: Operator, given: list[str]) -> Inference:
+    """Infer one call from what a command line says of its inputs and attributes."""
+    names = [each.name for each in operator.row.inputs]
+    attributes = {each.name: each.type for each in operator.row.attributes}
+    types: list[Any] = []
+    named: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            types.append(_input(names[len(types)] if len(types) < len(names) else "input", text))
+        elif name in attributes:
+            named[name] = _attribute(value, attributes[name])
+        else:
+            named[name] = _input(name, value) if name in names else value
+    return operator.infer(*types, **named)
+
+
+def _input(name: str, text: str) -> Any:
+    """Read an input: a type, a file, or a number where its value is known."""
+    if Path(text).suffix in tensor_files.INPUT_SUFFIXES or ".npz:" in text:
+        return tensor_files.read(text)
+    if text.removeprefix("-").isdecimal():
+        return int(text)
+    dtype, colon, sizes = text.partition(":")
+    dims = tuple(_size(name, text, each) for each in sizes.split(",") if sizes)
+    return TensorType(dtype or None, dims if colon else None)
+
+
+def _size(name: str, text: str, size: str) -> Dim:
+    if size == "?":
+        return None
+    if size.isdecimal():
+        return int(size)
+    if not size.isidentifier():
+        raise input_errors.not_a_type("infer", name, text)
+    return size
+
+
+def _attribute(text: str, kind: AttributeType) -> object:
+    """Read an attribute; what cannot be read stays text, for the operator to refuse."""
+    if kind is AttributeType.BOOL and text in {"true", "false"}:
+        return text == "true"
+    if kind is AttributeType.INT and text.removeprefix("-").isdecimal():
+        return int(text)
+    return text
+
+
+def _print(
+    options: argparse.Namespace, values: Values, operator: str = "", found: Inference | None = None
+) -> None:
+    equal = {each.name: each.equals for each in found.equalities} if found else {}
+    types = [(role, name, known) for role, each in values.items() for name, known in each.items()]
+    if options.json:
+        lists: dict[str, list[object]] = {f"{role}s": [] for role in values}
+        for role, name, known in types:
+            shape = None if known.shape is None else _sizes(known.shape)
+            lists[f"{role}s"].append({"name": name, "dtype": known.dtype, "shape": shape})
+        print(json.dumps({"operator": operator or None, **lists, "equal": equal}, indent=2))
+        return
+    if operator:
+        print(operator)
+    rows = [
+        (role, one_line(name), known.dtype or "?", "?" if known.shape is None else
+         shown(["?" if size is None else size for size in _sizes(known.shape)]))
+        for role, name, known in types
+    ]  # fmt: skip
+    widths = [max(map(len, column), default=0) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    for name, other in equal.items():
+        print(one_line(f"{name} = {other}"))
+
+
+def _sizes(shape: tuple[Dim, ...] | RankAtLeast) -> tuple[Dim, ...]:
+    return (*shape.first, "...") if isinstance(shape, RankAtLeast) else shape
