@@ -21,7 +21,7 @@ from ndgather.settings import (
 from ndgather.version import __version__
 
 if TYPE_CHECKING:
-    from ndgather import vjp
+    from ndgather import show, vjp
     from ndgather.published import Operator, operator, operators
     from ndgather.published.tensor_types import RankAtLeast, TensorType
 
@@ -44,6 +44,7 @@ __all__ = [
     "scatter_nd",
     "set_memory_limit",
     "set_num_threads",
+    "show",
     "vjp",
 ]
 
@@ -61,8 +62,8 @@ _LATER = {
 def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415 - costs as much as the package
 
-    if name == "vjp":
-        return import_module("ndgather.vjp")
+    if name in ("show", "vjp"):
+        return import_module(f"ndgather.{name}")
     if name in _LATER:
         return getattr(import_module(f"ndgather.{_LATER[name]}"), name)
     raise AttributeError(f"module 'ndgather' has no attribute {name!r}")

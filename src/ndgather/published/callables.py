@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from ndgather.show.picture import Picture
+
     Array = NDArray[Any]
 
 
@@ -143,6 +145,46 @@ class Operator:
         if key is not None:
             self._known.add(key, call, len(arrays), shape)
         return result
+
+    def show(self, *inputs: ArrayLike, **named: Any) -> Picture:
+        """Draw a call of the operator: where each element of its result comes from.
+
+        Parameters
+        ----------
+        *inputs, **named
+            The arguments of the call.
+
+        Returns
+        -------
+        Picture
+            It draws itself in a notebook and in a terminal, and can be saved as SVG and PNG. A call
+            that fails is drawn too.
+
+        Raises
+        ------
+        NdgatherError
+            An input is missing or not an array, or an attribute is not allowed.
+
+        See Also
+        --------
+        ndgather.show : The same for the functions.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import ndgather
+        >>> gather = ndgather.operator("GatherND", version=13)
+        >>> print(gather.show(np.array([10, 11, 12]), np.array([[2], [0]])).to_text(width=80))
+        ai.onnx GatherND-13(data, indices)
+        <BLANKLINE>
+        data  int64 (3,)    indices  int64 (2, 1)    result  int64 (2,)
+           0   1     2           axis 0                 0     1
+        10 b  11  12 a      [0]     2 a              12 a  10 b
+                            [1]     0 b
+        """
+        from ndgather.published.pictures import operator_picture  # noqa: PLC0415 - few draw
+
+        return operator_picture(self.row, inputs, named)
 
     def infer(
         self,

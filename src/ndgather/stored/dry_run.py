@@ -96,7 +96,7 @@ def estimate(
     (3, 2, 800)
     """
     call = _call(kind, data, indices, axis, batch_dims, mode, window_shape, memory)
-    reader = _reader(call)
+    reader = reader_of(call)
     grid = reader.grid
     call = with_data(call, grid, reader.dtype)
     made: Plan | WindowPlan
@@ -149,7 +149,14 @@ def _call(
     return call_options.checked(call)
 
 
-def _reader(call: Call) -> Reader:
+def reader_of(call: Call) -> Reader:
+    """Return what reads the stored array of a call.
+
+    Raises
+    ------
+    NdgatherError
+        Its data is not stored.
+    """
     module = dispatch.adapter_name(call.data)
     adapter = None if module is None else import_module(module)
     opened = getattr(adapter, "writer" if call.scatters else "reader", None)

@@ -1,0 +1,144 @@
+"""A call that is to be drawn: its arrays, and the result or the error that it comes to.
+
+Of a stored array nothing is read, unless all of it is drawn. A call on large arrays is checked, but
+not carried out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import dispatch, fallback, plain_arrays, windows
+from ndgather.api import gather_nd, run
+from ndgather.errors import NdgatherError
+from ndgather.explain import explain
+from ndgather.stored import windows as stored_windows
+from ndgather.stored.chunks import Grid
+from ndgather.stored.dry_run import reader_of
+from ndgather.stored.plan import plain_gather, plan, with_data
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+    from ndgather.stored.plan import Plan
+    from ndgather.stored.windows import WindowPlan
+
+    Array = NDArray[Any]
+
+_MOST_RUN = 2**22  # elements of a call that is carried out
+_MOST_READ = 200  # of a stored array: all of them are drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attempt:
+    """A call with plain arrays, and what came of it.
+
+    `data` of the call stands in for a stored array, whose chunks are those of `grid`; `readable`
+    says whether values are there to be drawn. `dense_shape` is None where the shapes do not fit.
+    """
+
+    call: Call
+    readable: bool
+    grid: Grid | None
+    dense_shape: tuple[int, ...] | None
+    result: Array | None
+    error: NdgatherError | None
+
+
+def attempted(call: Call) -> Attempt:
+    """Convert the arrays of a call, and carry it out or check it.
+
+    Raises
+    ------
+    NdgatherError
+        An argument is not an array: there is nothing to draw.
+    """
+    given = call
+    call, readable, grid = _with_plain_arrays(call)
+    dense_shape, result, error = None, None, None
+    try:
+        dense_shape = _dense_shape(call)
+        if readable and not _is_large(given, call, dense_shape):
+            result = run(replace(call, updates=given.updates))
+        else:
+            if call.scatters:
+                _check_updates(replace(call, updates=given.updates), dense_shape)
+            planned(call, grid)
+    except NdgatherError as found:
+        error = found
+    return Attempt(
+        call=call,
+        readable=readable,
+        grid=grid,
+        dense_shape=dense_shape,
+        result=result,
+        error=error,
+    )
+
+
+def refused(call: Call, error: NdgatherError) -> Attempt:
+    """Return the attempt of a call that its caller does not make."""
+    call, readable, grid = _with_plain_arrays(call)
+    return Attempt(
+        call=call, readable=readable, grid=grid, dense_shape=None, result=None, error=error
+    )
+
+
+def planned(call: Call, grid: Grid | None) -> Plan | WindowPlan:
+    """Check a call, and group its points by the chunks of a grid: by none, all of data is one."""
+    shape = call.data.shape
+    grid = grid or Grid.regular(shape, shape)
+    call = with_data(call, grid, call.data.dtype)
+    if call.kind == "gather_windows":
+        return stored_windows.plan(plain_gather(call), grid)
+    return plan(call if call.scatters else plain_gather(call), grid)
+
+
+def _with_plain_arrays(call: Call) -> tuple[Call, bool, Grid | None]:
+    grid, readable = None, True
+    if _is_stored(call.data):
+        reader = reader_of(call)
+        grid, dtype = reader.grid, reader.dtype
+        readable = math.prod(grid.shape) <= _MOST_READ
+        if readable:
+            data = gather_nd(call.data, np.zeros((1, 0), np.int64))[0]
+        else:
+            data = with_data(call, grid, dtype).data
+    else:
+        data = plain_arrays.plain_array(call.caller, "data", call.data)
+    indices = plain_arrays.native_indices(call.caller, call.indices, call.indices_name)
+    updates = call.updates
+    if call.scatters:
+        updates = plain_arrays.plain_array(call.caller, call.updates_name, updates)
+    return replace(call, data=data, indices=indices, updates=updates), readable, grid
+
+
+def _is_stored(data: object) -> bool:
+    module = dispatch.adapter_name(data) or ""
+    return module.startswith("ndgather.stored.") and not isinstance(data, np.memmap)
+
+
+def _is_large(given: Call, call: Call, dense_shape: tuple[int, ...]) -> bool:
+    """Whether a call reads more than is drawn of a mapped file, or takes long."""
+    elements = max(math.prod(dense_shape), call.data.size if call.scatters else 0)
+    return isinstance(given.data, np.memmap) or elements > _MOST_RUN
+
+
+def _dense_shape(call: Call) -> tuple[int, ...]:
+    if call.kind != "gather_windows":
+        return fallback.result_shape(call)
+    windows.check_shapes(call)
+    depth = len(call.window_shape)
+    return (*call.indices.shape[:-1], *call.window_shape, *call.data.shape[depth:])
+
+
+def _check_updates(call: Call, dense_shape: tuple[int, ...]) -> None:
+    plain = fallback.plain_scatter(call)
+    if plain.updates.shape != dense_shape:
+        facts = (call.data.shape, call.indices.shape, dense_shape, plain.updates.shape)
+        raise explain(plain, ("updates_shape", (0, 0), *facts))

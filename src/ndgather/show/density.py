@@ -1,0 +1,105 @@
+"""Where the reads or writes of all entries go: counts by square of data, or by chunk."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather.errors import NdgatherError
+from ndgather.show.attempt import planned
+from ndgather.show.scene import Map
+from ndgather.stored.chunks import Grid
+from ndgather.stored.windows import WindowPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from ndgather.show.attempt import Attempt
+    from ndgather.stored.plan import Plan
+
+    Integers = NDArray[np.int64]
+
+_SQUARES = 24  # along each of two axes
+_IN_A_ROW = 48  # along one axis
+
+
+def read_map(attempt: Attempt) -> Iterator[Map]:
+    """Yield the map of the entries that are in bounds, if data has an axis to draw it along."""
+    call, chunked = attempt.call, attempt.grid
+    if call.mode == "raise":
+        call = replace(call, mode="drop" if call.scatters else "fill")
+    grid = chunked or _squares(call.data.shape)
+    with suppress(NdgatherError):  # where it is another error than that of an index
+        made = planned(call, grid)
+        axes, chunks, counts = _groups(made)
+        yield from _map(grid, axes, chunks, counts, chunked is not None, len(made.steps))
+
+
+def _squares(shape: tuple[int, ...]) -> Grid:
+    most = _SQUARES if sum(size > 1 for size in shape) > 1 else _IN_A_ROW
+    return Grid.regular(shape, [-(-size // most) for size in shape])
+
+
+def _groups(made: Plan | WindowPlan) -> tuple[tuple[int, ...], Integers, Integers]:
+    """Return the axes of a grid, the numbers of its touched chunks, and how often each is."""
+    if isinstance(made, WindowPlan):
+        axes = tuple(range(len(made.call.window_shape)))
+        chunks, first = made.parts.chunks, made.parts.first
+        runs = made.parts.stops - made.parts.starts
+    else:
+        points = made.points
+        axes, chunks, first = made.axes.points, points.chunks, points.first
+        runs = points.stops - points.starts
+    ends = np.concatenate(([0], np.cumsum(runs)))[first[: len(chunks) + 1]]
+    return axes, chunks, np.diff(ends)
+
+
+def _map(
+    grid: Grid,
+    axes: tuple[int, ...],
+    chunks: Integers,
+    counts: Integers,
+    stored: bool,
+    steps: int,
+) -> Iterator[Map]:
+    along = grid.along(axes).counts
+    long = [number for number, count in enumerate(along) if count > 1][-2:]
+    if not long:
+        return
+    places = np.unravel_index(chunks, along)
+    most = _SQUARES if len(long) > 1 else _IN_A_ROW
+    widths = [-(-along[number] // most) for number in long]
+    sizes = [-(-along[number] // width) for number, width in zip(long, widths, strict=True)]
+    squares = np.zeros(sizes, np.int64)
+    at: Any = tuple(places[number] // width for number, width in zip(long, widths, strict=True))
+    np.add.at(squares, at, counts)
+    rows = squares.reshape(-1, sizes[-1])
+    names = [f"axis {axes[number]}" for number in long]
+    where = f"down: {names[0]}, across: {names[1]}" if len(names) > 1 else f"across: {names[0]}"
+    if stored:
+        every = math.prod(grid.counts)
+        about = f"{steps:,} of {every:,} chunks are read"
+        each = " x ".join(map(str, widths))
+        unit = "a square is one chunk" if max(widths) == 1 else f"a square is {each} chunks"
+    else:
+        about = f"{int(counts.sum()):,} reads by place"
+        unit = f"a square is {_unit(grid, axes, long)}"
+    yield Map(
+        name="where",
+        about=about,
+        counts=tuple(map(tuple, rows.tolist())),
+        note=f"{where}; {unit}; darkest: {int(rows.max(initial=0)):,}",
+    )
+
+
+def _unit(grid: Grid, axes: tuple[int, ...], long: list[int]) -> str:
+    sizes = [grid.steps[axes[number]] for number in long]
+    if len(sizes) == 1:
+        return f"{sizes[0]} in a row"
+    return " x ".join(map(str, sizes))

@@ -1,0 +1,56 @@
+"""A scene as a piece of HTML: its parts flow one after another, and wrap where a page is narrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgather.show.layout import drawing
+from ndgather.show.style import PREFIX, ROOT, sheet
+from ndgather.show.svg import description, escaped, part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ndgather.show.scene import Scene
+
+_FLOW = (
+    f".{ROOT}{{margin:1em 0;padding:14px 18px 16px;border-radius:8px;background:var(--n-page);"
+    "overflow:hidden;text-align:left}"
+    f".{ROOT} .{PREFIX}call{{font:bold 15px/1.4 ui-monospace,Menlo,Consolas,monospace;"
+    "overflow-wrap:anywhere;margin:0 0 12px}"
+    f".{ROOT} .{PREFIX}parts{{display:flex;flex-wrap:wrap;gap:22px 30px;align-items:flex-start}}"
+    f".{ROOT} .{PREFIX}part{{max-width:100%;overflow-x:auto}}"
+    f".{ROOT} .{PREFIX}part svg{{max-width:none}}"
+    f".{ROOT} .{PREFIX}to{{font:20px system-ui;line-height:18px;color:var(--n-faint);"
+    "margin:0 -14px}"
+    f".{ROOT} .{PREFIX}said{{font:13px/1.5 system-ui,sans-serif;color:var(--n-faint);"
+    "margin:12px 0 0;overflow-wrap:anywhere}"
+    f".{ROOT} .{PREFIX}fails{{font:bold 13px/1.5 ui-monospace,Menlo,Consolas,monospace;"
+    "color:var(--n-error)}"
+    f".{ROOT} .{PREFIX}unseen{{position:absolute;width:1px;height:1px;overflow:hidden;"
+    "clip-path:inset(50%)}"
+)
+
+
+def render(scene: Scene) -> str:
+    """Return a scene as an element of a page."""
+    return "".join(_pieces(scene))
+
+
+def _pieces(scene: Scene) -> Iterator[str]:
+    yield f'<figure class="{ROOT}" aria-label="{escaped(scene.title)}">'
+    yield f"<style>{sheet(len(scene.entries), None)}{_FLOW}</style>"
+    yield f'<p class="{PREFIX}call">{escaped(scene.title)}</p>'
+    yield f'<p class="{PREFIX}unseen">{escaped(description(scene))}</p>'
+    yield f'<div class="{PREFIX}parts">'
+    for number, each in enumerate(scene.parts):
+        if number and number == len(scene.parts) - 1:
+            yield f'<span class="{PREFIX}to" aria-hidden="true">→</span>'
+        inner = part(drawing(each, scene.entries), f"{each.name} {each.about}")
+        yield f'<div class="{PREFIX}part">{inner}</div>'
+    yield "</div>"
+    if scene.error is not None:
+        yield f'<p class="{PREFIX}said {PREFIX}fails">{escaped(scene.error)}</p>'
+    for note in scene.notes:
+        yield f'<p class="{PREFIX}said">{escaped(note)}</p>'
+    yield "</figure>"

@@ -1,0 +1,275 @@
+"""From an attempt to the scene: which panels there are, what is drawn of each, what is said."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ndgather.errors import IndexOutOfBoundsError
+from ndgather.show import panels, sentences
+from ndgather.show.coordinates import chosen, within
+from ndgather.show.density import read_map
+from ndgather.show.scene import Cell, Entry, Panel, Scene, State, letter
+from ndgather.show.trace import batch_dims, takes_integers, traced
+from ndgather.show.values import written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.show.attempt import Attempt
+    from ndgather.show.panels import Coordinates, Mark
+    from ndgather.show.scene import Part
+    from ndgather.show.trace import Place, Region, Trace
+
+    Array = NDArray[Any]
+
+_COLUMNS, _PLANES, _CELLS = 12, 6, 160  # that are drawn at most
+_DRAWN = ((10, 7), (_COLUMNS, 7))  # rows and columns: at most, and where others are left out
+
+
+def staged(attempt: Attempt, shape: tuple[int, ...] | None = None) -> Scene:
+    """Return the scene of a call, whose caller may give a result another shape."""
+    call = attempt.call
+    can_be_traced = attempt.dense_shape is not None and call.indices.dtype.kind in "iu"
+    stage = _Traced(attempt) if can_be_traced else _Untraced(attempt)
+    parts = tuple(stage.parts())
+    return Scene(
+        title=sentences.title(call),
+        summary="; ".join(f"{part.name} {part.about}" for part in parts),
+        parts=parts,
+        entries=stage.entries(),
+        notes=(*stage.notes(), *sentences.of_shape(attempt, shape)),
+        error=None if attempt.error is None else str(attempt.error),
+    )
+
+
+class _Untraced:
+    """A call whose shapes or types do not fit: its arrays, and nothing that they name."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt, self.call = attempt, attempt.call
+
+    def parts(self) -> Iterator[Part]:
+        yield self.plain("data", self.call.data, self.attempt.readable)
+        yield self.plain(self.call.indices_name, self.call.indices)
+        if self.call.scatters:
+            yield self.plain(self.call.updates_name, self.call.updates)
+
+    def plain(self, name: str, array: Array, readable: bool = True) -> Panel:
+        drawn = _ends(array.shape)
+        return panels.array_panel(
+            name, array.dtype, array.shape, drawn, 0, _cell_of(array, readable)
+        )
+
+    def entries(self) -> tuple[Entry, ...]:
+        return ()
+
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+
+class _Traced(_Untraced):
+    """A call whose entries name something, or are refused one by one."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        assert attempt.dense_shape is not None
+        error = attempt.error
+        wanted = error.position if isinstance(error, IndexOutOfBoundsError) else ()
+        self.trace: Trace = traced(self.call, attempt.dense_shape, wanted)
+        self.replaced = _replaced(self.trace)
+        self.slices = _slice_coordinates(self.trace)
+        self.dense_drawn = _dense_coordinates(self.trace, self.slices)
+        self.data_drawn = _data_coordinates(self.trace, self.slices)
+
+    def parts(self) -> Iterator[Part]:
+        call, trace = self.call, self.trace
+        yield self._data_panel("data", self.call.data, self.attempt.readable)
+        if takes_integers(call):
+            yield self._integers_panel()
+        else:
+            yield panels.tuples_panel(call.indices_name, call.indices.dtype, trace)
+        if self.leaves_out or self.attempt.grid is not None:
+            yield from read_map(self.attempt)
+        if call.scatters:
+            if call.updates.shape == trace.dense_shape:
+                yield self._dense_panel(call.updates_name, _cell_of(call.updates))
+            else:
+                yield self.plain(call.updates_name, call.updates)
+        yield self._result_panel()
+
+    def _result_panel(self) -> Panel:
+        result, call = self.attempt.result, self.call
+        failed = self.attempt.error is not None
+        note = "there is none: the call fails" if failed else ""
+        if call.scatters:
+            if not failed and result is None:
+                note = "its values are not computed"
+            shown = result if result is not None else call.data
+            return self._data_panel("result", shown, result is not None, note)
+        if result is not None:
+            return self._dense_panel("result", _cell_of(result), note)
+        return self._dense_panel("result", self._gathered(failed), note)
+
+    def _gathered(self, failed: bool) -> Callable[[Place], Cell]:
+        """Return what writes elements of a result that was not computed, from those of data."""
+        data = self.call.data
+        by_position = {entry.position: entry for entry in self.trace.entries}
+
+        def cell(place: Place) -> Cell:
+            positions = self.trace.axes.dense_positions
+            entry = by_position[tuple(place[axis] for axis in positions)]
+            source = self.trace.source(entry, place)
+            if source is None:
+                return Cell("", State.REFUSED if failed else State.FILLED)
+            if failed or not self.attempt.readable:
+                return Cell("", State.ABSENT)
+            return Cell(written(data[source]))
+
+        return cell
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether some of data, or some entries, are not drawn."""
+        pairs = zip(self.data_drawn, self.call.data.shape, strict=True)
+        entries = math.prod(map(len, self.trace.drawn))
+        total = math.prod(self.trace.dense_shape[axis] for axis in self.trace.axes.dense_positions)
+        return entries < total or any(len(drawn) < size for drawn, size in pairs)
+
+    def _data_panel(self, name: str, array: Array, readable: bool, note: str = "") -> Panel:
+        return panels.array_panel(
+            name,
+            array.dtype,
+            array.shape,
+            self.data_drawn,
+            batch_dims(self.call),
+            _cell_of(array, readable),
+            self._marks([entry.data for entry in self.trace.entries], name == "result"),
+            note,
+        )
+
+    def _dense_panel(self, name: str, cell: Callable[[Place], Cell], note: str = "") -> Panel:
+        dtype = self.call.updates.dtype if self.call.scatters else self.call.data.dtype
+        by_position = {entry.position: entry for entry in self.trace.entries}
+
+        def marked(place: Place) -> Cell:
+            entry = by_position[tuple(place[axis] for axis in self.trace.axes.dense_positions)]
+            found = cell(place)
+            if found.state is not State.PLAIN or self.trace.source(entry, place) is not None:
+                return found
+            return Cell(found.text, entry.state if entry.data is None else State.FILLED)
+
+        return panels.array_panel(
+            name,
+            dtype,
+            self.trace.dense_shape,
+            self.dense_drawn,
+            batch_dims(self.call),
+            marked,
+            self._marks([entry.dense for entry in self.trace.entries], name != "result"),
+            note,
+        )
+
+    def _integers_panel(self) -> Panel:
+        trace, call = self.trace, self.call
+        regions: list[Region | None] = [
+            tuple(range(at, at + 1) for at in entry.position) for entry in trace.entries
+        ]
+        return panels.array_panel(
+            "indices",
+            call.indices.dtype,
+            call.indices.shape,
+            trace.drawn,
+            batch_dims(call),
+            panels.indices_cell(trace),
+            self._marks(regions),
+            lists_entries=True,
+        )
+
+    def _marks(self, regions: Sequence[Region | None], tells: bool = False) -> list[Mark]:
+        return [
+            (number, region, entry.state, tells and number in self.replaced)
+            for number, (entry, region) in enumerate(zip(self.trace.entries, regions, strict=True))
+            if region is not None
+        ]
+
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(
+            Entry(
+                letter=letter(number),
+                sentence=sentences.of_entry(self.trace, entry),
+                state=entry.state,
+            )
+            for number, entry in enumerate(self.trace.entries)
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        return (
+            *sentences.of_values(self.trace),
+            *sentences.of_repeats(self.trace),
+            *sentences.of_what_was_read(self.attempt),
+        )
+
+
+def _cell_of(array: Array, readable: bool = True) -> Callable[[Place], Cell]:
+    if not readable:
+        return lambda _: Cell("", State.ABSENT)
+    return lambda place: Cell(written(array[place]))
+
+
+def _ends(shape: Sequence[int], wanted: Sequence[Sequence[int]] = ()) -> Coordinates:
+    """Return what is drawn of an array: as many planes, rows and columns as can be looked at."""
+    wanted = wanted or [()] * len(shape)
+    depth = max(len(shape) - 2, 0)
+    planes = within(shape[:depth], _PLANES, wanted[:depth])
+    flat = shape[depth:]
+    limits = [
+        most if size <= most else fewer
+        for size, (most, fewer) in zip(flat, _DRAWN[2 - len(flat) :], strict=True)
+    ]
+    return (*planes, *map(chosen, flat, limits, wanted[depth:]))
+
+
+def _slice_coordinates(trace: Trace) -> dict[int, tuple[int, ...]]:
+    """Return what is drawn of each axis of data that is copied whole."""
+    axes, shape = trace.axes.slices, trace.call.data.shape
+    inside = math.prod(trace.call.window_shape)
+    most = max(_CELLS // max(len(trace.entries) * inside, 1), 2)
+    some = within([shape[axis] for axis in axes], min(most, 3 * _COLUMNS))
+    return {axis: each[:_COLUMNS] for axis, each in zip(axes, some, strict=True)}
+
+
+def _dense_coordinates(trace: Trace, slices: dict[int, tuple[int, ...]]) -> Coordinates:
+    axes, window = trace.axes, trace.call.window_shape
+    drawn: list[tuple[int, ...]] = [()] * len(trace.dense_shape)
+    for axis, coordinates in zip(axes.dense_positions, trace.drawn, strict=True):
+        drawn[axis] = coordinates
+    for axis, other in zip(axes.slices, axes.dense_slices, strict=True):
+        drawn[other] = slices[axis]
+    if window:
+        lead = len(trace.drawn)
+        drawn[lead : lead + len(window)] = within(window, 64)
+    return drawn
+
+
+def _data_coordinates(trace: Trace, slices: dict[int, tuple[int, ...]]) -> Coordinates:
+    shape = trace.call.data.shape
+    wanted: list[list[int]] = [[] for _ in shape]
+    for entry in trace.entries:
+        for axis, some in enumerate(entry.data or ()):
+            wanted[axis] += slices[axis] if axis in slices else some[:_COLUMNS]
+    return _ends(shape, wanted)
+
+
+def _replaced(trace: Trace) -> set[int]:
+    """Return the drawn entries of a scatter whose updates a later one replaces."""
+    if not trace.call.scatters or trace.call.reduction != "none":
+        return set()
+    last = {entry.data: number for number, entry in enumerate(trace.entries)}
+    return {
+        number
+        for number, entry in enumerate(trace.entries)
+        if entry.data is not None and last[entry.data] != number
+    }

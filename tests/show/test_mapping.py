@@ -1,0 +1,209 @@
+"""What a picture says of each entry, against the plain loops of the definitions."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import event, given, note
+from hypothesis import strategies as st
+
+from ndgather import reference
+from ndgather.array_call import Call
+from ndgather.show.attempt import attempted
+from ndgather.show.scene import State
+from ndgather.show.staging import staged
+from ndgather.show.trace import traced
+from ndgather.show.values import written
+from ndgather.testing.scatter_strategies import scatter_calls
+from ndgather.testing.strategies import calls
+
+NOTHING = -1
+GATHERS = ("gather_nd", "gather_elements", "gather")
+SCATTERS = ("scatter_nd", "scatter_elements")
+WITHOUT_ERROR = {"raise": "fill", "drop": "fill"}
+
+
+def numbers_by_loops(function, shape, indices, options):
+    """The number of the element of data that each element is a copy of, or NOTHING."""
+    numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    names = ("axis", "batch_dims")
+    kept = {name: value for name, value in options.items() if name in names}
+    mode = options.get("mode", "raise")
+    loops = getattr(reference, function.replace("scatter", "gather"))
+    with_mode = {"mode": WITHOUT_ERROR.get(mode, mode), "fill_value": NOTHING}
+    if mode in ("wrap", "clip") and 0 in shape:
+        with_mode["mode"] = "fill"  # an axis without a place to wrap to
+    return loops(numbers, indices, **kept, **with_mode)
+
+
+def assert_sources(call, numbers):
+    """Every element of every drawn entry has the source that the loops say."""
+    found = traced(call, numbers.shape)
+    shape = call.data.shape
+    for entry in found.entries:
+        for place in itertools.product(*entry.dense):
+            source = found.source(entry, place)
+            number = NOTHING if source is None else np.ravel_multi_index(source, shape)
+            assert number == numbers[place], (entry, place)
+            if source is not None:
+                inside = zip(entry.data, source, strict=True)
+                assert all(at in each for each, at in inside), (entry, source)
+    return found
+
+
+@pytest.mark.parametrize("function", GATHERS)
+@given(data=st.data())
+def test_entries_of_a_gather_name_what_the_loops_say(function, data):
+    drawn = data.draw(calls(function))
+    note(str(drawn))
+    call = Call(function, function, drawn.data, drawn.indices, **drawn.options)
+    numbers = numbers_by_loops(function, drawn.data.shape, drawn.indices, drawn.options)
+    found = assert_sources(call, numbers)
+    event(f"{len(found.entries)} entries" if len(found.entries) < 3 else "more entries")
+
+
+@pytest.mark.parametrize("function", SCATTERS)
+@given(data=st.data())
+def test_entries_of_a_scatter_name_what_the_loops_say(function, data):
+    drawn = data.draw(scatter_calls(function))
+    note(str(drawn))
+    call = Call(function, function, drawn.data, drawn.indices, drawn.updates, **drawn.options)
+    numbers = numbers_by_loops(function, drawn.data.shape, drawn.indices, drawn.options)
+    assert_sources(call, numbers)
+
+
+@given(data=st.data())
+def test_windows_are_what_the_loops_say(data):
+    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    mode = data.draw(st.sampled_from(["raise", "clip", "fill"]))
+    depth = data.draw(st.integers(0, len(shape)))
+    window = tuple(data.draw(st.integers(1, size)) for size in shape[:depth])
+    lead = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
+    starts = np.zeros((*lead, depth), int)
+    for p in np.ndindex(starts.shape):
+        most = shape[p[-1]] - window[p[-1]]
+        starts[p] = data.draw(st.integers(0, most) if mode == "raise" else st.integers(-7, 7))
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+    numbers = reference.gather_windows(numbers, starts, window, mode, NOTHING)
+    kind = "gather_windows"
+    call = Call(kind, kind, np.zeros(shape), starts, mode=mode, window_shape=window)
+    assert_sources(call, numbers)
+
+
+def cells_of(panel):
+    """Yield the places that are drawn of a panel of an array, and their cells."""
+    for plane in panel.planes:
+        head = plane.heading.partition("[")[2].rstrip("]")
+        lead = [int(each) for each in head.split(", ")] if head else []
+        for row, cells in zip(plane.rows, plane.cells, strict=True):
+            for column, cell in zip(plane.columns, cells, strict=True):
+                if cell is not None:
+                    yield (*lead, *(int(each) for each in (row, column) if each)), cell
+
+
+@pytest.mark.parametrize("function", GATHERS)
+@given(data=st.data())
+def test_cells_hold_the_elements(function, data):
+    drawn = data.draw(calls(function))
+    note(str(drawn))
+    call = Call(function, function, drawn.data, drawn.indices, **drawn.options)
+    attempt = attempted(call)
+    scene = staged(attempt)
+    for place, cell in cells_of(scene.parts[0]):
+        assert cell.text == written(drawn.data[place])
+    if attempt.error is None:
+        for place, cell in cells_of(scene.parts[-1]):
+            assert cell.text == written(attempt.result[place])
+    else:
+        assert all(not cell.text for _, cell in cells_of(scene.parts[-1]))
+    event("error" if attempt.error else "value")
+
+
+@pytest.mark.parametrize("function", SCATTERS)
+@given(data=st.data())
+def test_cells_hold_the_elements_of_a_scatter(function, data):
+    drawn = data.draw(scatter_calls(function))
+    note(str(drawn))
+    call = Call(function, function, drawn.data, drawn.indices, drawn.updates, **drawn.options)
+    attempt = attempted(call)
+    *_, updates, result = staged(attempt).parts
+    for place, cell in cells_of(updates):
+        assert cell.text == written(drawn.updates[place])
+    for place, cell in cells_of(result):
+        expected = "" if attempt.result is None else written(attempt.result[place])
+        assert cell.text == expected
+
+
+def boxed(panel, number):
+    """Return the places of a panel in the box of an entry."""
+    places = set()
+    for plane in panel.planes:
+        head = plane.heading.partition("[")[2].rstrip("]")
+        lead = [int(each) for each in head.split(", ")] if head else []
+        for box in plane.boxes:
+            if box.entry != number:
+                continue
+            for row in range(box.rows[0], box.rows[1] + 1):
+                for column in range(box.columns[0], box.columns[1] + 1):
+                    at = (plane.rows[row], plane.columns[column])
+                    places.add((*lead, *(int(each) for each in at if each)))
+    return places
+
+
+def test_boxes_are_around_what_entries_name():
+    cube = np.arange(24).reshape(2, 3, 4)
+    call = Call("gather_nd", "gather_nd", cube, [[1, 0], [0, -1]])
+    data, indices, result = staged(attempted(call)).parts
+    assert boxed(data, 0) == {(1, 0, s) for s in range(4)}
+    assert boxed(data, 1) == {(0, 2, s) for s in range(4)}
+    assert boxed(result, 1) == {(1, s) for s in range(4)}
+    assert [cell.text for cell in indices.planes[0].cells[1]] == ["0", "-1→2"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "value", "text", "state"),
+    [
+        ("raise", 7, "7", State.REFUSED),
+        ("raise", -1, "-1→1", State.PLAIN),
+        ("wrap", 7, "7→1", State.PLAIN),
+        ("clip", 7, "7→1", State.PLAIN),
+        ("clip", -1, "-1→0", State.PLAIN),
+        ("fill", 7, "7→fill", State.FILLED),
+    ],
+)
+def test_values_are_shown_as_what_they_become(mode, value, text, state):
+    call = Call("gather_nd", "gather_nd", [[10, 11, 12], [20, 21, 22]], [[value, 0]], mode=mode)
+    scene = staged(attempted(call))
+    first = scene.parts[1].planes[0].cells[0][0]
+    assert (first.text, first.state, scene.entries[0].state) == (text, state, state)
+
+
+def test_a_rule_without_negative_values_refuses_them():
+    call = Call("ours", "gather_nd", [10, 11], [[-1], [0]], negative=False)
+    scene = staged(attempted(call))
+    assert [entry.state for entry in scene.entries] == [State.REFUSED, State.PLAIN]
+    assert "indices[0, 0] = -1" in scene.error
+
+
+def test_the_first_bad_entry_is_drawn_whatever_is_left_out():
+    indices = np.zeros((1000, 1), int)
+    indices[777] = 5
+    scene = staged(attempted(Call("gather_nd", "gather_nd", [1, 2, 3], indices)))
+    refused = [entry for entry in scene.entries if entry.state is State.REFUSED]
+    assert [entry.sentence for entry in refused] == ["indices[777] = (5,) is out of bounds"]
+
+
+def test_a_scatter_says_in_which_order_updates_land():
+    arguments = ("scatter_nd", "scatter_nd", [1, 2, 3], [[1], [0], [1]], [10, 20, 30])
+    for options, said in (
+        ({}, "result[1]: a, then c; the last one stays"),
+        ({"reduction": "add"}, "result[1]: data[1] + a + c"),
+        ({"reduction": "mul", "use_init_val": False}, "result[1]: a * c"),
+        ({"reduction": "mean"}, "result[1]: (data[1] + a + c) / 3"),
+        ({"reduction": "max"}, "result[1]: max(data[1], a, c)"),
+    ):
+        scene = staged(attempted(Call(*arguments, **options)))
+        assert said in scene.notes
+    *_, updates, result = staged(attempted(Call(*arguments))).parts
+    assert [box.replaced for box in updates.planes[0].boxes] == [True, False, False]
+    assert [box.entry for box in result.planes[0].boxes if box.columns == (1, 1)] == [0, 2]

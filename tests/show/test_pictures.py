@@ -1,0 +1,312 @@
+"""Pictures as what they are written to: SVG, HTML, text and PNG."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather import show
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    ExtraMissingError,
+    IndexOutOfBoundsError,
+    ShapeError,
+)
+from ndgather.testing.strategies import DATA_DTYPES, distinct
+
+GRID = np.array([[10, 11, 12], [20, 21, 22]])
+SVG = "{http://www.w3.org/2000/svg}"
+MOST_BYTES = 200_000
+
+
+def parsed(picture):
+    """The SVG file as a tree, and the HTML, each of whose tags is closed."""
+    open_tags = []
+
+    class Checker(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            assert "id" not in dict(attrs), "two pictures on a page would have it twice"
+            open_tags.append(tag)
+
+        def handle_endtag(self, tag):
+            assert open_tags.pop() == tag
+
+    checker = Checker()
+    checker.feed(picture.to_html())
+    checker.close()
+    assert not open_tags
+    return ET.fromstring(picture.to_svg())
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_any_type_gives_well_formed_files(data):
+    dtype = data.draw(st.sampled_from(DATA_DTYPES))
+    array = distinct((2, 3), dtype)
+    picture = show.gather_nd(array, [[0, 2], [1, 0]])
+    tree = parsed(picture)
+    assert picture.error is None
+    assert next(each.text for each in tree.iter(f"{SVG}title")) == "gather_nd(data, indices)"
+    assert str(picture).startswith("gather_nd(data, indices)\n")
+    event(dtype.kind)
+
+
+def test_texts_are_escaped():
+    evil = "</text><script>alert(1)</script>&\x00\x1b[2J"
+    for array in (
+        np.array([evil, "b"]),
+        np.array([evil.encode(), b"b"]),
+        np.array([[evil], "b"], object),
+    ):
+        picture = show.gather_nd(array, [[0]])
+        parsed(picture)
+        for text in (picture.to_svg(), picture.to_html()):
+            assert "<script" not in text
+            assert "\x00" not in text
+        assert "\x1b" not in str(picture)
+    picture = show.gather_nd(GRID, [[0]], mode="</title><script>")
+    parsed(picture)
+    assert "<script" not in picture.to_svg() + picture.to_html()
+
+
+def test_equal_calls_give_equal_files():
+    first, second = (show.gather_nd(GRID, [[0, 2], [1, 0]]) for _ in range(2))
+    assert first.to_svg() == second.to_svg()
+    assert first.to_html() == second.to_html()
+    assert first._repr_html_() == first.to_html()
+
+
+def test_an_error_is_drawn_with_its_sentence():
+    picture = show.gather_nd(GRID, [[0, 2], [7, 0]])
+    with pytest.raises(IndexOutOfBoundsError) as raised:
+        ndgather.gather_nd(GRID, [[0, 2], [7, 0]])
+    assert str(picture.error) == str(raised.value)
+    text = "".join(parsed(picture).itertext()) + picture.to_html()
+    assert text.count(str(raised.value)) >= 2
+    assert str(raised.value) in picture.to_text(200)
+
+
+REFUSED = {
+    "too long tuples": (lambda: show.gather_nd(GRID, [[0, 1, 2]]), ShapeError),
+    "floats": (lambda: show.gather_nd(GRID, [[0.5, 1.5]]), DTypeError),
+    "booleans": (lambda: show.gather_nd(GRID, [[True, False]]), DTypeError),
+    "batch_dims": (lambda: show.gather_nd(GRID, [[0, 1]], batch_dims=5), AttributeValueError),
+    "mode": (lambda: show.gather_nd(GRID, [[0, 1]], mode="guess"), AttributeValueError),
+    "axis": (lambda: show.gather_elements(GRID, [[0]], axis=2), AttributeValueError),
+    "large windows": (lambda: show.gather_windows(GRID, [[0, 0]], (3, 3)), ShapeError),
+    "windows outside": (lambda: show.gather_windows(GRID, [[1, 2]], (2, 2)), IndexOutOfBoundsError),
+    "updates shape": (lambda: show.scatter_nd(GRID, [[0, 1]], [1, 2]), ShapeError),
+    "updates dtype": (lambda: show.scatter_nd(GRID, [[0, 1]], [1.5]), DTypeError),
+    "reduction": (
+        lambda: show.scatter_nd(GRID, [[0, 1]], [1], reduction="xor"),
+        AttributeValueError,
+    ),
+    "empty axis": (lambda: show.gather_elements(np.zeros((0, 2)), [[0, 0]]), IndexOutOfBoundsError),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_every_refused_call_is_drawn(name):
+    call, error = REFUSED[name]
+    picture = call()
+    assert type(picture.error) is error
+    assert str(picture.error)[:40] in "".join(parsed(picture).itertext())
+    assert "data  " in str(picture)
+
+
+def test_what_is_not_an_array_is_an_error():
+    with pytest.raises(DTypeError, match="gather_nd: data = "):
+        show.gather_nd(object(), [[0]])
+    with pytest.raises(ShapeError, match="window_shape"):
+        show.gather_windows(GRID, [[0]], None)
+
+
+EMPTY = {
+    "a number": lambda: show.gather_nd(np.float16(1.5), np.zeros((2, 0), int)),
+    "no entries": lambda: show.gather_nd(GRID, np.zeros((0, 2), int)),
+    "no rows": lambda: show.gather_nd(np.zeros((0, 3)), np.zeros((0, 1), int)),
+    "rows without elements": lambda: show.gather_nd(np.zeros((2, 0)), [[1]]),
+    "one index": lambda: show.gather(GRID, 1),
+    "no indices": lambda: show.gather(GRID, [], axis=1),
+    "whole windows": lambda: show.gather_windows(GRID, np.zeros((2, 0), int), ()),
+    "no updates": lambda: show.scatter_nd(GRID, np.zeros((0, 2), int), []),
+    "updates of a number": lambda: show.scatter_nd(
+        np.array(5), np.zeros((2, 0), int), [1, 2], reduction="add"
+    ),
+    "thirty axes": lambda: show.gather_nd(np.zeros((1,) * 30), [[0]]),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_arrays_and_those_without_axes(name):
+    picture = EMPTY[name]()
+    assert picture.error is None
+    parsed(picture)
+
+
+def test_a_focus_and_a_label_for_each_entry():
+    picture = show.gather_nd(GRID, [[0, 2], [1, 0]])
+    tree = parsed(picture)
+    focused = [each for each in tree.iter() if each.get("tabindex") == "0"]
+    assert [each.get("aria-label") for each in focused] == [
+        "indices[0] = (0, 2): result[0] is data[0, 2]",
+        "indices[1] = (1, 0): result[1] is data[1, 0]",
+    ]
+    names = [each.get("class") for each in tree.iter(f"{SVG}g")]
+    assert sum("n-k0" in (name or "").split() for name in names) == 3  # source, tuple, result
+    description = tree.find(f"{SVG}desc").text
+    assert "a: indices[0] = (0, 2): result[0] is data[0, 2]" in description
+
+
+shapes = st.lists(st.sampled_from([1, 2, 3, 7, 40, 1000]), min_size=1, max_size=5)
+
+
+@given(
+    shape=shapes,
+    count=st.sampled_from([1, 30, 1000, 40_000]),
+    seed=st.integers(0, 99),
+    data=st.data(),
+)
+@settings(max_examples=40)
+def test_a_picture_of_anything_is_small(shape, count, seed, data):
+    rng = np.random.default_rng(seed)
+    array = np.broadcast_to(np.float64(-1.2345678e-200), tuple(shape))
+    depth = data.draw(st.integers(1, len(shape)))
+    kind = data.draw(st.sampled_from(["gather_nd", "gather", "gather_windows"]))
+    if kind == "gather_nd":
+        entries = np.stack([rng.integers(0, size, count) for size in shape[:depth]], axis=-1)
+        picture = show.gather_nd(array, entries)
+    elif kind == "gather":
+        picture = show.gather(array, rng.integers(0, shape[0], (count // 10 + 1, 10)))
+    else:
+        window = tuple(rng.integers(1, size + 1) for size in shape[:depth])
+        picture = show.gather_windows(array, np.zeros((count, depth), int), window)
+    assert picture.error is None
+    assert len(picture.to_svg().encode()) < MOST_BYTES
+    assert len(picture.to_html().encode()) < MOST_BYTES
+    parsed(picture)
+
+
+def test_large_arrays_are_drawn_with_their_corners_and_a_map():
+    array = np.arange(1_000_000).reshape(1000, 1000)
+    indices = np.zeros((5000, 2), int)
+    indices[:, 1] = np.arange(5000) % 500
+    text = show.gather_nd(array, indices).to_text(100)
+    assert "5 of 5,000 entries" in text
+    assert "5,000 reads by place" in text
+    assert "999999" in text  # the last corner
+    marks = [line for line in text.splitlines() if "|@@@@" in line]
+    assert len(marks) == 1  # all reads are in the first row of squares, and its left half
+    assert marks[0].strip().startswith("|@@@@@@@@@@@")
+    assert "@ " in marks[0]
+
+
+class Unreadable(zarr.storage.MemoryStore):
+    """A store of chunks that nobody may read."""
+
+    async def get(self, key, prototype, byte_range=None):
+        assert "c/" not in key, "a chunk is read"
+        return await super().get(key, prototype, byte_range)
+
+
+def test_a_stored_array_is_not_read():
+    stored = zarr.create_array(Unreadable(), shape=(100, 100), chunks=(10, 10), dtype="f4")
+    picture = show.gather_nd(stored, [[3, 4], [5, 6], [99, 99]])
+    text = picture.to_text(200)
+    assert "2 of 100 chunks are read" in text
+    assert "nothing of the stored array was read" in text
+    parsed(picture)
+    bad = show.gather_nd(stored, [[3, 4], [100, 6]])
+    assert isinstance(bad.error, IndexOutOfBoundsError)
+    assert "1 of 100 chunks are read" in bad.to_text(200)
+    scattered = show.scatter_nd(stored, [[3, 4]], np.float32([1.0]))
+    assert scattered.error is None
+    windows = show.gather_windows(stored, [[8, 8]], (4, 4))
+    assert "4 of 100 chunks are read" in windows.to_text(200)
+
+
+def test_a_small_stored_array_is_drawn_whole(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        stored = file.create_dataset("a", data=GRID, chunks=(1, 3))
+        text = show.gather_nd(stored, [[0, 2], [1, -3]]).to_text(200)
+    assert "12 a" in text
+    assert "2 of 2 chunks are read" in text
+
+
+def test_a_mapped_file_is_drawn_in_part(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(10_000.0).reshape(100, 100))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    picture = show.gather_nd(mapped, [[3, 4], [99, 0]])
+    assert picture.error is None
+    assert "304.0 a" in picture.to_text(200)
+    assert show.gather_nd(mapped, [[3, 400]]).error is not None
+
+
+def test_operators_draw_their_calls():
+    op = ndgather.operator("GatherND", version=13)
+    picture = op.show(GRID, np.array([[0, 2], [1, 0]]))
+    assert picture.to_text(100).startswith("ai.onnx GatherND-13(data, indices)\n")
+    refused = op.show(GRID, np.array([[0, 2]], np.int32))
+    with pytest.raises(DTypeError) as raised:
+        op(GRID, np.array([[0, 2]], np.int32))
+    assert str(refused.error) == str(raised.value)
+    old = ndgather.operator("GatherND", domain="openvino", version=5)
+    joined = old.show(np.zeros((2, 2, 3)), np.zeros((2, 2, 1), np.int64), batch_dims=2)
+    assert "the shape of its result is (4,)" in str(joined)
+    gather = ndgather.operator("Gather", domain="openvino", version=8)
+    assert "5→fill" in str(gather.show(GRID, np.array([5, 0]), 1))
+    with pytest.raises(AttributeValueError):
+        op.show(GRID)
+
+
+def test_files(tmp_path):
+    picture = show.scatter_nd([1, 2, 3], [[1], [1]], [10, 20])
+    picture.save(tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").read_text("utf-8") == picture.to_svg()
+    picture.save(tmp_path / "a.png")
+    picture.save(str(tmp_path / "b.PNG"), theme="dark")
+    header = (tmp_path / "a.png").read_bytes()[:24]
+    width, height = (int.from_bytes(header[at : at + 4], "big") for at in (16, 20))
+    tree = ET.fromstring(picture.to_svg())
+    assert (width, height) == (2 * int(tree.get("width")), 2 * int(tree.get("height")))
+    with pytest.raises(AttributeValueError, match=r"save: path = .*a\.gif.* \(allowed: .*\.svg"):
+        picture.save(tmp_path / "a.gif")
+    with pytest.raises(AttributeValueError, match="save: theme = 'blue'"):
+        picture.save(tmp_path / "a.svg", theme="blue")
+    with pytest.raises(AttributeValueError, match="to_svg: theme"):
+        picture.to_svg("blue")
+
+
+def test_one_theme_has_no_rules_for_another():
+    picture = show.gather_nd(GRID, [[0, 2]])
+    assert "prefers-color-scheme" in picture.to_svg()
+    light, dark = picture.to_svg("light"), picture.to_svg("dark")
+    assert "prefers-color-scheme" not in light + dark
+    assert light != dark
+
+
+def test_png_needs_an_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ExtraMissingError, match=r"pip install 'ndgather\[viz\]'"):
+        show.gather_nd(GRID, [[0, 2]]).save(tmp_path / "a.png")
+
+
+def test_it_is_imported_when_it_is_asked_for():
+    code = (
+        "import sys, ndgather; before = 'ndgather.show' in sys.modules; "
+        "ndgather.show.gather_nd([1, 2], [[1]]).to_svg(); "
+        "print(before, 'ndgather.published' in sys.modules, 'matplotlib' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["False", "False", "False"]
