@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import onnx
 import pytest
 
 import ndgather as package
@@ -115,6 +116,31 @@ def test_misuse_is_explained_with_the_usage(ndgather, line, text):
     first, *_, last = outcome.err.splitlines()
     assert first.startswith("usage: ndgather")
     assert last.startswith(text)
+
+
+STATUSES = {
+    "done": (GATHER, 0),
+    "nothing found": ("check gather.onnx", 0),
+    "not done": ("gather-nd data.npy bad.npy -o out.npy", 1),
+    "found": ("check model.onnx", 1),
+    "found, but not as bad as that": ("check gather.onnx --fail-on error", 0),
+    "not understood": ("gather-nd data.npy", 2),
+    "no command": ("", 2),
+}
+
+
+@pytest.mark.parametrize(("line", "status"), STATUSES.values(), ids=STATUSES)
+def test_exit_statuses(ndgather, line, status):
+    """130 and 143 are tested in test_gather_commands, those of compare in test_comparison."""
+    model = onnx.load("model.onnx")
+    del model.graph.node[1:], model.graph.output[1:], model.graph.initializer[:]
+    onnx.save(model, "gather.onnx")
+    assert ndgather(line).status == status
+
+
+def test_the_help_says_what_exit_statuses_mean(ndgather):
+    words = ndgather("--help").out.split("exit status:")[1].split()
+    assert {"0", "1", "2", "130", "143"} <= set(words)
 
 
 def test_threads_are_set(ndgather, monkeypatch):

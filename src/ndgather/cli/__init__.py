@@ -1,7 +1,6 @@
 """The command ``ndgather``: arguments in, text out. One module for each command.
 
-Exit status: 0 done, 1 the work could not be done (one line on standard error says why),
-2 the command line was not understood, 130 interrupted. A command imports what it needs when it
+What the exit statuses mean stands in `parser.STATUSES`. A command imports what it needs when it
 runs, so that ``--help`` does not wait for it.
 """
 
@@ -17,8 +16,10 @@ from typing import TYPE_CHECKING
 
 from ndgather.cli.completion import complete
 from ndgather.cli.options import refuse_unknown, with_later_words
+from ndgather.cli.own_process import outlived
 from ndgather.cli.parser import command_line
-from ndgather.errors import NdgatherError, file_errors
+from ndgather.cli.screen import told
+from ndgather.errors import NdgatherError, file_errors, runtime_errors
 from ndgather.errors.texts import one_line, reason
 from ndgather.settings import set_num_threads
 
@@ -56,8 +57,12 @@ def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2
+    if arguments is None and options.ends_process(options):  # the process is that of the command
+        ended = outlived()
+        if ended is not None:
+            return _told_how(options, ended)
     try:
-        with _terminating_cleanly():
+        with _terminating_cleanly(), told(options.verbose):
             if options.threads is not None:
                 set_num_threads(options.threads)
             status: int | None = options.work(options)
@@ -76,6 +81,15 @@ def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
         print(f"ndgather {options.command}: interrupted", file=sys.stderr)
         return 130
     return status or 0
+
+
+def _told_how(options: argparse.Namespace, ended: int) -> int:
+    """Return the exit status of a child; where a signal ended it, say so."""
+    if ended >= 0:
+        return ended
+    error = runtime_errors.ended(options.model, options.runtime, signal.Signals(-ended).name)
+    print(f"ndgather {options.command}: error: {one_line(str(error))}", file=sys.stderr)
+    return 1
 
 
 def _drop_output() -> None:

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.options import add_command
+from ndgather.cli.options import add_command, add_common
 from ndgather.errors import run_errors
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def add_to(commands: Any) -> None:
     summary = "print what has a shell complete this command"
     completion = add_command(commands, "completion", summary, DESCRIPTION, EXAMPLES)
     completion.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
-    completion.set_defaults(work=_print, parser=completion, threads=None, debug=False)
+    add_common(completion, _print)
 
 
 def _print(options: argparse.Namespace) -> None:

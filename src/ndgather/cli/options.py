@@ -41,16 +41,22 @@ def add_page_options(
 
 
 def add_common(
-    parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], int | None]
+    parser: argparse.ArgumentParser,
+    work: Callable[[argparse.Namespace], int | None],
+    more: str = "",
 ) -> None:
+    """Add what every command takes; `more` is what it does for ``--verbose``."""
     parser.add_argument(
         "--threads",
         type=positive,
         metavar="N",
         help="how many threads to use (default: all that this process may use)",
     )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help=f"say on standard error what is done{more}"
+    )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.set_defaults(work=work, parser=parser)
+    parser.set_defaults(work=work, parser=parser, ends_process=lambda _: False)
 
 
 def with_later_words(options: argparse.Namespace, unknown: Sequence[str]) -> list[str]:

@@ -54,12 +54,23 @@ The help of a command has examples: ndgather run --help
 Completion in bash, zsh and fish: ndgather completion --help
 """
 
+STATUSES = """\
+exit status:
+  0    done; check and compare found nothing
+  1    not done, and one line on standard error says why; or check found what is
+       as bad as --fail-on says, or compare a difference
+  2    the command line was not understood
+  130  interrupted by Ctrl-C
+  143  ended by SIGTERM; no file is left half written
+"""
+
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="ndgather",
         description=SUMMARY,
+        epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ndgather {__version__}")

@@ -112,15 +112,16 @@ def add_to(commands: Any) -> None:
         metavar="FILE",
         help="a library of custom operators that the runtime loads",
     )
-    run.add_argument(
-        "--verbose",
-        action="store_true",
-        help="print the time and the bytes of each node too, the slowest first (onnxruntime and "
-        "reference)",
-    )
     run.add_argument("--json", action="store_true", help="print what came out as JSON")
     run.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    add_common(run, _run)
+    more = ", and print the time and the bytes of each node, the slowest first (onnxruntime and "
+    add_common(run, _run, f"{more}reference)")
+    run.set_defaults(ends_process=_is_of_a_runtime)
+
+
+def _is_of_a_runtime(options: argparse.Namespace) -> bool:
+    """Whether a runtime has the model, which may crash."""
+    return Path(options.model).suffix != ".xml" and options.runtime != "reference"
 
 
 def _run(options: argparse.Namespace) -> None:

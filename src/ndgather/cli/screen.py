@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import shutil
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import one_line
+from ndgather.log import LOGGER
 from ndgather.models.graph.ports import dtype_name
 
 if TYPE_CHECKING:
@@ -60,6 +62,29 @@ def node_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int], objec
             shown_bar.update(done - shown_bar.n)
 
         yield progress
+
+
+class _OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return one_line(super().format(record))
+
+
+@contextmanager
+def told(verbose: bool) -> Iterator[None]:
+    """Write what is logged to standard error, if that is wanted."""
+    if not verbose:
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("ndgather: %(message)s"))
+    level = LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOGGER.setLevel(level)
+        LOGGER.removeHandler(handler)
 
 
 def columns(

@@ -46,6 +46,11 @@ def not_run(path: object, runtime: str, error: BaseException) -> ModelError:
     return ModelError(f"{path}: {runtime} does not run it: {reason(error)}")
 
 
+def ended(path: object, runtime: str | None, how: str) -> ModelError:
+    who = runtime or "the runtime"
+    return ModelError(f"{path}: {who} ended the process that ran it ({how})")
+
+
 def refuses_allowed(runtime: str, operator: str, error: BaseException) -> ModelError:
     return ModelError(f"{runtime} refuses what {operator} allows: {reason(error)}")
 

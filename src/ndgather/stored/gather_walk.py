@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ndgather.log import LOGGER, counted
 from ndgather.stored import executor_walk
 from ndgather.stored.walk import walk
 
@@ -38,3 +39,4 @@ def copy_pieces(
         walk(call, reader, len(steps), steps.chunk, use)
     else:
         executor_walk.walk(call, reader, len(steps), steps.chunk, pieces_of)
+    LOGGER.info("%s: %s of %s read", call.caller, counted(len(steps), "chunk"), reader.name)

@@ -17,6 +17,7 @@ from ndgather import fallback
 from ndgather.compiled import _core
 from ndgather.errors import StoredArrayError, argument_errors, stored_errors
 from ndgather.explain import explain
+from ndgather.log import LOGGER, counted
 from ndgather.stored import executor_walk
 from ndgather.stored.chunks import Buffers
 from ndgather.stored.plan import plan, with_data
@@ -72,6 +73,7 @@ def scatter(call: Call, writer: Writer) -> Any:
         if isinstance(error, StoredArrayError):
             error.written = tuple(written)
         raise
+    LOGGER.info("%s: %s of %s replaced", call.caller, counted(len(written), "chunk"), writer.name)
     return call.out
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ndgather.errors import runtime_errors
 from ndgather.errors.runtime_errors import NotLoadedError
+from ndgather.log import LOGGER
 from ndgather.models.entry_checks import instance, names, whole_number
 from ndgather.models.onnx.onnx_model import Model
 from ndgather.models.onnx.runtime_model import REFERENCE, RuntimeModel, default_runtime
@@ -63,6 +64,7 @@ def load(
             if runtime is not None or providers or libraries:
                 raise
             why = str(error)
+            LOGGER.warning("%s; it runs in %s", why, REFERENCE)
     elif providers or libraries:
         raise runtime_errors.nothing_to_load(REFERENCE, [*providers, *libraries])
     ready = Model(model) if isinstance(model, onnx.ModelProto) else Model._load(model, "run")
@@ -98,8 +100,9 @@ def run(
     runtime : str or None, default "reference"
         ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or a module of your own; None stands for
         onnxruntime where it is installed and loads the model, and for the reference evaluator
-        otherwise (but not where providers or libraries are named), as on the command line.
-        What a runtime does with a hostile model is its own affair: it may end the process.
+        otherwise (but not where providers or libraries are named), as on the command line. It
+        is not the default here, since a runtime works in the process of the caller, which it may
+        end for a hostile model; a command has a process of its own for it.
     accept_runtime : bool, default False
         Go on where a node of the runtime gives another value than its specification.
     threads : int, optional

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors.texts import bearable
+from ndgather.log import LOGGER
 from ndgather.models.onnx.compared import RuntimeRun
 from ndgather.models.onnx.pruned_models import up_to
 from ndgather.runtimes.apart import Answer, RuntimeProcess
@@ -39,6 +40,8 @@ class ObservedRun:
         self.stop = Answer()
         self.values: Values | None = None
         self.version, self.answer = self._ask(model, list(dict.fromkeys([*names, *model.names])))
+        how = "ran" if self.answer.values is not None else self.answer.refused or "crashed"
+        LOGGER.info("%s %s: %s", runtime, self.version, bearable(how))
         if self.values is None:
             self.whole = False
             self._find_stop()

@@ -12,6 +12,7 @@ import onnx
 from numpy.typing import NDArray
 
 from ndgather.errors import NdgatherError, onnx_errors, run_errors
+from ndgather.log import LOGGER, counted
 from ndgather.models.entry_checks import instance, named_arrays
 from ndgather.models.graph.evaluation import finished
 from ndgather.models.graph.ports import Port, Run, fit_inputs
@@ -151,7 +152,15 @@ class Model:
         outputs = [
             (name, name, _tensor(name, value)) for name, value in zip(names, values, strict=True)
         ]
-        return finished(evaluator.steps, outputs, own_nodes=counts[True], other_nodes=counts[False])
+        run = finished(evaluator.steps, outputs, own_nodes=counts[True], other_nodes=counts[False])
+        LOGGER.info(
+            "%s: %s ran in ndgather and %s in the reference evaluator, %.3f s",
+            self._path,
+            counted(run.own_nodes, "node"),
+            counted(run.other_nodes, "node"),
+            run.seconds,
+        )
+        return run
 
 
 def _report(evaluator: Evaluator, progress: Callable[[int, int], object]) -> None:

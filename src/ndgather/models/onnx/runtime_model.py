@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors import NdgatherError, run_errors, runtime_errors
+from ndgather.log import LOGGER, counted
 from ndgather.models.entry_checks import instance, named_arrays
 from ndgather.models.graph.ports import NodeTime, Output, Run, fit_inputs
 from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
@@ -54,6 +55,7 @@ class RuntimeModel:
     def __init__(
         self, model: Source, runtime: str, options: LoadOptions, *, accept: bool = False
     ) -> None:
+        start = time.perf_counter()
         proto, folder = opened(model, "run")
         if proto is model:
             proto = type(proto)()
@@ -77,6 +79,9 @@ class RuntimeModel:
             raise
         except Exception as error:  # whatever the runtime finds that it cannot load
             raise runtime_errors.not_loaded(self._path, runtime, error) from error
+        version = getattr(self._adapter, "version", str)()
+        passed = time.perf_counter() - start
+        LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, passed)
 
     def run(
         self,
@@ -117,12 +122,22 @@ class RuntimeModel:
                 if not self.accept:
                     raise difference
                 differences.append(str(difference))
+                LOGGER.warning("%s: accepted: %s", self._path, difference)
         if progress is not None:
             progress(self._nodes, self._nodes)
         outputs = [(name, _tensor(name, values[name])) for name in names]
+        seconds = time.perf_counter() - start
+        LOGGER.info(
+            "%s: %s ran in %s, %s compared, %.3f s",
+            self._path,
+            counted(self._nodes, "node"),
+            self.runtime,
+            counted(compared, "node"),
+            seconds,
+        )
         return Run(
             outputs=tuple(Output(name=name, array=value, seconds=None) for name, value in outputs),
-            seconds=time.perf_counter() - start,
+            seconds=seconds,
             own_nodes=compared,
             other_nodes=self._nodes - compared,
             runtime=self.runtime,

@@ -1,0 +1,62 @@
+"""What is logged of models: where they run, how long it takes, and what may not be expected."""
+
+import logging
+
+import numpy as np
+import pytest
+from onnx.parser import parse_model
+
+from ndgather.models import onnx
+
+MODEL = """<ir_version: 8, opset_import: ["" : 18]>
+    pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    { same = Identity(data)
+      picked = GatherND(same, rows) }"""
+INPUTS = {"data": np.arange(6, dtype=np.float32).reshape(3, 2), "rows": np.array([[1], [-1]])}
+
+
+@pytest.fixture
+def log(caplog):
+    caplog.set_level(logging.DEBUG, logger="ndgather")
+    return caplog
+
+
+def of(log, level):
+    return [each.getMessage() for each in log.records if each.levelno == level]
+
+
+def test_a_run_says_where_and_how_long(log):
+    onnx.run(parse_model(MODEL), INPUTS, runtime="reference")
+    (ran,) = of(log, logging.INFO)
+    assert ran.startswith("model: 1 node ran in ndgather and 1 node in the reference evaluator, ")
+
+
+def test_a_run_in_a_runtime_says_what_was_compared(log):
+    pytest.importorskip("onnxruntime")
+    onnx.run(parse_model(MODEL), INPUTS, runtime="onnxruntime")
+    loaded, ran = of(log, logging.INFO)
+    assert loaded.startswith("model: loaded in onnxruntime ")
+    assert ran.startswith("model: 2 nodes ran in onnxruntime, 1 node compared, ")
+
+
+def test_another_runtime_than_the_usual_one_is_a_warning(log):
+    pytest.importorskip("onnxruntime")
+    model = parse_model(MODEL)
+    model.ir_version = 10_000  # which onnxruntime does not know
+    onnx.load(model, runtime=None)
+    (warning,) = of(log, logging.WARNING)
+    assert "onnxruntime does not load it" in warning
+
+
+def test_a_comparison_says_what_became_of_each_runtime(log):
+    onnx.compare(parse_model(MODEL), INPUTS, runtimes=["reference"])
+    (ran,) = of(log, logging.INFO)
+    assert ran.startswith("reference ")
+    assert ran.endswith(": ran")
+
+
+def test_nothing_is_printed_where_nobody_listens(capfd):
+    logger = logging.getLogger("ndgather")
+    assert any(isinstance(each, logging.NullHandler) for each in logger.handlers)
+    onnx.run(parse_model(MODEL), INPUTS, runtime="reference")
+    assert capfd.readouterr() == ("", "")
