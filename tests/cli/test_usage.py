@@ -19,6 +19,7 @@ COMMANDS = (
     "gather",
     "scatter-nd",
     "scatter-elements",
+    "draw",
 )
 
 

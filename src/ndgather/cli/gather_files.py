@@ -112,9 +112,9 @@ class GatherCommand:
                 )
             )
             return
-        fill_value = None
+        filling = None
         if options.fill_value is not None:
-            fill_value = _fill_value(options.fill_value, data.dtype)
+            filling = fill_value(options.fill_value, data.dtype)
         function = getattr(api, self.kind.value)
         seconds = 0.0
 
@@ -126,7 +126,7 @@ class GatherCommand:
                 indices,
                 **given,
                 mode=options.mode,
-                fill_value=fill_value,
+                fill_value=filling,
                 out=out,
                 memory=options.memory,
                 progress=bar(options) if stored else None,
@@ -154,7 +154,7 @@ class GatherCommand:
         return None
 
 
-def _fill_value(text: str, dtype: np.dtype[Any]) -> object:
+def fill_value(text: str, dtype: np.dtype[Any]) -> object:
     """Read `text` as `dtype` wants it; what cannot be read stays text, for the call to refuse."""
 
     def time_value(text: str) -> object:

@@ -71,7 +71,7 @@ def gather_nd(
     0    10  11  12 a     [0]     0 a     2 a      12 a  20 b
     1  20 b  21    22     [1]     1 b  -3→0 b
     <BLANKLINE>
-    -3 counts from the end: 0
+    -3 counts from the end of its axis: it is 0
     >>> ndgather.show.gather_nd([10, 11], [[5]]).error
     IndexOutOfBoundsError('gather_nd: indices[0, 0] = 5 is outside axis 0 of data, which has size \
 2 (allowed: -2..1)')

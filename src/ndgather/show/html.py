@@ -19,10 +19,9 @@ _FLOW = (
     f".{ROOT} .{PREFIX}call{{font:bold 15px/1.4 ui-monospace,Menlo,Consolas,monospace;"
     "overflow-wrap:anywhere;margin:0 0 12px}"
     f".{ROOT} .{PREFIX}parts{{display:flex;flex-wrap:wrap;gap:22px 30px;align-items:flex-start}}"
-    f".{ROOT} .{PREFIX}part{{max-width:100%;overflow-x:auto}}"
-    f".{ROOT} .{PREFIX}part svg{{max-width:none}}"
-    f".{ROOT} .{PREFIX}to{{font:20px system-ui;line-height:18px;color:var(--n-faint);"
-    "margin:0 -14px}"
+    f".{ROOT} .{PREFIX}part{{max-width:100%;overflow-x:auto;display:flex;gap:14px}}"
+    f".{ROOT} .{PREFIX}part svg{{max-width:none;flex:none}}"
+    f".{ROOT} .{PREFIX}to{{font:20px system-ui;line-height:18px;color:var(--n-faint)}}"
     f".{ROOT} .{PREFIX}said{{font:13px/1.5 system-ui,sans-serif;color:var(--n-faint);"
     "margin:12px 0 0;overflow-wrap:anywhere}"
     f".{ROOT} .{PREFIX}fails{{font:bold 13px/1.5 ui-monospace,Menlo,Consolas,monospace;"
@@ -44,9 +43,9 @@ def _pieces(scene: Scene) -> Iterator[str]:
     yield f'<p class="{PREFIX}unseen">{escaped(description(scene))}</p>'
     yield f'<div class="{PREFIX}parts">'
     for number, each in enumerate(scene.parts):
-        if number and number == len(scene.parts) - 1:
-            yield f'<span class="{PREFIX}to" aria-hidden="true">→</span>'
         inner = part(drawing(each, scene.entries), f"{each.name} {each.about}")
+        if number and number == len(scene.parts) - 1:
+            inner = f'<span class="{PREFIX}to" aria-hidden="true">→</span>{inner}'
         yield f'<div class="{PREFIX}part">{inner}</div>'
     yield "</div>"
     if scene.error is not None:

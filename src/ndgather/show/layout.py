@@ -144,7 +144,7 @@ def _plane(grid: _Grid, entries: Sequence[Entry], is_entry: bool) -> Iterator[Sh
         for column, cell in enumerate(texts):
             if cell is not None and cell.text:
                 left, at, width = grid.cell(row, column)
-                style = {State.PLAIN: "value", State.REFUSED: "bad"}.get(cell.state, "none")
+                style = "bad" if cell.state is State.REFUSED else "value"
                 yield Label(left + width / 2, at + 19, cell.text, style, "middle")
 
 

@@ -65,6 +65,7 @@ def _paint(axes: Any, shape: Shape, entry: int, colours: Mapping[str, str], orde
                 (shape.x, shape.to_x),
                 (shape.y, shape.to_y),
                 color=colours[paint.stroke or "ink"],
+                alpha=paint.stroke_opacity,
                 linewidth=paint.width * _POINT,
                 zorder=order,
             )

@@ -21,11 +21,11 @@ _OPTIONS = ("axis", "batch_dims", "reduction", "mode", "fill_value", "use_init_v
 _DEFAULTS = {each.name: each.default for each in dataclasses.fields(Call)}
 _MOST_REPEATS = 4
 _BECOMES = {
-    "raise": "{raw} counts from the end: {place}",
-    "fill": "{raw} counts from the end: {place}",
-    "drop": "{raw} counts from the end: {place}",
-    "wrap": "{raw} wraps around to {place}",
-    "clip": "{raw} is clipped to {place}",
+    "raise": "{raw} counts from the end of its axis: it is {place}",
+    "fill": "{raw} counts from the end of its axis: it is {place}",
+    "drop": "{raw} counts from the end of its axis: it is {place}",
+    "wrap": "{raw} wraps around: it is {place}",
+    "clip": "{raw} is clipped: it is {place}",
 }
 
 

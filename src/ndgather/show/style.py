@@ -56,6 +56,8 @@ def _fixed(root: str) -> Iterator[str]:
 def _lines(paint: Paint) -> Iterator[str]:
     if paint.fill_opacity != 1:
         yield f"fill-opacity:{paint.fill_opacity};"
+    if paint.stroke_opacity != 1:
+        yield f"stroke-opacity:{paint.stroke_opacity};"
     yield f"stroke-width:{paint.width};"
     if paint.dashes:
         yield f"stroke-dasharray:{' '.join(map(str, paint.dashes))};"

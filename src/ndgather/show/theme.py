@@ -54,6 +54,7 @@ class Paint:
     fill: str | None = None
     fill_opacity: float = 1.0
     stroke: str | None = None
+    stroke_opacity: float = 1.0
     width: float = 1.0
     dashes: tuple[float, ...] = ()
     radius: float = 4.0
@@ -64,7 +65,6 @@ TEXTS = {
     "name": Text(size=14, colour="ink", family=SANS, bold=True),
     "about": Text(size=11.5, colour="faint"),
     "value": Text(size=13, colour="ink"),
-    "none": Text(size=13, colour="faint"),
     "bad": Text(size=13, colour="error", bold=True),
     "head": Text(size=10.5, colour="faint"),
     "note": Text(size=12, colour="faint", family=SANS),
@@ -76,7 +76,7 @@ SHAPES = {
     "page": Paint(fill="page", radius=8),
     "cell": Paint(fill="cell", stroke="line"),
     "absent": Paint(stroke="line", dashes=(2, 2)),
-    "hatch": Paint(stroke="faint", width=0.8),
+    "hatch": Paint(stroke="faint", stroke_opacity=0.35),
     "refused": Paint(fill="error", fill_opacity=0.12, stroke="error", width=2, dashes=(4, 2)),
     "alarm": Paint(fill="error", radius=3),
     "square": Paint(fill="heat", radius=1),
