@@ -1,5 +1,6 @@
 """Selections from files: what `sel` gives of the loaded array, with touched chunks read alone."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
 from ndgather.array_call import Call
 from ndgather.errors import NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
-from ndgather.stored.plan import Plans
+from ndgather.stored.plan import Plans, plan
 
 PACKED = {"dtype": "i2", "scale_factor": 0.5, "add_offset": 10.0, "_FillValue": -99}
 
@@ -153,7 +154,8 @@ def test_variables_that_are_cut_alike_share_what_is_known_of_the_points(tmp_path
         "y": xr.DataArray([39, 0, 8, 0], dims="p"),
         "x": xr.DataArray([1, 49, 9, 0], dims="p"),
     }
-    assert_same(opened.ndgather.isel(points), data.isel(points))
+    for pool in (None, ThreadPoolExecutor(2)):
+        assert_same(opened.ndgather.isel(points, executor=pool), data.isel(points))
 
     plans, grid = Plans(), Grid.regular((40, 50), (8, 10))
     indices = np.array([[39, 1], [0, 49]])
@@ -163,5 +165,8 @@ def test_variables_that_are_cut_alike_share_what_is_known_of_the_points(tmp_path
     assert plans.plan(same, Grid.regular((40, 50), (8, 10))) is made
     assert plans.plan(same, Grid.regular((40, 50), (9, 7))) is not made
     assert plans.plan(replace(same, indices=indices[::-1]), grid) is not made
-    used_up = replace(same, indices=indices[:1], executor="an executor")
-    assert plans.plan(used_up, grid) is not plans.plan(used_up, grid)
+    for _ in range(2):
+        sent = plans.plan(replace(same, executor="an executor"), grid)
+        assert sent.points.positions is made.points.positions
+        sent.points.local[:] = 0  # as a walk does
+    np.testing.assert_array_equal(made.points.local, plan(call, grid).points.local)

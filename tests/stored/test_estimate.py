@@ -3,6 +3,7 @@
 import h5py
 import numpy as np
 import pytest
+import tensorstore
 import zarr
 
 import ndgather
@@ -63,7 +64,23 @@ def test_stored_bytes_are_those_of_the_store(tmp_path):
         assert (found.stored_bytes, found.stored_is_known) == (array.id.get_storage_size(), True)
     in_memory = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
     found = estimate("gather_nd", in_memory, every)
+    assert (found.stored_bytes, found.stored_is_known) == (sizes(tmp_path / "a.zarr"), True)
+    elsewhere = tensorstore.open(
+        {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a.zarr/"}
+    ).result()
+    found = estimate("gather_nd", elsewhere, every)
     assert (found.stored_bytes, found.stored_is_known) == (found.decoded_bytes, False)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_of_a_memory_map_are_pages(tmp_path, order):
+    mapped = np.memmap(tmp_path / "a", np.int32, "w+", shape=(3000, 3000), order=order)
+    points = [[0, 0], [0, 1023], [0, 1024], [2999, 2999]]  # three pages, if rows lie together
+    found = estimate("gather_nd", mapped, points if order == "C" else np.flip(points, 1))
+    assert (found.points, found.chunks) == (4, 3)
+    assert found.stored_is_known
+    assert found.stored_bytes == 4 * (1024 + 1024 + 3000 - 2048)
+    assert estimate("scatter_nd", mapped, points).result_bytes == 16
 
 
 def test_chunks_that_are_not_there_have_no_bytes(tmp_path):
@@ -71,6 +88,9 @@ def test_chunks_that_are_not_there_have_no_bytes(tmp_path):
     z[:10, :10] = 1
     found = estimate("gather_nd", z, [[0, 0], [39, 49]])
     assert (found.stored_bytes, found.stored_is_known) == (sizes(tmp_path / "a.zarr"), True)
+    in_memory = zarr.create_array(store={}, shape=(40, 50), chunks=(10, 10), dtype="i4")
+    found = estimate("gather_nd", in_memory, [[0, 0], [39, 49]])
+    assert (found.stored_bytes, found.stored_is_known) == (0, True)
 
 
 def test_it_refuses_what_is_not_an_array(tmp_path):

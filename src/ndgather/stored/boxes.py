@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST_BYTES = 2**20
 
-
-def box_shape(shape: Sequence[int], item_bytes: int) -> tuple[int, ...]:
-    """Return the shape of boxes whose elements lie together in C order, of at most 1 MiB."""
-    left = max(1, _MOST_BYTES // max(1, item_bytes))
+def box_shape(shape: Sequence[int], item_bytes: int, most_bytes: int = 2**20) -> tuple[int, ...]:
+    """Return the shape of boxes whose elements lie together in C order, of bounded size."""
+    left = max(1, most_bytes // max(1, item_bytes))
     lengths = []
     for size in reversed(shape):
         lengths.append(max(1, min(size, left)))

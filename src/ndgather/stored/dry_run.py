@@ -55,8 +55,10 @@ def estimate(
     """Return what a call on a stored array would read and take; nothing of the array is read.
 
     The indices are checked as the call checks them, and grouped by chunk. How many bytes the chunks
-    have as they are stored is asked of local files and of the indices of shards and HDF5 files;
-    elsewhere it is how many they have decoded. With `T` threads and `n` points, the memory of a
+    have as they are stored is asked of what tells it without a request for each chunk: local files,
+    stores in memory, the indices of shards and of HDF5 files; a memory map is read in pages. Of
+    other arrays, such as zarr's without shards in a bucket and those of tensorstore, it is how many
+    bytes they have decoded. With `T` threads and `n` points, the memory of a
     call is at most::
 
         result + 8 n + T (raw + stored) + in_flight * stored + 16 runs + 16 MiB

@@ -1,48 +1,31 @@
 """A walk whose chunks are read elsewhere: by the workers of an executor, in whatever process.
 
 A task reads its chunks one after another and sends back the values at the points that lie in them,
-nothing else. As many tasks are in flight as the memory for what they are sent and send back allows.
+nothing else.
 """
 
 from __future__ import annotations
 
-import queue
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather.errors import NdgatherError, stored_errors
 from ndgather.stored.chunks import Buffers
+from ndgather.stored.executor_tasks import run_tasks, total_bytes
 from ndgather.stored.grouping import move
 from ndgather.stored.pieces import Piece, Places
-from ndgather.stored.progress import reporter
 from ndgather.stored.walk import read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader
 
-_MEMORY = 2**26  # bytes in flight where the caller does not say
 _TASK_BYTES = 2**20  # of values and places: less is not worth a task
 _TASKS = 64  # that there are at least, so that all workers have some
 _MOST_CHUNKS = 64  # of a task
-
-
-class Request(Protocol):
-    """What is asked of one chunk."""
-
-    @property
-    def chunk(self) -> Chunk: ...
-
-    @property
-    def bytes(self) -> int:
-        """How many are sent, and sent back."""
-
-
-R = TypeVar("R", bound=Request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,49 +72,7 @@ def walk(
             request.put(values)
 
     tasks = _tasks(_requests(reader, steps, chunk_of, pieces_of), steps)
-    fly(call, reader, steps, tasks, start, land)
-
-
-def fly(
-    call: Call,
-    reader: Reader,
-    steps: int,
-    tasks: Iterable[Sequence[R]],
-    start: Callable[[Sequence[R]], tuple[Any, ...]],
-    land: Callable[[Sequence[R], Any], None],
-) -> None:
-    """Let an executor do tasks, each with the requests of some steps.
-
-    ``start(task)`` returns a function and its arguments, ``land(task, result)`` takes what the
-    function returned where it was called.
-    """
-    report = reporter(call.progress)
-    flight: _Flight[R] = _Flight(call, reader)
-    done = 0
-
-    def take() -> None:
-        nonlocal done
-        task, result = flight.take()
-        try:
-            land(task, result)
-        except (NdgatherError, MemoryError):
-            raise
-        except Exception as error:  # it is not what the function returned
-            raise flight.failure(task, error) from error
-        done += len(task)
-        report(done, steps)
-
-    try:
-        report(0, steps)
-        for task in tasks:
-            while flight.has_landed() or not flight.has_room(task):
-                take()
-            flight.start(task, *start(task))
-        while flight.pending:
-            take()
-    finally:
-        flight.cancel()
-        report.close()
+    run_tasks(call, reader, steps, tasks, start, land)
 
 
 def _requests(
@@ -178,64 +119,11 @@ def _tasks(requests: Iterator[_Request], steps: int) -> Iterator[list[_Request]]
     task: list[_Request] = []
     for request in requests:
         task.append(request)
-        if len(task) == most or sum(each.bytes for each in task) >= _TASK_BYTES:
+        if len(task) == most or total_bytes(task) >= _TASK_BYTES:
             yield task
             task = []
     if task:
         yield task
-
-
-class _Flight(Generic[R]):
-    """The tasks that an executor has."""
-
-    def __init__(self, call: Call, reader: Reader) -> None:
-        self.pending: dict[Any, Sequence[R]] = {}
-        self._call, self._reader = call, reader
-        self._bytes = 0
-        self._most = _MEMORY if call.memory is None else call.memory
-        self._landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def has_room(self, task: Sequence[R]) -> bool:
-        return not self.pending or self._bytes + _total(task) <= self._most
-
-    def has_landed(self) -> bool:
-        return not self._landed.empty()
-
-    def start(self, task: Sequence[R], function: Callable[..., Any], *arguments: Any) -> None:
-        try:
-            future = self._call.executor.submit(function, *arguments)
-            future.add_done_callback(self._landed.put)
-        except Exception as error:
-            raise self.failure(task, error) from error
-        self.pending[future] = task
-        self._bytes += _total(task)
-
-    def take(self) -> tuple[Sequence[R], Any]:
-        """Wait for the next task to be done; return it and what it sends back."""
-        future = self._landed.get()
-        task = self.pending.pop(future)
-        self._bytes -= _total(task)
-        try:
-            return task, future.result()
-        except (NdgatherError, MemoryError):
-            raise
-        except Exception as error:
-            raise self.failure(task, error) from error
-
-    def cancel(self) -> None:
-        for future in self.pending:
-            future.cancel()
-
-    def failure(self, task: Sequence[R], error: BaseException) -> NdgatherError:
-        chunk = task[0].chunk
-        box = self._reader.grid.box(chunk)
-        return stored_errors.executor_failed(
-            self._call.caller, self._reader.name, chunk, box, self._call.executor, error
-        )
-
-
-def _total(task: Sequence[Request]) -> int:
-    return sum(each.bytes for each in task)
 
 
 def read_places(

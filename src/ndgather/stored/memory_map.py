@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import fallback, plain_arrays
+from ndgather.stored.boxes import box_shape
+from ndgather.stored.chunks import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array
+    from ndgather.stored.chunks import Array, Buffers, Chunk
 
 # Reading a page alone takes as long as reading this much in a row: 0.09 ms of a virtual disk with
 # 1.3 GB/s. So with fewer pages than this, reading ahead only reads what nobody asked for.
@@ -39,6 +41,41 @@ def run(call: Call) -> Any:
     with _advised(data, plain):
         result = fallback.run(plain)
     return result if call.out is None else call.out
+
+
+def reader(array: np.memmap[Any, Any]) -> Pages:
+    """Return a mapping as the pages that the system reads of it."""
+    return Pages(array)
+
+
+writer = reader
+
+
+class Pages:
+    """The pages of a mapping, as far as its axes can be cut there.
+
+    Calls work on the mapping itself; `estimate` counts pages.
+    """
+
+    in_flight = 1
+
+    def __init__(self, array: np.memmap[Any, Any]) -> None:
+        self.array = array
+        self.name = str(array.filename)
+        self.dtype = array.dtype
+        turned = array.flags.f_contiguous and not array.flags.c_contiguous
+        order = slice(None, None, -1 if turned else 1)
+        box = box_shape(array.shape[order], self.dtype.itemsize, mmap.PAGESIZE)
+        self.grid = Grid.regular(array.shape, box[order])
+        self.chunk_bytes = self.stored_bytes = self.dtype.itemsize * prod(self.grid.largest)
+
+    def stored_size(self, chunk: Chunk) -> int:
+        return int(self.dtype.itemsize * prod(self.grid.extent(chunk)))
+
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        del buffers
+        part: Array = _plain(self.array)[self.grid.box(chunk)]
+        return part
 
 
 def _plain(value: Any) -> Any:

@@ -113,14 +113,16 @@ class Plans:
         self._made: list[Plan] = []
 
     def plan(self, call: Call, grid: Grid) -> Plan:
-        """Return `plan`; the points of a call with an executor are used up, and not shared."""
+        """Return `plan`; a call with an executor uses points up, and so it gets a copy of these."""
         for made in self._made:
             if grid.is_like(made.grid) and np.array_equal(made.call.indices, call.indices):
-                return made
-        made = plan(call, grid)
-        if call.executor is None:
+                break
+        else:
+            made = plan(call, grid)
             self._made.append(made)
-        return made
+        if call.executor is None:
+            return made
+        return replace(made, points=replace(made.points, local=made.points.local.copy()))
 
 
 def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:

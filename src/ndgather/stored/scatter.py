@@ -18,8 +18,8 @@ from ndgather.compiled import _core
 from ndgather.errors import StoredArrayError, argument_errors, stored_errors
 from ndgather.explain import explain
 from ndgather.log import LOGGER, counted
-from ndgather.stored import executor_walk
 from ndgather.stored.chunks import Buffers
+from ndgather.stored.executor_tasks import run_tasks
 from ndgather.stored.plan import plan, with_data
 from ndgather.stored.update import Update
 from ndgather.stored.walk import read, walk, write
@@ -115,6 +115,7 @@ class _Request:
 
     chunk: Chunk
     update: Update
+    is_read: bool  # or else its values may be any
     bytes: int
 
 
@@ -130,10 +131,12 @@ def _walk_elsewhere(
     def request(step: int) -> list[_Request]:
         update = update_of(step).compact()
         sent = update.points.local.nbytes + update.updates.nbytes
-        return [_Request(made.steps.chunk(step), update, sent + writer.chunk_bytes)]
+        is_read = not _overwrites(made, step)
+        return [_Request(made.steps.chunk(step), update, is_read, sent + writer.chunk_bytes)]
 
     def start(task: Sequence[_Request]) -> tuple[Any, ...]:
-        return updated, call.caller, writer, task[0].chunk, task[0].update
+        only = task[0]
+        return updated, call.caller, writer, only.chunk, only.update, only.is_read
 
     def land(task: Sequence[_Request], values: Array) -> None:
         chunk = task[0].chunk
@@ -143,10 +146,14 @@ def _walk_elsewhere(
         replace_chunk(chunk, values)
 
     steps = len(made.steps)
-    executor_walk.fly(call, writer, steps, map(request, range(steps)), start, land)
+    run_tasks(call, writer, steps, map(request, range(steps)), start, land)
 
 
-def updated(caller: str, reader: Reader, chunk: Chunk, update: Update) -> Array:
+def updated(caller: str, reader: Reader, chunk: Chunk, update: Update, is_read: bool) -> Array:
     """Read a chunk and return it with its updates; workers are sent this."""
-    values = update.apply(read(caller, reader, chunk, Buffers()))
+    if is_read:
+        values = read(caller, reader, chunk, Buffers())
+    else:
+        values = np.empty(reader.grid.extent(chunk), reader.dtype)
+    values = update.apply(values)
     return values if values.flags.c_contiguous and values.base is None else values.copy()

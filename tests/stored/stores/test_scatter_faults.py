@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import resource
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import h5py
 import numpy as np
@@ -131,8 +131,9 @@ def test_an_icechunk_session_is_atomic(tmp_path):
     np.testing.assert_array_equal(ndgather.gather_nd(committed(), POINTS), ADDED[tuple(POINTS.T)])
 
 
+@pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(1)], ids=["here", "executor"])
 @pytest.mark.parametrize("mode", ["raise", "drop"])
-def test_a_chunk_that_is_wholly_overwritten_is_not_read(tmp_path, mode):
+def test_a_chunk_that_is_wholly_overwritten_is_not_read(tmp_path, mode, executor):
     stored = zarr.create_array(tmp_path / "a.zarr", data=VALUES, chunks=(16, 32))
     (tmp_path / "a.zarr" / "c" / "1" / "0").write_bytes(b"damaged")
     places = np.add(
@@ -140,7 +141,7 @@ def test_a_chunk_that_is_wholly_overwritten_is_not_read(tmp_path, mode):
     )  # more than the chunk, turned
     places = np.concatenate([places, places[40:]])
     updates = np.arange(len(places), dtype=float)
-    ndgather.scatter_nd(stored, places, updates, mode=mode, out=stored)
+    ndgather.scatter_nd(stored, places, updates, mode=mode, out=stored, executor=executor)
     expected = VALUES.copy()
     for place, each in zip(places.tolist(), updates.tolist(), strict=True):
         expected[tuple(place)] = each

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Bytes = NDArray[Any]  # of uint8
 
 _TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe would wait for who writes
+_REQUESTS = 16
 _PATIENCE = 0.1  # seconds until a request is given up that is not wanted any more
 
 
@@ -57,8 +58,8 @@ def objects_of(store: Store) -> Objects:
     # A subclass may read in its own way, and so only these very classes are known.
     if type(store) is zarr.storage.LocalStore:
         return LocalFiles(store.root)
-    in_memory = type(store) in (zarr.storage.MemoryStore, zarr.storage.ZipStore)
-    return StoreObjects(store, 1 if in_memory else 16)
+    near = type(store) in (zarr.storage.MemoryStore, zarr.storage.ZipStore)
+    return StoreObjects(store, near)
 
 
 class LocalFiles:
@@ -127,9 +128,10 @@ class LocalFile:
 class StoreObjects:
     """The objects of any store, read by its own `get`, which retries as the store is told to."""
 
-    def __init__(self, store: Store, in_flight: int) -> None:
+    def __init__(self, store: Store, near: bool) -> None:
         self._store = store
-        self.in_flight = in_flight
+        self._near = near  # no network is between
+        self.in_flight = 1 if near else _REQUESTS
 
     def whole(self, key: str, buffers: Buffers) -> Bytes | None:
         return self.get(key, None, buffers)
@@ -137,8 +139,13 @@ class StoreObjects:
     def open(self, key: str) -> ObjectOfStore:
         return ObjectOfStore(self, key)
 
-    def size(self, key: str) -> None:
-        del key  # to ask for it is a request for each object
+    def size(self, key: str) -> int | None:
+        if not self._near:
+            return None  # to ask for it is a request for each object
+        try:
+            return sync(self._store.getsize(key))
+        except FileNotFoundError:
+            return 0
 
     def get(self, key: str, request: ByteRequest | None, buffers: Buffers) -> Bytes | None:
         asked = self._store.get(key, buffer_prototype, request)
