@@ -22,6 +22,7 @@
 #   make models  check, infer, run and convert 40 models that packages ship, beside onnxruntime: 10 minutes
 #   make models-quick  the models of three small packages
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
+#   make docs    build the site, build/site/index.html, and check its links
 #   make clean   remove what building left behind
 
 PYTHON ?= python3
@@ -34,7 +35,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
-.PHONY: run run-storage test test-frameworks test-large check lint fuzz faults mutants bench bench-quick models models-quick conformance clean \
+.PHONY: run run-storage test test-frameworks test-large check lint fuzz faults mutants bench bench-quick models models-quick conformance docs clean \
   wheel test-wheel check-core check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
@@ -45,10 +46,11 @@ run-storage: $(VENV)/installed-stores-viz-samples
 
 # Files that import those packages: their examples are run with the tests of frameworks.
 FRAMEWORKS := tests/frameworks $(wildcard $(addprefix src/ndgather/arrays/,torch jax tensorflow pint.py polars.py))
-WITHOUT_FRAMEWORKS := $(addprefix --ignore=,$(FRAMEWORKS))
+# Files that `make test` leaves to other targets.
+ELSEWHERE := $(addprefix --ignore=,$(FRAMEWORKS) tests/site)
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -m "not slow" $(WITHOUT_FRAMEWORKS) $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -q -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
 
 test-frameworks: $(VENV)/built-for-jax
 	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)
@@ -103,11 +105,11 @@ test-wheel: wheel
 	rm -rf build/wheel
 	$(PYTHON) -m venv $(WHEEL_VENV)
 	$(WHEEL_VENV)/bin/python -m pip install --quiet "$$(echo dist/*.whl)[test]" '$(NUMPY)'
-	$(WHEEL_VENV)/bin/python -m pytest -q -m "not slow" $(PYTEST_FLAGS) $(WITHOUT_FRAMEWORKS) tests README.md
+	$(WHEEL_VENV)/bin/python -m pytest -q -m "not slow" $(PYTEST_FLAGS) $(ELSEWHERE) tests README.md
 
 # AddressSanitizer keeps freed memory, and so the process grows.
 INSTRUCTION_SETS := baseline avx2 avx512
-SANITIZED := -q -p no:cacheprovider $(PYTEST_FLAGS) $(WITHOUT_FRAMEWORKS) \
+SANITIZED := -q -p no:cacheprovider $(PYTEST_FLAGS) $(ELSEWHERE) \
   --deselect tests/core/test_reused_memory.py::test_memory_of_the_process_stays_flat
 UNDER_ASAN := tests/core/run.sh address build/address
 UNDER_TSAN := tests/core/run.sh thread build/thread
@@ -155,6 +157,12 @@ models-quick: $(VENV)/installed-bench
 
 conformance: $(VENV)/installed-bench
 	$(BIN)/python -m ndgather.testing.conformance --format md > docs/conformance.md
+
+# A warning of the build is an error; no network is used.
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m sphinx --quiet --jobs 2 --fail-on-warning --builder html --doctree-dir build/doctrees docs build/site
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/site/test_links.py
+	@echo "build/site/index.html: $$(find build/site -name '*.html' | wc -l) pages"
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,64 @@
+"""The page of each command, written at each build from the parser of the command line.
+
+Descriptions and examples are set out for a terminal by whoever wrote them, and so stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generated_files import write
+
+from ndgather.cli.parser import command_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sphinx.application import Sphinx
+
+WIDTH = 80
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _write(app: Sphinx) -> None:
+    (commands,) = (
+        action
+        for action in command_line()._actions  # argparse has no public list of them
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    for choice in commands._choices_actions:
+        page = "\n".join(_page(commands.choices[choice.dest], choice.help or ""))
+        write(Path(app.srcdir) / "reference" / "commands" / f"{choice.dest}.md", f"{page}\n")
+
+
+def _page(parser: argparse.ArgumentParser, summary: str) -> Iterator[str]:
+    parser.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=WIDTH)
+    yield f"# {parser.prog}"
+    yield from ("", f"{summary[0].upper()}{summary[1:]}.", "")
+    yield from _literal(parser.format_usage())
+    yield from _literal(parser.description or "")
+    for group in parser._action_groups:
+        if group._group_actions:
+            yield from ("", f"## {(group.title or 'options').capitalize()}", "")
+            for action in group._group_actions:
+                yield from _option(parser, action)
+    yield from ("", "## Examples", "")
+    yield from _literal((parser.epilog or "").removeprefix("examples:\n"))
+
+
+def _option(parser: argparse.ArgumentParser, action: argparse.Action) -> Iterator[str]:
+    formatter = parser._get_formatter()
+    names = formatter._format_action_invocation(action)
+    yield f"`{names}`"
+    yield f": {formatter._expand_help(action).replace('*', chr(92) + '*')}"
+    yield ""
+
+
+def _literal(text: str) -> Iterator[str]:
+    yield from ("```text", *text.rstrip().splitlines(), "```", "")

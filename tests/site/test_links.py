@@ -1,0 +1,61 @@
+"""Every link of the site leads to a page, an anchor or a file that is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from tests.site.pages import SITE, page_files, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FROM_THE_NETWORK = ("http", "https", "mailto", "data")
+
+
+@pytest.fixture(scope="module")
+def pages():
+    found = {place: read(place) for place in page_files()}
+    assert SITE / "index.html" in found
+    return found
+
+
+def test_every_link_leads_somewhere(pages):
+    broken = [
+        f"{place.relative_to(SITE)}: {target}"
+        for place, page in pages.items()
+        for target in page.targets
+        if urlsplit(target).scheme not in FROM_THE_NETWORK and not leads(pages, place, target)
+    ]
+    assert broken == []
+
+
+def leads(pages, place: Path, target: str) -> bool:
+    parts = urlsplit(target)
+    file = (place.parent / unquote(parts.path)).resolve() if parts.path else place
+    if not parts.fragment or file not in pages:
+        return file.is_file()
+    return unquote(parts.fragment) in pages[file].anchors
+
+
+def test_every_image_has_a_text(pages):
+    assert {
+        str(place): page.without_text for place, page in pages.items() if page.without_text
+    } == {}
+
+
+def test_every_page_is_reached_from_the_start_page(pages):
+    reached, ahead = set(), [SITE / "index.html"]
+    while ahead:
+        place = ahead.pop()
+        if place in reached or place not in pages:
+            continue
+        reached.add(place)
+        paths = (urlsplit(target) for target in pages[place].targets)
+        ahead += [
+            (place.parent / unquote(parts.path)).resolve()
+            for parts in paths
+            if parts.path and not parts.scheme
+        ]
+    assert set(pages) - reached <= {SITE / "search.html", SITE / "genindex.html"}
