@@ -111,7 +111,7 @@ class _Reader(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if not {"style", "title", "nav"} & set(self.open):
+        if not {"style", "title", "nav", "figure"} & set(self.open):
             self.seen.append(data)
 
 
@@ -152,6 +152,20 @@ def test_html_closes_its_tags_and_says_what_the_document_says(op):
     within = [target[1:] for target in reader.targets if target.startswith("#")]
     assert within == reader.ids
     assert [each for each in reader.targets if not each.startswith("#")] == [op.row.source]
+
+
+@EVERY
+def test_html_has_a_picture_of_each_example(op):
+    text = page(op, format="html")
+    examples = [
+        block
+        for section in operator_document(op).sections
+        for block in section.blocks
+        if isinstance(block, Example)
+    ]
+
+    assert text.count('<figure class="ndg"') == len(examples)
+    assert text.count("<style>") == 1
 
 
 @EVERY

@@ -1,11 +1,16 @@
-"""A page as one HTML file that needs nothing else: no scripts, no fonts, no other file."""
+"""A page as one HTML file that needs nothing else: no scripts, no fonts, no other file.
+
+Each example has a picture of the first call that it runs.
+"""
 
 from __future__ import annotations
 
 import html
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ndgather.errors import NdgatherError
 from ndgather.pages.document import (
     Block,
     Bullets,
@@ -20,6 +25,7 @@ from ndgather.pages.document import (
     Text,
 )
 from ndgather.pages.listing import listing
+from ndgather.show import style_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,7 +79,8 @@ td { overflow-wrap: break-word; }
 
 
 def render(document: Document) -> str:
-    return "\n".join((*_page(document), ""))
+    page = "\n".join((*_page(document), ""))
+    return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 def _page(document: Document) -> Iterator[str]:
@@ -84,7 +91,7 @@ def _page(document: Document) -> Iterator[str]:
     yield '<meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>{title}</title>"
-    yield f"<style>\n{_SHEET}</style>"
+    yield f"<style>\n{_SHEET}{style_sheet()}\n</style>"
     yield "</head>"
     yield "<body>"
     yield "<main>"
@@ -131,6 +138,8 @@ def _block(block: Block) -> Iterator[str]:
             yield f"<h3>{html.escape(block.title)}</h3>"
             yield f"<p>{html.escape(block.why)}</p>"
             yield f"<pre>{chr(10).join(map(_line, listing(block)))}</pre>"
+            with suppress(NdgatherError):  # an argument that the operator does not have
+                yield block.runs[0].picture().to_html(style=False)
 
 
 def _table(table: Table) -> Iterator[str]:

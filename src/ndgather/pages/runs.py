@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ndgather.pages.examples import Call
     from ndgather.published import Operator
     from ndgather.published.schema import OperatorVersion
+    from ndgather.show import Picture
 
 Option: TypeAlias = int | str | bool
 
@@ -37,11 +38,26 @@ class Run:
     `tensors` are the inputs that are arrays, `options` all that is given by its name.
     """
 
-    operator: str
+    made_by: Operator
     tensors: tuple[tuple[str, NDArray[Any]], ...]
     options: tuple[tuple[str, Option], ...]
     result: NDArray[Any] | None
     failure: Failure | None
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator, with its domain and version."""
+        return str(self.made_by.row)
+
+    def picture(self) -> Picture:
+        """Draw the call.
+
+        Raises
+        ------
+        NdgatherError
+            An argument is not one of the operator.
+        """
+        return self.made_by.show(*(array for _, array in self.tensors), **dict(self.options))
 
     @property
     def call(self) -> str:
@@ -74,7 +90,7 @@ def run(call: Call, operator: Operator) -> Run:
     except NdgatherError as error:
         failure = Failure(type=type(error).__name__, text=str(error))
     return Run(
-        operator=str(row),
+        made_by=operator,
         tensors=tuple(tensors),
         options=options,
         result=result,

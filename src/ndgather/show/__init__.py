@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import plain_arrays
 from ndgather.array_call import Call
+from ndgather.show.html import style_sheet
 from ndgather.show.picture import Picture, picture
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "gather_windows",
     "scatter_elements",
     "scatter_nd",
+    "style_sheet",
 ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ndgather.show.layout import drawing
 from ndgather.show.style import PREFIX, ROOT, sheet
 from ndgather.show.svg import description, escaped, part
+from ndgather.show.trace import MOST_ENTRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,14 +32,20 @@ _FLOW = (
 )
 
 
-def render(scene: Scene) -> str:
-    """Return a scene as an element of a page."""
-    return "".join(_pieces(scene))
+def style_sheet(entries: int = MOST_ENTRIES) -> str:
+    """Return the style sheet of pictures with so many entries, or with any number of them."""
+    return sheet(entries, None) + _FLOW
 
 
-def _pieces(scene: Scene) -> Iterator[str]:
+def render(scene: Scene, style: bool = True) -> str:
+    """Return a scene as an element of a page, with its style sheet or for a page that has it."""
+    return "".join(_pieces(scene, style))
+
+
+def _pieces(scene: Scene, style: bool) -> Iterator[str]:
     yield f'<figure class="{ROOT}" aria-label="{escaped(scene.title)}">'
-    yield f"<style>{sheet(len(scene.entries), None)}{_FLOW}</style>"
+    if style:
+        yield f"<style>{style_sheet(len(scene.entries))}</style>"
     yield f'<p class="{PREFIX}call">{escaped(scene.title)}</p>'
     yield f'<p class="{PREFIX}unseen">{escaped(description(scene))}</p>'
     yield f'<div class="{PREFIX}parts">'

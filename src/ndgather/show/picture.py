@@ -62,9 +62,16 @@ class Picture:
         """Return the picture as lines of text of a width, that of the terminal by default."""
         return text.render(self._scene, width or shutil.get_terminal_size().columns)
 
-    def to_html(self) -> str:
-        """Return the picture as an element of a page, whose parts wrap where it is narrow."""
-        return html.render(self._scene)
+    def to_html(self, style: bool = True) -> str:
+        """Return the picture as an element of a page, whose parts wrap where it is narrow.
+
+        Parameters
+        ----------
+        style : bool, default True
+            Whether it has its style sheet with it. A page of many pictures may have that of
+            `ndgather.show.style_sheet` once instead.
+        """
+        return html.render(self._scene, style)
 
     def to_svg(self, theme: str | None = None) -> str:
         """Return the picture as the text of an SVG file.
