@@ -85,6 +85,8 @@ def test_who_differs_where_and_by_which_rule(odd_runtimes):
     assert clamps.ruling.rule == "negative index"
     assert clamps.ruling.indices == "indices[1] = -1"
     assert "Where(indices < 0, indices + size, indices)" in clamps.ruling.advice
+    assert "-1→2" in str(clamps.picture)
+    assert right.picture is None
     assert (dies.status, dies.obeys, dies.text) == ("crashed", False, "SIGABRT")
     right, clamps, dies = columns.runs
     assert (clamps.status, clamps.obeys, clamps.inputs_differ) == ("same", True, True)
@@ -159,6 +161,8 @@ def test_a_report_on_the_command_line(ndgather_in, tmp_path):
         rest in ndgather_in(tmp_path, "compare model.onnx --inputs all.npz --runtime reference").out
     )
     assert "Add → d" in page
+    assert page.count('<figure class="ndg" aria-label="ai.onnx GatherND-13(data, indices)">') == 1
+    assert "indices[1, 0] = 7 is outside axis 0 of data" in page
     assert "http" not in page.split("<body>")[0]  # nothing else is loaded
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ndgather.models.onnx.rulings import Ruling
+    from ndgather.show import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class NodeRun:
         What decides.
     text : str
         Of a refusal or a crash.
+    picture : Picture or None
+        Where it differs: what the specification gives for what the node read.
     """
 
     runtime: str
@@ -49,6 +52,7 @@ class NodeRun:
     ours: str = ""
     ruling: Ruling | None = None
     text: str = ""
+    picture: Picture | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ndgather.errors import runtime_errors
+from ndgather.errors import NdgatherError, runtime_errors
 from ndgather.errors.texts import bearable
 from ndgather.models.entry_checks import named_arrays, names, tolerance, whole_number
 from ndgather.models.graph.ports import fit_inputs
@@ -24,7 +25,10 @@ from ndgather.runtimes.whole_model import LoadOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ndgather.models.onnx.judged_nodes import JudgedNode
     from ndgather.models.onnx.model_files import Source
+    from ndgather.models.onnx.op_nodes import OpNode
+    from ndgather.show import Picture
 
 Array = NDArray[Any]
 
@@ -166,6 +170,7 @@ def _node_run(node: ExposedNode, run: ObservedRun) -> NodeRun:
             obeys=not crashed and not allowed,
             ruling=None if allowed else ruling(row, attributes, made),
             text=text,
+            picture=_picture(op_node, made),
         )
     decided = ruling(row, attributes, made)
     place = made.first
@@ -177,7 +182,14 @@ def _node_run(node: ExposedNode, run: ObservedRun) -> NodeRun:
         theirs=_shown(made.theirs, place),
         ours="refused" if made.ours is None else _shown(made.ours, place),
         ruling=decided,
+        picture=_picture(op_node, made),
     )
+
+
+def _picture(op_node: OpNode, made: JudgedNode) -> Picture | None:
+    with suppress(NdgatherError):
+        return op_node.operator().show(*made.inputs, **op_node.attributes())
+    return None
 
 
 def _shown(array: Array | None, place: tuple[int, ...] | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ndgather.errors.texts import one_line
+from ndgather.show import style_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """Return what `json.dump` writes."""
-    return {"same": comparison.same, **asdict(comparison)}
+    found = {"same": comparison.same, **asdict(comparison)}
+    for node in found["nodes"]:
+        for run in node["runs"]:
+            del run["picture"]
+    return found
 
 
 def to_text(comparison: Comparison) -> str:
@@ -114,7 +119,7 @@ def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
     parts.append(f"<p>{_e(_rest(comparison))}</p>")
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{_e(title)}</title>'
-        f"<style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+        f"<style>{_STYLE}{style_sheet()}</style></head><body>{''.join(parts)}</body></html>\n"
     )
 
 
@@ -127,6 +132,9 @@ def _node_html(node: NodeComparison, model: ModelProto) -> Iterator[str]:
         colour = {True: "good", False: "bad"}.get(run.obeys) if run.obeys is not None else ""
         yield f'<tr><td>{_e(run.runtime)}</td><td class="{colour}">{_e(said(run))}</td></tr>'
     yield "</table>"
+    picture = next((run.picture for run in node.runs if run.picture is not None), None)
+    if picture is not None:
+        yield picture.to_html(style=False)
     ruling = next((run.ruling for run in node.runs if run.ruling is not None), None)
     if ruling is not None:
         yield f"<p><b>{_e(ruling.rule)}</b>: {_e(ruling.text)}<br>"
