@@ -12,13 +12,20 @@ LONGEST_REASON = 300
 LONGEST_QUOTE = 40
 
 _LOOKED_AT = 5_000  # letters of a text: what is in the first of them is said
-_LINE = r"/?(?:[\w.+-]+/)+[\w.+-]+\.(?:cc|cpp|cu|h|hpp):\d+:? ?"
+_FILE = r"[\w.+-]+\.(?:cc|cpp|cu|h|hpp):\d+:? ?"
+_LINE = rf"/?(?:[\w.+-]+/)+{_FILE}"
 _PLACES_IN_CODE = re.compile(
     rf"Exception from {_LINE}|Check '.*?' failed at {_LINE}"  # OpenVINO
+    r"|While validating node '[^']*' with friendly_name '[^']*': "
+    r"|FrontEnd API failed with \w+: Model wasn't fully converted\. Failed .*? log: -- "
+    r"| Summary: -- Conversion is failed for: .*"
     rf"|/onnxruntime_src{_LINE}"
     r"[^(]*\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with .*?\])? ?"  # and a function
+    rf"|(?<= Status Message: ){_FILE}\w+ "
     rf"|{_LINE}(?:\w+: Assertion `.*?` failed: )?"  # onnx
 )
+
+_PATHS_IN_CODE = re.compile(rf"(?: at | from )?{_LINE}")
 
 
 def reason(error: BaseException) -> str:
@@ -31,7 +38,8 @@ def reason(error: BaseException) -> str:
 def bearable(text: str) -> str:
     """Write a text of another library on one line, without the places in code that it names."""
     whole = " ".join(text[:_LOOKED_AT].split())
-    text = one_line(_PLACES_IN_CODE.sub("", whole).strip() or whole)
+    said = _PLACES_IN_CODE.sub("", whole).strip() or _PATHS_IN_CODE.sub("", whole).strip()
+    text = one_line(said or whole)
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}..."
 
 

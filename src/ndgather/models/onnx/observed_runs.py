@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +41,9 @@ class ObservedRun:
         self.stop = Answer()
         self.values: Values | None = None
         self.version, self.answer = self._ask(model, list(dict.fromkeys([*names, *model.names])))
-        how = "ran" if self.answer.values is not None else self.answer.refused or "crashed"
-        LOGGER.info("%s %s: %s", runtime, self.version, bearable(how))
+        level = logging.INFO if self.answer.crashed is None else logging.WARNING
+        how = self.answer.crashed or self.answer.refused or "ran"
+        LOGGER.log(level, "%s %s: %s", runtime, self.version, bearable(how))
         if self.values is None:
             self.whole = False
             self._find_stop()
