@@ -53,6 +53,14 @@ def session(source, options):
     return Session()
 """
 
+TOLD = """
+def version():
+    return "1.0"
+
+def session(source, options):
+    raise ValueError(f"{options.providers} {options.libraries} {options.threads}")
+"""
+
 
 @pytest.fixture
 def odd_runtimes(tmp_path, monkeypatch):
@@ -64,6 +72,8 @@ def odd_runtimes(tmp_path, monkeypatch):
         "dies": "os.abort()",
     }.items():
         (package / f"{name}.py").write_text(ODD.replace("{what}", what))
+    for name in ("one", "two"):
+        (package / f"{name}.py").write_text(TOLD)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     return package
@@ -233,6 +243,68 @@ def test_a_search_finds_inputs_on_which_they_part_and_makes_them_small(odd_runti
     assert found.inputs["rows"].size < 16
     (clamps,) = found.report.nodes[0].runs
     assert (clamps.status, clamps.obeys) == ("differs", False)
+
+
+@pytest.mark.parametrize(
+    ("providers", "libraries", "told"),
+    [
+        (["A", "B"], (), ("('A', 'B') () 2", "('A', 'B') () 2")),
+        ({"odd_runtimes.one": ["A"]}, ["l.so"], ("('A',) ('l.so',) 2", "() ('l.so',) 2")),
+    ],
+)
+def test_each_runtime_gets_its_providers_and_libraries(odd_runtimes, providers, libraries, told):
+    del odd_runtimes
+    found = onnx_models.compare(
+        MODEL,
+        FEEDS,
+        runtimes=["odd_runtimes.one", "odd_runtimes.two", "reference"],
+        providers=providers,
+        libraries=libraries,
+        threads=2,
+    )
+    assert [run.text for run in found.runs[:2]] == [f"ValueError: {each}" for each in told]
+    assert found.runs[2].status == "ran"
+
+
+def test_the_command_gives_providers_and_libraries_by_runtime(odd_runtimes, ndgather_in, tmp_path):
+    del odd_runtimes
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    np.savez(tmp_path / "all.npz", **FEEDS)
+    outcome = ndgather_in(
+        tmp_path,
+        "compare model.onnx --inputs all.npz --runtime odd_runtimes.one,odd_runtimes.two "
+        "--provider odd_runtimes.two=A --library l=1.so --provider B",
+    )
+    assert "one : refused: ValueError: ('B',) ('l=1.so',) None" in outcome.out
+    assert "two : refused: ValueError: ('A', 'B') ('l=1.so',) None" in outcome.out
+
+
+def test_things_to_load_for_who_loads_none_are_refused():
+    for providers in (["CPU"], {"reference": ["CPU"]}):
+        with pytest.raises(ModelError, match="'reference' takes no providers"):
+            onnx_models.compare(MODEL, FEEDS, runtimes=["reference"], providers=providers)
+    with pytest.raises(ModelError, match="libraries names the runtime 'openvino', which is not"):
+        onnx_models.compare(MODEL, FEEDS, runtimes=["reference"], libraries={"openvino": ["x"]})
+
+
+def test_a_search_is_json_whether_it_finds_anything_or_not(odd_runtimes, ndgather_in, tmp_path):
+    del odd_runtimes
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    onnx.save(
+        parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[N] x) => (float[N] y) { y = Identity(x) }"""),
+        tmp_path / "plain.onnx",
+    )
+    line = "compare plain.onnx --json --search 2 --runtime reference"
+    nothing = ndgather_in(tmp_path, line)
+    assert (nothing.status, nothing.err) == (0, "")
+    searched = {"tries": 2, "what": None, "kept": None}
+    assert json.loads(nothing.out) == {"same": True, "search": searched}
+    line = "compare model.onnx --json --search 40 --runtime odd_runtimes.clamps --keep kept"
+    found = ndgather_in(tmp_path, f"{line} --size N=9")
+    report = json.loads(found.out)
+    assert (found.status, report["same"], report["search"]["kept"]) == (1, False, "kept")
+    assert (tmp_path / "kept" / "input_0.pb").exists()
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.model_inputs import add_inputs, inputs_of, keep_inputs
-from ndgather.cli.options import add_command, add_common, add_runtimes, positive
+from ndgather.cli.options import add_command, add_common, add_loading, add_runtimes, positive
 from ndgather.errors import runtime_errors
 from ndgather.errors.texts import one_line
 from ndgather.models.tensors.atomic_write import replace
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
 DESCRIPTION = """\
 Run an ONNX model in several runtimes, each in a process of its own, and compute
@@ -51,6 +52,7 @@ def add_to(commands: Any) -> None:
         f"onnxruntime, openvino, reference, or a module of yours (default: {','.join(RUNTIMES)})",
     )
     add_inputs(compare)
+    add_loading(compare, "[RUNTIME=]NAME", "[RUNTIME=]FILE", "; for one runtime, or for all")
     compare.add_argument(
         "--search",
         type=positive,
@@ -80,20 +82,32 @@ def _compare(options: argparse.Namespace) -> int:
     proto, _ = opened(options.model, "compare")
     runtimes = options.runtimes or RUNTIMES
     ports = model_ports(proto)[0]
+    how: dict[str, Any] = {
+        "runtimes": runtimes,
+        "rtol": options.rtol,
+        "atol": options.atol,
+        "threads": options.threads,
+        "providers": _by_runtime(options.providers, runtimes),
+        "libraries": _by_runtime(options.libraries, runtimes),
+    }
+    searched: dict[str, object] | None = None
     if options.search is not None:
         parting = onnx.search(
             options.model,
             options.search,
             seed=options.random or 0,
             sizes=options.sizes,
-            runtimes=runtimes,
-            rtol=options.rtol,
-            atol=options.atol,
+            **how,
         )
         if parting is None:
-            print(f"{options.search} inputs were run, and the runtimes part on none of them.")
+            if options.json:
+                nothing = {"tries": options.search, "what": None, "kept": None}
+                print(json.dumps({"same": True, "search": nothing}, indent=2))
+            else:
+                print(f"{options.search} inputs were run, and the runtimes part on none of them.")
             return 0
         keep_inputs(options.keep, ports, parting.inputs)
+        searched = {"tries": parting.tries, "what": parting.what, "kept": str(options.keep)}
         if not options.json:
             what = one_line(parting.what)
             print(f"They part on input {parting.tries}: {what}; kept in {options.keep}.\n")
@@ -102,16 +116,25 @@ def _compare(options: argparse.Namespace) -> int:
         found = onnx.compare(
             options.model,
             inputs_of(options, ports),
-            runtimes=runtimes,
-            rtol=options.rtol,
-            atol=options.atol,
-            threads=options.threads,
+            **how,
         )
     if options.html is not None:
         page = comparison_report.to_html(found, proto, options.model)
         replace((options.html, lambda part: part.write_text(page, encoding="utf-8")))
     if options.json:
-        print(json.dumps(comparison_report.to_json(found), indent=2))
+        report = comparison_report.to_json(found)
+        print(json.dumps({**report, "search": searched} if searched else report, indent=2))
     else:
         print(comparison_report.to_text(found))
     return int(not found.same)
+
+
+def _by_runtime(texts: Sequence[str], runtimes: Sequence[str]) -> dict[str, list[str]]:
+    """Read what is for one runtime by its name, and for all that load things otherwise."""
+    found: dict[str, list[str]] = {}
+    able = [name for name in runtimes if name != "reference"] or runtimes
+    for text in texts:
+        name, equals, value = text.partition("=")
+        for runtime in [name] if equals and name in runtimes else able:
+            found.setdefault(runtime, []).append(value if equals and name in runtimes else text)
+    return found

@@ -137,6 +137,27 @@ def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
     completed_by(runtimes, runtime_names)
 
 
+def add_loading(parser: argparse.ArgumentParser, name: str, file: str, more: str = "") -> None:
+    """Add what a runtime is given when it loads a model."""
+    parser.add_argument(
+        "--provider",
+        dest="providers",
+        action="append",
+        default=[],
+        metavar=name,
+        help="an execution provider of onnxruntime, or the device of OpenVINO (default: the "
+        f"CPU){more}",
+    )
+    parser.add_argument(
+        "--library",
+        dest="libraries",
+        action="append",
+        default=[],
+        metavar=file,
+        help=f"a library of custom operators that the runtime loads{more}",
+    )
+
+
 def operator_names(**_: object) -> list[str]:
     """Return what a shell completes the name of an operator to."""
     from ndgather.published import operators  # noqa: PLC0415 - only for the shell

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.model_inputs import add_inputs, compare_outputs, inputs_of
-from ndgather.cli.options import Named, add_command, add_common, completed_by, runtime_names
+from ndgather.cli.options import (
+    Named,
+    add_command,
+    add_common,
+    add_loading,
+    completed_by,
+    runtime_names,
+)
 from ndgather.cli.screen import columns, node_bar, node_count, print_nodes, print_table, time_text
 from ndgather.errors import file_errors, run_errors, runtime_errors
 from ndgather.errors.texts import one_line
@@ -96,22 +103,7 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="go on where a node of the runtime differs from its specification, and say so",
     )
-    run.add_argument(
-        "--provider",
-        dest="providers",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="an execution provider of onnxruntime, or the device of OpenVINO (default: the CPU)",
-    )
-    run.add_argument(
-        "--library",
-        dest="libraries",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a library of custom operators that the runtime loads",
-    )
+    add_loading(run, "NAME", "FILE")
     run.add_argument("--json", action="store_true", help="print what came out as JSON")
     run.add_argument("--quiet", action="store_true", help="print nothing but errors")
     more = ", and print the time and the bytes of each node, the slowest first (onnxruntime and "

@@ -42,6 +42,13 @@ def nothing_to_load(runtime: str, names: Iterable[str]) -> ModelError:
     )
 
 
+def not_compared(caller: str, argument: str, name: object, runtimes: Iterable[str]) -> ModelError:
+    return ModelError(
+        f"{caller}: {argument} names the runtime {name!r}, which is not one of those that run the "
+        f"model (allowed: {listed(runtimes)})"
+    )
+
+
 def not_run(path: object, runtime: str, error: BaseException) -> ModelError:
     return ModelError(f"{path}: {runtime} does not run it: {reason(error)}")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ndgather.errors import NdgatherError, runtime_errors
 from ndgather.errors.texts import bearable
-from ndgather.models.entry_checks import named_arrays, names, tolerance, whole_number
+from ndgather.models.entry_checks import named_arrays, names, tolerance
 from ndgather.models.graph.ports import fit_inputs
 from ndgather.models.onnx.compared import Comparison, NodeComparison, NodeRun
 from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
@@ -20,7 +20,7 @@ from ndgather.models.onnx.observed_runs import ObservedRun, Values
 from ndgather.models.onnx.onnx_model import model_ports
 from ndgather.models.onnx.rulings import ruling
 from ndgather.models.onnx.runtime_model import load_runtime
-from ndgather.runtimes.whole_model import LoadOptions
+from ndgather.models.onnx.runtime_options import options_by_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.judged_nodes import JudgedNode
     from ndgather.models.onnx.model_files import Source
     from ndgather.models.onnx.op_nodes import OpNode
+    from ndgather.models.onnx.runtime_options import ForRuntimes
     from ndgather.show import Picture
 
 Array = NDArray[Any]
@@ -41,8 +42,8 @@ def compare(
     rtol: float = 1e-3,
     atol: float = 1e-5,
     threads: int | None = None,
-    providers: Sequence[str] = (),
-    libraries: Sequence[str] = (),
+    providers: ForRuntimes = (),
+    libraries: ForRuntimes = (),
 ) -> Comparison:
     """Run a model in several runtimes and compare every gather and scatter node.
 
@@ -61,8 +62,10 @@ def compare(
     rtol, atol : float
         How far floats of two runtimes may be apart, as in `numpy.isclose`. Values of gather nodes
         are compared with their specification bit by bit.
-    threads, providers, libraries
+    threads
         As in `run`.
+    providers, libraries : sequence of str, or mapping of a runtime to a sequence of str
+        As in `run`: for every runtime but the reference evaluator, or for those that are named.
 
     Returns
     -------
@@ -90,11 +93,7 @@ def compare(
     """
     runtimes = checked_runtimes("compare", runtimes)
     rtol, atol = tolerance("compare", "rtol", rtol), tolerance("compare", "atol", atol)
-    options = LoadOptions(
-        threads=None if threads is None else whole_number("compare", "threads", threads, 1),
-        providers=names("compare", "providers", providers),
-        libraries=names("compare", "libraries", libraries),
-    )
+    options = options_by_runtime("compare", runtimes, threads, providers, libraries)
     proto, folder = opened(model, "compare")
     copy = type(proto)()
     copy.CopyFrom(proto)
@@ -102,7 +101,7 @@ def compare(
     fitted = fit_inputs(ports, named_arrays("compare", inputs))
     looked = exposed(copy, folder)
     wanted = [port.name for port in results]
-    found = [ObservedRun(looked, name, wanted, fitted, options) for name in runtimes]
+    found = [ObservedRun(looked, name, wanted, fitted, options[name]) for name in runtimes]
     base = next((each.values for each in found if each.values is not None), {})
     return Comparison(
         runs=tuple(each.summary() for each in found),

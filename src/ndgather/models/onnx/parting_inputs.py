@@ -20,8 +20,8 @@ from ndgather.models.onnx.model_files import IN_MEMORY, opened
 from ndgather.models.onnx.onnx_model import model_ports
 from ndgather.models.onnx.open_sizes import given_sizes
 from ndgather.models.onnx.random_inputs import highest_indices, random_inputs
+from ndgather.models.onnx.runtime_options import options_by_runtime
 from ndgather.runtimes.apart import RuntimeProcess
-from ndgather.runtimes.whole_model import LoadOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from ndgather.models.onnx.compared import Comparison
     from ndgather.models.onnx.model_files import Source
+    from ndgather.models.onnx.runtime_options import ForRuntimes
+    from ndgather.runtimes.whole_model import LoadOptions
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -59,6 +61,9 @@ def search(
     runtimes: Sequence[str] = ("onnxruntime", "openvino"),
     rtol: float = 1e-3,
     atol: float = 1e-5,
+    threads: int | None = None,
+    providers: ForRuntimes = (),
+    libraries: ForRuntimes = (),
 ) -> Parting | None:
     """Look for inputs on which a runtime and a specification, or two runtimes, part.
 
@@ -75,7 +80,7 @@ def search(
         How many inputs are run at most until some are found.
     seed, sizes
         As in `random_inputs`.
-    runtimes, rtol, atol
+    runtimes, rtol, atol, threads, providers, libraries
         As in `compare`.
 
     Returns
@@ -91,9 +96,10 @@ def search(
     runtimes = checked_runtimes("search", runtimes)
     tries, seed = whole_number("search", "tries", tries, 1), whole_number("search", "seed", seed, 0)
     rtol, atol = tolerance("search", "rtol", rtol), tolerance("search", "atol", atol)
+    options = options_by_runtime("search", runtimes, threads, providers, libraries)
     given = given_sizes("search", sizes)
     with ExitStack() as processes:
-        trial = _Trial(model, runtimes, rtol, atol, processes)
+        trial = _Trial(model, options, rtol, atol, processes)
         for number in range(tries):
             rng = np.random.default_rng([seed, number])
             chosen = dict(given)
@@ -110,7 +116,16 @@ def search(
                     each.size for each in inputs.values()
                 ) and trial.parts(smaller):
                     inputs = smaller
-            report = compare(model, inputs, runtimes=runtimes, rtol=rtol, atol=atol)
+            report = compare(
+                model,
+                inputs,
+                runtimes=runtimes,
+                rtol=rtol,
+                atol=atol,
+                threads=threads,
+                providers=providers,
+                libraries=libraries,
+            )
             return Parting(inputs=inputs, what=what, tries=number + 1, report=report)
         trial.refuse_unloaded()
     return None
@@ -122,7 +137,7 @@ class _Trial:
     def __init__(
         self,
         model: Source,
-        runtimes: Sequence[str],
+        options: Mapping[str, LoadOptions],
         rtol: float,
         atol: float,
         processes: ExitStack,
@@ -143,7 +158,7 @@ class _Trial:
         self._outputs = [port.name for port in results]
         self._names = list(dict.fromkeys([*self._outputs, *self._model.names]))
         self._tolerances = rtol, atol
-        self._processes, self._runtimes = processes, list(runtimes)
+        self._processes, self._options = processes, options
         self._loaded: dict[str, RuntimeProcess] = {}
 
     def bounds(self, inputs: Inputs) -> dict[str, int]:
@@ -153,7 +168,7 @@ class _Trial:
     def parts(self, inputs: Inputs) -> bool:
         """Return whether a runtime differs from a specification, or from the first runtime."""
         fitted = fit_inputs(self._ports, inputs)
-        answers = [self._process(name).run(self._names, fitted) for name in self._runtimes]
+        answers = [self._process(name).run(self._names, fitted) for name in self._options]
         if len({each.values is None for each in answers}) > 1 or any(
             each.crashed is not None for each in answers
         ):
@@ -185,7 +200,7 @@ class _Trial:
     def _process(self, name: str) -> RuntimeProcess:
         process = self._loaded.get(name)
         if process is None or (process.failed is not None and process.version):
-            made = RuntimeProcess(name, self._model.source(), LoadOptions())
+            made = RuntimeProcess(name, self._model.source(), self._options[name])
             process = self._loaded[name] = self._processes.enter_context(made)
         return process
 
