@@ -10,8 +10,9 @@ from tests.stored.cut_array import CutArray
 
 import ndgather
 from ndgather.array_call import Call
+from ndgather.compiled import _core
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.stored import calls
+from ndgather.stored import calls, grouping
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import plan
 from ndgather.testing import assert_same_elements, bad_entries, expected, strategies
@@ -77,6 +78,33 @@ def test_many_points_in_several_blocks(function):
         Grid.of_sizes([[2, data.shape[0] - 2], [1, 2, data.shape[1] - 3], [data.shape[2]]]),
     ):
         np.testing.assert_array_equal(stored(call, grid), desired, strict=True)
+
+
+def test_positions_beyond_four_bytes():
+    """The last of 2**32 and some points: the memory of the others is only asked for."""
+    first, count = 2**32, 1000
+    length = first + count
+    block = 2**20  # a point beyond 2**32 is the first of a block
+    try:
+        indices = np.zeros((length, 1), np.int32)
+        local, positions = np.empty(length, np.uint32), np.empty(length, np.uint32)
+        result = np.zeros(length, np.uint8)
+    except MemoryError:
+        pytest.skip("the system does not give so much memory, even unused")
+    data = np.random.default_rng(0).integers(0, 200, 5000, np.uint8)
+    indices[first:, 0] = np.random.default_rng(1).integers(-5000, 5000, count)
+    call = Call("gather_nd", "gather_nd", stand_in(data.shape, data.dtype), indices)
+    part = slice(first, length)
+    sorted_part = _core.sort_points(
+        "gather_nd", (1024,), first, local[part], positions[part], *call.arguments()[1:]
+    )
+    directory = grouping._directory([sorted_part], [first], length, Grid.regular((5000,), (1024,)))
+    points = grouping.ChunkedPoints((10,), local, positions, block, *directory)
+    assert points.chunks.tolist() == [0, 1, 2, 3, 4]
+    for group, chunk in enumerate(np.split(data, range(1024, 5000, 1024))):
+        grouping.move(points, points.runs(group), chunk, result)
+    np.testing.assert_array_equal(result[part], data[indices[part, 0]])
+    np.testing.assert_array_equal(result[first - 100 : first], 0)
 
 
 def test_grids_are_never_held():

@@ -274,3 +274,34 @@ def test_processes_of_mpi_read(tmp_path):
     script.write_text(_MPI)
     run = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", script, tmp_path / "a.zarr"]
     subprocess.run(run, check=True, timeout=120)
+
+
+class Ray:
+    """Hands tasks to ray."""
+
+    def __init__(self, ray):
+        self.ray = ray
+
+    def submit(self, function, *arguments):
+        return self.ray.remote(function).remote(*arguments).future()
+
+
+def test_workers_of_ray_read(tmp_path):
+    ray = pytest.importorskip("ray", reason="needs ray, which no extra asks for")
+    array = zarr.create_array(tmp_path / "a.zarr", data=DATA, chunks=(6, 7, 8))
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        for call in CALLS.values():
+            result = call(array, executor=Ray(ray))
+            np.testing.assert_array_equal(result, call(DATA), strict=True)
+        ones = np.ones(5000, np.float32)
+        ndgather.scatter_nd(
+            array, points(5000), ones, reduction="add", out=array, executor=Ray(ray)
+        )
+        added = ndgather.scatter_nd(DATA, points(5000), ones, reduction="add")
+        np.testing.assert_array_equal(array[...], added)
+        (tmp_path / "a.zarr" / "c" / "1" / "2" / "3").write_bytes(b"nothing that was compressed")
+        with pytest.raises(StoredArrayError, match=r"chunk \(1, 2, 3\) of .*a\.zarr"):
+            ndgather.gather_nd(array, points(5000), executor=Ray(ray))
+    finally:
+        ray.shutdown()

@@ -13,6 +13,8 @@ import tensorstore
 import zarr
 from moto.server import ThreadedMotoServer
 from tests.stored.stores.http_files import served
+from zarr.buffer.cpu import buffer_prototype
+from zarr.core.sync import sync
 from zarr.storage import FsspecStore, ObjectStore
 
 import ndgather
@@ -199,6 +201,29 @@ def test_s3_by_zarr(s3, layout):
     for axis in (0, 1):
         expected = np.take(VALUES, [3, 1], axis)
         np.testing.assert_array_equal(ndgather.gather(array, [3, 1], axis), expected)
+
+
+def test_s3_by_fsspec(s3, layout):
+    pytest.importorskip("s3fs", reason="needs s3fs, which no extra asks for")
+    url, _ = s3
+    options = {
+        "key": "key",
+        "secret": "secret",
+        "client_kwargs": {"endpoint_url": url, "region_name": "us-east-1"},
+        "skip_instance_cache": True,  # whose connections end with the event loop of another test
+    }
+    store = FsspecStore.from_url(f"s3://bucket/fsspec-{layout}", storage_options=options)
+    array = zarr.create_array(store=store, data=VALUES, **LAYOUTS[layout])
+    equals_values(array)
+    updates = np.arange(len(EVERY[::7]), dtype="f4") - 99
+    ndgather.scatter_nd(array, EVERY[::7], updates, out=array)
+    changed = VALUES.copy()
+    changed[tuple(EVERY[::7].T)] = updates
+    np.testing.assert_array_equal(ndgather.gather_nd(array, EVERY), changed.reshape(-1))
+    sync(store.set("c/0/0", buffer_prototype.buffer.from_bytes(b"no chunk at all")))
+    with pytest.raises(StoredArrayError, match=r"chunk \(0, 0\) of .*\[0:2, 0:3\]"):
+        ndgather.gather_nd(array, [[1, 1]])
+    sync(sync(store.fs.set_session()).close())
 
 
 def test_s3_by_tensorstore(s3, layout, monkeypatch):

@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import resource
+import shutil
+import subprocess
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import h5py
@@ -74,6 +76,41 @@ def test_a_full_disk(stored, tmp_path):
     assert failed.value.written == ()
     np.testing.assert_array_equal(stored[...], VALUES)
     assert {each for each in tmp_path.rglob("*") if each.is_file()} == before
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Return a folder with a file system of 1 MiB of its own."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
+    if shutil.which("mount") is None or subprocess.run(mount, check=False).returncode:
+        pytest.skip("may not mount a file system here")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_a_disk_that_becomes_full_half_way(small_disk):
+    """Missing chunks are written until there is no room: those are whole, the others not there."""
+    shape, side = (512, 1024), 128  # 32 chunks of 128 KiB
+    stored = zarr.create_array(
+        small_disk / "a.zarr", shape=shape, chunks=(side, side), dtype="f8", compressors=None
+    )
+    points = np.argwhere(np.ones(shape, bool))[::3]
+    updates = RNG.random(len(points))
+    with pytest.raises(StoredArrayError, match=r"cannot be written: .*No space left") as failed:
+        add(stored, points, updates)
+    written = set(failed.value.written)
+    assert 4 <= len(written) <= 8
+    assert failed.value.chunk not in written
+    expected = np.zeros(shape)
+    np.add.at(expected, tuple(points.T), updates)
+    for row, column in np.ndindex(shape[0] // side, shape[1] // side):
+        box = slice(row * side, row * side + side), slice(column * side, column * side + side)
+        desired = expected[box] if (row, column) in written else np.zeros((side, side))
+        np.testing.assert_array_equal(stored[box], desired)
+    files = [each for each in (small_disk / "a.zarr").rglob("*") if each.is_file()]
+    assert len(files) == len(written) + 1  # and zarr.json: nothing is left of what failed
 
 
 def test_a_damaged_chunk_is_not_replaced(stored, tmp_path):
