@@ -86,12 +86,28 @@ def _name_for(kind: type) -> str | None:
 def adapter(call: Call) -> Adapter | None:
     """Return what takes `call`; None where all arguments are for the core."""
     arguments = (call.data, call.indices, call.updates, call.out)
-    for each in arguments:
-        own = getattr(type(each), "__ndgather_adapter__", None)
-        if own is not None:
-            return cast("Adapter", import_module(own) if isinstance(own, str) else own)
+    own = next(filter(None, map(_own_adapter, arguments)), None)
+    if own is not None:
+        return own
     names = filter(None, map(adapter_name, arguments))
     found = min(names, key=_RANKS.__getitem__, default=None)
-    if found is None:
-        return None
-    return cast("Adapter", sys.modules.get(found) or import_module(found))
+    return None if found is None else _module(found)
+
+
+def adapter_of(value: object) -> Adapter | None:
+    """Return what takes calls with `value` alone; None for the core."""
+    own = _own_adapter(value)
+    if own is not None:
+        return own
+    name = adapter_name(value)
+    return None if name is None else _module(name)
+
+
+def _own_adapter(value: object) -> Adapter | None:
+    """Return the adapter that the class of `value` names itself."""
+    own = getattr(type(value), "__ndgather_adapter__", None)
+    return cast("Adapter | None", import_module(own) if isinstance(own, str) else own)
+
+
+def _module(name: str) -> Adapter:
+    return cast("Adapter", sys.modules.get(name) or import_module(name))

@@ -1,20 +1,24 @@
 """The table of docs/kinds.md says what calls give back."""
 
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 
+import array_api_strict
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+import torch
 from tests.frameworks import kinds_table
 from tests.frameworks.kinds import KINDS
 
 import ndgather
 from ndgather import vjp
-from ndgather.errors import IndexOutOfBoundsError, NdgatherError, ShapeError
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
 
 
 def test_the_table_is_what_calls_give_back():
@@ -74,11 +78,74 @@ def test_of_any_other_kind_the_answer_is_a_result_or_an_error_of_this_package(ki
             call()
 
 
+OPERATORS = {
+    "Gather": "gather",
+    "GatherElements": "gather_elements",
+    "GatherND": "gather_nd",
+    "ScatterElements": "scatter_elements",
+    "ScatterND": "scatter_nd",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_operators_give_back_what_the_functions_do(kind):
+    for name, function in OPERATORS.items():
+        arguments = [*kinds_table.CALLS[kind.axes][function]]
+        if len(arguments) == 2:
+            arguments[1] = kind.updates(np.array(arguments[1]))
+        answers = []
+        for call in (getattr(ndgather, function), ndgather.operator(name)):
+            try:
+                answers.append(call(kind.data, *arguments))
+            except NdgatherError:
+                answers.append(None)
+        expected, actual = answers
+        assert type(actual) is type(expected), name
+        if expected is not None:
+            np.testing.assert_array_equal(*(np.asarray(kind.read(each)) for each in answers))
+
+
+def test_operators_check_types_of_every_kind():
+    gather = ndgather.operator("Gather", version=13)
+    assert gather(tf.constant([1.0, 2.0]), tf.constant([-1])).numpy().tolist() == [2.0]
+    assert gather(pa.array([1, None, 3]), pa.array([2, 1])).to_pylist() == [3, None]
+    assert gather(pd.Series(["a", "b"], [5, 6]), pl.Series([1])).to_dict() == {6: "b"}
+    add = ndgather.operator("ScatterND", version=16)
+    assert add(pl.Series([1.0, 2.0]), [[1]], pl.Series([3.0]), reduction="add").to_list() == [1, 5]
+    for updates in (pl.Series([3]), tf.constant([3]), pa.array([3]), pd.Series([3])):
+        with pytest.raises(DTypeError, match=r"^ai\.onnx ScatterND-16: updates\.dtype = int"):
+            add(pl.Series([1.0, 2.0]), [[1]], updates)
+    with pytest.raises(DTypeError, match=r"^ai\.onnx Gather-13: indices\.dtype = float64 is not"):
+        gather(tf.constant([1.0]), pa.array([0.0]))
+    with pytest.raises(DTypeError, match=r"^ai\.onnx Gather-13: data\.dtype = datetime"):
+        gather(pl.Series([datetime(2020, 1, 1)]), [0])
+
+
+def test_operators_know_shapes_before_values():
+    """Sizes that are not known yet stay open, and shapes that a version joins are joined."""
+    gather = ndgather.operator("GatherND", domain="openvino", version=5)
+    data, indices = np.arange(8.0).reshape(2, 2, 2), np.zeros((2, 2, 1), np.int64)
+    expected = gather(data, indices, batch_dims=2)
+    assert expected.shape == (4,)
+    for make in (tf.constant, array_api_strict.asarray, torch.tensor, jnp.asarray):
+        actual = gather(make(data), indices, batch_dims=2)
+        assert type(actual) is type(make(data))
+        np.testing.assert_array_equal(np.from_dlpack(actual), expected)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 2)), tf.TensorSpec((None, 1), tf.int32)])
+    def function(data, indices):
+        return ndgather.operator("GatherND", domain="openvino")(data, indices)
+
+    assert function(tf.ones((3, 2)), tf.zeros((4, 1), tf.int32)).shape == (4, 2)
+
+
 WITH_COTANGENTS = (
     *("NumPy array", "other subclass of a NumPy array", "quantity of astropy"),
     "quantity of pint",
     *("TensorFlow tensor", "TensorFlow variable", "array-api-strict", "MLX array"),
+    "Arrow tensor",
 )
+WITH_ONE_AXIS = ("pandas Series", "pandas Index", "polars Series", "Arrow array")
 PAIRS = np.array([[2, 1], [0, 0], [2, 1]])
 PRODUCTS = (
     (vjp.gather_nd, np.array([1.0, 10, 100]), ((3, 2), PAIRS)),
@@ -108,12 +175,51 @@ def test_cotangents_come_back_as_what_they_are(name):
             np.testing.assert_array_equal(np.asarray(kind.read(one)), plain)
 
 
+@pytest.mark.parametrize("name", [*WITH_ONE_AXIS, "Arrow chunked array"])
+def test_cotangents_of_columns_are_columns(name):
+    kind = next(each for each in KINDS if each.name == name)
+    cotangent = np.array([1.0, 10, 100])
+    given = kind.make(cotangent)
+    of_data = vjp.gather_nd(given, (4,), [[2], [0], [2]])
+    of_both = vjp.scatter_nd(given, [[2], [0], [2], [1]], "none")
+    of_elements = vjp.scatter_elements(given, pd.Series([1, 1]), reduction="add")
+    for actual, expected in (
+        (of_data, [10.0, 0, 101, 0]),
+        (of_both[0], [0.0, 0, 0]),
+        (of_both[1], [0.0, 1, 100, 10]),
+        (of_elements[0], cotangent),
+        (of_elements[1], [10.0, 10]),
+    ):
+        assert type(actual) is type(given)
+        np.testing.assert_array_equal(np.asarray(kind.read(actual)), expected)
+    assert not isinstance(given, pd.Series) or of_both[0].index.equals(given.index)
+    with pytest.raises(ShapeError, match=r"^vjp\.gather_nd: the result would have rank 2"):
+        vjp.gather_nd(given, (4, 2), [[2, 0], [0, 1], [2, 1]])
+
+
+def test_cotangents_of_tables_are_tables():
+    cotangent = np.arange(6.0).reshape(3, 2)
+    expected = vjp.scatter_nd(cotangent, [[2], [0]])
+    for given in (pd.DataFrame(cotangent, list("abc"), ["x", "y"]), pl.DataFrame(cotangent)):
+        actual = vjp.scatter_nd(given, [[2], [0]])
+        for one, plain in zip(actual, expected, strict=True):
+            assert type(one) is type(given)
+            np.testing.assert_array_equal(one.to_numpy(), plain)
+    assert vjp.scatter_nd(pd.DataFrame(cotangent, list("abc")), [[2], [0]])[0].index[0] == "a"
+
+
+def test_cotangents_with_nulls_are_refused():
+    for given in (pl.Series([1.0, None]), pa.array([1.0, None])):
+        with pytest.raises(DTypeError, match=r"^vjp\.gather_nd: cotangent"):
+            vjp.gather_nd(given, (3,), [[0], [1]])
+
+
 @pytest.mark.parametrize("name", WITH_COTANGENTS[2:])
 def test_cotangents_that_do_not_fit_are_refused(name):
     kind = next(each for each in KINDS if each.name == name)
     with pytest.raises(
         IndexOutOfBoundsError, match=r"^vjp\.gather_nd: indices\[0, 0\] = 3 is outs"
     ):
-        vjp.gather_nd(kind.make(np.ones(1)), (3,), [[3]])
+        vjp.gather_nd(kind.make(np.ones((1, 1))), (3, 1), [[3]])
     with pytest.raises(ShapeError, match=r"^vjp\.gather_nd: cotangent\.shape"):
-        vjp.gather_nd(kind.make(np.ones(2)), (3,), [[1]])
+        vjp.gather_nd(kind.make(np.ones((2, 1))), (3, 1), [[1]])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ndgather import fallback
+from ndgather.arrays.cotangents import wrapped
 from ndgather.arrays.element_numbers import with_plain_arguments
 from ndgather.errors import argument_errors, container_errors
 
@@ -51,3 +52,24 @@ class Columns:
         if call.out is not None:
             raise container_errors.not_in_place(caller, data)
         return carry_out(call if self.is_of_package(call.updates) else with_plain_arguments(call))
+
+    def vjp(
+        self, call: Call, data_shape: tuple[int, ...] | None, like: Callable[[Any, Any], Any]
+    ) -> Any:
+        """Return the cotangents of a call; `like` makes an array what the cotangent is.
+
+        Raises
+        ------
+        NdgatherError
+            The cotangent has nulls, or a result has no place in what it is.
+        """
+        kind = call.data
+
+        def of_package(values: Any) -> Any:
+            made = like(kind, values) if self.is_of_package(kind) else values
+            if made is None:
+                instead = "cotangent.to_numpy()"
+                raise container_errors.result_rank(call.caller, values.ndim, kind, instead)
+            return made
+
+        return wrapped(call, data_shape, self.plain, of_package)

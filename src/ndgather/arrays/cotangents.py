@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ndgather import vjp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ndgather.array_call import Call
+
+
+def wrapped(
+    call: Call,
+    data_shape: tuple[int, ...] | None,
+    plain: Callable[[str, str, Any], Any],
+    like: Callable[[Any], Any],
+) -> Any:
+    """Return the cotangents of a call of containers.
+
+    `plain` makes NumPy arrays of them, given the caller and the name of the argument; `like` makes
+    what the cotangent of the call is of a NumPy array.
+    """
+    given = plain(call.caller, "cotangent", call.data)
+    indices = plain(call.caller, call.indices_name, call.indices)
+    results = cotangents(replace(call, data=given, indices=indices), data_shape)
+    return tuple(map(like, results)) if isinstance(results, tuple) else like(results)
 
 
 def cotangents(call: Call, data_shape: tuple[int, ...] | None) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ndgather import fallback
+from ndgather.arrays.cotangents import wrapped
 from ndgather.arrays.element_numbers import (
     NO_ELEMENT,
     element_numbers,
@@ -67,6 +68,37 @@ def run(call: Call) -> Any:
     return (
         pd.Index(gathered.array, name=data.name) if isinstance(data, pd.Index) else gathered.array
     )
+
+
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+    """Return the cotangents of a call, of the kind of its `data`, the cotangent of the result.
+
+    That of the data of a scatter has its labels too, as it stands at the same elements.
+
+    Raises
+    ------
+    NdgatherError
+        A cotangent has no place in pandas, or the call is refused as it would be for NumPy arrays.
+    """
+    given = call.data
+
+    def like(values: Any) -> Any:
+        if not isinstance(given, _ARRAYS):
+            return values
+        if values.ndim != given.ndim:
+            instead = "cotangent.to_numpy()"
+            raise container_errors.result_rank(call.caller, values.ndim, given, instead)
+        if isinstance(given, pd.DataFrame | pd.Series):
+            return given._constructor(values, copy=False)
+        return pd.Index(values) if isinstance(given, pd.Index) else pd.array(values)
+
+    results = wrapped(call, data_shape, lambda _, __, value: _plain(value), like)
+    if data_shape is None and isinstance(given, pd.DataFrame | pd.Series):
+        of_data, of_updates = results
+        for axis, labels in enumerate(given.axes):
+            of_data = of_data.set_axis(labels, axis=axis)
+        return of_data.__finalize__(given), of_updates
+    return results
 
 
 def _of_pandas(value: Any) -> bool:

@@ -34,6 +34,18 @@ def run(call: Call) -> Any:
     return _COLUMNS.run(call, _carry_out)
 
 
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+    """Return the cotangents of a call, of the kind of its `data`, the cotangent of the result."""
+    return _COLUMNS.vjp(call, data_shape, _like)
+
+
+def _like(given: Any, values: Any) -> Any:
+    """Return values as what `given` is; None where it has no room for them."""
+    if isinstance(given, pl.DataFrame):
+        return pl.DataFrame(values) if values.ndim == 2 else None
+    return pl.Series(given.name, values) if values.ndim == 1 else None
+
+
 def _carry_out(call: Call) -> Any:
     if call.scatters:
         return _scatter(call)

@@ -39,6 +39,21 @@ def run(call: Call) -> Any:
     return _ARROW.run(call, _carry_out)
 
 
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+    """Return the cotangents of a call, of the kind of its `data`, the cotangent of the result."""
+    return _ARROW.vjp(call, data_shape, _like)
+
+
+def _like(given: Any, values: Any) -> Any:
+    """Return values as what `given` is; None where it has no room for them."""
+    if isinstance(given, pa.Tensor):
+        return pa.Tensor.from_numpy(values)
+    if isinstance(given, _TABLES) or values.ndim != 1:
+        return None
+    array = pa.array(values)
+    return pa.chunked_array([array]) if isinstance(given, pa.ChunkedArray) else array
+
+
 def _carry_out(call: Call) -> Any:
     data = call.data
     if isinstance(data, pa.Tensor):

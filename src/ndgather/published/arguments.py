@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import dispatch, plain_arrays
+from ndgather import plain_arrays
 from ndgather.errors import operator_errors, option_errors
+from ndgather.published.array_types import keeps_its_kind, type_of
 from ndgather.published.schema import Attribute, AttributeType, OperatorVersion, Role
-from ndgather.published.tensor_types import RankAtLeast, TensorType, dtype_name
+from ndgather.published.tensor_types import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,13 +51,14 @@ def bind(
 def bind_arrays(
     row: OperatorVersion, inputs: Sequence[object], named: Mapping[str, Any]
 ) -> tuple[dict[Role, Array], dict[str, AttributeValue]]:
-    """Return an array for each input, and the attributes."""
+    """Return an array for each input, of the library that it is of, and the attributes."""
     given, attributes = bind(row, inputs, named)
-    arrays = {
-        each.role: plain_input(row, each.name, given[each.name])
-        for each in row.inputs
-        if each.name in given
-    }
+    arrays = {}
+    for each in row.inputs:
+        if each.name in given:
+            value = given[each.name]
+            kept = each.role is not Role.AXIS and keeps_its_kind(value)
+            arrays[each.role] = value if kept else plain_input(row, each.name, value)
     if len(arrays) < len(row.inputs):
         raise operator_errors.wrong_inputs(str(row), len(arrays), input_names(row))
     return arrays, attributes
@@ -82,7 +84,7 @@ def bind_types(
         if isinstance(tensor, TensorType):
             declared.append(checked_type(caller, each.name, tensor))
         elif each.role in values:
-            declared.append(TensorType(dtype_name(values[each.role]), values[each.role].shape))
+            declared.append(type_of(values[each.role]))
         elif each.role is Role.AXIS:
             declared.append(TensorType())
         else:
@@ -112,14 +114,8 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
     raise operator_errors.attribute_type(caller, name, value, attribute.type.value)
 
 
-def plain_input(row: OperatorVersion, name: str, value: Any) -> Array:
-    """Return an input as a NumPy array, or as it is where it is like one and has an adapter."""
-    if name != Role.AXIS and dispatch.adapter_name(value):
-        dtype = getattr(value, "dtype", None)
-        is_like_one = isinstance(dtype, np.dtype) or type(dtype).__module__ == "torch"
-        has_a_shape = hasattr(value, "reshape") and not getattr(value, "is_nested", False)
-        if is_like_one and has_a_shape:
-            return value  # type: ignore[no-any-return]  # it has a shape and a dtype with a name
+def plain_input(row: OperatorVersion, name: str, value: object) -> Array:
+    """Return an input as a NumPy array."""
     if name == Role.INDICES:
         return plain_arrays.plain_indices(str(row), value)
     return plain_arrays.plain_array(str(row), name, value)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import api
 from ndgather.published import arguments, execution
+from ndgather.published.array_types import reshaped
 from ndgather.published.diff import Difference, differences
 from ndgather.published.inference import infer
 from ndgather.published.known_calls import KnownCalls
@@ -129,22 +130,20 @@ class Operator:
         """
         key = self._known.key(inputs, named)
         if key is not None:
-            result = self._known.result(key, inputs)
-            if result is not None:
-                return result
+            known = self._known.result(key, inputs)
+            if known is not None:
+                return known
             # What is kept below holds for what is checked here.
             inputs = self._known.held(inputs)
             key = self._known.key(inputs, named)
         arrays, attributes = arguments.bind_arrays(self.row, inputs, named)
-        shape = execution.result_shape(self.row, arrays, attributes)
-        axis = arrays.pop(Role.AXIS, None)
-        if axis is not None:
-            attributes["axis"] = int(axis.item())
-        call = execution.native_call(self.row, arrays, attributes)
-        result = api.run(call).reshape(shape)
+        call, shape = execution.planned(self.row, arrays, attributes)
+        result: Any = api.run(call)
+        if len(shape) != len(getattr(result, "shape", shape)):  # some versions join batch axes
+            result = reshaped(result, shape)
         if key is not None:
-            self._known.add(key, call, len(arrays), shape)
-        return result
+            self._known.add(key, call, len(arrays.keys() - {Role.AXIS}), shape)
+        return result  # type: ignore[no-any-return]  # an array, of the library of data
 
     def show(self, *inputs: ArrayLike, **named: Any) -> Picture:
         """Draw a call of the operator: where each element of its result comes from.

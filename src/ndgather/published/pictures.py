@@ -28,11 +28,7 @@ def operator_picture(
     """
     arrays, attributes = arguments.bind_arrays(row, inputs, named)
     try:
-        shape = execution.result_shape(row, arrays, attributes)
-        axis = arrays.pop(Role.AXIS, None)
-        if axis is not None:
-            attributes["axis"] = int(axis.item())
-        call = execution.native_call(row, arrays, attributes)
+        call, shape = execution.planned(row, arrays, attributes)
     except NdgatherError as error:
         data, indices = arrays[Role.DATA], arrays[Role.INDICES]
         plain = Call(str(row), row.kind.value, data, indices, arrays.get(Role.UPDATES))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from typing import TypeAlias
 
 Dim: TypeAlias = int | str | None
 """The size of an axis: known, known by a name, or unknown."""
@@ -86,15 +83,3 @@ class Inference:
     inputs: tuple[TensorType, ...]
     equalities: tuple[Equality, ...] = ()
     depth: int | None = None
-
-
-def dtype_name(array: NDArray[Any]) -> str:
-    """Return the name that the specifications' rows have for the type of `array`."""
-    if not hasattr(array.dtype, "kind"):  # of torch, such as torch.float32
-        return str(array.dtype).rpartition(".")[2]
-    kind = array.dtype.kind
-    if kind in "UST" or (
-        kind == "O" and all(isinstance(each, (str, bytes)) for each in array.flat)
-    ):
-        return "string"
-    return array.dtype.name

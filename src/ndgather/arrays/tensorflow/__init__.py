@@ -90,6 +90,11 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     return tuple(gradients) if data_shape is None else tf.convert_to_tensor(gradients[0])
 
 
+def reshape(tensor: Any, shape: tuple[Any, ...]) -> Any:
+    """Return a tensor in another shape, of whose sizes at most one is not known."""
+    return tf.reshape(tensor, [-1 if size is None else size for size in shape])
+
+
 def _of_tensorflow(value: Any) -> bool:
     return any(each.__module__.partition(".")[0] == "tensorflow" for each in type(value).__mro__)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ndgather.errors import conversion_errors
 from ndgather.models.graph.dtypes import dtype_of
-from ndgather.published.tensor_types import dtype_name
+from ndgather.published.array_types import dtype_name
 
 Array = NDArray[Any]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ndgather.errors import run_errors
 from ndgather.models.graph import CastNode, Graph, Node, title
 from ndgather.published import operator
-from ndgather.published.tensor_types import TensorType, dtype_name
+from ndgather.published.array_types import dtype_name
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
