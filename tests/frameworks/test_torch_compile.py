@@ -164,3 +164,57 @@ def test_compiled_calls_lose_nothing_that_others_keep():
     for out in (torch.zeros(2), torch.zeros(4, 2, dtype=torch.int64)):
         with pytest.raises(ndgather.errors.NdgatherError, match="out"):
             compiled(lambda data, out: ndgather.gather_nd(data, places, out=out))(whole, out)
+
+
+def test_compiled_calls_fill_with_the_value_of_a_tensor():
+    """It is not known while the function is compiled."""
+    data, places = torch.arange(6.0).reshape(3, 2).requires_grad_(), torch.tensor([[1], [7]])
+
+    def of_rows(data, fill):
+        return ndgather.gather_nd(data, places, mode="fill", fill_value=fill)
+
+    def of_windows(data, fill):
+        return ndgather.gather_windows(data, places, (2,), mode="fill", fill_value=fill)
+
+    for function in (of_rows, of_windows):
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+        for fill in (torch.tensor(7), torch.tensor([-1.5]), torch.tensor(2.5, dtype=torch.float64)):
+            same(compiled(data, fill).detach(), function(data, fill).detach())
+            (gradient,) = torch.autograd.grad(compiled(data, fill).sum(), data)
+            same(gradient, torch.autograd.grad(function(data, fill).sum(), data)[0])
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo detected")
+def test_errors_of_compiled_calls_name_the_function():
+    data, places = torch.arange(3), torch.tensor([[1], [0]])
+    elements = torch.tensor([1, 0])
+    refused = {
+        "gather_nd": lambda: ndgather.gather_nd(data, places, out=torch.zeros(2)),
+        "gather": lambda: ndgather.gather(data, elements, out=torch.zeros(4, dtype=torch.int64)),
+        "scatter_nd": lambda: ndgather.scatter_nd(data, places, [1.5, 2.0]),
+        "scatter_elements": lambda: ndgather.scatter_elements(data, elements, [1j, 2.0]),
+        "gather_windows": lambda: ndgather.gather_windows(
+            data, places, (1,), mode="fill", fill_value=torch.tensor([1, 2])
+        ),
+        "gather_elements": lambda: ndgather.gather_elements(
+            data.float(), elements, mode="fill", fill_value=torch.tensor(1.0, requires_grad=True)
+        ),
+    }
+    for name, function in refused.items():
+        with pytest.raises(ndgather.errors.NdgatherError) as eager:
+            function()
+        with pytest.raises(ndgather.errors.NdgatherError) as compiled:
+            torch.compile(function, backend="eager")()
+        assert str(compiled.value).startswith(f"{name}: "), compiled.value
+        assert type(compiled.value) is type(eager.value)
+
+
+def test_compiled_lists_keep_their_digits():
+    data, places = torch.zeros(2, dtype=torch.float64), torch.tensor([[1]])
+
+    def function(data):
+        return ndgather.scatter_nd(data, places, [0.1]), ndgather.gather_nd([0.1, 0.2], places)
+
+    compiled = torch.compile(function, backend="aot_eager")(data)
+    for actual, expected in zip(compiled, function(data), strict=True):
+        np.testing.assert_array_equal(np.asarray(actual), expected, strict=True)

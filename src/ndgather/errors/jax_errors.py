@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import AttributeValueError, DTypeError
+from ndgather.errors import AttributeValueError, DTypeError, ShapeError
+from ndgather.errors.shape_errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def no_derivative(caller: str, reduction: str, linear: Sequence[str]) -> AttributeValueError:
-    return AttributeValueError(
-        f"{caller}: reduction = {reduction!r} has no derivative here (allowed: {', '.join(linear)})"
+def not_numbered(caller: str, data: Sequence[object], indices: Sequence[object]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: the derivative of reduction = 'mul' cannot number the elements of data.shape = "
+        f"{shown(data)}, indices.shape = {shown(indices)} (allowed: numbers for all sizes, and up "
+        f"to 2147483647 elements, or more with jax.config.update('jax_enable_x64', True))"
     )
 
 

@@ -1,7 +1,7 @@
 """Derivatives of the two operations: their tangents, and the transposes of linear ones.
 
 A gather is linear in data, a scatter that assigns, adds or subtracts in data and updates together;
-tangents move as what they belong to does.
+tangents move as what they belong to does. In the other reductions they are weighted and added.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax.interpreters import ad
 
 from ndgather.arrays.jax import native
 from ndgather.arrays.jax.primitives import gather, gather_p, scatter, scatter_p
-from ndgather.errors import jax_errors
+from ndgather.arrays.jax.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +40,11 @@ def _tangent_of_scatter(primals: Sequence[Any], tangents: Sequence[Any], *, op: 
     result = scatter(data, indices, updates, op)
     if all(type(tangent) is ad.Zero for tangent in (tangents[0], tangents[2])):
         return result, ad.Zero.from_primal_value(result)
-    if op.reduction not in _LINEAR:
-        raise jax_errors.no_derivative(op.caller, op.reduction, _LINEAR)
     of_data, of_updates = map(ad.instantiate_zeros, (tangents[0], tangents[2]))
+    if op.reduction not in _LINEAR:
+        factors = weights(data, indices, updates, result, op)
+        of_data, of_updates = of_data * factors[0], of_updates * factors[1]
+        op = replace(op, reduction="add")
     return result, scatter(of_data, indices, of_updates, op)
 
 

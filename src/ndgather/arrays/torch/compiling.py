@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ndgather import api
-from ndgather.errors import argument_errors, shape_errors
+from ndgather.errors import argument_errors, shape_errors, tensor_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +33,7 @@ def gather_nd(
     out: Any = None,
     **_: Any,
 ) -> Any:
-    tensor, indices = _tensors(data, indices)
-    result = torch.ops.ndgather.gather_nd(tensor, indices, batch_dims, mode, fill_value)
-    return _delivered(data, result, out)
+    return _gathered("gather_nd", data, indices, (batch_dims,), mode, fill_value, out)
 
 
 def gather_elements(
@@ -48,9 +46,7 @@ def gather_elements(
     out: Any = None,
     **_: Any,
 ) -> Any:
-    tensor, indices = _tensors(data, indices)
-    result = torch.ops.ndgather.gather_elements(tensor, indices, axis, mode, fill_value)
-    return _delivered(data, result, out)
+    return _gathered("gather_elements", data, indices, (axis,), mode, fill_value, out)
 
 
 def gather(
@@ -64,9 +60,7 @@ def gather(
     out: Any = None,
     **_: Any,
 ) -> Any:
-    tensor, indices = _tensors(data, indices)
-    result = torch.ops.ndgather.gather(tensor, indices, axis, batch_dims, mode, fill_value)
-    return _delivered(data, result, out)
+    return _gathered("gather", data, indices, (axis, batch_dims), mode, fill_value, out)
 
 
 def gather_windows(
@@ -79,9 +73,7 @@ def gather_windows(
     out: Any = None,
     **_: Any,
 ) -> Any:
-    tensor, starts = _tensors(data, starts)
-    result = torch.ops.ndgather.gather_windows(tensor, starts, window_shape, mode, fill_value)
-    return _delivered(data, result, out)
+    return _gathered("gather_windows", data, starts, (window_shape,), mode, fill_value, out)
 
 
 def scatter_nd(
@@ -95,12 +87,8 @@ def scatter_nd(
     out: Any = None,
     **_: Any,
 ) -> Any:
-    tensor, indices = _tensors(data, indices)
-    tensor, updates = _with_updates(tensor, updates)
-    result = torch.ops.ndgather.scatter_nd(
-        tensor, indices, updates, 0, reduction, mode, use_init_val
-    )
-    return _delivered(data, result, out)
+    options = (0, reduction, mode, use_init_val)
+    return _scattered("scatter_nd", data, indices, updates, options, out)
 
 
 def scatter_elements(
@@ -115,29 +103,71 @@ def scatter_elements(
     out: Any = None,
     **_: Any,
 ) -> Any:
-    tensor, indices = _tensors(data, indices)
-    tensor, updates = _with_updates(tensor, updates)
-    result = torch.ops.ndgather.scatter_elements(
-        tensor, indices, updates, axis, reduction, mode, use_init_val
-    )
-    return _delivered(data, result, out)
+    options = (axis, reduction, mode, use_init_val)
+    return _scattered("scatter_elements", data, indices, updates, options, out)
 
 
-def _tensors(data: Any, indices: Any) -> tuple[Any, Any]:
-    tensor = torch.as_tensor(data)
-    return tensor, torch.as_tensor(indices, device=tensor.device)
+def _gathered(
+    kind: str,
+    data: Any,
+    indices: Any,
+    options: tuple[Any, ...],
+    mode: str,
+    fill_value: Any,
+    out: Any,
+) -> Any:
+    operator = getattr(torch.ops.ndgather, kind)
+    tensor = _tensor(data)
+    given = (tensor, _tensor(indices).to(tensor.device), *options, mode)
+    if isinstance(fill_value, torch.Tensor):
+        result = _filled(kind, operator, given, fill_value)
+    else:
+        result = operator(*given, fill_value)
+    return _delivered(kind, data, result, out)
 
 
-def _with_updates(data: Any, updates: Any) -> tuple[Any, Any]:
+def _filled(kind: str, operator: Any, given: tuple[Any, ...], fill_value: Any) -> Any:
+    """Return a result filled with the number of a tensor, which is not known before it runs."""
+    tensor, *rest = given
+    if rest[-1] != "fill":
+        raise argument_errors.fill_value_unused(kind, rest[-1])
+    if fill_value.numel() != 1:
+        raise argument_errors.fill_value_lost(kind, fill_value, tensor.dtype)
+    if fill_value.requires_grad:
+        raise tensor_errors.fill_with_gradient(kind, fill_value)
+    inside = operator(torch.ones_like(tensor, dtype=torch.bool), *rest, None)
+    return torch.where(inside, operator(*given, None), fill_value.reshape(()).to(tensor.dtype))
+
+
+def _scattered(
+    kind: str, data: Any, indices: Any, updates: Any, options: tuple[Any, ...], out: Any
+) -> Any:
+    tensor, updates = _with_updates(kind, _tensor(data), updates)
+    given = (tensor, _tensor(indices).to(tensor.device), updates)
+    result = getattr(torch.ops.ndgather, kind)(*given, *options)
+    return _delivered(kind, data, result, out)
+
+
+def _tensor(value: Any) -> Any:
+    """Return a tensor; numbers of Python keep all their digits."""
+    tensor = torch.as_tensor(value)
+    if isinstance(value, list | tuple | float | complex) and _kind(tensor):
+        return torch.as_tensor(
+            value, dtype=torch.complex128 if tensor.is_complex() else torch.float64
+        )
+    return tensor
+
+
+def _with_updates(kind: str, data: Any, updates: Any) -> tuple[Any, Any]:
     """Return data and updates as tensors of one type.
 
     Numbers and lists take that of data; where autocast mixes floating types, the wider one counts.
     """
     if not isinstance(updates, torch.Tensor):
-        given = torch.as_tensor(updates, device=data.device)
+        given = _tensor(updates)
         if given.numel() and _kind(given) > _kind(data):
-            raise argument_errors.updates_lost("ndgather", updates, data.dtype, "updates")
-        return data, given.to(data.dtype)
+            raise argument_errors.updates_lost(kind, updates, data.dtype, "updates")
+        return data, given.to(data.dtype).to(data.device)
     if updates.dtype == data.dtype or not torch.is_autocast_enabled(data.device.type):
         return data, updates
     if not (data.dtype.is_floating_point and updates.dtype.is_floating_point):
@@ -151,13 +181,13 @@ def _kind(tensor: Any) -> int:
     return 2 if tensor.is_complex() else int(tensor.is_floating_point())
 
 
-def _delivered(data: Any, result: Any, out: Any) -> Any:
+def _delivered(kind: str, data: Any, result: Any, out: Any) -> Any:
     """Return the result as the kind of data that was given, in `out` if there is one."""
     if out is not None:
         if out.dtype != result.dtype:
-            raise argument_errors.out_dtype("ndgather", out.dtype, result.dtype)
+            raise argument_errors.out_dtype(kind, out.dtype, result.dtype)
         if out.shape != result.shape:
-            raise shape_errors.out_shape("ndgather", out.shape, result.shape)
+            raise shape_errors.out_shape(kind, out.shape, result.shape)
         return out.copy_(result)
     return result if isinstance(data, torch.Tensor) else result.numpy()
 

@@ -50,8 +50,7 @@ def gather_nd(
     result = op.GatherND(data, values, batch_dims=batch_dims)
     if inside is None:
         return result
-    inside = op.ReduceMin(op.Cast(inside, to=7), op.Constant(value_ints=[-1]), keepdims=0)
-    return _filled(result, inside, len(data.shape) - batch_dims - depth, fill_value)
+    return _filled_tuples(result, inside, len(data.shape) - batch_dims - depth, fill_value)
 
 
 def gather_elements(
@@ -122,8 +121,7 @@ def gather_windows(
     zero = op.Constant(value_int=0)
     inside = op.And(op.GreaterOrEqual(at, zero), op.Less(at, sizes))
     result = op.GatherND(data, op.Where(inside, at, zero))
-    inside = op.ReduceMin(op.Cast(inside, to=7), op.Constant(value_ints=[-1]), keepdims=0)
-    return _filled(result, inside, len(data.shape) - depth, fill_value)
+    return _filled_tuples(result, inside, len(data.shape) - depth, fill_value)
 
 
 def scatter_nd(
@@ -199,6 +197,13 @@ def _resolved(data: Any, indices: Any, axes: Any, mode: str) -> tuple[Any, Any]:
         return op.Max(op.Min(values, op.Sub(sizes, op.Constant(value_int=1))), zero), None
     inside = op.And(op.GreaterOrEqual(values, op.Neg(sizes)), op.Less(values, sizes))
     return op.Where(inside, values, zero), inside
+
+
+def _filled_tuples(result: Any, inside: Any, rest: int, fill_value: float | None) -> Any:
+    """Return `_filled` where an entry of its tuple does not count."""
+    op = _op()
+    every = op.ReduceMin(op.Cast(inside, to=7), op.Constant(value_ints=[-1]), keepdims=0)
+    return _filled(result, every, rest, fill_value)
 
 
 def _filled(result: Any, inside: Any, rest: int, fill_value: float | None) -> Any:
