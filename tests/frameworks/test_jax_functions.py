@@ -1,9 +1,12 @@
 """What else takes arrays of JAX: vjp, operators, export; and what is refused, with which text."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.frameworks.jax_calls import carried_out_by
 
 import ndgather
 from ndgather import vjp
@@ -81,6 +84,35 @@ def test_an_exported_function_of_any_size():
         data = jnp.arange(3.0 * count).reshape(count, 3)
         result = exported.call(data, jnp.array([[0], [1], [1], [-1]]))
         np.testing.assert_array_equal(result, data[np.array([0, 1, 1, -1])])
+
+
+@pytest.mark.parametrize("route", ["native", "callback"])
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda x, i: ndgather.gather_nd(x, i, mode="fill"), (4, 1)),
+        (lambda x, i: ndgather.gather_elements(x, i, 1), ("rows", 2)),
+        (lambda x, i: ndgather.gather(x, i, 1, batch_dims=1), ("rows", 2)),
+        (jax.vmap(ndgather.gather_nd), ("rows", 2, 1)),
+        (lambda x, i: ndgather.gather_windows(x, i, (1,), mode="clip"), (4, 1)),
+        (lambda x, i: ndgather.scatter_nd(x, i, x[:1], reduction="mean"), (1, 1)),
+        (lambda x, i: jax.grad(lambda y: (ndgather.gather_nd(y, i) ** 2).sum())(x), (4, 1)),
+    ],
+)
+def test_what_is_exported_without_the_handler_runs_anywhere(route, function, shape):
+    (rows,) = jax.export.symbolic_shape("rows")
+    shape = tuple(rows if size == "rows" else size for size in shape)
+    with carried_out_by(route):
+        exported = jax.export.export(jax.jit(partial(function)))(
+            jax.ShapeDtypeStruct((rows, 3), jnp.float32), jax.ShapeDtypeStruct(shape, jnp.int32)
+        )
+    data = jnp.arange(15.0).reshape(5, 3)
+    places = jnp.arange(60).reshape(5, 12)[:, :2] % 3
+    indices = jnp.broadcast_to(places, (5, 2)).reshape(-1)
+    sizes = tuple(size if isinstance(size, int) else 5 for size in shape)
+    indices = jnp.resize(indices, sizes).astype(jnp.int32)
+    result = jax.export.deserialize(exported.serialize()).call(data, indices)
+    np.testing.assert_array_equal(result, function(data, indices))
 
 
 def test_numpy_indices_that_jax_would_cut():

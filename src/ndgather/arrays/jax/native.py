@@ -116,7 +116,8 @@ def _indexed(data: jax.Array, indices: jax.Array, op: Operation) -> tuple[jax.Ar
     def along(axis: int, rank: int, count: int | None = None) -> Any:
         """Return the positions on an axis that the operation does not index."""
         shape = tuple(-1 if d == axis else 1 for d in range(rank))
-        return np.arange(data.shape[axis], dtype=np.int32)[:count].reshape(shape)
+        size = data.shape[axis] if count is None else count
+        return jnp.arange(size, dtype=jnp.int32).reshape(shape)
 
     def column(values: jax.Array, axis: int) -> jax.Array:
         return resolved(values, data.shape[axis], op.mode, negative=op.negative)

@@ -70,7 +70,9 @@ def _lower_on_cpu(ctx: Any, *operands: Any, op: Operation) -> Any:
         aliases = {0: 0} if op.scatters else None  # XLA copies data where it is used again
         rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=aliases)
         return rule(ctx, *operands, **_attributes(op))
-    composed = _called_back if op.route == "callback" else _native(op)
+    # What is exported may run where Python does not.
+    exports = ctx.module_context.lowering_parameters.for_export
+    composed = _called_back if op.route == "callback" and not exports else _native(op)
     return mlir.lower_fun(composed, multiple_results=False)(ctx, *operands, op=op)
 
 
