@@ -231,6 +231,7 @@ def _load(options: argparse.Namespace) -> Any:
         providers=options.providers,
         libraries=options.libraries,
         profile=options.verbose,
+        in_place=True,
     )
 
 

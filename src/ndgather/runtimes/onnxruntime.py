@@ -32,6 +32,7 @@ RUNTIME = Runtime(
     adapter=__name__,
     domains=(onnx.DOMAIN, microsoft.DOMAIN),
     runs_models=True,
+    maps_tensors=True,
 )
 
 

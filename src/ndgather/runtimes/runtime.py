@@ -36,6 +36,8 @@ class Runtime:
         The domains of the operators that it implements.
     runs_models : bool
         Whether its module runs whole ONNX models too: see `whole_model`.
+    maps_tensors : bool
+        Whether it maps the tensors that a model has in files, and so takes less memory for these.
     idiom : bool
         Whether it is asked for the same work by functions of its own: it implements no version
         of a published operator, so the rules of a version do not apply to it.
@@ -46,6 +48,7 @@ class Runtime:
     adapter: str
     domains: tuple[str, ...]
     runs_models: bool = False
+    maps_tensors: bool = False
     idiom: bool = False
 
     @property

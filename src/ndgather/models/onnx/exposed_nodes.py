@@ -88,16 +88,17 @@ class ExposedModel:
     folder: str | None
     only_outputs: bool = False
 
-    def source(self, path: str | None = None) -> ModelSource:
+    def source(self, path: str | None = None, *, whole: bool = False) -> ModelSource:
         """Return what a runtime loads; `path` is the file of the model as it was before.
 
         Two protobuf messages, one after the other, are one message with the fields of both: where
-        only outputs were added, they are appended to the bytes of the file.
+        only outputs were added, they are appended to the bytes of the file, unless `proto` is
+        `whole`, lacking none of the values in it.
         """
         folder = self.folder if any(external_tensors(self.proto)) else None
         if path is not None and not self.names:
             return ModelSource(content=path, folder=folder)
-        if path is not None and self.only_outputs:
+        if path is not None and self.only_outputs and not whole:
             outputs = [ValueInfoProto(name=name) for name in self.names]
             more = ModelProto(graph=GraphProto(output=outputs)).SerializeToString()
             return ModelSource(content=b"".join((Path(path).read_bytes(), more)), folder=folder)

@@ -113,6 +113,13 @@ def mapped(tensor: TensorProto, folder: str | os.PathLike[str]) -> NDArray[Any] 
     return np.asarray(np.memmap(place(tensor, folder), dtype, "r", offset, shape))
 
 
+def has_whole_bytes(tensor: TensorProto) -> bool:
+    """Whether the elements of a tensor are of one size, in whole bytes."""
+    kinds = TensorProto.DataType.values()
+    none = {TensorProto.UNDEFINED, TensorProto.STRING, *_BITS}
+    return tensor.data_type in kinds and tensor.data_type not in none
+
+
 def check_tensors(model: ModelProto, folder: str | os.PathLike[str]) -> None:
     """Refuse a model with a tensor that `check_tensor` refuses."""
     for tensor in external_tensors(model):

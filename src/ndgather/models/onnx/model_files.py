@@ -61,6 +61,17 @@ def _parsed(serialized: bytes, path: object) -> ModelProto:
         raise
     except Exception as error:  # protobuf, and texts in it that are not UTF-8
         raise onnx_errors.not_a_model(path, error) from error
+    return checked_texts(proto, path)
+
+
+def checked_texts(proto: ModelProto, path: object) -> ModelProto:
+    """Return a model whose names are texts.
+
+    Raises
+    ------
+    ModelError
+        One is not.
+    """
     for field, value in _no_texts(proto):
         raise onnx_errors.name_is_no_text(path, field, value)
     return proto

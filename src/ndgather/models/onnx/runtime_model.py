@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from ndgather.errors import NdgatherError, run_errors, runtime_errors
 from ndgather.log import LOGGER, counted
-from ndgather.models.entry_checks import instance, named_arrays
+from ndgather.models.entry_checks import file_path, instance, named_arrays
 from ndgather.models.graph.ports import NodeTime, Output, Run, fit_inputs
 from ndgather.models.onnx.exposed_nodes import ExposedNode, exposed
 from ndgather.models.onnx.external_tensors import check_tensors
 from ndgather.models.onnx.judged_nodes import JudgedNode, judged
+from ndgather.models.onnx.mapped_models import opened_in_place
 from ndgather.models.onnx.model_files import IN_MEMORY, opened
 from ndgather.models.onnx.onnx_model import model_ports
 from ndgather.models.onnx.op_nodes import nodes
@@ -53,26 +54,37 @@ class RuntimeModel:
     """
 
     def __init__(
-        self, model: Source, runtime: str, options: LoadOptions, *, accept: bool = False
+        self,
+        model: Source,
+        runtime: str,
+        options: LoadOptions,
+        *,
+        accept: bool = False,
+        in_place: bool = False,
     ) -> None:
         start = time.perf_counter()
-        proto, folder = opened(model, "run")
+        self.runtime, self.accept, self._options = runtime, accept, options
+        row = load_runtime(runtime)
+        self._path = os.fspath(model) if isinstance(model, str | os.PathLike) else IN_MEMORY
+        self._in_file = self._path is not IN_MEMORY
+        in_place = in_place and self._in_file and row.maps_tensors
+        if in_place:
+            proto, folder = opened_in_place(file_path("run", "model", model), "run")
+        else:
+            proto, folder = opened(model, "run")
         if proto is model:
             proto = type(proto)()
             proto.CopyFrom(model)
         if folder is not None:
             check_tensors(proto, folder)
-        self.runtime, self.accept, self._options = runtime, accept, options
-        self._adapter = load_runtime(runtime).load()
-        self._path = os.fspath(model) if isinstance(model, str | os.PathLike) else IN_MEMORY
-        self._in_file = folder is not None
+        self._adapter = row.load()
         self.inputs, self.outputs = model_ports(proto)
         self._nodes = sum(1 for _ in nodes(proto))
-        if self._in_file:
+        if self._in_file and not in_place:
             proto = without_unused_values(proto)
         self._exposed = exposed(proto, folder)
         del proto  # the file is read again, by the runtime
-        source = self._exposed.source(self._path if self._in_file else None)
+        source = self._exposed.source(self._path if self._in_file else None, whole=in_place)
         try:
             self._session: Session = self._adapter.session(source, options)
         except MemoryError:
