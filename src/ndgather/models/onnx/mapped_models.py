@@ -29,7 +29,7 @@ _SIZES = {1: 8, 5: 4}  # of the ways that need no length
 _MOST_OF_A_NUMBER = 70  # bits that a number of variable length is read up to
 
 
-def opened_in_place(path: Path, caller: str) -> tuple[ModelProto, str]:
+def opened_in_place(path: Path, caller: str) -> tuple[ModelProto, str | None]:
     """Return a model whose large tensors are in a file, and the folder of that.
 
     Raises
@@ -50,8 +50,7 @@ def opened_in_place(path: Path, caller: str) -> tuple[ModelProto, str]:
                 proto = None
         if proto is not None:
             return checked_texts(proto, path), str(path.parent)
-    proto, folder = opened(path, caller)
-    return proto, folder or ""
+    return opened(path, caller)
 
 
 class _NotWellFormedError(Exception):
