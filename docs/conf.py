@@ -22,6 +22,7 @@ extensions = [
     "sphinx_design",
     "command_pages",
     "operator_pages",
+    "pictures",
 ]
 
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

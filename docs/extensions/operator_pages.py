@@ -9,8 +9,9 @@ from generated_files import write
 
 from ndgather import pages
 from ndgather.pages.comparison import comparison
-from ndgather.pages.document import Document, Paragraph, Section, Table, code, plain
+from ndgather.pages.document import Document, Example, Paragraph, Section, Table, code, plain
 from ndgather.pages.formats import render
+from ndgather.pages.operator_page import operator_document
 from ndgather.pages.rules import rules
 from ndgather.published import Operator, operators
 from ndgather.published.schema import Kind
@@ -35,10 +36,25 @@ def _pages() -> Iterator[tuple[str, str]]:
     families = [tuple(op for op in operators() if op.row.kind is kind) for kind in Kind]
     for family in families:
         for op in family:
-            yield _file(op), pages.operator_page(op.name, op.domain, op.version, format="rst")
+            yield _file(op), _page(op)
         document = _compared(family)
         yield _comparison_file(family), render("docs", document, format="rst", width=0, color=False)
     yield "index", _index(families)
+
+
+def _page(op: Operator) -> str:
+    """Return the page of a version, with a picture of its first example before the rules."""
+    text = pages.operator_page(op.name, op.domain, op.version, format="rst")
+    first = next(
+        block
+        for section in operator_document(op).sections
+        for block in section.blocks
+        if isinstance(block, Example)
+    ).runs[0]
+    drawn = op.show(*(tensor for _, tensor in first.tensors), **dict(first.options)).to_html()
+    raw = "\n".join(f"   {line}" for line in drawn.splitlines())
+    formula, rules, rest = text.partition("Rules\n-----\n")
+    return f"{formula}.. raw:: html\n\n{raw}\n\n{rules}{rest}"
 
 
 def _file(op: Operator) -> str:

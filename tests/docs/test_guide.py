@@ -1,4 +1,4 @@
-"""The pages of the guide: every example runs, in one folder, from the first to the last."""
+"""The start page and the guide: every example runs, in one folder, from the first to the last."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import xarray as xr
 from ndgather.cli import main
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
-FRAMEWORKS = GUIDE / "torch-and-jax.md"  # run by tests/frameworks
-PAGES = sorted(set(GUIDE.glob("*.md")) - {FRAMEWORKS})
+FRAMEWORKS = (GUIDE / "torch-and-jax.md", GUIDE / "coming-from.md")  # run by tests/frameworks
+PAGES = [GUIDE.parent / "index.md", *sorted(set(GUIDE.glob("*.md")) - set(FRAMEWORKS))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_every_example_runs(page, folder):
     run_examples(page)
 

@@ -1,9 +1,10 @@
-"""The page of the guide about other libraries: every example runs."""
+"""The pages of the guide about other libraries: every example runs."""
 
 import pytest
 from tests.docs.test_guide import FRAMEWORKS, run_examples
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch
-def test_every_example_of_the_page_runs():
-    run_examples(FRAMEWORKS)
+@pytest.mark.parametrize("page", FRAMEWORKS, ids=lambda page: page.stem)
+def test_every_example_of_the_page_runs(page):
+    run_examples(page)
