@@ -201,13 +201,12 @@ def test_large_arrays_are_drawn_with_their_corners_and_a_map():
     indices = np.zeros((5000, 2), int)
     indices[:, 1] = np.arange(5000) % 500
     text = show.gather_nd(array, indices).to_text(100)
-    assert "5 of 5,000 entries" in text
+    assert "6 of 5,000 entries" in text
     assert "5,000 reads by place" in text
     assert "999999" in text  # the last corner
     marks = [line for line in text.splitlines() if "|@@@@" in line]
     assert len(marks) == 1  # all reads are in the first row of squares, and its left half
-    assert marks[0].strip().startswith("|@@@@@@@@@@@")
-    assert "@ " in marks[0]
+    assert "|@@@@@@@@@@@@ " in marks[0]
 
 
 class Unreadable(zarr.storage.MemoryStore):

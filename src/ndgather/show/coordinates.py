@@ -9,15 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def chosen(size: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
+def chosen(
+    size: int, most: int, wanted: Iterable[int] = (), with_ends: bool = True
+) -> tuple[int, ...]:
     """Return at most so many coordinates of an axis, in order.
 
-    Of a longer axis they are its first and its last, those wanted, the first of these before the
-    others, and then those at its beginning.
+    Of a longer axis they are its first and its last if asked for, those wanted, the first of these
+    before the others, and then those at its beginning.
     """
     if size <= most:
         return tuple(range(size))
-    found = dict.fromkeys((0, size - 1)[:most])
+    found = dict.fromkeys((0, size - 1)[:most] if with_ends else ())
     for each in (*dict.fromkeys(wanted), *range(most)):
         if len(found) >= most:
             break

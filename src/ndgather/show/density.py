@@ -38,7 +38,13 @@ def read_map(attempt: Attempt) -> Iterator[Map]:
     with suppress(NdgatherError):  # where it is another error than that of an index
         made = planned(call, grid)
         axes, chunks, counts = _groups(made)
-        yield from _map(grid, axes, chunks, counts, chunked is not None, len(made.steps))
+        if chunked is not None:
+            about = f"{len(made.steps):,} of {math.prod(grid.counts):,} chunks are read"
+        elif call.kind == "gather_windows":
+            about = "how many windows meet a square"
+        else:
+            about = f"{int(counts.sum()):,} {'updates' if call.scatters else 'reads'} by place"
+        yield from _map(grid, axes, chunks, counts, about, chunked is not None)
 
 
 def _squares(shape: tuple[int, ...]) -> Grid:
@@ -65,8 +71,8 @@ def _map(
     axes: tuple[int, ...],
     chunks: Integers,
     counts: Integers,
+    about: str,
     stored: bool,
-    steps: int,
 ) -> Iterator[Map]:
     along = grid.along(axes).counts
     long = [number for number, count in enumerate(along) if count > 1][-2:]
@@ -83,13 +89,13 @@ def _map(
     names = [f"axis {axes[number]}" for number in long]
     where = f"down: {names[0]}, across: {names[1]}" if len(names) > 1 else f"across: {names[0]}"
     if stored:
-        every = math.prod(grid.counts)
-        about = f"{steps:,} of {every:,} chunks are read"
         each = " x ".join(map(str, widths))
         unit = "a square is one chunk" if max(widths) == 1 else f"a square is {each} chunks"
     else:
-        about = f"{int(counts.sum()):,} reads by place"
         unit = f"a square is {_unit(grid, axes, long)}"
+    others = [f"axis {axis}" for axis in axes if f"axis {axis}" not in names]
+    if others:
+        where = f"{where}, all of {', '.join(others)}"
     yield Map(
         name="where",
         about=about,

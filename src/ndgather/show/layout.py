@@ -31,10 +31,10 @@ def drawing(part: Part, entries: Sequence[Entry]) -> Drawing:
     items: list[Shape | Group] = [*_head(part)]
     x, y, tallest, widest = 0.0, HEAD + (16 if part.note else 0), 0.0, _head_width(part)
     if part.planes:
-        widths = _column_widths(part, entries)
-        side = _label_width(part)
+        side, widths_of = _label_width(part), _column_widths(part, entries)
         for plane in part.planes:
-            width, height = side + sum(widths), _plane_height(plane)
+            widths, height = widths_of[plane.columns], _plane_height(plane)
+            width = max(side + sum(widths), letters_width(plane.heading, "head"))
             if x and x + width > _WIDEST:
                 x, y, tallest = 0.0, y + tallest + 14, 0.0
             grid = _Grid(plane, x, y, side, widths)
@@ -94,12 +94,17 @@ def _label_width(panel: Panel) -> float:
     return max((letters_width(each, "head") + 8 for each in labels), default=0.0)
 
 
-def _column_widths(panel: Panel, entries: Sequence[Entry]) -> list[float]:
-    widths = [
-        _GAP if label is None else max(_LEAST, letters_width(label, "head") + 4)
-        for label in panel.planes[0].columns
-    ]
+def _column_widths(
+    panel: Panel, entries: Sequence[Entry]
+) -> dict[tuple[str | None, ...], list[float]]:
+    """Return the widths of columns, the same for all planes that have the same ones."""
+    found: dict[tuple[str | None, ...], list[float]] = {}
     for plane in panel.planes:
+        least = [
+            _GAP - _COLUMN_GAP if label is None else max(_LEAST, letters_width(label, "head") + 4)
+            for label in plane.columns
+        ]
+        widths = found.setdefault(plane.columns, least)
         for row in plane.cells:
             for column, cell in enumerate(row):
                 if cell is not None:
@@ -108,7 +113,7 @@ def _column_widths(panel: Panel, entries: Sequence[Entry]) -> list[float]:
             chips = sum(_chip_width(_mark(box, entries)) + _CHIP_GAP for box in boxes)
             rest = max(boxes[0].columns[1] - column, 0) * _LEAST
             widths[column] = max(widths[column], chips + 8 - rest)
-    return [width + _COLUMN_GAP for width in widths]
+    return {columns: [width + _COLUMN_GAP for width in widths] for columns, widths in found.items()}
 
 
 def _by_corner(plane: Plane) -> dict[tuple[int, int], list[Box]]:
@@ -171,7 +176,7 @@ def _hatch(left: float, top: float, width: float) -> Iterator[Line]:
         yield Line(left + begin, top + start - begin, left + end, top + start - end, "hatch")
 
 
-def _boxes(grid: _Grid, entries: Sequence[Entry], is_entry: bool) -> Iterator[Group]:
+def _boxes(grid: _Grid, entries: Sequence[Entry], is_entry: bool) -> Iterator[Shape | Group]:
     inside: dict[tuple[int, int], int] = {}  # how many boxes hold a cell already
     chips: dict[tuple[int, int], float] = {}  # how much of its upper edge letters take
     counts: dict[tuple[int, int], int] = {}
@@ -190,6 +195,10 @@ def _boxes(grid: _Grid, entries: Sequence[Entry], is_entry: bool) -> Iterator[Gr
         chips[corner] = left + _chip_width(text) + _CHIP_GAP
         shapes = (*_outline(grid, box, min(level, 3)), *_chip(grid, corner, left, text, box))
         yield Group(box.entry, entries[box.entry].sentence, shapes, is_entry)
+    for corner, count in counts.items():
+        if count > _MOST_CHIPS:
+            left, top, _ = grid.cell(*corner)
+            yield Label(left + 6 + chips[corner], top - 3, f"+{count - _MOST_CHIPS}", "head")
 
 
 def _outline(grid: _Grid, box: Box, level: int) -> Iterator[Shape]:

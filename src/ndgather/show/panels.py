@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ndgather.errors.shape_errors import shown
 from ndgather.show.coordinates import with_gaps
 from ndgather.show.scene import Box, Cell, Panel, Plane, State
+from ndgather.show.trace import entries_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
+    from ndgather.show.selection import Sheet, Sheets
     from ndgather.show.trace import IndexValue, Named, Place, Region, Trace
 
-    Coordinates: TypeAlias = Sequence[tuple[int, ...]]  # that are drawn, of each axis
     Mark: TypeAlias = tuple[int, Region, State, bool]  # an entry, and what it names in an array
-
-_MOST_PLANES = 8
 
 
 def about(dtype: object, shape: Sequence[int]) -> str:
@@ -28,26 +27,19 @@ def array_panel(
     name: str,
     dtype: object,
     shape: Sequence[int],
-    drawn: Coordinates,
-    batch_dims: int,
+    sheets: Sheets,
     cell: Callable[[Place], Cell],
-    marks: Iterable[Mark] = (),
+    marks: Sequence[Mark] = (),
     note: str = "",
     lists_entries: bool = False,
 ) -> Panel:
-    """Return the panel of an array: its last two axes are rows and columns, the others planes."""
-    rank = len(shape)
-    depth = max(rank - 2, min(batch_dims, rank - 1), 0)
-    heads = list(itertools.product(*drawn[:depth]))
-    marks = list(marks)
-    planes = tuple(_plane(name, head, shape, drawn, cell, marks) for head in heads[:_MOST_PLANES])
+    """Return the panel of an array, of which some planes are drawn."""
+    planes = tuple(_plane(name, sheet, shape, cell, marks) for sheet in sheets)
     if 0 in shape:
         planes, note = (), note or "no elements"
-    if len(heads) > _MOST_PLANES or any(map(_leaves_out, drawn[:depth], shape)):
-        count = 1
-        for size in shape[:depth]:
-            count *= size
-        note = note or f"{len(planes)} of {count:,} planes"
+    count = math.prod(shape[: len(sheets[0].head)]) if sheets else 0
+    if not note and len(planes) < count:
+        note = f"{len(planes)} of {count:,} planes"
     return Panel(
         name=name,
         about=about(dtype, shape),
@@ -57,21 +49,16 @@ def array_panel(
     )
 
 
-def _leaves_out(drawn: Sequence[int], size: int) -> bool:
-    return len(drawn) < size
-
-
 def _plane(
     name: str,
-    head: Place,
+    sheet: Sheet,
     shape: Sequence[int],
-    drawn: Coordinates,
     cell: Callable[[Place], Cell],
     marks: Sequence[Mark],
 ) -> Plane:
-    depth = len(head)
+    head, depth = sheet.head, len(sheet.head)
     # A missing axis of rows or columns has one row, or column, without a label.
-    axes = [with_gaps(each, size) for each, size in zip(drawn[depth:], shape[depth:], strict=True)]
+    axes = [with_gaps(each, size) for each, size in zip(sheet.flat, shape[depth:], strict=True)]
     rows, columns = [(-1,)] * (2 - len(axes)) + axes
     cells = tuple(
         tuple(
@@ -124,9 +111,6 @@ def tuples_panel(name: str, dtype: object, trace: Trace) -> Panel:
     entries = trace.entries
     axes = [value.axis for value in entries[0].values] if entries else []
     lead = call.indices.shape[:-1]
-    count = 1
-    for size in lead:
-        count *= size
     rows: list[str | None] = []
     cells: list[tuple[Cell | None, ...]] = []
     boxes = []
@@ -144,7 +128,7 @@ def tuples_panel(name: str, dtype: object, trace: Trace) -> Panel:
     plane = Plane(
         heading="", rows=tuple(rows), columns=columns, cells=tuple(cells), boxes=tuple(boxes)
     )
-    note = "" if len(entries) == count else f"{len(entries)} of {count:,} entries"
+    note = entries_note(trace)
     return Panel(
         name=name,
         about=about(dtype, call.indices.shape),
@@ -152,6 +136,12 @@ def tuples_panel(name: str, dtype: object, trace: Trace) -> Panel:
         note=note if entries else "no entries",
         lists_entries=True,
     )
+
+
+def entries_note(trace: Trace) -> str:
+    """Say how many entries are drawn, if not all are."""
+    drawn, count = len(trace.entries), math.prod(entries_shape(trace.call))
+    return "" if drawn == count else f"{drawn} of {count:,} entries"
 
 
 def _follows(before: Named, after: Named, shape: Sequence[int]) -> bool:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.show import panels, sentences
-from ndgather.show.coordinates import chosen, within
+from ndgather.show import panels, selection, sentences
 from ndgather.show.density import read_map
 from ndgather.show.scene import Cell, Entry, Panel, Scene, State, letter
-from ndgather.show.trace import batch_dims, takes_integers, traced
+from ndgather.show.trace import takes_integers, traced
 from ndgather.show.values import written
 
 if TYPE_CHECKING:
@@ -19,14 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.show.attempt import Attempt
-    from ndgather.show.panels import Coordinates, Mark
+    from ndgather.show.panels import Mark
     from ndgather.show.scene import Part
     from ndgather.show.trace import Place, Region, Trace
 
     Array = NDArray[Any]
-
-_COLUMNS, _PLANES, _CELLS = 12, 6, 160  # that are drawn at most
-_DRAWN = ((10, 7), (_COLUMNS, 7))  # rows and columns: at most, and where others are left out
 
 
 def staged(attempt: Attempt, shape: tuple[int, ...] | None = None) -> Scene:
@@ -58,10 +53,8 @@ class _Untraced:
             yield self.plain(self.call.updates_name, self.call.updates)
 
     def plain(self, name: str, array: Array, readable: bool = True) -> Panel:
-        drawn = _ends(array.shape)
-        return panels.array_panel(
-            name, array.dtype, array.shape, drawn, 0, _cell_of(array, readable)
-        )
+        sheets, cell = selection.of_array(array.shape), _cell_of(array, readable)
+        return panels.array_panel(name, array.dtype, array.shape, sheets, cell)
 
     def entries(self) -> tuple[Entry, ...]:
         return ()
@@ -80,9 +73,7 @@ class _Traced(_Untraced):
         wanted = error.position if isinstance(error, IndexOutOfBoundsError) else ()
         self.trace: Trace = traced(self.call, attempt.dense_shape, wanted)
         self.replaced = _replaced(self.trace)
-        self.slices = _slice_coordinates(self.trace)
-        self.dense_drawn = _dense_coordinates(self.trace, self.slices)
-        self.data_drawn = _data_coordinates(self.trace, self.slices)
+        self.data_sheets = selection.of_data(self.trace, attempt.readable)
 
     def parts(self) -> Iterator[Part]:
         call, trace = self.call, self.trace
@@ -133,18 +124,15 @@ class _Traced(_Untraced):
     @property
     def leaves_out(self) -> bool:
         """Whether some of data, or some entries, are not drawn."""
-        pairs = zip(self.data_drawn, self.call.data.shape, strict=True)
-        entries = math.prod(map(len, self.trace.drawn))
-        total = math.prod(self.trace.dense_shape[axis] for axis in self.trace.axes.dense_positions)
-        return entries < total or any(len(drawn) < size for drawn, size in pairs)
+        some = bool(panels.entries_note(self.trace))
+        return some or not selection.is_whole(self.data_sheets, self.call.data.shape)
 
     def _data_panel(self, name: str, array: Array, readable: bool, note: str = "") -> Panel:
         return panels.array_panel(
             name,
             array.dtype,
             array.shape,
-            self.data_drawn,
-            batch_dims(self.call),
+            self.data_sheets,
             _cell_of(array, readable),
             self._marks([entry.data for entry in self.trace.entries], name == "result"),
             note,
@@ -165,8 +153,7 @@ class _Traced(_Untraced):
             name,
             dtype,
             self.trace.dense_shape,
-            self.dense_drawn,
-            batch_dims(self.call),
+            selection.of_dense(self.trace),
             marked,
             self._marks([entry.dense for entry in self.trace.entries], name != "result"),
             note,
@@ -181,10 +168,10 @@ class _Traced(_Untraced):
             "indices",
             call.indices.dtype,
             call.indices.shape,
-            trace.drawn,
-            batch_dims(call),
+            selection.of_entries(trace),
             panels.indices_cell(trace),
             self._marks(regions),
+            panels.entries_note(trace),
             lists_entries=True,
         )
 
@@ -217,50 +204,6 @@ def _cell_of(array: Array, readable: bool = True) -> Callable[[Place], Cell]:
     if not readable:
         return lambda _: Cell("", State.ABSENT)
     return lambda place: Cell(written(array[place]))
-
-
-def _ends(shape: Sequence[int], wanted: Sequence[Sequence[int]] = ()) -> Coordinates:
-    """Return what is drawn of an array: as many planes, rows and columns as can be looked at."""
-    wanted = wanted or [()] * len(shape)
-    depth = max(len(shape) - 2, 0)
-    planes = within(shape[:depth], _PLANES, wanted[:depth])
-    flat = shape[depth:]
-    limits = [
-        most if size <= most else fewer
-        for size, (most, fewer) in zip(flat, _DRAWN[2 - len(flat) :], strict=True)
-    ]
-    return (*planes, *map(chosen, flat, limits, wanted[depth:]))
-
-
-def _slice_coordinates(trace: Trace) -> dict[int, tuple[int, ...]]:
-    """Return what is drawn of each axis of data that is copied whole."""
-    axes, shape = trace.axes.slices, trace.call.data.shape
-    inside = math.prod(trace.call.window_shape)
-    most = max(_CELLS // max(len(trace.entries) * inside, 1), 2)
-    some = within([shape[axis] for axis in axes], min(most, 3 * _COLUMNS))
-    return {axis: each[:_COLUMNS] for axis, each in zip(axes, some, strict=True)}
-
-
-def _dense_coordinates(trace: Trace, slices: dict[int, tuple[int, ...]]) -> Coordinates:
-    axes, window = trace.axes, trace.call.window_shape
-    drawn: list[tuple[int, ...]] = [()] * len(trace.dense_shape)
-    for axis, coordinates in zip(axes.dense_positions, trace.drawn, strict=True):
-        drawn[axis] = coordinates
-    for axis, other in zip(axes.slices, axes.dense_slices, strict=True):
-        drawn[other] = slices[axis]
-    if window:
-        lead = len(trace.drawn)
-        drawn[lead : lead + len(window)] = within(window, 64)
-    return drawn
-
-
-def _data_coordinates(trace: Trace, slices: dict[int, tuple[int, ...]]) -> Coordinates:
-    shape = trace.call.data.shape
-    wanted: list[list[int]] = [[] for _ in shape]
-    for entry in trace.entries:
-        for axis, some in enumerate(entry.data or ()):
-            wanted[axis] += slices[axis] if axis in slices else some[:_COLUMNS]
-    return _ends(shape, wanted)
 
 
 def _replaced(trace: Trace) -> set[int]:

@@ -25,7 +25,7 @@ Region: TypeAlias = tuple[range, ...]  # one for each axis
 Place: TypeAlias = tuple[int, ...]
 
 # Entries that are drawn: so many at most, and of more of them so many.
-_TUPLES, _WINDOWS, _INTEGERS = (16, 5), (6, 4), (30, 12)
+_TUPLES, _WINDOWS, _INTEGERS = (16, 6), (6, 3), (30, 6)
 MOST_ENTRIES = max(_TUPLES[0], _WINDOWS[0], _INTEGERS[0])
 _OUTSIDE = {"fill": State.FILLED, "drop": State.DROPPED}
 

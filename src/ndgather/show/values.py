@@ -10,6 +10,7 @@ from ndgather.errors.shown_values import shown_value
 from ndgather.errors.texts import one_line
 
 LONGEST = 10  # letters of a cell
+_SHORT = 8  # letters of a number that is not rounded to four digits
 
 
 def written(value: Any) -> str:
@@ -44,6 +45,11 @@ def _number(value: Any, digits: int = 6) -> str:
     size = abs(float(value))
     if size and not 1e-3 <= size < 1e6:
         return f"{float(value):.3e}"
+    text = _positional(value, digits)
+    return text if len(text) <= _SHORT or size >= 100 else _positional(value, 4)
+
+
+def _positional(value: Any, digits: int) -> str:
     return np.format_float_positional(value, precision=digits, fractional=False, trim="0")
 
 
