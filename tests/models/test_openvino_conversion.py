@@ -266,9 +266,9 @@ FRONT = {"axis": np.array(0)}
     ],
 )
 def test_what_onnx_cannot_say_is_refused_with_the_reason(made, why):
-    with pytest.raises(ModelError) as refused:
+    with pytest.raises(NdgatherError) as refused:
         model_of(made)
-    assert str(refused.value).startswith("node 'n': openvino ")
+    assert str(refused.value).startswith(f"node 'n' ({made.nodes[0].row}): ")
     assert why in str(refused.value)
 
 
@@ -289,12 +289,12 @@ def test_what_onnx_cannot_say_is_refused_with_the_reason(made, why):
         ),
         (
             graph("GatherND", "ai.onnx", 13, [(None, (4, 5)), (L, (2, 1))]),
-            "dtype = None cannot be written to an IR",
+            "the type of data is not known",
         ),
     ],
 )
 def test_what_ir_cannot_say_is_refused_with_the_reason(tmp_path, made, why):
-    with pytest.raises((ModelError, TypeError)) as refused:
+    with pytest.raises(NdgatherError) as refused:
         openvino.write(made, tmp_path / "model.xml")
     assert why in str(refused.value)
     assert list(tmp_path.iterdir()) == []
@@ -369,10 +369,13 @@ def test_indices_of_other_integers_are_converted_where_no_value_changes():
     assert [each.data_type for each in constant.graph.initializer] == [onnx.TensorProto.INT64]
 
 
-def test_a_negative_index_is_refused_on_the_way_to_a_version_without(tmp_path):
+def test_negative_indices_on_the_way_to_a_version_without_are_counted_or_found():
     made = graph("Gather", "ai.onnx", 13, [(F, (4,))], {"indices": np.array([-1])})
-    with pytest.raises(ModelError, match="indices\\[0\\] = -1 is outside axis 0"):
-        model_of(made, opset=10)
+    (counted,) = model_of(made, opset=10).model.graph.initializer
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(counted), np.array([3]), strict=True)
+    unknown = graph("Gather", "ai.onnx", 13, [(F, ("N",))], {"indices": np.array([-1])})
+    with pytest.raises(ModelError, match="the size of the axis is not known"):
+        model_of(unknown, opset=10)
     free = model_of(graph("Gather", "ai.onnx", 13, [(F, (4,)), (L, (2,))]), opset=10)
     assert [each.what for each in free.findings] == [
         "a negative index counts from the end, and in ai.onnx Gather-1 it is out of range"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def cannot_become(row: object, target: str, why: str) -> ModelError:
+def cannot_become(row: object, target: object, why: str) -> ModelError:
     return ModelError(f"{row} cannot become {target}: {why}")
 
 

@@ -24,7 +24,7 @@ from ndgather.published.schema import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ndgather.models.graph import Array, OperatorNode
+    from ndgather.models.graph import Array
     from ndgather.published.tensor_types import Shape, TensorType
 
 _TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
@@ -45,24 +45,36 @@ class Meaning:
     use_init_val: bool
 
 
-def meaning_of(node: OperatorNode, constants: Mapping[str, Array]) -> Meaning:
-    row, given = node.row, node.attributes
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A rule, what the source says of it, and what the target says.
+
+    `loses` is whether the source gives a result that the target does not.
+    """
+
+    rule: str
+    source: str
+    target: str
+    loses: bool = False
+
+
+def meaning_of(
+    row: OperatorVersion, given: Mapping[str, int | str | bool], axis: Array | None
+) -> Meaning:
+    """Return what attributes in the words of `row` say; `axis` is a constant that it reads."""
 
     def value(name: str, silent: int | str | bool) -> int | str | bool:
         attribute = row.attribute(name)
         default = silent if attribute is None or attribute.default is None else attribute.default
         return given.get(name, default)
 
-    axis: int | None = None
-    for each, name in zip(row.inputs, node.inputs, strict=True):
-        if each.role is Role.AXIS and name in constants:
-            axis = int(constants[name].item())
+    along = None if axis is None else int(axis.item())
     if row.attribute("axis") is not None:
-        axis = int(value("axis", 0))
+        along = int(value("axis", 0))
     reduction, word = row.attribute("reduction"), value("reduction", "none")
     choices = () if reduction is None else reduction.choices
     return Meaning(
-        axis=axis,
+        axis=along,
         batch_dims=int(value("batch_dims", 0)),
         reduction=next((each.reduction for each in choices if each.word == word), Reduction.NONE),
         use_init_val=bool(value("use_init_val", True)),
@@ -70,58 +82,79 @@ def meaning_of(node: OperatorNode, constants: Mapping[str, Array]) -> Meaning:
 
 
 def differences(
-    node: OperatorNode,
+    source: OperatorVersion,
     target: OperatorVersion,
     meaning: Meaning,
-    types: Mapping[str, TensorType],
-    constants: Mapping[str, Array],
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the rule, what the source says, and what the target says.
+    types: Mapping[Role, TensorType],
+    constants: Mapping[Role, Array],
+) -> Iterator[Difference]:
+    """Yield where a node of one version and its counterpart of another may differ.
 
     Parameters
     ----------
-    node : OperatorNode
-        The source.
-    target : OperatorVersion
-        What the node is to become.
+    source, target : OperatorVersion
+        What the node was, and what it is to become.
     meaning : Meaning
         What its attributes say.
     types, constants : mapping
-        What is known of the values of the graph, by their names.
+        What is known of the values that the counterpart reads, by their roles.
     """
-    source = node.row
-    data_shape = types[node.inputs[0]].shape
-    if not _known_inside(node, meaning, data_shape, constants.get(node.inputs[1])):
+    data_shape, constant = types[Role.DATA].shape, constants.get(Role.INDICES)
+    if not _known_inside(source, meaning, data_shape, constant):
         before, after = source.index_rule, target.index_rule
         if before.outside is not after.outside and before.outside is not Outside.UNDEFINED:
             outcomes = (_OUTCOMES[before.outside], _OUTCOMES[after.outside])
-            yield "index range", f"an index out of range {outcomes[0]}", f"it {outcomes[1]}"
-        if before.negative and not after.negative:
-            yield "index range", "a negative index counts from the end", "it is out of range"
+            yield Difference(
+                rule="index range",
+                source=f"an index out of range {outcomes[0]}",
+                target=f"it {outcomes[1]}",
+            )
+        if before.negative and not after.negative and (constant is None or (constant < 0).any()):
+            yield Difference(
+                rule="index range",
+                source="a negative index counts from the end",
+                target="it is out of range",
+                loses=True,
+            )
         if after.negative and not before.negative and before.outside is Outside.RAISE:
-            yield "index range", "a negative index is an error", "it counts from the end"
-    indices = types[node.inputs[1]].shape
+            yield Difference(
+                rule="index range",
+                source="a negative index is an error",
+                target="it counts from the end",
+            )
+    indices = types[Role.INDICES].shape
     depth = indices[-1] if isinstance(indices, tuple) and indices else None
-    shorter = source.lowest_depth < target.lowest_depth
+    shorter = source.lowest_depth < target.lowest_depth and source.kind is target.kind
     if source.kind in _TUPLES and shorter and not isinstance(depth, int):
-        yield "depth", "a tuple of no index copies its batch", "it is an error"
+        yield Difference(
+            rule="depth",
+            source="a tuple of no index copies its batch",
+            target="it is an error",
+            loses=True,
+        )
     smaller = source.off_axis_rule in {OffAxisRule.AT_MOST, OffAxisRule.AT_MOST_EVERYWHERE}
     equal = target.off_axis_rule is OffAxisRule.EQUAL
     if smaller and equal and not _equal_off_axis(data_shape, indices, meaning.axis):
-        yield (
-            "off-axis sizes",
-            "indices may be smaller than data off the axis",
-            "that is an error",
+        yield Difference(
+            rule="off-axis sizes",
+            source="indices may be smaller than data off the axis",
+            target="that is an error",
         )
     if _forbids_duplicates(target, meaning) and not _forbids_duplicates(source, meaning):
-        yield "duplicates", "an element may be named twice", "that is forbidden or undefined"
+        yield Difference(
+            rule="duplicates",
+            source="an element may be named twice",
+            target="that is forbidden or undefined",
+        )
 
 
-def _known_inside(node: OperatorNode, meaning: Meaning, data: Shape, indices: Array | None) -> bool:
+def _known_inside(
+    source: OperatorVersion, meaning: Meaning, data: Shape, indices: Array | None
+) -> bool:
     """Return whether all indices and sizes are known, and in the range of the source."""
     if indices is None or not isinstance(data, tuple) or not data:
         return False
-    by_tuple = node.row.kind in _TUPLES
+    by_tuple = source.kind in _TUPLES
     if by_tuple:
         axis, count = meaning.batch_dims, indices.shape[-1]
     elif meaning.axis is None:
@@ -131,7 +164,7 @@ def _known_inside(node: OperatorNode, meaning: Meaning, data: Shape, indices: Ar
     if not all(isinstance(size, int) for size in data[axis : axis + count]):
         return False
     try:
-        refuse_outside(node.row, data, indices, axis)
+        refuse_outside(source, data, indices, axis)
     except IndexOutOfBoundsError:
         return False
     return True

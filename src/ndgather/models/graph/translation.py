@@ -1,8 +1,6 @@
 """A graph in the operators of another domain, or of other versions, where that is exact.
 
-Wherever the graph and its translation both give a result, it is the same, byte for byte. What
-the other domain certainly cannot give is refused. Where one of the two may give a result and
-the other an error, which depends on values that only a run knows, a finding says so.
+What a node becomes is the business of `node_conversion`; this is the walk over the nodes.
 """
 
 from __future__ import annotations
@@ -10,28 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ndgather.errors import NdgatherError, conversion_errors
+from ndgather.errors import NdgatherError, conversion_errors, run_errors
 from ndgather.models.graph import CastNode, Graph, Node, OperatorNode, title, unique
-from ndgather.models.graph.carried_over import carried_over
 from ndgather.models.graph.casts import converted
 from ndgather.models.graph.diagnostics import Finding, Severity
-from ndgather.models.graph.differences import Meaning, differences, meaning_of
+from ndgather.models.graph.node_conversion import Call, fit, is_exact_cast
 from ndgather.models.graph.value_types import node_type, value_types
 from ndgather.published import operators
-from ndgather.published.schema import (
-    FLOATS,
-    INTEGERS,
-    BatchRule,
-    OperatorVersion,
-    Reduction,
-    Role,
-)
-from ndgather.published.tensor_types import TensorType
+from ndgather.published.schema import OperatorVersion, Role
+from ndgather.published.tensor_types import TensorType, dtype_name
 
 if TYPE_CHECKING:
     from ndgather.models.graph import Array
+    from ndgather.models.graph.differences import Difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +38,9 @@ def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Transla
 
     Raises
     ------
-    ModelError
-        A node has no exact counterpart; the text says why.
     NdgatherError
-        A node can run on no inputs of the declared types.
+        A node has no exact counterpart, or can run on no inputs of the declared types; the text
+        names the node and says why.
     """
     return _Translator(graph, domain, opset).translation()
 
@@ -80,7 +68,11 @@ class _Translator:
             elif self.opset is None and node.row.domain == self.domain:
                 self.nodes.append(node)
             else:
-                self._translate(node)
+                try:
+                    self._translate(node)
+                except NdgatherError as error:
+                    place = (node.name, title(node), node.output)
+                    raise run_errors.in_node(error, *place) from error
         read = {each.value for each in self.graph.outputs}
         for node in self.nodes:
             read.update(node.inputs)
@@ -99,149 +91,91 @@ class _Translator:
             )
 
     def _translate(self, node: OperatorNode) -> None:
-        source = node.row
-        target = self._counterpart(node)
-        meaning = meaning_of(node, self.graph.constants)
-        self._refuse_other_meaning(node, target, meaning)
-        values = dict(zip((each.role for each in source.inputs), node.inputs, strict=True))
-        inputs = [
-            self._axis(node, target, meaning, values)
-            if each.role is Role.AXIS
-            else self._value(node, target, each.role, values[each.role])
-            for each in target.inputs
-        ]
+        target = self._counterpart(node.row)
+        roles = [each.role for each in node.row.inputs]
+        inputs = dict(zip(roles, node.inputs, strict=True))
+        call = _GraphCall(
+            origin=node.row,
+            row=node.row,
+            inputs=inputs,
+            types={role: self.types[name] for role, name in inputs.items()},
+            constants={
+                role: self.constants[name]
+                for role, name in inputs.items()
+                if name in self.constants and role not in {Role.DATA, Role.UPDATES}
+            },
+            attributes=dict(node.attributes),
+            translator=self,
+            name=node.name,
+        )
+        found = fit(call, target)
         translated = OperatorNode(
             name=node.name,
             row=target,
-            inputs=tuple(inputs),
+            inputs=tuple(call.inputs.values()),
             output=node.output,
-            attributes=self._attributes(node, target, meaning),
+            attributes=call.attributes,
         )
-        try:
-            node_type(translated, self.types, self.constants)
-        except NdgatherError as error:
-            raise conversion_errors.not_translatable(
-                node.name, str(source), str(target), str(error).removeprefix(f"{target}: ")
-            ) from error
+        node_type(translated, self.types, self.constants)
         self.nodes.append(translated)
-        self.findings += (
-            Finding(
-                where=node.name,
-                operator=str(source),
-                rule=rule,
-                what=f"{what}, and in {target} {other}",
-                severity=Severity.DIFFERS,
-            )
-            for rule, what, other in differences(
-                node, target, meaning, self.types, self.graph.constants
-            )
-        )
+        self.findings += (_finding(node, target, each) for each in found)
 
-    def _counterpart(self, node: OperatorNode) -> OperatorVersion:
+    def _counterpart(self, source: OperatorVersion) -> OperatorVersion:
         """Return the newest row of the domain that does the same walk."""
         rows = [
             each.row
             for each in operators(domain=self.domain)
-            if each.row.kind is node.row.kind and (self.opset is None or each.version <= self.opset)
+            if each.row.kind is source.kind and (self.opset is None or each.version <= self.opset)
         ]
         if not rows:
             version = "" if self.opset is None else f" {self.opset}"
-            raise conversion_errors.not_translatable(
-                node.name, str(node.row), f"{self.domain}{version}", "there is no such operator"
+            raise conversion_errors.cannot_become(
+                source, f"one of {self.domain}{version}", "there is no such operator"
             )
         return max(rows, key=lambda row: row.since)
 
-    def _refuse_other_meaning(
-        self, node: OperatorNode, target: OperatorVersion, meaning: Meaning
-    ) -> None:
-        why = ""
-        fuses = [row.batch_rule is BatchRule.FUSED for row in (node.row, target)]
-        if meaning.batch_dims > 1 and fuses[0] is not fuses[1]:
-            why = "one of them fuses several batch axes in the result"
-        data = self.types[node.inputs[0]].dtype
-        other = node.row.domain != target.domain
-        if meaning.reduction is not Reduction.NONE and data == "bool" and other:
-            why = "they do not define reductions of booleans alike"
-        if meaning.axis is None and target.attribute("axis") is not None:
-            why = "its axis is not a constant"
-        if why:
-            raise conversion_errors.not_translatable(node.name, str(node.row), str(target), why)
-
-    def _attributes(
-        self, node: OperatorNode, target: OperatorVersion, meaning: Meaning
-    ) -> dict[str, int | str | bool]:
-        reduction = target.attribute("reduction")
-        words = {each.reduction: each.word for each in reduction.choices} if reduction else {}
-        if reduction is not None and meaning.reduction not in words:
-            raise conversion_errors.not_translatable(
-                node.name,
-                str(node.row),
-                str(target),
-                f"it has no reduction {meaning.reduction.value}",
-            )
-        said: dict[str, int | str | bool] = {
-            "batch_dims": meaning.batch_dims,
-            "use_init_val": meaning.use_init_val,
-            "reduction": words.get(meaning.reduction, meaning.reduction.value),
-        }
-        if meaning.axis is not None and target.input(Role.AXIS) is None:
-            said["axis"] = meaning.axis
-        kept, lost = carried_over(said, target)
-        for name, value in lost.items():
-            raise conversion_errors.not_translatable(
-                node.name, str(node.row), str(target), f"it has no {name}, which is {value}"
-            )
-        return kept
-
-    def _axis(
-        self,
-        node: OperatorNode,
-        target: OperatorVersion,
-        meaning: Meaning,
-        values: dict[Role, str],
-    ) -> str:
-        if Role.AXIS in values:
-            return self._value(node, target, Role.AXIS, values[Role.AXIS])
-        return self._constant(f"{node.name}/axis", np.array(meaning.axis, np.int64))
-
-    def _value(self, node: OperatorNode, target: OperatorVersion, role: Role, name: str) -> str:
-        """Return the value that `target` reads in place of `name`: itself, or converted."""
-        row_input = target.input(role)
-        dtype = self.types[name].dtype
-        if row_input is None or dtype is None or dtype in row_input.types:
-            return name
-        if role is Role.DATA or role is Role.UPDATES:
-            return name  # the operator says which types it takes
-        wanted = "int64" if "int64" in row_input.types else row_input.types[-1]
-        if name in self.constants:
-            try:
-                return self._constant(f"{name}/{wanted}", converted(self.constants[name], wanted))
-            except NdgatherError as error:
-                raise conversion_errors.not_translatable(
-                    node.name, str(node.row), str(target), str(error)
-                ) from error
-        if not is_exact_cast(dtype, wanted):
-            raise conversion_errors.not_translatable(
-                node.name,
-                str(node.row),
-                str(target),
-                f"indices of {dtype} would have to become {wanted}, which may change them",
-            )
-        output = unique(f"{name}/{wanted}", self.taken)
-        self.nodes.append(CastNode(name=output, input=name, output=output, dtype=wanted))
-        self.types[output] = replace(self.types[name], dtype=wanted)
-        return output
-
-    def _constant(self, name: str, array: Array) -> str:
+    def constant(self, name: str, array: Array) -> str:
         name = unique(name, self.taken)
         self.constants[name] = array
-        self.types[name] = TensorType(array.dtype.name, array.shape)
+        self.types[name] = TensorType(dtype_name(array), array.shape)
         return name
 
+    def cast(self, name: str, dtype: str) -> str:
+        output = unique(f"{name}/{dtype}", self.taken)
+        self.nodes.append(CastNode(name=output, input=name, output=output, dtype=dtype))
+        self.types[output] = replace(self.types[name], dtype=dtype)
+        return output
 
-def is_exact_cast(source: str, target: str) -> bool:
-    """Return whether every value of one type is a value of the other, and of no other kind."""
-    for kind in (INTEGERS, FLOATS):
-        if source in kind and target in kind:
-            return bool(np.can_cast(source, target, "safe"))
-    return source == target or (source == "bool" and target in (*INTEGERS, *FLOATS))
+
+@dataclass(slots=True, kw_only=True)
+class _GraphCall(Call):
+    """A call whose casts are nodes of a graph, and whose constants stand in it."""
+
+    translator: _Translator
+    name: str
+
+    def cast(self, role: Role, dtype: str) -> None:
+        if role in self.constants:
+            array = converted(self.constants[role], dtype)
+            self._read(role, self.translator.constant(f"{self.inputs[role]}/{dtype}", array))
+            self.constants[role] = array
+        else:
+            self._read(role, self.translator.cast(self.inputs[role], dtype))
+
+    def set_constant(self, role: Role, array: Array) -> None:
+        self._read(role, self.translator.constant(f"{self.name}/{role.value}", array))
+        self.constants[role] = array
+
+    def _read(self, role: Role, name: str) -> None:
+        self.inputs[role] = name
+        self.types[role] = self.translator.types[name]
+
+
+def _finding(node: OperatorNode, target: OperatorVersion, found: Difference) -> Finding:
+    return Finding(
+        where=node.name,
+        operator=str(node.row),
+        rule=found.rule,
+        what=f"{found.source}, and in {target} {found.target}",
+        severity=Severity.DIFFERS,
+    )

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from onnx import GraphProto, NodeProto, helper
 
 from ndgather.errors import NdgatherError
-from ndgather.models.graph.carried_over import carried_over
+from ndgather.models.graph.node_conversion import fit
 from ndgather.models.onnx.declared_types import with_names
 from ndgather.models.onnx.domains import file_domain, implementation, is_ours, subgraphs
 from ndgather.models.onnx.rewrites import EQUIVALENCES, KEPT_ATTRIBUTES, Rewrite
 from ndgather.models.onnx.type_protos import declaration
-from ndgather.published import Operator, operators
+from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Kind, Role
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ndgather.models.onnx.fixpoint import Judged
+    from ndgather.published.schema import OperatorVersion
 
 HIDDEN = "ndgather.hidden."
 """Before the domains of nodes that onnx is to leave alone."""
@@ -83,7 +84,7 @@ class NodeRewriter:
             if self.plan.domain is not None and operators(rewrite.name, self.plan.domain):
                 rewrite.domain = self.plan.domain
             target = implementation(rewrite.name, rewrite.domain, self.plan.version(rewrite.domain))
-            _fit(rewrite, target)
+            _fit(rewrite, target.row)
         except NdgatherError as error:
             raise op_node.named(error) from error
         node = NodeProto()
@@ -101,26 +102,28 @@ class NodeRewriter:
         op_node, row = judged.op_node, judged.op_node.operator().row
         roles = [each.role for each in row.inputs]
         types = judged.inference.inputs if judged.inference else op_node.types()
+        indices = op_node.constants().get(Role.INDICES.value)
         return Rewrite(
+            origin=row,
             row=row,
             name=row.name,
             domain=row.domain,
             inputs=dict(zip(roles, op_node.node.input, strict=True)),
             types=dict(zip(roles, types, strict=True)),
+            constants={} if indices is None else {Role.INDICES: indices},
             attributes=op_node.attributes(),
-            indices=op_node.constants().get(Role.INDICES.value),
             taken=self.taken,
         )
 
     def _change_operator(self, rewrite: Rewrite) -> None:
         wanted = self.plan.operator
-        if wanted is None or wanted == rewrite.name or not _same_side(rewrite.row.kind, wanted):
+        if wanted is None or wanted == rewrite.name or not _same_side(rewrite.origin.kind, wanted):
             return
         change = (rewrite.name, wanted)
         rewrite.name = wanted
         rewrite.domain = DEFAULT_DOMAIN
         if change not in EQUIVALENCES:
-            raise rewrite.refuse("no exact form is known")
+            raise rewrite.refuse(wanted, "no exact form is known")
         EQUIVALENCES[change](rewrite)
         kept = KEPT_ATTRIBUTES.get(change, ())
         rewrite.attributes = {
@@ -133,27 +136,10 @@ def _same_side(kind: Kind, name: str) -> bool:
     return kind.scatters == any(each.row.kind.scatters for each in operators(name))
 
 
-def _fit(rewrite: Rewrite, target: Operator) -> None:
-    """Make a rewrite what the version `target` takes, and refuse what it cannot."""
-    row = target.row
-    kept, lost = carried_over(rewrite.attributes, row)
-    for name, value in lost.items():
-        if name != "batch_dims":
-            raise rewrite.refuse(f"{name} = {value!r} does not exist there")
-        rewrite.fold_batch_dims()
-    rewrite.attributes = kept
-    for each in row.inputs:
-        before = rewrite.row.input(each.role)
-        dtype = rewrite.types[each.role].dtype
-        if each.role is Role.INDICES and dtype != "int64" and each.types == ("int64",):
-            rewrite.cast_indices()
-        elif dtype is None and before is not None and not set(before.types) <= set(each.types):
-            raise rewrite.refuse(f"the type of {each.name} is not known")
-    if rewrite.row.index_rule.negative and not row.index_rule.negative:
-        rewrite.count_from_the_front()
-    if row.lowest_depth > rewrite.row.lowest_depth and row.kind is rewrite.row.kind:
-        depth = rewrite.dims(Role.INDICES)[-1]
-        if not isinstance(depth, int):
-            raise rewrite.refuse("the length of the index tuples is not known, and may be 0")
-    constants = {} if rewrite.indices is None else {Role.INDICES.value: rewrite.indices}
-    target.infer(*rewrite.types.values(), constants=constants, **rewrite.attributes)
+def _fit(rewrite: Rewrite, target: OperatorVersion) -> None:
+    """Make a rewrite what the version `target` takes, and refuse what it may not give."""
+    if rewrite.name != rewrite.row.name:
+        rewrite.row = target  # whose words the attributes are once the operator has changed
+    for found in fit(rewrite, target):
+        if found.loses:
+            raise rewrite.refuse(target, f"{found.source}, and there {found.target}")

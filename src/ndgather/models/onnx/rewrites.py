@@ -1,4 +1,4 @@
-"""A node that becomes another operator, with the nodes that have to stand before it.
+"""A gather or scatter node of ONNX on its way to another version, with the nodes before it.
 
 The nodes that are added use only what opsets from 11 on have in common.
 """
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, helper, numpy_helper
 
-from ndgather.errors import ModelError, conversion_errors
 from ndgather.models.graph import unique
+from ndgather.models.graph.node_conversion import Call
+from ndgather.models.onnx.type_protos import element_type
 from ndgather.published.schema import Role
 from ndgather.published.tensor_types import RankAtLeast, TensorType
 
@@ -27,32 +28,24 @@ Array = NDArray[Any]
 
 
 @dataclass(slots=True, kw_only=True)
-class Rewrite:
-    """What the node shall be: its operator by name and domain, its inputs and attributes.
+class Rewrite(Call):
+    """A call in an ONNX model, which becomes the operator `name` of `domain`.
 
-    `row` is the version that the node has been so far. `taken` are the names in use. `made` are
-    the types of the indices that the nodes before it make.
+    `taken` are the names in use. `before` are the nodes that have to stand before it, and
+    `made` the types of the indices that they make.
     """
 
-    row: OperatorVersion
     name: str
     domain: str
-    inputs: dict[Role, str]
-    types: dict[Role, TensorType]
-    attributes: dict[str, Any]
-    indices: Array | None
     taken: set[str]
     before: list[NodeProto] = field(default_factory=list)
     made: dict[str, TensorType] = field(default_factory=dict)
-
-    def refuse(self, why: str) -> ModelError:
-        return conversion_errors.cannot_become(self.row, self.name, why)
 
     def dims(self, role: Role) -> tuple[Dim, ...]:
         """Return the sizes of an input, whose rank has to be known."""
         shape = self.types[role].shape
         if shape is None or isinstance(shape, RankAtLeast):
-            raise self.refuse(f"the rank of {role.value} is not known")
+            raise self.refuse(self.name, f"the rank of {role.value} is not known")
         return shape
 
     def axis(self) -> int:
@@ -70,12 +63,23 @@ class Rewrite:
     def constant(self, values: object) -> str:
         return self.add("Constant", value=numpy_helper.from_array(np.array(values, np.int64)))
 
+    def cast(self, role: Role, dtype: str) -> None:
+        """Put a Cast before the node."""
+        name = self.add("Cast", self.inputs[role], to=element_type(dtype))
+        self.inputs[role] = name
+        self.types[role] = replace(self.types[role], dtype=dtype)
+        self.made[name] = self.types[role]
+        if role in self.constants:
+            self.constants[role] = self.constants[role].astype(dtype)
+
+    def set_constant(self, role: Role, array: Array) -> None:
+        self.inputs[role] = self.add("Constant", value=numpy_helper.from_array(array))
+        self.constants[role] = array
+
     def cast_indices(self) -> None:
         """Make the indices int64."""
-        if self.types[Role.INDICES].dtype == "int64":
-            return
-        indices = self.add("Cast", self.inputs[Role.INDICES], to=TensorProto.INT64)
-        self._set_indices(indices, self.types[Role.INDICES].shape)
+        if self.types[Role.INDICES].dtype != "int64":
+            self.cast(Role.INDICES, "int64")
 
     def append_axis(self) -> None:
         """Give the indices a last axis of size 1."""
@@ -89,7 +93,7 @@ class Rewrite:
         sizes = self._without_last(self._sizes(Role.INDICES))
         self._set_indices(self._reshaped(sizes), dims[:-1])
 
-    def fold_batch_dims(self) -> None:
+    def fold_batch_dims(self, _: OperatorVersion) -> None:
         """Put the coordinates of the batch axes before the index tuples."""
         *lead, depth = self.dims(Role.INDICES)
         count = self.batch_dims()
@@ -120,20 +124,6 @@ class Rewrite:
         joined = columns[0] if len(columns) == 1 else self.add("Concat", *columns, axis=-1)
         self._set_indices(joined, (*dims, len(dims)))
 
-    def count_from_the_front(self) -> None:
-        """Replace negative constants along one axis of known size."""
-        if self.indices is None:
-            raise self.refuse("indices may be negative")
-        if not (self.indices < 0).any():
-            return
-        size = self.dims(Role.DATA)[self.axis()]
-        if not isinstance(size, int):
-            raise self.refuse("an index is negative, and the size of the axis is not known")
-        plain = np.where(self.indices < 0, self.indices + size, self.indices)
-        plain = plain.astype(self.indices.dtype)
-        self.inputs[Role.INDICES] = self.add("Constant", value=numpy_helper.from_array(plain))
-        self.indices = plain
-
     def _coordinates(self, sizes: str, axis: int, rank: int, target: str) -> str:
         """Return the position along `axis` of every element of a tensor of the sizes `target`."""
         count = self.add("Gather", sizes, self.constant(axis), axis=0)
@@ -158,19 +148,19 @@ class Rewrite:
             shape=shape,
         )
         self.made[name] = self.types[Role.INDICES]
-        self.indices = None
+        self.constants.pop(Role.INDICES, None)
 
 
 def _gather_as_gather_nd(rewrite: Rewrite) -> None:
     if rewrite.axis() != 0:
-        raise rewrite.refuse(f"axis = {rewrite.axis()} is not the first one")
+        raise rewrite.refuse(rewrite.name, f"axis = {rewrite.axis()} is not the first one")
     rewrite.cast_indices()
     rewrite.append_axis()
 
 
 def _gather_nd_as_gather(rewrite: Rewrite) -> None:
     if rewrite.batch_dims():
-        raise rewrite.refuse(f"batch_dims = {rewrite.batch_dims()} is not 0")
+        raise rewrite.refuse(rewrite.name, f"batch_dims = {rewrite.batch_dims()} is not 0")
     _refuse_other_depths(rewrite)
     rewrite.drop_last_axis()
 
@@ -178,7 +168,9 @@ def _gather_nd_as_gather(rewrite: Rewrite) -> None:
 def _refuse_other_depths(rewrite: Rewrite) -> None:
     depth = rewrite.dims(Role.INDICES)[-1]
     if depth != 1:
-        raise rewrite.refuse(f"the length of the index tuples is {depth or 'not known'}, not 1")
+        raise rewrite.refuse(
+            rewrite.name, f"the length of the index tuples is {depth or 'not known'}, not 1"
+        )
 
 
 def _gather_elements_as_gather_nd(rewrite: Rewrite) -> None:
@@ -191,8 +183,9 @@ def _gather_nd_as_gather_elements(rewrite: Rewrite) -> None:
     rank, count = len(rewrite.dims(Role.DATA)), rewrite.batch_dims()
     if count != rank - 1 or len(rewrite.dims(Role.INDICES)) != rank + 1:
         raise rewrite.refuse(
+            rewrite.name,
             "only tuples along the last axis of data, with all axes before it as batch axes and "
-            "one axis of positions, are indices of single elements"
+            "one axis of positions, are indices of single elements",
         )
     rewrite.drop_last_axis()
     rewrite.attributes["axis"] = rank - 1
@@ -201,7 +194,9 @@ def _gather_nd_as_gather_elements(rewrite: Rewrite) -> None:
 def _flat(rewrite: Rewrite) -> None:
     ranks = [len(rewrite.dims(role)) for role in (Role.DATA, Role.INDICES)]
     if ranks != [1, 1]:
-        raise rewrite.refuse(f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1")
+        raise rewrite.refuse(
+            rewrite.name, f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1"
+        )
 
 
 EQUIVALENCES: dict[tuple[str, str], Callable[[Rewrite], None]] = {
