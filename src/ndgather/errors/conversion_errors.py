@@ -31,20 +31,30 @@ def function_stays(domain: str, name: str) -> ModelError:
     )
 
 
-def others_differ(names: Sequence[str], opset: int, error: BaseException) -> ModelError:
+def no_operator(op_type: str, opset: int) -> ModelError:
+    return ModelError(f"opset {opset} has no {one_line(op_type)} (allowed: its operators)")
+
+
+def function_refused(refusal: BaseException, error: BaseException) -> ModelError:
+    return ModelError(f"{refusal}; in the function that defines it, {error}")
+
+
+def not_converted_to(opset: int, oldest: int) -> ModelError:
     return ModelError(
-        f"{one_line(listed(names))} cannot be expressed in opset {opset}: {reason(error)}"
+        f"opset = {opset} is not a possible target for other nodes (allowed: at least {oldest})"
     )
 
 
-def other_type(place: str, value: str, dtype: str, opset: int) -> DTypeError:
-    return DTypeError(f"{place}: {value}.dtype = {dtype} is not allowed in opset {opset}")
+def other_type(value: str, dtype: str, opset: int) -> DTypeError:
+    return DTypeError(f"{one_line(value)}.dtype = {dtype} is not allowed in opset {opset}")
 
 
-def other_type_unknown(place: str, value: str, opset: int) -> ModelError:
-    return ModelError(
-        f"{place}: the type of {value!r} is not known, and opset {opset} takes fewer types"
-    )
+def other_types(value: str, dtype: str, other: str) -> DTypeError:
+    return DTypeError(f"{one_line(value)}.dtype = {dtype} has to be that of others, {other}")
+
+
+def other_type_unknown(value: str, opset: int) -> ModelError:
+    return ModelError(f"the type of {value!r} is not known, and opset {opset} takes fewer types")
 
 
 def invalid_result(error: BaseException) -> ModelError:

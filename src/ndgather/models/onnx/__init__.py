@@ -21,7 +21,7 @@ from ndgather.models.onnx.fixpoint import infer
 from ndgather.models.onnx.model_files import save
 from ndgather.models.onnx.model_runs import load, run
 from ndgather.models.onnx.onnx_checks import check
-from ndgather.models.onnx.onnx_conversion import convert
+from ndgather.models.onnx.onnx_conversion import Conversion, conversion, convert
 from ndgather.models.onnx.onnx_evaluation import reference_ops
 from ndgather.models.onnx.onnx_model import Model
 from ndgather.models.onnx.parting_inputs import Parting, search
@@ -31,10 +31,12 @@ from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 __all__ = [
     "Backend",
     "Comparison",
+    "Conversion",
     "Model",
     "Parting",
     "check",
     "compare",
+    "conversion",
     "convert",
     "implementation",
     "infer",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import onnx
@@ -13,24 +12,16 @@ from ndgather.models.graph import CastNode, Graph, OperatorNode, unique
 from ndgather.models.graph.translation import translate
 from ndgather.models.graph.value_types import value_types
 from ndgather.models.onnx.domains import DOMAINS, file_domain, row_domain
+from ndgather.models.onnx.onnx_conversion import Conversion
 from ndgather.models.onnx.type_protos import declaration, element_type
 from ndgather.published.rows.onnx import DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ndgather.models.graph.diagnostics import Finding
     from ndgather.published.tensor_types import TensorType
 
 DEFAULT_OPSET = 18
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversion:
-    """An ONNX model, and where a run of it may differ from one of the graph."""
-
-    model: onnx.ModelProto
-    findings: tuple[Finding, ...]
 
 
 def model_of(graph: Graph, *, domain: str = DOMAIN, opset: int = DEFAULT_OPSET) -> Conversion:

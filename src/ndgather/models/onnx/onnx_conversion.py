@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import onnx
-from onnx import ModelProto
+from onnx import ModelProto, helper
 
 from ndgather.errors import conversion_errors
 from ndgather.models.entry_checks import instance
-from ndgather.models.onnx import other_nodes
+from ndgather.models.onnx.conversion_walk import Walk
 from ndgather.models.onnx.declared_types import size_names
 from ndgather.models.onnx.domains import (
     DOMAINS,
@@ -19,10 +22,32 @@ from ndgather.models.onnx.domains import (
     with_one_name,
 )
 from ndgather.models.onnx.fixpoint import infer_to_fixpoint, without_functions
+from ndgather.models.onnx.function_versions import with_one_version
 from ndgather.models.onnx.model_files import Source, opened
-from ndgather.models.onnx.node_rewriting import HIDDEN, NodeRewriter, Plan
+from ndgather.models.onnx.old_opsets import from_oldest
+from ndgather.models.onnx.own_nodes import OwnNodes, Plan
 from ndgather.models.onnx.rewrites import EQUIVALENCES
 from ndgather.published.rows import DEFAULT_DOMAIN
+
+if TYPE_CHECKING:
+    from ndgather.models.graph.diagnostics import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """A model that was converted, and what there is to know of it.
+
+    Attributes
+    ----------
+    model : ModelProto
+        The result.
+    findings : tuple of Finding
+        Nodes that were repaired, nodes that stayed what they were, and nodes for which a run may
+        give other results than before.
+    """
+
+    model: ModelProto
+    findings: tuple[Finding, ...]
 
 
 def convert(
@@ -40,8 +65,9 @@ def convert(
         The model in memory, its bytes, or the path of its file. A model in memory is not
         changed.
     opset : int, optional
-        The target opset: the version of ONNX that the result imports. Nodes of other operators
-        are converted by `onnx.version_converter`, or stay where versions differ in types only.
+        The target opset: the version of ONNX that the result imports. Every node is brought
+        there one version after the other; one that the target does not have is replaced by the
+        function that ONNX defines it by, whose results may differ in their last bits.
     domain : str, optional
         The domain of the gather and scatter nodes, where that domain has their operators:
         ``"ai.onnx"`` or ``"com.microsoft"``.
@@ -61,6 +87,10 @@ def convert(
     NdgatherError
         A node cannot be expressed exactly; the text names it and says why.
 
+    See Also
+    --------
+    conversion : The same, with what there is to know of the result.
+
     Notes
     -----
     For all inputs that the model takes, the result is the same. Inputs that it refuses are
@@ -77,34 +107,88 @@ def convert(
     >>> [node.op_type for node in onnx.convert(model, operator="Gather").graph.node][-1]
     'Gather'
     """
-    proto, folder = opened(model, "convert")
+    return _conversion(model, "convert", opset, domain, operator, strict=True).model
+
+
+def conversion(
+    model: Source,
+    *,
+    opset: int | None = None,
+    domain: str | None = None,
+    operator: str | None = None,
+    strict: bool = False,
+) -> Conversion:
+    """Convert a model as `convert` does, and return what there is to know of the result too.
+
+    Parameters
+    ----------
+    model, opset, domain, operator
+        As in `convert`.
+    strict : bool, default False
+        Refuse the model if a node cannot become `operator`. Without it such a node stays what it
+        is, and a finding says why.
+
+    Returns
+    -------
+    Conversion
+        Its `model`; its `findings` say which nodes stayed, and which were repaired: a node with
+        an attribute that its version does not have yet, and a later one has, is taken for one of
+        that version where `opset` allows it.
+
+    Raises
+    ------
+    FileError, ModelError
+        The file cannot be read, or is not an ONNX model.
+    NdgatherError
+        A node cannot be expressed exactly; the text names it and says why.
+
+    Examples
+    --------
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 2] rows) => (float[M] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> onnx.conversion(model, operator="Gather").findings[0].what
+    'stays: ai.onnx GatherND-13 cannot become Gather: the length of the index tuples is 2, not 1'
+    """
+    instance("conversion", "strict", strict, bool, "a choice")
+    return _conversion(model, "conversion", opset, domain, operator, strict=strict)
+
+
+def _conversion(
+    model: Source,
+    caller: str,
+    opset: int | None,
+    domain: str | None,
+    operator: str | None,
+    *,
+    strict: bool,
+) -> Conversion:
+    given, folder = opened(model, caller)
+    _check_targets(caller, opset, domain, operator)
+    proto = with_one_version(from_oldest(with_one_name(given), opset))
+    plan = _plan(proto, opset, domain, operator, strict=strict)
     fixpoint = infer_to_fixpoint(proto, folder)
-    for each in fixpoint.judged:
-        if each.refusal is not None:
-            raise each.op_node.named(each.refusal)
     for function in fixpoint.model.functions:
         raise conversion_errors.function_stays(function.domain, function.name)
-    plan = _plan(fixpoint.model, opset, domain, operator)
-    result = without_functions(with_one_name(proto))
-    rewriter = NodeRewriter(
-        plan, iter(fixpoint.judged), _value_names(result), size_names(result.graph)
-    )
-    rewriter.rewrite(result.graph)
-    if plan.opset != plan.source.get(DEFAULT_DOMAIN, plan.opset):
-        result = _with_opset(result, fixpoint.model, plan)
-    _show(result)
+    result = without_functions(proto)
+    taken = _value_names(result)
+    own = OwnNodes(plan=plan, taken=taken)
+    Walk.over(fixpoint, folder, own, size_names(result.graph)).convert(result.graph)
     _import_domains(result, plan)
-    _refuse_invalid(proto, result)
-    return result
+    _refuse_invalid(given, result)
+    return Conversion(model=result, findings=tuple(own.findings))
 
 
-def _plan(model: ModelProto, opset: int | None, domain: str | None, operator: str | None) -> Plan:
-    source = opsets(model.opset_import)
+def _check_targets(
+    caller: str, opset: int | None, domain: str | None, operator: str | None
+) -> None:
     if opset is not None:
-        instance("convert", "opset", opset, int, "a version")
+        instance(caller, "opset", opset, int, "a version")
     for name, value in ("domain", domain), ("operator", operator):
         if value is not None:
-            instance("convert", name, value, str, "a name")
+            instance(caller, name, value, str, "a name")
     if domain is not None and row_domain(domain) not in DOMAINS:
         raise conversion_errors.unknown_target("domain", domain, DOMAINS)
     targets = sorted({target for _, target in EQUIVALENCES})
@@ -113,11 +197,19 @@ def _plan(model: ModelProto, opset: int | None, domain: str | None, operator: st
     newest = onnx.defs.onnx_opset_version()
     if opset is not None and not 1 <= opset <= newest:
         raise conversion_errors.unknown_target("opset", opset, (f"1..{newest}",))
+
+
+def _plan(
+    model: ModelProto, opset: int | None, domain: str | None, operator: str | None, *, strict: bool
+) -> Plan:
+    source = opsets(model.opset_import)
+    newest = onnx.defs.onnx_opset_version()
     return Plan(
         source=source,
         opset=opset or source.get(DEFAULT_DOMAIN, newest),
         domain=None if domain is None else row_domain(domain),
         operator=operator,
+        strict=strict,
     )
 
 
@@ -130,29 +222,6 @@ def _value_names(model: ModelProto) -> set[str]:
             for each in subgraphs(inner):
                 names.update(item.name for item in (*each.input, *each.initializer))
     return names
-
-
-def _with_opset(model: ModelProto, typed: ModelProto, plan: Plan) -> ModelProto:
-    """Return `model` in another version of ONNX, its hidden nodes as they are."""
-    hidden = {
-        inner.domain
-        for node in model.graph.node
-        for inner in nodes_within(node)
-        if inner.domain.startswith(HIDDEN)
-    }
-    for each in sorted(hidden):
-        model.opset_import.add(domain=each, version=1)
-    return other_nodes.converted(model, typed, plan.opset)
-
-
-def _show(model: ModelProto) -> None:
-    """Give hidden nodes their domains back."""
-    for node in model.graph.node:
-        for inner in nodes_within(node):
-            if inner.domain == HIDDEN:
-                inner.ClearField("domain")
-            elif inner.domain:
-                inner.domain = inner.domain.removeprefix(HIDDEN)
 
 
 def _import_domains(model: ModelProto, plan: Plan) -> None:
@@ -169,6 +238,9 @@ def _import_domains(model: ModelProto, plan: Plan) -> None:
     del model.opset_import[:]
     for domain, version in imports.items():
         model.opset_import.add(domain=file_domain(domain), version=version)
+    needed = helper.find_min_ir_version_for(model.opset_import, ignore_unknown=True)
+    if plan.opset > plan.source.get(DEFAULT_DOMAIN, 0):
+        model.ir_version = max(model.ir_version, needed)
 
 
 def _refuse_invalid(model: ModelProto, result: ModelProto) -> None:

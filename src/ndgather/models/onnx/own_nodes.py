@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from onnx import GraphProto, NodeProto, helper
+from onnx import NodeProto, helper
 
-from ndgather.errors import NdgatherError
+from ndgather.errors import AttributeValueError, NdgatherError
+from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.graph.node_conversion import fit
-from ndgather.models.onnx.declared_types import with_names
-from ndgather.models.onnx.domains import file_domain, implementation, is_ours, subgraphs
+from ndgather.models.onnx.domains import file_domain, implementation, row_domain
+from ndgather.models.onnx.fixpoint import Judged
+from ndgather.models.onnx.op_nodes import OpNode
 from ndgather.models.onnx.rewrites import EQUIVALENCES, KEPT_ATTRIBUTES, Rewrite
-from ndgather.models.onnx.type_protos import declaration
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ndgather.models.onnx.fixpoint import Judged
     from ndgather.published.schema import OperatorVersion
-
-HIDDEN = "ndgather.hidden."
-"""Before the domains of nodes that onnx is to leave alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +30,7 @@ class Plan:
     opset: int
     domain: str | None
     operator: str | None
+    strict: bool
 
     def version(self, domain: str) -> int:
         """Return the version of a domain that the result imports."""
@@ -44,43 +40,29 @@ class Plan:
         return self.source.get(domain, newest)
 
 
-@dataclass(slots=True)
-class NodeRewriter:
-    """Replaces the gather and scatter nodes, one graph after the other, and hides them from onnx.
+@dataclass(slots=True, kw_only=True)
+class OwnNodes:
+    """Converts the gather and scatter nodes one after the other; `taken` are the names of values.
 
-    `taken` are the names of values, `names` those of sizes.
+    `findings` are the nodes that were repaired, and those that stayed what they are.
     """
 
     plan: Plan
-    judged: Iterator[Judged]
     taken: set[str]
-    names: set[str]
+    findings: list[Finding] = field(default_factory=list)
 
-    def rewrite(self, graph: GraphProto) -> None:
-        nodes: list[NodeProto] = []
-        for node in graph.node:
-            if is_ours(node):
-                rewrite, rewritten = self._rewritten(next(self.judged))
-                for name, known in rewrite.made.items():
-                    made = graph.value_info.add(name=name)
-                    made.type.CopyFrom(declaration(with_names(known, self.names)))
-                for added in (*rewrite.before, rewritten):
-                    added.domain = HIDDEN + added.domain
-                    nodes.append(added)
-                continue
-            for inner in subgraphs(node):
-                self.rewrite(inner)
-            nodes.append(node)
-        copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(copies)
+    def converted(self, judged: Judged) -> tuple[Rewrite, NodeProto]:
+        """Return the rewrite of a node as it was carried out, and the node that it gives.
 
-    def _rewritten(self, judged: Judged) -> tuple[Rewrite, NodeProto]:
-        """Return the rewrite of a node as it was carried out, and the node that it gives."""
+        Raises
+        ------
+        NdgatherError
+            There is none; the text names the node and says why.
+        """
         op_node = judged.op_node
+        repaired = None if judged.refusal is None else self._repaired(judged)
         try:
-            rewrite = self._rewrite_of(judged)
-            self._change_operator(rewrite)
+            rewrite = self._changed(op_node, repaired or judged)
             if self.plan.domain is not None and operators(rewrite.name, self.plan.domain):
                 rewrite.domain = self.plan.domain
             target = implementation(rewrite.name, rewrite.domain, self.plan.version(rewrite.domain))
@@ -89,7 +71,9 @@ class NodeRewriter:
             raise op_node.named(error) from error
         node = NodeProto()
         node.CopyFrom(op_node.node)
-        node.op_type, node.domain = rewrite.name, file_domain(rewrite.domain)
+        node.op_type = rewrite.name
+        if node.domain != file_domain(rewrite.domain):
+            node.domain = file_domain(rewrite.domain)
         node.input[:] = rewrite.inputs.values()
         if rewrite.attributes != op_node.attributes():
             del node.attribute[:]
@@ -97,6 +81,49 @@ class NodeRewriter:
                 helper.make_attribute(name, value) for name, value in rewrite.attributes.items()
             )
         return rewrite, node
+
+    def _repaired(self, judged: Judged) -> Judged:
+        """Take a node with an attribute of a later version for one of that version."""
+        refusal, op_node = judged.refusal, judged.op_node
+        assert refusal is not None
+        domain = row_domain(op_node.node.domain)
+        here = self.plan.source.get(domain, 1)
+        if isinstance(refusal, AttributeValueError) and domain == DEFAULT_DOMAIN:
+            for version in range(here + 1, self.plan.opset + 1):
+                later = OpNode(
+                    node=op_node.node, scope=replace(op_node.scope, opsets={domain: version})
+                )
+                try:
+                    inference = later.infer()
+                except NdgatherError:
+                    continue
+                row = later.operator().row
+                self._find(op_node, op_node.operator().row, f"{refusal}; taken for {row}", "repair")
+                return Judged(op_node=later, inference=inference)
+        raise op_node.named(refusal)
+
+    def _find(self, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
+        self.findings.append(
+            Finding(
+                where=op_node.where,
+                operator=str(row),
+                rule=rule,
+                what=what,
+                severity=Severity.PORTABLE,
+            )
+        )
+
+    def _changed(self, op_node: OpNode, judged: Judged) -> Rewrite:
+        """Return the rewrite of a node, as the operator that is wanted where it can be that."""
+        rewrite = self._rewrite_of(judged)
+        try:
+            self._change_operator(rewrite)
+        except NdgatherError as refusal:
+            if self.plan.strict:
+                raise
+            self._find(op_node, rewrite.origin, f"stays: {refusal}", "operator")
+            rewrite = self._rewrite_of(judged)
+        return rewrite
 
     def _rewrite_of(self, judged: Judged) -> Rewrite:
         op_node, row = judged.op_node, judged.op_node.operator().row

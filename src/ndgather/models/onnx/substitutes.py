@@ -1,0 +1,112 @@
+"""Operators that an opset does not have, said by others: where ONNX has no function for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import defs
+
+from ndgather.models.onnx.type_protos import element_type
+from ndgather.published.tensor_types import TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ndgather.models.onnx.other_node import OtherNode
+
+_INT64 = TensorType("int64")
+
+
+def _trilu(node: OtherNode, opset: int) -> None:
+    """Choose by the distance of each place from the diagonal: ``column - row``."""
+    _need(node, opset, 11)
+    dtype, data = node.dtype(0), node.input(0)
+    if dtype is None or dtype == "string":
+        raise node.refuse(opset, "the type of its input is not known, or has no zero")
+    sizes = node.put_before("Shape", data, known=_INT64)
+    steps = []
+    for axis, line in ((-2, [-1, 1]), (-1, [1, -1])):
+        place = node.constant(np.array(axis, np.int64), "axis")
+        size = node.put_before("Gather", sizes, place, axis=0, known=_INT64)
+        first, one = (node.constant(np.array(value, np.int64), "step") for value in (0, 1))
+        each = node.put_before("Range", first, size, one, known=_INT64)
+        form = node.constant(np.array(line, np.int64), "line")
+        steps.append(node.put_before("Reshape", each, form, known=_INT64))
+    distance = node.put_before("Sub", steps[1], steps[0], known=_INT64)
+    limit = node.input(1) or node.constant(np.array(0, np.int64), "k")
+    outside = node.put_before(
+        "Less" if node.get("upper") else "Greater", distance, limit, known=TensorType("bool")
+    )
+    zero = node.constant(np.zeros((), np.float32), "zero")
+    if dtype != "float32":
+        to = element_type(dtype)
+        zero = node.put_before("Cast", zero, to=to, known=TensorType(dtype, ()))
+    _become(node, "Where", 9, [outside, zero, data])
+
+
+def _einsum(node: OtherNode, opset: int) -> None:
+    """Say a sum over at most one index of two operands as a product of matrices or of elements."""
+    _need(node, opset, 11)
+    terms = node.get("equation").replace(" ", "").split("->")
+    operands = terms[0].split(",")
+    if len(terms) != 2 or len(operands) != 2 or "." in node.get("equation"):
+        raise node.refuse(opset, f"equation {node.get('equation')!r} is not of two operands")
+    result = terms[1]
+    summed = [each for each in operands[0] if each in operands[1] and each not in result]
+    free = [[each for each in term if each in result and each not in other]
+            for term, other in (operands, reversed(operands))]  # fmt: skip
+    batch = [each for each in result if each in operands[0] and each in operands[1]]
+    distinct = all(len(set(term)) == len(term) for term in (*operands, result))
+    lone = set("".join(operands)) - {*summed, *free[0], *free[1], *batch}
+    matrices = len(summed) == 1 and max(map(len, free)) <= 1
+    if not distinct or lone or (summed and not matrices):
+        raise node.refuse(opset, f"equation {node.get('equation')!r} is no product of matrices")
+    if not summed:
+        orders = [result, result]
+    else:
+        orders = ["".join([*batch, *(free[0] or "<"), *summed]),
+                  "".join([*batch, *summed, *(free[1] or ">")])]  # fmt: skip
+    inputs = [
+        _arranged(node, name, term, order)
+        for name, term, order in zip(node.node.input, operands, orders, strict=True)
+    ]
+    made = result if not summed else "".join([*batch, *(free[0] or "<"), *(free[1] or ">")])
+    _become(node, "MatMul" if summed else "Mul", 9 if summed else 7, inputs)
+    dropped = [place for place, each in enumerate(made) if each in "<>"]
+    if dropped:
+        node.pass_on("Squeeze", axes=dropped)
+    kept = [each for each in made if each not in "<>"]
+    if kept != list(result):
+        node.pass_on("Transpose", perm=[kept.index(each) for each in result])
+
+
+def _arranged(node: OtherNode, name: str, term: str, order: str) -> str:
+    """Return an operand with its axes as in `order`, those that it lacks of size 1."""
+    dtype = node.values.type(name).dtype
+    there = [each for each in order if each in term]
+    if there != list(term):
+        known = TensorType(dtype, (None,) * len(term))
+        perm = [term.index(each) for each in there]
+        name = node.put_before("Transpose", name, perm=perm, known=known)
+    missing = [place for place, each in enumerate(order) if each not in term]
+    if missing:
+        known = TensorType(dtype, (None,) * len(order))
+        name = node.put_before("Unsqueeze", name, axes=missing, known=known)
+    return name
+
+
+def _become(node: OtherNode, op_type: str, version: int, inputs: list[str]) -> None:
+    node.node.op_type = op_type
+    node.node.input[:] = inputs
+    del node.node.attribute[:]
+    node.schema = defs.get_schema(op_type, version, "")
+
+
+def _need(node: OtherNode, opset: int, least: int) -> None:
+    if opset < least:
+        raise node.refuse(opset, "there is no such operator")
+
+
+SUBSTITUTES: dict[str, Callable[[OtherNode, int], None]] = {"Einsum": _einsum, "Trilu": _trilu}
+"""What makes a node that the target does not have one of an operator that it has."""

@@ -1,0 +1,285 @@
+"""Each step between versions of other operators: run before, run after, the same numbers.
+
+The runs are those of onnxruntime where it is installed, which knows all versions of an operator,
+and else those of the reference evaluator.
+"""
+
+from importlib.util import find_spec
+
+import numpy as np
+import onnx
+import pytest
+from onnx.parser import parse_model
+
+from ndgather.errors import NdgatherError
+from ndgather.models import onnx as onnx_models
+
+FLOATS = "float[2,3,4] x"
+SQUARE = "float[1,2,4,4] x"
+
+# What stands in the graph, its inputs, the opset, and the one that it is converted to.
+CASES = {
+    "arg max": ("y = ArgMax<axis=-1, keepdims=0>(x)", FLOATS, 13, 10),
+    "average pool": ("y = AveragePool<kernel_shape=[2,2], dilations=[1,1]>(x)", SQUARE, 19, 9),
+    "batch normalization": (
+        "s = Constant<value_floats=[2.0, 3.0]>() y = BatchNormalization(x, s, s, s, s)",
+        SQUARE, 15, 8,
+    ),
+    "cast": ("y = Cast<to=7>(x)", FLOATS, 19, 7),
+    "clip": ("l = Constant<value_float=0.25>() y = Clip(x, l)", FLOATS, 13, 7),
+    "clip integers": (
+        "l = Constant<value_int=1>() h = Constant<value_int=2>() y = Clip(x, l, h)",
+        "int64[2,3] x", 13, 11,
+    ),
+    "concat": ("y = Concat<axis=-1>(x, x)", FLOATS, 13, 9),
+    "constant": ("c = Constant<value_ints=[0,1]>() y = Gather(x, c)", FLOATS, 13, 11),
+    "constant of shape": ("s = Shape(x) y = ConstantOfShape(s)", FLOATS, 21, 9),
+    "depth to space": ("y = DepthToSpace<blocksize=1>(x)", SQUARE, 13, 7),
+    "dequantize": (
+        "s = Constant<value_float=0.5>() q = Cast<to=3>(x) y = DequantizeLinear(q, s)",
+        FLOATS, 21, 10,
+    ),
+    "dropout": ("y = Dropout(x)", FLOATS, 13, 7),
+    "einsum of matrices": ('y = Einsum<equation="bij,bkj->bik">(x, x)', FLOATS, 12, 11),
+    "einsum of elements": ('y = Einsum<equation="i,j->ji">(x, x)', "float[4] x", 12, 11),
+    "einsum of a vector": (
+        'y = Einsum<equation="ij,j->i">(x, z)', "float[3,4] x, float[4] z", 12, 11,
+    ),
+    "flatten": ("y = Flatten<axis=-1>(x)", FLOATS, 13, 9),
+    "gelu": ("y = Gelu(x)", FLOATS, 20, 11),
+    "gemm": ("y = Gemm(x, x)", "float[3,3] x", 11, 9),
+    "group normalization": (
+        "s = Constant<value_floats=[2.0, 3.0]>() y = GroupNormalization<num_groups=2>(x, s, s)",
+        SQUARE, 21, 11,
+    ),
+    "hard swish": ("y = HardSwish(x)", FLOATS, 14, 9),
+    "identity": ("y = Identity(x)", FLOATS, 16, 7),
+    "if": (
+        "c = Constant<value=bool {1}>() y = If(c) <then_branch = t () => (float[2,3,1] m)"
+        " { a = Constant<value_ints=[-1]>() m = ReduceMax(x, a) }, else_branch = e () =>"
+        " (float[2,3,4] n) { n = Identity(x) }>",
+        FLOATS, 18, 11,
+    ),
+    "layer normalization": (
+        "s = Constant<value_floats=[1.0,2.0,3.0,4.0]>() y = LayerNormalization(x, s, s)",
+        FLOATS, 17, 11,
+    ),
+    "less or equal": ("y = LessOrEqual(x, x)", FLOATS, 16, 11),
+    "log softmax": ("y = LogSoftmax<axis=1>(x)", FLOATS, 13, 11),
+    "lstm": (
+        "w = Constant<value = float[1,4,4] {1.0,0.5,0.25,0.125,1.0,0.5,0.25,0.125,1.0,0.5,0.25,"
+        "0.125,1.0,0.5,0.25,0.125}>() r = Constant<value = float[1,4,1] {1.0,1.0,1.0,1.0}>()"
+        " y = LSTM<hidden_size=1, layout=0>(x, w, r)",
+        FLOATS, 14, 11,
+    ),
+    "max pool": ("y = MaxPool<kernel_shape=[2,2], ceil_mode=0>(x)", SQUARE, 22, 7),
+    "mish": ("y = Mish(x)", FLOATS, 18, 11),
+    "pad": ("p = Constant<value_ints=[0,0,1,0,0,2]>() y = Pad(x, p)", FLOATS, 19, 9),
+    "pad of axes": (
+        "p = Constant<value_ints=[1,2]>() a = Constant<value_ints=[-1]>()"
+        ' y = Pad<mode="edge">(x, p, , a)',
+        FLOATS, 18, 13,
+    ),
+    "power of an integer": ("e = Constant<value_int=2>() y = Pow(x, e)", FLOATS, 15, 9),
+    "quantize": (
+        "s = Constant<value_float=0.5>() y = QuantizeLinear(x, s)", FLOATS, 19, 10,
+    ),
+    "reduce": ("a = Constant<value_ints=[0,-1]>() y = ReduceMean<keepdims=0>(x, a)", FLOATS, 18, 9),
+    "reduce all": ("y = ReduceL2(x)", FLOATS, 18, 9),
+    "reduce nothing": ("y = ReduceMax<noop_with_empty_axes=1>(x)", FLOATS, 18, 11),
+    "reduce no axes": (
+        "a = Constant<value = int64[0] {}>() y = ReduceSum<noop_with_empty_axes=1>(x, a)",
+        FLOATS, 13, 11,
+    ),
+    "reshape": ("s = Constant<value_ints=[3,-1]>() y = Reshape<allowzero=1>(x, s)", FLOATS, 14, 9),
+    "resize": (
+        "s = Constant<value_floats=[1.0,1.0,2.0,2.0]>()"
+        ' y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric",'
+        ' nearest_mode="floor">(x, , s)',
+        SQUARE, 19, 10,
+    ),
+    "resize to sizes": (
+        's = Constant<value_ints=[1,2,5,5]>() y = Resize<mode="linear">(x, , , s)', SQUARE, 18, 11,
+    ),
+    "shape": ("y = Shape(x)", FLOATS, 21, 7),
+    "shape of a part": ("y = Shape<start=-2, end=5>(x)", FLOATS, 15, 11),
+    "slice": (
+        "s = Constant<value_ints=[1]>() e = Constant<value_ints=[3]>()"
+        " a = Constant<value_ints=[2]>() y = Slice(x, s, e, a)",
+        FLOATS, 13, 9,
+    ),
+    "softmax": ("y = Softmax<axis=0>(x)", FLOATS, 13, 11),
+    "softmax of the last": ("y = Softmax(x)", FLOATS, 13, 9),
+    "split evenly": ("y, z = Split<num_outputs=2, axis=2>(x)", FLOATS, 18, 11),
+    "split unevenly": ("y, z = Split<num_outputs=2, axis=1>(x)", FLOATS, 18, 13),
+    "squeeze": (
+        "a = Constant<value_ints=[-1]>() y = Squeeze(x, a)", "float[2,3,1] x", 13, 9,
+    ),
+    "top k": ("k = Constant<value=int64[1] {2}>() y, i = TopK(x, k)", FLOATS, 11, 9),
+    "triangle above": ("k = Constant<value_int=1>() y = Trilu(x, k)", FLOATS, 14, 11),
+    "triangle below": ("y = Trilu<upper=0>(x)", "int64[4,3] x", 14, 13),
+    "unsqueeze": ("a = Constant<value_ints=[-1,0]>() y = Unsqueeze(x, a)", FLOATS, 13, 9),
+    # and upwards
+    "clip up": ("y = Clip<min=0.25>(x)", FLOATS, 7, 13),
+    "grid": (
+        'y = GridSample<mode="bicubic">(x, g)', f"{SQUARE}, float[1,2,2,2] g", 16, 20,
+    ),
+    "pad up": ("y = Pad<pads=[0,0,1,0,0,2]>(x)", FLOATS, 7, 18),
+    "reduce up": ("y = ReduceMean<axes=[1]>(x)", FLOATS, 11, 18),
+    "resize up": (
+        's = Constant<value=float[4] {1.0,1.0,1.5,2.0}>() y = Resize<mode="linear">(x, s)',
+        SQUARE, 10, 18,
+    ),
+    "softmax up": ("y = Softmax<axis=1>(x)", FLOATS, 11, 13),
+    "split up": ("y, z = Split<axis=2>(x)", FLOATS, 11, 18),
+    "squeeze up": ("y = Squeeze<axes=[2]>(x)", "float[2,3,1] x", 9, 21),
+    "top k up": ("y, i = TopK<k=2>(x)", FLOATS, 7, 11),
+    "upsample": (
+        "y = Upsample<scales=[1.0,1.0,2.0,2.0]>(x)", SQUARE, 7, 13,
+    ),
+}  # fmt: skip
+
+
+def model_of(text, inputs, opset):
+    """Return a model whose outputs are the values that no node reads."""
+    parsed = parse_model(
+        f'<ir_version: 8, opset_import: ["": {opset}]> g ({inputs}) => () {{ {text} }}'
+    )
+    read = {name for node in parsed.graph.node for name in node.input}
+    for name in (name for node in parsed.graph.node for name in node.output):
+        if name not in read:
+            parsed.graph.output.add(name=name)
+    inferred = onnx.shape_inference.infer_shapes(parsed)
+    for each in inferred.graph.output:
+        if not each.HasField("type"):
+            each.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    return inferred
+
+
+def feeds_of(model):
+    feeds = {}
+    for each in model.graph.input:
+        tensor = each.type.tensor_type
+        shape = [dim.dim_value for dim in tensor.shape.dim]
+        steps = np.arange(np.prod(shape)).reshape(shape)
+        floats = tensor.elem_type == onnx.TensorProto.FLOAT
+        feeds[each.name] = (np.sin(steps) * 2).astype(np.float32) if floats else steps
+    return feeds
+
+
+def outputs_of(model, feeds):
+    if find_spec("onnxruntime") is None:
+        return list(onnx_models.run(model, feeds).values())
+    import onnxruntime  # noqa: PLC0415 - where it is installed
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), settings)
+    return session.run(None, feeds)
+
+
+def assert_same_numbers(before, after):
+    feeds = feeds_of(before)
+    expected = outputs_of(before, feeds)
+    actual = outputs_of(after, feeds)
+    assert len(expected) == len(actual) > 0
+    for first, second in zip(expected, actual, strict=True):
+        assert first.dtype == second.dtype
+        np.testing.assert_allclose(second, first, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("text", "inputs", "source", "target"), CASES.values(), ids=CASES)
+def test_a_step_changes_no_number(text, inputs, source, target):
+    before = model_of(text, inputs, source)
+
+    after = onnx_models.convert(before, opset=target)
+
+    assert [each.version for each in after.opset_import] == [target]
+    onnx.checker.check_model(after, full_check=True)
+    assert_same_numbers(before, after)
+
+
+REFUSED = {
+    "an attribute": (
+        "y, i = TopK<largest=0>(x, k)", "float[4] x, int64[1] k", 11, 10,
+        "node TopK of 'y': TopK-11 cannot become TopK-10: it has no largest, which is 0",
+    ),
+    "axes that are an input": (
+        "y = ReduceMax(x, a)", f"{FLOATS}, int64[1] a", 18, 13,
+        "node ReduceMax of 'y': ReduceMax-18 cannot become ReduceMax-13: axes is not a constant",
+    ),
+    "a rank that is not known": (
+        "r = Reshape(x, s) y = Softmax<axis=1>(r)", "float[4] x, int64[N] s", 13, 11, "the rank of its input is not known",
+    ),
+    "a word": (
+        'p = Constant<value_ints=[1,1]>() y = Pad<mode="wrap">(x, p)', "float[4] x", 19, 18,
+        "it has no mode 'wrap'",
+    ),
+    "an operator": (
+        "y = GridSample(x, g)", f"{SQUARE}, float[1,2,2,2] g", 16, 15,
+        "node GridSample of 'y': GridSample-16 cannot become one of opset 15: there is no such",
+    ),
+    "layout of an LSTM": (
+        "y = LSTM<hidden_size=1, layout=1>(x, w, r)",
+        f"{FLOATS}, float[1,4,4] w, float[1,4,1] r", 14, 13, "it has no layout, which is 1",
+    ),
+    "a 0 among sizes that may be one": (
+        "y = Reshape<allowzero=1>(x, s)", "float[N] x, int64[2] s", 14, 13,
+        "it has no allowzero, which is 1",
+    ),
+    "a type": ("y = Add(x, x)", "bfloat16[2] x", 13, 12, "x.dtype = bfloat16 is not allowed"),
+    "two types for one": (
+        "y = Pow(x, z)", "float[2] x, int64[2] z", 13, 11,
+        "an exponent of int64 may not be one of float32",
+    ),
+    "shapes that are repeated": (
+        "y = Max(x, z)", "float[2,3] x, float[3] z", 13, 7, "its inputs may be of different shapes",
+    ),
+    "an oldest opset": ("y = Relu(x)", FLOATS, 13, 6, "opset = 6 is not a possible target"),
+    "an uneven split of unknown size": (
+        "y, z = Split<num_outputs=2>(x)", "float[N] x", 18, 13,
+        "the size of the axis that is split is not known",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "source", "target", "why"), REFUSED.values(), ids=REFUSED
+)
+def test_what_a_version_cannot_say_is_refused_by_name(text, inputs, source, target, why):
+    with pytest.raises(NdgatherError) as refusal:
+        onnx_models.convert(model_of(text, inputs, source), opset=target)
+    assert why in str(refusal.value)
+
+
+def test_models_of_the_first_opsets_are_brought_on_by_onnx():
+    model = model_of("y = Add<broadcast=1, axis=0>(x, z)", "float[2,3] x, float[2] z", 6)
+
+    after = onnx_models.convert(model, opset=13)
+
+    feeds = feeds_of(model)
+    expected = feeds["x"] + feeds["z"][:, None]
+    np.testing.assert_array_equal(outputs_of(after, feeds)[0], expected, strict=True)
+
+
+def test_functions_of_another_opset_are_brought_to_that_of_the_model():
+    model = parse_model("""<ir_version: 8, opset_import: ["": 18, "my": 1]>
+        g (float[2,3,4] x) => (float[2,3,1] y) { y = my.Most(x) }
+        <domain: "my", opset_import: ["": 13]> Most (d) => (m) { m = ReduceMax<axes=[2]>(d) }""")
+
+    after = onnx_models.convert(model, opset=11)
+
+    assert after.graph.node[-1].op_type == "ReduceMax"
+    assert not after.functions
+    feeds = feeds_of(model)
+    np.testing.assert_array_equal(
+        outputs_of(after, feeds)[0], feeds["x"].max(axis=2, keepdims=True), strict=True
+    )
+
+
+def test_ir_version_is_raised_where_an_opset_needs_it():
+    model = model_of("y = Relu(x)", FLOATS, 13)
+    model.ir_version = 4
+
+    assert onnx_models.convert(model, opset=21).ir_version == 10
+    assert onnx_models.convert(model, opset=11).ir_version == 4
