@@ -35,6 +35,10 @@ def from_oldest(model: ModelProto, opset: int | None) -> ModelProto:
     if source >= OLDEST:
         return model
     try:
-        return version_converter.convert_version(model, OLDEST)
+        converted = version_converter.convert_version(model, OLDEST)
     except Exception as error:  # it has errors of several kinds
         raise conversion_errors.invalid_result(error) from error
+    for before, after in zip(model.graph.output, converted.graph.output, strict=True):
+        after.CopyFrom(before)  # it forgets types, and declares values without any
+    del converted.graph.value_info[:]
+    return converted

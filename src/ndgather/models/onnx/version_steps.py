@@ -53,6 +53,7 @@ ADDED: dict[Step, dict[str, object]] = {
     ("QuantizeLinear", 19): {"saturate": 1},
     ("QuantizeLinear", 21): {"block_size": 0, "output_dtype": 0},
     ("QuantizeLinear", 23): {"precision": 0},
+    ("Range", 27): {"stash_type": 1},
     ("Reshape", 14): {"allowzero": 0},
     ("Resize", 11): {
         "coordinate_transformation_mode": "asymmetric",
@@ -68,6 +69,7 @@ ADDED: dict[Step, dict[str, object]] = {
     },
     ("RoiAlign", 16): {"coordinate_transformation_mode": "output_half_pixel"},
     ("Shape", 15): {"start": 0, "end": ABSENT},
+    ("SpaceToDepth", 28): {"mode": "DCR"},
     ("Split", 18): {},
     ("TopK", 11): {"largest": 1, "sorted": 1},
     **{(name, 13 if name == "ReduceSum" else 18): {} for name in sorted(REDUCTIONS)},
