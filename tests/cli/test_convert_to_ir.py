@@ -7,6 +7,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 pytest.importorskip("defusedxml")
 
+from ndgather.models.openvino import openvino_converter
+
 DATA = np.arange(12, dtype=np.int16).reshape(3, 4)
 PICKED = np.array([3, 4, 11], np.int16)  # DATA at (0, 3), (1, 0), (2, -1), by hand
 
@@ -101,8 +103,8 @@ REFUSED = {
     ),
     "a version without the operator": (
         "convert ir.xml --opset 9 -o out.onnx",
-        "node 'pick': openvino GatherND-8 has no exact counterpart in ai.onnx 9: there is no "
-        "such operator",
+        "node 'pick' (openvino GatherND-8): openvino GatherND-8 cannot become one of ai.onnx 9: "
+        "there is no such operator",
     ),
     "a domain": (
         "convert ir.xml --domain openvino -o out.onnx",
@@ -146,15 +148,61 @@ def test_lost_files_are_named(ndgather, folder):
         assert len(outcome.err.splitlines()) == 1
 
 
-def test_a_node_that_no_ir_here_has_is_named(ndgather):
+@pytest.fixture
+def cut():
+    """Write a model of a gather and another node."""
     graph = helper.make_graph(
-        [helper.make_node("Relu", ["data"], ["out"], name="cut")],
+        [
+            helper.make_node("Abs", ["data"], ["positive"], name="cut"),
+            helper.make_node("GatherND", ["positive", "places"], ["out"], name="pick"),
+        ],
         "g",
-        [helper.make_tensor_value_info("data", TensorProto.FLOAT, [2])],
-        [helper.make_tensor_value_info("out", TensorProto.FLOAT, [2])],
+        [
+            helper.make_tensor_value_info("data", TensorProto.INT64, [2]),
+            helper.make_tensor_value_info("places", TensorProto.INT64, ["N", 1]),
+        ],
+        [helper.make_tensor_value_info("out", TensorProto.INT64, ["N"])],
     )
     opsets = [helper.make_opsetid("", 13)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "cut.onnx")
+
+
+def test_a_node_that_no_ir_here_has_is_named(ndgather, cut, monkeypatch):
+    monkeypatch.setattr(openvino_converter, "is_installed", lambda: False)
     outcome = ndgather("convert cut.onnx -o out.xml")
     assert outcome.status == 1
-    assert "node 'cut' (Relu): op_type = 'Relu'" in outcome.err
+    assert "node 'cut' (Abs): op_type = 'Abs'" in outcome.err
+    assert "any, where the package openvino is installed" in outcome.err
+
+
+def test_other_models_go_through_openvino_and_are_checked(ndgather, cut, folder):
+    openvino = pytest.importorskip("openvino")
+
+    outcome = ndgather("convert cut.onnx -o out.xml")
+
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("out.xml: 2 nodes\n")
+    assert "GatherND-8" in outcome.out  # what the check says of the layer
+    assert "32 bits" in outcome.out
+    assert sorted(each.name for each in folder.glob("out.*")) == ["out.bin", "out.xml"]
+    compiled = openvino.Core().compile_model("out.xml", "CPU")
+    data, places = np.array([-1, 2]), np.array([[1], [-1], [0]])
+    np.testing.assert_array_equal(compiled([data, places])[0], np.array([2, 2, 1]))
+
+
+def test_what_openvino_refuses_is_said(ndgather, folder):
+    pytest.importorskip("openvino")
+    graph = helper.make_graph(
+        [helper.make_node("Optional", ["data"], ["some"], name="maybe")],
+        "g",
+        [helper.make_tensor_value_info("data", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_sequence_value_info("some", TensorProto.FLOAT, None)],
+    )
+    onnx.save(helper.make_model(graph, ir_version=8), "maybe.onnx")
+
+    outcome = ndgather("convert maybe.onnx -o out.xml")
+
+    assert outcome.status == 1
+    assert "maybe.onnx: the converter of OpenVINO refuses it: " in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    assert not [*folder.glob("out.*")]

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Convert an ONNX model to another version of ONNX, or replace its gather and
 scatter nodes with other operators that do exactly the same. If OUT ends in
-.xml, write an OpenVINO IR; if MODEL does, write an ONNX model. Operators that
-the target does not have are built from those that it has. A node that cannot be
-converted exactly is refused, with the reason. A table lists the nodes for which
-runtimes may give other results than before.
+.xml, write an OpenVINO IR, through OpenVINO where the model is more than
+gathers and scatters; if MODEL does, write an ONNX model. Operators that the
+target does not have are built from those that it has. A node that cannot be
+converted exactly is refused, with the reason. A table lists the nodes that were
+repaired, those that --operator could not change, and those for which runtimes
+may give other results than before.
 """
 
 EXAMPLES = """\
@@ -34,8 +36,11 @@ examples:
   ndgather convert model.onnx --domain ai.onnx -o portable.onnx
       replace onnxruntime's own GatherND by that of ONNX, and cast int32 indices
 
+  ndgather convert model.onnx --opset 18 -o repaired.onnx
+      take a ScatterElements with max, which no opset before 18 has, for one of 18
+
   ndgather convert model.onnx --operator GatherND -o one.onnx
-      replace Gather and GatherElements by GatherND
+      replace Gather and GatherElements by GatherND, and list those that stay
 
   ndgather convert model.onnx -o model.xml
       write an IR, with its constants in model.bin
@@ -71,6 +76,11 @@ def add_to(commands: Any) -> None:
         "Gather; or ScatterND, which replaces ScatterElements",
     )
     convert.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse the model if --operator cannot replace every such node",
+    )
+    convert.add_argument(
         "-o", "--output", required=True, type=Path, metavar="OUT", help="the result: .onnx or .xml"
     )
     add_common(convert, _convert)
@@ -79,7 +89,7 @@ def add_to(commands: Any) -> None:
 def _convert(options: argparse.Namespace) -> None:
     from_ir, to_ir = Path(options.model).suffix == ".xml", options.output.suffix == ".xml"
     tensor_files.check_place(options.output, (".onnx",) if from_ir else (".onnx", ".xml"))
-    given = {name: getattr(options, name) for name in ("opset", "domain", "operator")}
+    given = {name: getattr(options, name) for name in ("opset", "domain", "operator", "strict")}
     parting: Sequence[diagnostics.Finding] = ()
     if from_ir or to_ir:
         from ndgather.models import interchange  # noqa: PLC0415 - slow, and two extras
@@ -87,16 +97,16 @@ def _convert(options: argparse.Namespace) -> None:
         if from_ir:
             count, parting = interchange.openvino_to_onnx(options.model, options.output, **given)
         else:
-            for name in (name for name, value in given.items() if value is not None):
+            for name in (name for name, value in given.items() if value):
                 raise conversion_errors.option_of_onnx(f"--{name}", options.output)
             tensor_files.check_place(options.output.with_suffix(".bin"), (".bin",))
             count, parting = interchange.onnx_to_openvino(options.model, options.output)
     else:
         from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
-        result = onnx.convert(options.model, **given)
-        onnx.save(result, options.output, str(Path(options.model).parent))
-        count = len(result.graph.node)
+        result = onnx.conversion(options.model, **given)
+        onnx.save(result.model, options.output, str(Path(options.model).parent))
+        count, parting = len(result.model.graph.node), result.findings
     print(f"{one_line(str(options.output))}: {node_count(count)}")
     if parting:
         print(diagnostics.table(parting, terminal()[0] if sys.stdout.isatty() else 0))

@@ -69,6 +69,17 @@ def not_in_graph(what: str, is_what: str, allowed: str) -> ModelError:
     return ModelError(f"{what} is {is_what}, which cannot be converted (allowed: {allowed})")
 
 
+def refused_by_openvino(path: object, error: BaseException) -> ModelError:
+    return ModelError(f"{path}: the converter of OpenVINO refuses it: {reason(error)}")
+
+
+def other_operator(op_type: str, domain: str, allowed: str) -> ModelError:
+    return ModelError(
+        f"op_type = {op_type!r} of {one_line(domain)} is not a gather or scatter operator, which "
+        f"cannot be converted (allowed: {allowed}; any, where the package openvino is installed)"
+    )
+
+
 def two_values(name: str) -> ModelError:
     return ModelError(
         f"name = {name!r} names an input and another result (allowed: one value for each name)"

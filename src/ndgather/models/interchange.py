@@ -1,7 +1,7 @@
 """Model files of one format written in the other: ONNX as OpenVINO IR, and back.
 
-Models of gather and scatter operators, constants and casts have both forms; others are
-refused by name.
+Models of gather and scatter operators, constants and casts have both forms. Others become IR
+through the converter of OpenVINO where that is installed, and are refused by name where it is not.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import file_errors
 from ndgather.models import onnx, openvino
-from ndgather.models.onnx.graph_of_model import graph_of
-from ndgather.models.onnx.model_files import loaded, places_of_tensors
+from ndgather.models.onnx.graph_of_model import graph_of, is_graph
+from ndgather.models.onnx.model_files import loaded, opened, places_of_tensors
 from ndgather.models.onnx.model_of_graph import DEFAULT_OPSET, model_of
+from ndgather.models.openvino import openvino_converter
 from ndgather.models.tensors.atomic_write import resolved
 from ndgather.published.rows.onnx import DOMAIN
 
@@ -31,7 +32,8 @@ def onnx_to_openvino(
     Returns
     -------
     int, tuple of Finding
-        How many nodes there are, and where runs of the two files may differ.
+        How many nodes there are, and where runs of the two files may differ; for an IR that
+        OpenVINO wrote, what a check of its gather and scatter layers found.
 
     Raises
     ------
@@ -43,6 +45,8 @@ def onnx_to_openvino(
     for path in (constants, Path(target)):
         if resolved(path) in taken:
             raise file_errors.keeps_tensors(path, source)
+    if openvino_converter.is_installed() and not is_graph(opened(source, "convert")[0]):
+        return openvino_converter.write_converted(Path(source), Path(target), constants)
     graph = graph_of(loaded(source, "convert"))
     return len(graph.nodes), openvino.write(graph, target, constants)
 
@@ -54,8 +58,9 @@ def openvino_to_onnx(
     domain: str | None = None,
     opset: int | None = None,
     operator: str | None = None,
+    strict: bool = False,
 ) -> tuple[int, tuple[Finding, ...]]:
-    """Write an IR as an ONNX file; the options are those of `ndgather.models.onnx.convert`.
+    """Write an IR as an ONNX file; the options are those of `ndgather.models.onnx.conversion`.
 
     Returns
     -------
@@ -69,8 +74,9 @@ def openvino_to_onnx(
     """
     graph = openvino.Model.load(source).graph
     conversion = model_of(graph, domain=domain or DOMAIN, opset=opset or DEFAULT_OPSET)
-    model = conversion.model
+    model, findings = conversion.model, conversion.findings
     if operator is not None:
-        model = onnx.convert(model, operator=operator)
+        turned = onnx.conversion(model, operator=operator, strict=strict)
+        model, findings = turned.model, (*findings, *turned.findings)
     onnx.save(model, target)
-    return len(model.graph.node), conversion.findings
+    return len(model.graph.node), findings

@@ -15,8 +15,9 @@ from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.graph.node_conversion import Call, fit, is_exact_cast
 from ndgather.models.graph.value_types import node_type, value_types
 from ndgather.published import operators
+from ndgather.published.array_types import dtype_name
 from ndgather.published.schema import OperatorVersion, Role
-from ndgather.published.tensor_types import TensorType, dtype_name
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     from ndgather.models.graph import Array

@@ -37,6 +37,14 @@ PLAIN_TYPES = ("Cast", "Constant", "Identity")
 _LAST_IR_WITH_CONSTANTS_AS_INPUTS = 3
 
 
+def is_graph(model: onnx.ModelProto) -> bool:
+    """Return whether all nodes of a model are of operators that a graph has."""
+    return all(
+        is_ours(node) or (row_domain(node.domain) == DOMAIN and node.op_type in PLAIN_TYPES)
+        for node in model.graph.node
+    )
+
+
 def graph_of(model: onnx.ModelProto) -> Graph:
     """Return the graph that a model is.
 
@@ -126,10 +134,8 @@ class _Reader:
             )
         else:
             known = dict.fromkeys(each.name for each in operators(domain=DOMAIN))
-            raise conversion_errors.not_in_graph(
-                f"op_type = {node.op_type!r} of {domain}",
-                "not a gather or scatter operator",
-                ", ".join((*known, *PLAIN_TYPES)),
+            raise conversion_errors.other_operator(
+                node.op_type, domain, ", ".join((*known, *PLAIN_TYPES))
             )
 
 
