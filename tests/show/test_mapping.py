@@ -204,6 +204,9 @@ def test_a_scatter_says_in_which_order_updates_land():
     ):
         scene = staged(attempted(Call(*arguments, **options)))
         assert said in scene.notes
+    many = [[1]] * 500
+    scene = staged(attempted(Call("scatter_nd", "scatter_nd", [1, 2, 3], many, [7] * 500)))
+    assert scene.notes == ("updates that are not drawn may land on the same places",)
     *_, updates, result = staged(attempted(Call(*arguments))).parts
     assert [box.replaced for box in updates.planes[0].boxes] == [True, False, False]
     assert [box.entry for box in result.planes[0].boxes if box.columns == (1, 1)] == [0, 2]

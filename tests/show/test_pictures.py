@@ -4,6 +4,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -23,6 +24,7 @@ from ndgather.errors import (
 )
 from ndgather.testing.strategies import DATA_DTYPES, distinct
 
+ROOT = Path(__file__).parents[2]
 GRID = np.array([[10, 11, 12], [20, 21, 22]])
 SVG = "{http://www.w3.org/2000/svg}"
 MOST_BYTES = 200_000
@@ -283,6 +285,11 @@ def test_files(tmp_path):
         picture.save(tmp_path / "a.svg", theme="blue")
     with pytest.raises(AttributeValueError, match="to_svg: theme"):
         picture.to_svg("blue")
+
+
+def test_the_picture_in_the_readme_is_that_of_today():
+    picture = show.gather_nd(GRID, [[0, 2], [1, -3]])
+    assert (ROOT / "docs" / "gather_nd.svg").read_text("utf-8") == picture.to_svg()
 
 
 def test_one_theme_has_no_rules_for_another():

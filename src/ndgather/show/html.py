@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ndgather.show.scene import Scene
 
+_NARROW = 300  # pixels that a part has on a phone
 _FLOW = (
     f".{ROOT}{{margin:1em 0;padding:14px 18px 16px;border-radius:8px;background:var(--n-page);"
     "overflow:hidden;text-align:left}"
@@ -50,10 +51,13 @@ def _pieces(scene: Scene, style: bool) -> Iterator[str]:
     yield f'<p class="{PREFIX}unseen">{escaped(description(scene))}</p>'
     yield f'<div class="{PREFIX}parts">'
     for number, each in enumerate(scene.parts):
-        inner = part(drawing(each, scene.entries), f"{each.name} {each.about}")
+        drawn = drawing(each, scene.entries)
+        inner = part(drawn, f"{each.name} {each.about}")
         if number and number == len(scene.parts) - 1:
             inner = f'<span class="{PREFIX}to" aria-hidden="true">→</span>{inner}'
-        yield f'<div class="{PREFIX}part">{inner}</div>'
+        # Where it has to be scrolled, the keys have to reach it.
+        focus = ' tabindex="0"' if drawn.width > _NARROW else ""
+        yield f'<div class="{PREFIX}part"{focus}>{inner}</div>'
     yield "</div>"
     if scene.error is not None:
         yield f'<p class="{PREFIX}said {PREFIX}fails">{escaped(scene.error)}</p>'

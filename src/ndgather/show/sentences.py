@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 from ndgather.array_call import Call
@@ -10,6 +11,7 @@ from ndgather.errors.shape_errors import shown
 from ndgather.errors.shown_values import shown_value
 from ndgather.errors.texts import one_line
 from ndgather.show.scene import State, letter
+from ndgather.show.trace import entries_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,6 +95,9 @@ def of_repeats(trace: Trace) -> Iterator[str]:
     """Say in which order updates of one place land there."""
     call = trace.call
     if not call.scatters:
+        return
+    if len(trace.entries) < math.prod(entries_shape(call)):
+        yield "updates that are not drawn may land on the same places"
         return
     landing: dict[Region, list[str]] = {}
     for number, entry in enumerate(trace.entries):
