@@ -703,3 +703,61 @@ def test_other_runtimes_give_the_same(call):
         after = onnx_models.convert(before, **target)
         session = onnxruntime.InferenceSession(after.SerializeToString())
         np.testing.assert_array_equal(session.run(None, inputs)[0], expected, strict=True)
+
+
+def scatter_elements_of(opset, reduction):
+    inputs = {"data": np.float32([1, 5, 3]), "indices": np.array([0, 0, 2]),
+              "updates": np.float32([4, 2, 9])}  # fmt: skip
+    return call_model("ScatterElements", inputs, opset=opset, rank=1, reduction=reduction), inputs
+
+
+@pytest.mark.parametrize(("word", "expected"), [("max", [4, 5, 9]), ("min", [1, 5, 3])])
+def test_a_word_that_a_later_opset_has_is_repaired_there_and_said(word, expected):
+    model, inputs = scatter_elements_of(17, word)
+
+    repaired = onnx_models.conversion(model, opset=18)
+
+    result = onnx_models.run(repaired.model, inputs)["out"]
+    np.testing.assert_array_equal(result, np.float32(expected), strict=True)
+    (finding,) = repaired.findings
+    assert (finding.where, finding.rule) == ("node", "repair")
+    assert finding.what == (
+        f"ai.onnx ScatterElements-16: reduction = {word!r} is unknown (allowed: 'none', 'add', "
+        "'mul'); taken for ai.onnx ScatterElements-18"
+    )
+    with pytest.raises(AttributeValueError, match="is unknown"):
+        onnx_models.convert(model, opset=16)
+    with pytest.raises(AttributeValueError, match="is unknown"):
+        onnx_models.convert(scatter_elements_of(17, "maximum")[0], opset=18)
+
+
+def test_an_operator_replaces_the_nodes_that_it_can_and_the_others_are_listed():
+    nodes = [
+        helper.make_node("Gather", ["data", "rows"], ["first"], name="rows", axis=0),
+        helper.make_node("Gather", ["data", "rows"], ["second"], name="columns", axis=1),
+    ]
+    model = model_of(
+        nodes,
+        [info("data", FLOAT, [3, 3]), info("rows", INT64, [2])],
+        [info("first", FLOAT, [2, 3]), info("second", FLOAT, [3, 2])],
+    )
+
+    result = onnx_models.conversion(model, operator="GatherND")
+
+    assert [node.op_type for node in result.model.graph.node if "Gather" in node.op_type] == [
+        "GatherND",
+        "Gather",
+    ]
+    assert [(each.where, each.rule, each.what) for each in result.findings] == [
+        (
+            "columns",
+            "operator",
+            "stays: ai.onnx Gather-13 cannot become GatherND: axis = 1 is not the first one",
+        )
+    ]
+    inputs = {"data": np.arange(9, dtype=np.float32).reshape(3, 3), "rows": np.array([2, 0])}
+    assert_same_run(model, result.model, inputs)
+    with pytest.raises(ModelError, match=r"^node 'columns'"):
+        onnx_models.conversion(model, operator="GatherND", strict=True)
+    with pytest.raises(ModelError, match=r"^node 'columns'"):
+        onnx_models.convert(model, operator="GatherND")

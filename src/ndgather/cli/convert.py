@@ -105,7 +105,7 @@ def _convert(options: argparse.Namespace) -> None:
         from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
         result = onnx.conversion(options.model, **given)
-        onnx.save(result.model, options.output, str(Path(options.model).parent))
+        onnx.save(result, options.output)
         count, parting = len(result.model.graph.node), result.findings
     print(f"{one_line(str(options.output))}: {node_count(count)}")
     if parting:

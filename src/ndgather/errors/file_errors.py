@@ -94,6 +94,20 @@ def keeps_tensors(path: object, model: object) -> FileError:
     return FileError(f"{path}: cannot be written: {model} keeps tensors there")
 
 
+def tensors_elsewhere(path: object, error: FileError) -> FileError:
+    return FileError(
+        f"{path}: cannot be written: the model keeps tensors in other files, which are not beside "
+        f"it: {error} (allowed: folder=, the folder of those files)"
+    )
+
+
+def too_large_without_tensors(path: object, most: int) -> FileError:
+    return FileError(
+        f"{path}: cannot be written: the model is too large, although its tensors are in another "
+        f"file (allowed: at most {most} bytes)"
+    )
+
+
 def same_file(name: str, path: object) -> FileError:
     return FileError(
         f"{path}: cannot be written: output {name!r} and another one would both be written there "

@@ -18,8 +18,8 @@ from ndgather.models.onnx.compared import Comparison
 from ndgather.models.onnx.comparison import compare
 from ndgather.models.onnx.domains import implementation
 from ndgather.models.onnx.fixpoint import infer
-from ndgather.models.onnx.model_files import save
 from ndgather.models.onnx.model_runs import load, run
+from ndgather.models.onnx.model_writing import save
 from ndgather.models.onnx.onnx_checks import check
 from ndgather.models.onnx.onnx_conversion import Conversion, conversion, convert
 from ndgather.models.onnx.onnx_evaluation import reference_ops

@@ -35,10 +35,15 @@ _BITS = {
 
 def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Yield the tensors of a model that are in other files."""
+    for tensor in held_tensors(model):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            yield tensor
+
+
+def held_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Yield all tensors of a model."""
     for body in (model.graph, *model.functions):
-        for tensor in _tensors(body):
-            if tensor.data_location == TensorProto.EXTERNAL:
-                yield tensor
+        yield from _tensors(body)
 
 
 def _tensors(body: GraphProto | FunctionProto) -> Iterator[TensorProto]:
@@ -118,6 +123,21 @@ def has_whole_bytes(tensor: TensorProto) -> bool:
     kinds = TensorProto.DataType.values()
     none = {TensorProto.UNDEFINED, TensorProto.STRING, *_BITS}
     return tensor.data_type in kinds and tensor.data_type not in none
+
+
+def span(tensor: TensorProto, folder: str | os.PathLike[str]) -> tuple[int, int]:
+    """Return where in its file a tensor that `check_tensor` allowed begins, and its length."""
+    offset = _count(tensor, "offset", 0)
+    return offset, _count(tensor, "length", place(tensor, folder).stat().st_size - offset)
+
+
+def set_place(tensor: TensorProto, location: str, offset: int, length: int) -> None:
+    """Have a tensor stand in a file, and not in the model."""
+    tensor.ClearField("raw_data")
+    del tensor.external_data[:]
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=str(value))
 
 
 def check_tensors(model: ModelProto, folder: str | os.PathLike[str]) -> None:

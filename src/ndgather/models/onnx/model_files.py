@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from onnx import ModelProto, external_data_helper
 
 from ndgather.errors import FileError, file_errors, onnx_errors, run_errors
-from ndgather.models.entry_checks import Content, FilePath, file_path, instance
+from ndgather.models.entry_checks import Content, FilePath, file_path
 from ndgather.models.onnx.external_tensors import check_tensors, external_tensors, place
-from ndgather.models.tensors.atomic_write import replace, resolved
 from ndgather.models.tensors.safe_read import content
 from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF
 
@@ -100,13 +99,13 @@ def loaded(model: Source, caller: str) -> ModelProto:
     proto, folder = opened(model, caller)
     if folder is not None:
         try:
-            _fetch(proto, folder)
+            fetch(proto, folder)
         except FileError as error:
             raise file_errors.in_model(model, error) from error
     return proto
 
 
-def _fetch(model: ModelProto, folder: str) -> None:
+def fetch(model: ModelProto, folder: str) -> None:
     """Put the tensors that stand in files of their own into a model."""
     check_tensors(model, folder)
     try:
@@ -119,47 +118,3 @@ def places_of_tensors(path: FilePath, caller: str) -> frozenset[Path]:
     """Return the files beside a model file that it keeps tensors in."""
     model, folder = opened(path, caller)
     return frozenset(place(tensor, folder or "") for tensor in external_tensors(model))
-
-
-def save(model: ModelProto, path: FilePath, folder: FilePath | None = None) -> None:
-    """Write a model to a file, whole or not at all.
-
-    Parameters
-    ----------
-    model : ModelProto
-        It is not changed.
-    path : str or os.PathLike
-        The file. One that exists is replaced when the new one is complete.
-    folder : str or os.PathLike, optional
-        Where the model keeps tensors in other files. They stay there if it is the folder of
-        `path`; otherwise they become part of the model.
-
-    Raises
-    ------
-    FileError
-        The file cannot be written, or the model is too large for one file.
-
-    Examples
-    --------
-    >>> from onnx import ModelProto
-    >>> from ndgather.models import onnx
-    >>> onnx.save(ModelProto(), "nowhere/model.onnx")
-    Traceback (most recent call last):
-    ...
-    ndgather.errors.FileError: nowhere/model.onnx: cannot be written: no such file or directory
-    """
-    whole = instance("save", "model", model, ModelProto, "a model")
-    target = file_path("save", "path", path)
-    beside = None if folder is None else file_path("save", "folder", folder)
-    if beside is not None and resolved(beside) != resolved(target).parent:
-        whole = ModelProto()
-        whole.CopyFrom(model)
-        _fetch(whole, str(beside))
-    for tensor in external_tensors(whole):
-        if place(tensor, target.parent) == resolved(target):
-            raise file_errors.keeps_tensors(target, "the model")
-    try:
-        serialized = whole.SerializeToString()
-    except Exception as error:  # more than protobuf can hold
-        raise file_errors.unwritable(path, error) from error
-    replace((target, lambda part: part.write_bytes(serialized)))

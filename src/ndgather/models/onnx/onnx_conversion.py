@@ -44,10 +44,13 @@ class Conversion:
     findings : tuple of Finding
         Nodes that were repaired, nodes that stayed what they were, and nodes for which a run may
         give other results than before.
+    folder : str or None
+        The folder of the file that it came from, where it may keep tensors in other files.
     """
 
     model: ModelProto
     findings: tuple[Finding, ...]
+    folder: str | None = None
 
 
 def convert(
@@ -178,7 +181,7 @@ def _conversion(
     Walk.over(fixpoint, folder, own, size_names(result.graph)).convert(result.graph)
     _import_domains(result, plan)
     _refuse_invalid(given, result)
-    return Conversion(model=result, findings=tuple(own.findings))
+    return Conversion(model=result, findings=tuple(own.findings), folder=folder)
 
 
 def _check_targets(
