@@ -115,3 +115,33 @@ def test_up_to_opset_12_these_are_of_a_matrix_and_then_along_an_axis(op_type, ax
     found = onnx_models.run(model, {"x": x}, runtime="reference")["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert found.dtype == np.float32
+
+
+def products(q, k, scale):
+    out = np.zeros((*q.shape[:3], k.shape[2]))
+    for b, h, i, j in np.ndindex(out.shape):
+        out[b, h, i, j] = scale * sum(
+            float(x) * float(y) for x, y in zip(q[b, h, i], k[b, h, j], strict=True)
+        )
+    return out
+
+
+@pytest.mark.parametrize("opset", [23, 24])
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("mode", [None, 0, 1])
+def test_products_of_attention_are_capped_in_mode_1_only(opset, causal, mode):
+    q, k, v = RNG.normal(size=(3, 2, 3, 4, 5)).astype(np.float32)
+    chosen = {} if mode is None else {"qk_matmul_output_mode": mode}
+    model = one_node(
+        opset, "Attention", "qkv", ["y", "", "", "p"], is_causal=causal, softcap=0.5, **chosen
+    )
+    model.graph.output.add().CopyFrom(helper.make_tensor_value_info("p", FLOAT, None))
+    model.ir_version = 10
+    found = onnx_models.run(model, dict(zip("qkv", (q, k, v), strict=True)), runtime="reference")
+    plain = products(q, k, 5**-0.5)
+    capped = 0.5 * np.tanh(plain / 0.5)
+    np.testing.assert_allclose(found["p"], capped if mode == 1 else plain, rtol=1e-4, atol=1e-5)
+    hidden = np.triu(np.ones((4, 4), bool), 1) & bool(causal)
+    weights = np.where(hidden, 0, np.exp(capped))
+    expected = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-5)

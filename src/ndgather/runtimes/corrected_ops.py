@@ -3,7 +3,8 @@
 Up to opset 13 it takes BatchNormalization for training wherever `momentum` is given, and it takes
 the spatial axes of GlobalMaxPool for those of four axes, whatever their number. Up to opset 12
 Softmax, LogSoftmax and Hardmax are of a matrix, whose columns are all axes from `axis` on; it takes
-them for what they are from opset 13, along one axis.
+them for what they are from opset 13, along one axis. The products that Attention gives as its
+fourth output in mode 0 it caps, which the text has done afterwards.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import NodeProto
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops import load_op
 from onnx.reference.ops.op_batch_normalization import BatchNormalization_14
 
 from ndgather.errors import run_errors
@@ -119,7 +122,35 @@ class Hardmax(_OfRows):
         return y
 
 
+_PRODUCTS = 3  # the output of Attention that is chosen by its mode
+
+
+class Attention(OpRun):
+    """``softmax(softcap(q k) + mask) v``, and, as the fourth output in mode 0, ``q k``."""
+
+    op_domain = ""
+
+    def _run(self, *inputs: Array, **_attributes: object) -> tuple[Array, ...]:
+        node = self.onnx_node
+        outputs = self._by_onnx(node, inputs)
+        given = {each.name: each for each in node.attribute}
+        caps = "softcap" in given and given["softcap"].f > 0
+        mode = given["qk_matmul_output_mode"].i if "qk_matmul_output_mode" in given else 0
+        if not caps or mode or not any(node.output[_PRODUCTS:]):
+            return outputs
+        uncapped = NodeProto()
+        uncapped.CopyFrom(node)
+        uncapped.attribute.remove(given["softcap"])
+        return (*outputs[:_PRODUCTS], self._by_onnx(uncapped, inputs)[_PRODUCTS])
+
+    def _by_onnx(self, node: NodeProto, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        made = load_op("", "Attention", self.run_params["opsets"][self.domain])
+        outputs: tuple[Array, ...] = made(node, self.run_params).run(*inputs)
+        return outputs
+
+
 CORRECTED: tuple[type[OpRun], ...] = (
+    Attention,
     BatchNormalization,
     GlobalMaxPool,
     Hardmax,
