@@ -11,7 +11,8 @@ import numpy as np
 
 from ndgather import api
 from ndgather.cli.options import add_command, add_common, add_reading, npy_file
-from ndgather.cli.screen import bar, columns, print_estimate, print_table
+from ndgather.cli.progress import bar
+from ndgather.cli.screen import columns, print_estimate, print_table
 from ndgather.errors import NdgatherError
 from ndgather.models.tensors import tensor_files
 from ndgather.published.inference import infer

@@ -18,7 +18,8 @@ from ndgather.cli.options import (
     completed_by,
     runtime_names,
 )
-from ndgather.cli.screen import columns, node_bar, node_count, print_nodes, print_table, time_text
+from ndgather.cli.progress import node_bar
+from ndgather.cli.screen import columns, node_count, print_nodes, print_table, time_text
 from ndgather.errors import file_errors, run_errors, runtime_errors
 from ndgather.errors.texts import one_line
 from ndgather.models.graph.ports import dtype_name
@@ -118,7 +119,8 @@ def _is_of_a_runtime(options: argparse.Namespace) -> bool:
 
 def _run(options: argparse.Namespace) -> None:
     start = time.perf_counter()
-    model = _load(options)
+    with node_bar(options):
+        model = _load(options)
     names = [port.name for port in model.outputs]
     for name in options.outputs:
         if name not in names:
@@ -134,11 +136,9 @@ def _run(options: argparse.Namespace) -> None:
         targets.add(file.resolve())
 
     inputs = inputs_of(options, model.inputs)
-    if Path(options.model).suffix == ".xml":
-        result = model.run(inputs)
-    else:
-        with node_bar(options) as progress:
-            result = model.run(inputs, progress=progress)
+    with node_bar(options) as progress:
+        of_nodes = {} if Path(options.model).suffix == ".xml" else {"progress": progress}
+        result = model.run(inputs, **of_nodes)
     compared = compare_outputs(options, result.outputs)
     tensor_files.write_all(
         {files[each.name]: each.array for each in result.outputs if each.name in files}

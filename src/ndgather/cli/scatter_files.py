@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import api
 from ndgather.cli.options import add_command, add_common, add_reading, npy_file
-from ndgather.cli.screen import bar, columns, print_table
+from ndgather.cli.progress import bar
+from ndgather.cli.screen import columns, print_table
 from ndgather.errors import place_errors
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import places

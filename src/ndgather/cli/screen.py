@@ -8,8 +8,7 @@ import os
 import shutil
 import sys
 from contextlib import contextmanager
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import one_line
@@ -17,8 +16,7 @@ from ndgather.log import LOGGER
 from ndgather.models.graph.ports import dtype_name
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -39,29 +37,6 @@ def terminal() -> tuple[int, bool]:
     width = min(max(shutil.get_terminal_size().columns, narrowest), widest)
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return width, sys.stdout.isatty() and not plain
-
-
-def bar(options: argparse.Namespace) -> Literal[True] | None:
-    """Return whether a call shows its progress: to somebody who looks, where tqdm is installed."""
-    seen = sys.stderr.isatty() and not options.quiet and find_spec("tqdm") is not None
-    return True if seen else None
-
-
-@contextmanager
-def node_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int], object] | None]:
-    """Show how many nodes of a model ran, to somebody who looks."""
-    if bar(options) is None:
-        yield None
-        return
-    from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
-
-    with tqdm(unit="node", leave=False) as shown_bar:
-
-        def progress(done: int, total: int) -> None:
-            shown_bar.total = total
-            shown_bar.update(done - shown_bar.n)
-
-        yield progress
 
 
 class _OneLine(logging.Formatter):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.options import Named, add_command, add_common, add_reading
-from ndgather.cli.screen import bar, time_text
+from ndgather.cli.progress import bar
+from ndgather.cli.screen import time_text
 from ndgather.errors import run_errors
 from ndgather.models.tensors import atomic_write, tensor_files
 

@@ -142,7 +142,8 @@ class Model:
         counts = Counter[bool]()
         token = tally.set(counts)
         try:
-            values = evaluator.run(names, fitted)
+            with np.errstate(all="ignore"):  # a NaN or an infinity is a value, as in a runtime
+                values = evaluator.run(names, fitted)
         except (NdgatherError, MemoryError):
             raise
         except Exception as error:  # an output that no node gives, or a node that it cannot call

@@ -101,7 +101,7 @@ class RuntimeModel:
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> Run:
-        """Run the model; `progress` is called at the end, for a runtime runs all nodes at once.
+        """Run the model; `progress` is called before and after, as all nodes run at once.
 
         Raises
         ------
@@ -115,6 +115,8 @@ class RuntimeModel:
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         names = [port.name for port in self.outputs]
         wanted = list(dict.fromkeys([*names, *self._exposed.names]))
+        if progress is not None:
+            progress(0, self._nodes)
         try:
             found = self._session.run(wanted, fitted)
         except MemoryError:

@@ -1,0 +1,92 @@
+"""Bars on a terminal: there on long runs, and nowhere else."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import numpy as np
+import pytest
+import zarr
+
+SLOW = """
+import time
+
+class Session:
+    def run(self, names, inputs):
+        time.sleep({seconds})
+        return [inputs["data"][..., 0]] * len(names)
+
+def session(source, options):
+    return Session()
+"""
+RUN = "run model.onnx --input data=data.npy --input indices=indices.npy --accept-runtime --runtime"
+
+
+@pytest.fixture
+def slow(folder):
+    """Runtimes that take two seconds, and none."""
+    (folder / "odd").mkdir()
+    (folder / "odd" / "__init__.py").touch()
+    (folder / "odd" / "slow.py").write_text(SLOW.format(seconds=2))
+    (folder / "odd" / "fast.py").write_text(SLOW.format(seconds=0))
+    return folder
+
+
+def on_terminal(folder, line, columns=80):
+    """Run a command line on a terminal, and return what was written on standard error."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    words = [sys.executable, "-m", "ndgather", *line.split()]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "TERM": "xterm"}
+    with subprocess.Popen(
+        words, stdin=its, stdout=subprocess.DEVNULL, stderr=its, env=environment
+    ) as process:
+        os.close(its)
+        seen = b""
+        try:
+            while part := os.read(ours, 4096):
+                seen += part
+        except OSError:  # nobody has the other end any more
+            pass
+        assert process.wait(60) == 0
+    os.close(ours)
+    return seen.decode()
+
+
+@pytest.mark.parametrize("columns", [80, 0])
+def test_a_long_run_has_a_bar_that_moves_and_goes(slow, columns):
+    seen = on_terminal(slow, f"{RUN} odd.slow", columns)
+    assert "model.onnx:   0%" in seen
+    assert "0/2 [00:01<?, ?node/s]" in seen
+    assert seen.replace("\r", "\n").splitlines()[-1].strip() == ""
+
+
+def test_a_short_run_has_none(slow):
+    assert "0/2" not in on_terminal(slow, f"{RUN} odd.fast")
+
+
+def test_quiet_has_none(slow):
+    assert on_terminal(slow, f"{RUN} odd.slow --quiet") == ""
+
+
+def test_a_pipe_has_none(slow):
+    done = subprocess.run(
+        [sys.executable, "-m", "ndgather", *f"{RUN} odd.slow".split()],
+        env={**os.environ, "PYTHONPATH": str(slow)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    assert "differs: node 'pick' (GatherND)" in done.stdout
+
+
+def test_chunks_have_a_bar(folder):
+    zarr.create_group("s.zarr").create_array("a", data=np.arange(64).reshape(8, 8), chunks=(4, 4))
+    line = "gather-nd s.zarr/a indices.npy -o out.npy"
+    assert "chunk/s]" in on_terminal(folder, line)
+    assert on_terminal(folder, f"{line} --quiet") == ""
