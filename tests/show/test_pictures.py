@@ -6,9 +6,11 @@ import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
 
+import dask.array
 import h5py
 import numpy as np
 import pytest
+import xarray
 import zarr
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -224,7 +226,7 @@ def test_a_stored_array_is_not_read():
     picture = show.gather_nd(stored, [[3, 4], [5, 6], [99, 99]])
     text = picture.to_text(200)
     assert "2 of 100 chunks are read" in text
-    assert "nothing of the stored array was read" in text
+    assert "nothing of the data was read or computed" in text
     parsed(picture)
     bad = show.gather_nd(stored, [[3, 4], [100, 6]])
     assert isinstance(bad.error, IndexOutOfBoundsError)
@@ -250,6 +252,31 @@ def test_a_mapped_file_is_drawn_in_part(tmp_path):
     assert picture.error is None
     assert "304.0 a" in picture.to_text(200)
     assert show.gather_nd(mapped, [[3, 400]]).error is not None
+
+
+def test_lazy_arrays_are_not_computed():
+    def fail(block):
+        raise AssertionError("a block is computed")
+
+    lazy = dask.array.zeros((40, 40), chunks=(10, 20)).map_blocks(fail, meta=np.zeros((0, 0)))
+    for data in (lazy, xarray.DataArray(lazy, dims=("lat", "lon"))):
+        text = show.gather_nd(data, [[3, 4], [39, 0]]).to_text(200)
+        assert "2 of 8 chunks are read" in text
+        assert "nothing of the data was read or computed" in text
+    assert show.gather_nd(lazy, [[40, 0]]).error is not None
+
+
+def test_names_and_masks_are_no_obstacle():
+    named = xarray.DataArray(GRID, dims=("<b>", "x"))
+    assert "12 a" in str(show.gather_nd(named, [[0, 2]]))
+    points = xarray.DataArray([[0, 2]], dims=("points", "axes"))
+    values = xarray.DataArray([7], dims="points")
+    assert "7 a" in str(show.scatter_nd(named, points, values))
+    masked = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    picture = show.gather_nd(masked, [[1], [2]])
+    assert picture.error is None
+    assert "-- a" in str(picture)
+    assert "3 b" in str(picture)
 
 
 def test_operators_draw_their_calls():

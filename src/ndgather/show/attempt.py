@@ -1,7 +1,6 @@
 """A call that is to be drawn: its arrays, and the result or the error that it comes to.
 
-Of a stored array nothing is read, unless all of it is drawn. A call on large arrays is checked, but
-not carried out.
+A call on large arrays, and on those that are not read, is checked but not carried out.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import dispatch, fallback, plain_arrays, windows
-from ndgather.api import gather_nd, run
+from ndgather import fallback, plain_arrays, windows
+from ndgather.api import run
 from ndgather.errors import NdgatherError
 from ndgather.explain import explain
+from ndgather.show.arguments import data_of, plain_or_masked, without_names
 from ndgather.stored import windows as stored_windows
 from ndgather.stored.chunks import Grid
-from ndgather.stored.dry_run import reader_of
 from ndgather.stored.plan import plain_gather, plan, with_data
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _MOST_RUN = 2**22  # elements of a call that is carried out
-_MOST_READ = 200  # of a stored array: all of them are drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +56,7 @@ def attempted(call: Call) -> Attempt:
     NdgatherError
         An argument is not an array: there is nothing to draw.
     """
-    given = call
+    given = replace(call, updates=without_names(call.updates))
     call, readable, grid = _with_plain_arrays(call)
     dense_shape, result, error = None, None, None
     try:
@@ -100,27 +98,13 @@ def planned(call: Call, grid: Grid | None) -> Plan | WindowPlan:
 
 
 def _with_plain_arrays(call: Call) -> tuple[Call, bool, Grid | None]:
-    grid, readable = None, True
-    if _is_stored(call.data):
-        reader = reader_of(call)
-        grid, dtype = reader.grid, reader.dtype
-        readable = math.prod(grid.shape) <= _MOST_READ
-        if readable:
-            data = gather_nd(call.data, np.zeros((1, 0), np.int64))[0]
-        else:
-            data = with_data(call, grid, dtype).data
-    else:
-        data = plain_arrays.plain_array(call.caller, "data", call.data)
-    indices = plain_arrays.native_indices(call.caller, call.indices, call.indices_name)
-    updates = call.updates
+    drawable = data_of(call)
+    indices, updates = without_names(call.indices), without_names(call.updates)
+    indices = plain_arrays.native_indices(call.caller, indices, call.indices_name)
     if call.scatters:
-        updates = plain_arrays.plain_array(call.caller, call.updates_name, updates)
-    return replace(call, data=data, indices=indices, updates=updates), readable, grid
-
-
-def _is_stored(data: object) -> bool:
-    module = dispatch.adapter_name(data) or ""
-    return module.startswith("ndgather.stored.") and not isinstance(data, np.memmap)
+        updates = plain_or_masked(call.caller, call.updates_name, updates)
+    plain = replace(call, data=drawable.array, indices=indices, updates=updates)
+    return plain, drawable.readable, drawable.grid
 
 
 def _is_large(given: Call, call: Call, dense_shape: tuple[int, ...]) -> bool:

@@ -137,5 +137,5 @@ def of_shape(attempt: Attempt, shape: tuple[int, ...] | None) -> Iterator[str]:
 
 
 def of_what_was_read(attempt: Attempt) -> Iterator[str]:
-    if attempt.grid is not None and not attempt.readable:
-        yield "nothing of the stored array was read"
+    if not attempt.readable:
+        yield "nothing of the data was read or computed"

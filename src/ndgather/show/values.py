@@ -15,6 +15,8 @@ _SHORT = 8  # letters of a number that is not rounded to four digits
 
 def written(value: Any) -> str:
     """Write an element of an array in a few letters."""
+    if value is np.ma.masked:
+        return str(value)
     kind = getattr(getattr(value, "dtype", None), "kind", "O")
     if kind in "iub":
         text = str(value)

@@ -38,7 +38,12 @@ def run(call: Call) -> Any:
     data, indices = call.data, call.indices
     if isinstance(call.out, xarray.DataArray | xarray.Variable):
         raise selection_errors.out_with_names(call.caller)
-    plain = replace(call, data=_array(data), indices=_array(indices), updates=_array(call.updates))
+    plain = replace(
+        call,
+        data=array_behind(data),
+        indices=array_behind(indices),
+        updates=array_behind(call.updates),
+    )
     if not isinstance(data, xarray.DataArray | xarray.Variable):
         return _run(plain)
     if call.out is not None:
@@ -59,7 +64,7 @@ def _is_no_array(argument: Any) -> bool:
     return any(each.__module__.partition(".")[0] == "xarray" for each in type(argument).__mro__)
 
 
-def _array(argument: Any) -> Any:
+def array_behind(argument: Any) -> Any:
     """Return the array of a DataArray or Variable, without reading one that is lazy."""
     if isinstance(argument, xarray.DataArray):
         argument = argument.variable
