@@ -20,13 +20,13 @@ from ndgather.models.onnx.domains import with_one_name
 from ndgather.models.onnx.external_tensors import refuse_tensors
 from ndgather.models.onnx.function_sizes import refuse_unbounded
 from ndgather.models.onnx.model_files import IN_MEMORY, loaded
-from ndgather.models.onnx.onnx_evaluation import Evaluator, tally
 from ndgather.models.onnx.type_protos import dtype_of_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ndgather.models.entry_checks import Content, FilePath
+    from ndgather.models.onnx.onnx_evaluation import Evaluator
 
 Array = NDArray[Any]
 
@@ -131,6 +131,9 @@ class Model:
         ShapeError, DTypeError, IndexOutOfBoundsError
             An input, or what a node was given, does not fit; the text names it.
         """
+        # Not above: the evaluator of onnx takes 20 MB, which a runtime does without.
+        from ndgather.models.onnx.onnx_evaluation import Evaluator, tally  # noqa: PLC0415
+
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         try:
             evaluator = Evaluator(with_one_name(self._proto))
