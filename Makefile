@@ -19,8 +19,12 @@
 #   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and for Windows
 #   make bench   measure against numpy, torch, onnxruntime, openvino and numba
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
-#   make models  check, infer, run and convert 40 models that packages ship, beside onnxruntime: 10 minutes
+#   make models  check, infer, run, compare and convert 40 models that packages ship, and then those of
+#     `make exports`, beside onnxruntime: half an hour
 #   make models-quick  the models of three small packages
+#   make exports  the same for 80 models that torch, tf2onnx and skl2onnx export on the spot, each in an
+#     environment that is made for it: gigabytes
+#   make exports-page  what runtimes make of these, also of hard indices: docs/exporters.md
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
 #   make docs    build the site, build/site/index.html, and check its links
 #   make clean   remove what building left behind
@@ -35,7 +39,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
-.PHONY: run run-storage test test-frameworks test-large check lint fuzz faults mutants bench bench-quick models models-quick conformance docs clean \
+.PHONY: run run-storage test test-frameworks test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page conformance docs clean \
   wheel test-wheel check-core check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
@@ -151,6 +155,13 @@ bench-quick: $(VENV)/installed-test
 
 models: $(VENV)/installed-bench
 	$(BIN)/python -m bench.models
+	$(BIN)/python -m bench.exports
+
+exports: $(VENV)/installed-bench
+	$(BIN)/python -m bench.exports
+
+exports-page: $(VENV)/installed-bench
+	$(BIN)/python -m bench.exports --page
 
 models-quick: $(VENV)/installed-bench
 	$(BIN)/python -m bench.models --short

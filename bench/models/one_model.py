@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,19 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from bench.models.agreement import off
+from bench.models.peak_memory import peaks_mib
 from ndgather.errors import NdgatherError
 from ndgather.models import onnx as onnx_models
+from ndgather.models.graph.diagnostics import to_json
 
-OPSETS = (21, 18, 13)
+OPSETS = (21, 18, 13, 11)
 ROUNDS = 3
 RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"})
 
 
 def main(path: str, options: dict[str, Any]) -> None:
-    said: dict[str, Any] = {"findings": outcome(lambda: len(onnx_models.check(path)))}
+    said: dict[str, Any] = {"findings": outcome(lambda: found_in(path))}
     said["infer"] = outcome(lambda: onnx_models.infer(path) is None or "yes")
     try:
         theirs, feeds, seconds = in_onnxruntime(path, options)
@@ -29,6 +33,8 @@ def main(path: str, options: dict[str, Any]) -> None:
         said["onnxruntime"] = short(error)
     else:
         said |= beside(path, feeds, theirs, seconds)
+        said["peaks_mib"] = peaks_mib(path, feeds)
+        said["compare"] = outcome(lambda: compared(path, feeds))
         said["convert"] = {
             opset: outcome(lambda opset=opset: converted(path, opset, feeds, theirs))
             for opset in OPSETS
@@ -38,6 +44,24 @@ def main(path: str, options: dict[str, Any]) -> None:
 
 def in_onnxruntime(path: str, options: dict[str, Any]) -> tuple[list[Any], dict[str, Any], float]:
     """Run a model as its users do, and return outputs, inputs and the best time with loading."""
+    feeds = feeds_of(path, options)
+    best = float("inf")
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        settings = onnxruntime.SessionOptions()
+        settings.log_severity_level = 4
+        session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+        theirs = session.run(None, feeds)
+        best = min(best, time.perf_counter() - start)
+    return theirs, feeds, best
+
+
+def feeds_of(path: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs that a file has, or random ones of the sizes of the package."""
+    if "file" in options:
+        kept = {each.name for each in onnx.load(path, load_external_data=False).graph.input}
+        with np.load(options["file"]) as found:
+            return {name: found[name] for name in found if name in kept}
     sizes = {}
     for name, size in options.get("sizes", {}).items():
         try:  # a package has one table of sizes for its models
@@ -49,15 +73,7 @@ def in_onnxruntime(path: str, options: dict[str, Any]) -> tuple[list[Any], dict[
     for name, value in options.get("inputs", {}).items():
         if name in feeds:
             feeds[name] = np.full_like(feeds[name], value)
-    best = float("inf")
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        settings = onnxruntime.SessionOptions()
-        settings.log_severity_level = 4
-        session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
-        theirs = session.run(None, feeds)
-        best = min(best, time.perf_counter() - start)
-    return theirs, feeds, best
+    return feeds
 
 
 def beside(path: str, feeds: dict[str, Any], theirs: list[Any], seconds: float) -> dict[str, Any]:
@@ -83,22 +99,22 @@ def beside(path: str, feeds: dict[str, Any], theirs: list[Any], seconds: float) 
     }
 
 
-def off(ours: list[Any], theirs: list[Any]) -> float:
-    """Return how far outputs are off, in parts of the largest value of each."""
-    worst = 0.0
-    for one, given in zip(ours, theirs, strict=True):
-        maps = isinstance(given, list)  # of a classifier: a row for each
-        other = np.array([list(each.values()) for each in given]) if maps else given
-        if one.dtype.kind not in "biuf":
-            worst = max(worst, float(not np.array_equal(one, other)))
-            continue
-        wide = [each.astype(np.float64) for each in (one, other)]
-        scale = float(np.nanmax(np.abs(wide[1]), initial=0)) or 1.0
-        both = np.isnan(wide[0]) & np.isnan(wide[1])
-        worst = max(
-            worst, float(np.abs(np.where(both, 0, wide[0] - wide[1])).max(initial=0)) / scale
-        )
-    return worst
+def found_in(path: str) -> list[dict[str, object]]:
+    return to_json(onnx_models.check(path))
+
+
+def compared(path: str, feeds: dict[str, Any]) -> str:
+    """Return how many gather and scatter nodes part from their specification, and where."""
+    runtimes = [each for each in ("onnxruntime", "openvino") if find_spec(each)]
+    report = onnx_models.compare(path, feeds, runtimes=runtimes)
+    parting = [
+        f"{run.runtime} {run.status} at {node.where}"
+        for node in report.nodes
+        for run in node.runs
+        if run.status not in {"same", "not run"}
+    ]
+    stopped = [f"{run.runtime} {run.status}" for run in report.runs if run.status != "ran"]
+    return "; ".join([*stopped, *parting]) or "same"
 
 
 def converted(path: str, opset: int, feeds: dict[str, Any], theirs: list[Any]) -> str:

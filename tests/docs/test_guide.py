@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import re
+import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -50,3 +52,19 @@ def run_examples(page):
         doctest.DocTestRunner().run(test, out=told.append, clear_globs=False)
         names = test.globs
         assert not told, "".join(told)
+
+
+@pytest.mark.skipif(
+    not (find_spec("onnxruntime") and find_spec("openvino")), reason="it compares these two"
+)
+def test_the_comparison_shown_is_the_one_that_is_printed(folder, capsys):
+    page = GUIDE / "models-that-misbehave.md"
+    run_examples(page)
+    shown = re.search(
+        r"^\$ ndgather (compare \S+ --inputs hard\.npz)\n(.*?)^```", page.read_text(), re.M | re.S
+    )
+    capsys.readouterr()
+    assert main(shlex.split(shown[1])) == 1
+    numbers = re.compile(r"-?\d+\.\d+(e[-+]\d+)?")  # memory out of bounds, and versions
+    printed, shown = (numbers.sub("N", text) for text in (capsys.readouterr().out, shown[2]))
+    assert printed.split() == shown.split()

@@ -21,5 +21,5 @@ def test_models_of_three_packages_run_as_in_onnxruntime(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "onnxruntime runs 4, and 4 of these are run" in done.stdout
-    assert "outputs off by more than 1e-4 of their scale: 0" in done.stdout
+    assert "4 models; onnxruntime runs 4, and 4 of these are run" in done.stdout
+    assert "outputs off by more than 1e-04 of their scale: 0" in done.stdout
