@@ -6,8 +6,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.published.rows import ROWS
-
 from .lines import Line, lines
 
 if TYPE_CHECKING:
@@ -72,8 +70,8 @@ ndgather.
 _PARTS = """\
 ## Where a runtime parts from the specification
 
-What `ndgather compare` says of these models. `ndgather doc Gather --opset 13` shows the rules of an
-operator, and [models that misbehave](guide/models-that-misbehave.md) what to do about them.
+What `ndgather compare` says of these models. The page of an operator, which `ndgather doc` prints
+too, has its rules; [models that misbehave](guide/models-that-misbehave.md) says what to do.
 """
 
 
@@ -152,7 +150,6 @@ def _case(found: dict[str, Any], case: str) -> Iterator[str]:
 
 
 def _parting(found: dict[str, Any]) -> Iterator[str]:
-    sources = {str(row): row.source for row in ROWS}
     grouped: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in _CASES:
         for framework, _, line, outcome in _exports(found, case):
@@ -161,8 +158,8 @@ def _parting(found: dict[str, Any]) -> Iterator[str]:
                 grouped.setdefault(key, {})[f"{_code(line)} ({framework}, {case})"] = None
     yield from _table("runtime", "operator", "what", "seen at")
     for (runtime, operator, what), seen in sorted(grouped.items()):
-        name = operator.removeprefix("ai.onnx ")
-        linked = f"[{name}]({sources[operator]})" if operator in sources else name or "none of ours"
+        domain, _, name = operator.partition(" ")
+        linked = f"[{name}](operators/{domain}-{name}.rst)" if operator else "none of these"
         yield _row(
             f"{runtime} {found['runtimes'][runtime]}",
             linked,

@@ -16,6 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.models", description=__doc__)
     parser.add_argument("--short", action="store_true", help="three small packages only")
     parser.add_argument("--folder", type=Path, default=Path("build/models"))
+    parser.add_argument("--times-only", action="store_true", help="run, and nothing else")
     parser.add_argument("--json", type=Path, help="write all that was found to this file")
     options = parser.parse_args()
     print(title())
@@ -28,6 +29,7 @@ def main() -> int:
             given: dict[str, Any] = {
                 key: package[key] for key in ("sizes", "inputs") if key in package
             }
+            given |= {"runtimes": ["onnxruntime"], "times_only": options.times_only}
             lines[name] = measured(path, given)
             print(row(name, lines[name]), flush=True)
     if options.json:

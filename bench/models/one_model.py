@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,9 @@ RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "Random
 
 
 def main(path: str, options: dict[str, Any]) -> None:
-    said: dict[str, Any] = {"findings": outcome(lambda: found_in(path))}
-    said["infer"] = outcome(lambda: onnx_models.infer(path) is None or "yes")
+    said: dict[str, Any] = {}
+    theirs: list[Any] = []
+    feeds: dict[str, Any] = {}
     try:
         theirs, feeds, seconds = in_onnxruntime(path, options)
     except Exception as error:  # onnxruntime and what it is given have errors of any kind
@@ -34,11 +34,15 @@ def main(path: str, options: dict[str, Any]) -> None:
     else:
         said |= beside(path, feeds, theirs, seconds)
         said["peaks_mib"] = peaks_mib(path, feeds)
-        said["compare"] = outcome(lambda: compared(path, feeds))
-        said["convert"] = {
-            opset: outcome(lambda opset=opset: converted(path, opset, feeds, theirs))
-            for opset in OPSETS
-        }
+    if not options["times_only"]:
+        said["findings"] = outcome(lambda: to_json(onnx_models.check(path)))
+        said["infer"] = outcome(lambda: onnx_models.infer(path) is None or "yes")
+        if "ratio" in said:
+            said["compare"] = outcome(lambda: compared(path, feeds, options["runtimes"]))
+            said["convert"] = {
+                opset: outcome(lambda opset=opset: converted(path, opset, feeds, theirs))
+                for opset in OPSETS
+            }
     print(json.dumps(said))
 
 
@@ -99,13 +103,8 @@ def beside(path: str, feeds: dict[str, Any], theirs: list[Any], seconds: float) 
     }
 
 
-def found_in(path: str) -> list[dict[str, object]]:
-    return to_json(onnx_models.check(path))
-
-
-def compared(path: str, feeds: dict[str, Any]) -> str:
+def compared(path: str, feeds: dict[str, Any], runtimes: list[str]) -> str:
     """Return how many gather and scatter nodes part from their specification, and where."""
-    runtimes = [each for each in ("onnxruntime", "openvino") if find_spec(each)]
     report = onnx_models.compare(path, feeds, runtimes=runtimes)
     parting = [
         f"{run.runtime} {run.status} at {node.where}"
