@@ -32,8 +32,8 @@ class Line:
         The type and the shape of each input.
     indices : dict
         The size of the axis that an input addresses: one, or one for each of its columns.
-    writes : bool
-        Whether it writes without a reduction, so that repeated indices leave open what stays.
+    targets : str
+        What a model of scikit-learn is fitted to: "classes", or "sums", which are floats.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Line:
     python: str
     inputs: dict[str, list[Any]] = field(default_factory=dict)
     indices: dict[str, int | list[int]] = field(default_factory=dict)
-    writes: bool = False
+    targets: str = "classes"
 
     @property
     def cases(self) -> tuple[str, ...]:

@@ -19,13 +19,19 @@ if TYPE_CHECKING:
 
     from .lines import Array
 
-RUNTIMES = ("onnxruntime", "openvino", "reference")
+RUNTIMES = {
+    "onnxruntime": ("onnxruntime", None),
+    "openvino": ("openvino", None),
+    "openvino-1": ("openvino", 1),
+    "reference": ("reference", None),
+}
+"""What runs the models: a runtime, and the number of its threads where it is given one."""
 NEAR = 1e-4
 INDEXING = {
     "ArrayFeatureExtractor", "Compress", "Gather", "GatherElements", "GatherND", "LabelEncoder",
-    "MaxUnpool", "NonMaxSuppression", "NonZero", "OneHot", "OneHotEncoder", "Scatter",
-    "ScatterElements", "ScatterND", "TensorScatter", "TopK", "TreeEnsemble",
-    "TreeEnsembleClassifier", "TreeEnsembleRegressor",
+    "NegativeLogLikelihoodLoss", "NonMaxSuppression", "NonZero", "OneHot", "OneHotEncoder",
+    "Scatter", "ScatterElements", "ScatterND", "SoftmaxCrossEntropyLoss", "TensorScatter", "TopK",
+    "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor",
 }  # fmt: skip
 _SHOWN = ("axis", "batch_dims", "reduction")
 
@@ -47,7 +53,7 @@ def observed(folder: Path) -> dict[str, Any]:
         case: {name: each for name, each in given.items() if name in kept}
         for case, given in cases.items()
     }
-    runs = {name: _in_runtime(name, path, fed) for name in RUNTIMES}
+    runs = {name: _in_runtime(*how, path, fed) for name, how in RUNTIMES.items()}
     found: dict[str, Any] = {"nodes": nodes_of(model), "cases": {}}
     for case, given in fed.items():
         itself = _answers(folder, case)
@@ -55,7 +61,12 @@ def observed(folder: Path) -> dict[str, Any]:
         row: dict[str, Any] = {"itself": "refused" if itself == "refused" else "value"}
         row["specification"] = _word(strict, itself)
         row |= {name: _word(run[case], itself) for name, run in runs.items()}
-        parting = [name for name, run in runs.items() if not _alike(run[case], strict)]
+        parting = [
+            name
+            for name, run in runs.items()
+            if run[case] != "not loaded" and RUNTIMES[name][1] is None
+            if not _alike(run[case], strict)
+        ]
         if parting:
             row["parts"] = _parts(path, given, parting)
         found["cases"][case] = row
@@ -65,7 +76,7 @@ def observed(folder: Path) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Return the version of each runtime."""
     found = {}
-    for name in RUNTIMES:
+    for name in dict.fromkeys(runtime for runtime, _ in RUNTIMES.values()):
         with RuntimeProcess(name, ModelSource(content=_smallest()), LoadOptions()) as process:
             found[name] = process.version
     return found
@@ -80,9 +91,12 @@ def _smallest() -> bytes:
 def nodes_of(model: onnx.ModelProto) -> list[str]:
     """Return what a model has of gathers, scatters and other nodes of indices, by version."""
     opsets = {each.domain: each.version for each in model.opset_import}
+    all_nodes = list(_nodes(model))
+    of_sizes = {name for node in all_nodes if node.op_type == "Shape" for name in node.output}
+    known = [node for node in all_nodes if node.op_type in INDEXING]
     found = []
-    for node in _nodes(model):
-        if node.op_type not in INDEXING or node.domain not in {"", "ai.onnx.ml"}:
+    for node in known or all_nodes:
+        if of_sizes.intersection(node.input[:1]) or node.domain not in {"", "ai.onnx.ml"}:
             continue
         schema = onnx.defs.get_schema(node.op_type, opsets[node.domain], node.domain)
         shown = [
@@ -106,14 +120,17 @@ def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         waiting = [inner for body in bodies for graph in body for inner in graph.node] + waiting
 
 
-def _in_runtime(name: str, path: Path, cases: dict[str, dict[str, Array]]) -> dict[str, Outputs]:
+def _in_runtime(
+    runtime: str, threads: int | None, path: Path, cases: dict[str, dict[str, Array]]
+) -> dict[str, Outputs]:
     """Run every case, in a new process after a crash."""
     found: dict[str, Outputs] = {}
     waiting = dict(cases)
     names = [each.name for each in onnx.load(path, load_external_data=False).graph.output]
     while waiting:
         source = ModelSource(content=str(path))
-        with RuntimeProcess(name, source, LoadOptions(threads=1), limit_s=60) as process:
+        options = LoadOptions(threads=threads)
+        with RuntimeProcess(runtime, source, options, limit_s=120) as process:
             if process.failed is not None:
                 return dict.fromkeys(cases, "not loaded")
             for case, given in list(waiting.items()):

@@ -25,15 +25,17 @@ def main(folder: Path) -> None:
     known = {name: value for module in MODULES for name, value in vars(module).items()}
     rng = np.random.default_rng(33)
     data = rng.random((60, 4)).astype(np.float32)
-    classes = (data.sum(axis=1) * 2).astype(np.int64) % 3
-    asked = {"X": rng.random((9, 4)).astype(np.float32)}
+    sums = data.sum(axis=1)
+    targets = {"sums": sums, "classes": (sums * 2).astype(np.int64) % 3}
+    asked = rng.random((9, 4)).astype(np.float32)
     refused = {}
     for line in lines("sklearn"):
         np.random.seed(33)  # noqa: NPY002 - what scikit-learn draws from
         model = function_of(line.python, [], known)()
+        given = asked
         if line.name == "imputer":
-            asked = {"X": np.where(asked["X"] < 0.2, np.nan, asked["X"]).astype(np.float32)}
-        model.fit(data, classes)
+            given = np.where(asked < 0.2, np.float32(np.nan), asked)
+        model.fit(data, targets[line.targets])
 
         def answer(given: dict[str, Any], model: Any = model) -> list[Any]:
             return predicted(model, given["X"])
@@ -43,7 +45,7 @@ def main(folder: Path) -> None:
             proto = skl2onnx.to_onnx(model, data[:1], options=options, target_opset=OPSETS)
             path.write_bytes(proto.SerializeToString())
 
-        why = keep(folder / line.name, write, {"valid": asked}, answer)
+        why = keep(folder / line.name, write, {"valid": {"X": given}}, answer)
         if why:
             refused[line.name] = why
     versions = {
