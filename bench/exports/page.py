@@ -170,7 +170,8 @@ def _written(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
     if "refused" in row:
-        return f"refuses: {row['refused']}".replace("|", "\\|")
+        text, _, _ = row["refused"].partition("  [Caused by")
+        return f"refuses: {text}".replace("|", "\\|")
     return _counted(row["nodes"])
 
 
