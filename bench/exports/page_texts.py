@@ -49,8 +49,8 @@ counts; without one the specification leaves open which update stays.
 ## Valid indices
 
 Indices within their axes; for scikit-learn, what its models predict for rows that they have not
-seen. Values are the same if they are within 1e-4 of the largest one. OpenVINO takes no operators of
-ai.onnx.ml and no functions of a model, and skl2onnx writes such.
+seen. Values are the same if they are within 1e-4 of the largest one. OpenVINO finds
+no conversion rule for the operators of ai.onnx.ml and the functions that skl2onnx writes.
 """,
 }
 KEY = """\
