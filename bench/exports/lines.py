@@ -32,6 +32,8 @@ class Line:
         The type and the shape of each input.
     indices : dict
         The size of the axis that an input addresses: one, or one for each of its columns.
+    why : dict
+        Of an exporter, why what it writes gives another value.
     targets : str
         What a model of scikit-learn is fitted to: "classes", or "sums", which are floats.
     """
@@ -41,6 +43,7 @@ class Line:
     python: str
     inputs: dict[str, list[Any]] = field(default_factory=dict)
     indices: dict[str, int | list[int]] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
     targets: str = "classes"
 
     @property

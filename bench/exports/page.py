@@ -48,6 +48,13 @@ class _Export:
     outcome: dict[str, Any]
 
     @property
+    def why(self) -> str:
+        names = {
+            shown: name for _, all_of in _FRAMEWORKS.values() for name, shown in all_of.items()
+        }
+        return self.line.why.get(names[self.exporter], "")
+
+    @property
     def words(self) -> tuple[str, ...]:
         return tuple(self.outcome[each] for each in ("itself", *_COLUMNS))
 
@@ -112,13 +119,13 @@ def _exports(found: dict[str, Any], case: str) -> Iterator[_Export]:
 
 
 def _changed(found: dict[str, Any]) -> Iterator[str]:
-    yield from _table("line", "exporter", "indices", "the nodes", "what is written")
+    yield from _table("line", "exporter", "indices", "the nodes", "what is written", "why")
     for case in CASES:
         for each in _exports(found, case):
             if each.changed:
                 does = "refuse" if each.outcome["specification"] == "refused" else "another value"
                 nodes = _counted(each.nodes)
-                yield _row(_code(each.line), each.exporter, case, does, nodes)
+                yield _row(_code(each.line), each.exporter, case, does, nodes, each.why)
     yield ""
 
 

@@ -6,8 +6,7 @@ LEAD = """\
 A line of Python that gathers or scatters becomes nodes of ONNX, which have rules of their own. This
 page shows which nodes each exporter writes for which line, and what becomes of indices that are
 negative, past the end or repeated: in the framework itself, by the specification of ONNX, and in
-each runtime. Nothing of it is written by hand: `make exports-page` exports every line, runs the
-models and writes this page.
+each runtime. `make exports-page` exports every line, runs the models and writes this page.
 
 """
 OTHER_VALUES = """\

@@ -69,9 +69,9 @@ def test_what_runtimes_do_as_the_framework_is_counted_and_not_shown():
 def test_an_export_that_changes_the_value_is_named_first():
     assert "| TorchScript | outside |" not in page(made(specification="value"))
     text = page(made(itself="value", specification="other"))
-    assert "| `x[i]` | TorchScript | outside | another value | 2 Gather-13 |" in text
+    assert "| `x[i]` | TorchScript | outside | another value | 2 Gather-13 |  |" in text
     text = page(made(itself="value"))
-    assert "| `x[i]` | TorchScript | outside | refuse | 2 Gather-13 |" in text
+    assert "| `x[i]` | TorchScript | outside | refuse | 2 Gather-13 |  |" in text
 
 
 def test_a_crash_and_what_parts_from_the_specification_are_named():
