@@ -13,8 +13,9 @@ from ndgather.models.onnx.domains import is_ours, subgraphs
 from ndgather.models.onnx.op_nodes import OpNode, Scope, nodes
 from ndgather.models.onnx.other_node import Values
 from ndgather.models.onnx.other_nodes import OtherNodes
-from ndgather.models.onnx.type_protos import declaration
+from ndgather.models.onnx.type_protos import declaration, tensor_type
 from ndgather.published.rows import DEFAULT_DOMAIN
+from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ class Walk:
         """
         converted: list[NodeProto] = []
         for node in graph.node:
-            scope, _ = next(self.seen)
+            scope, typed = next(self.seen)
             if is_ours(node):
                 rewrite, rewritten = self.own.converted(next(self.judged))
                 for name, known in rewrite.made.items():
@@ -69,7 +70,8 @@ class Walk:
                 continue
             for inner in subgraphs(node):
                 self.convert(inner)
-            values = Values(type_of=scope.type_of, constant=scope.constant)
+            made = _results_of_graphs(scope, typed)
+            values = Values(type_of=scope.type_of, constant=scope.constant, made=made)
             try:
                 converted += self.others.converted(node, values, self.opset)
             except NdgatherError as error:
@@ -77,3 +79,15 @@ class Walk:
         copies = [NodeProto.FromString(node.SerializeToString()) for node in converted]
         del graph.node[:]
         graph.node.extend(copies)
+
+
+def _results_of_graphs(scope: Scope, node: NodeProto) -> dict[str, TensorType]:
+    """Return the types of what a node gives that onnx does not know, and its graphs do."""
+    found: dict[str, TensorType] = {}
+    for graph in subgraphs(node):
+        given = graph.output[1:] if node.op_type == "Loop" else graph.output
+        for name, inner in zip(node.output, given, strict=False):
+            dtype = tensor_type(inner.type).dtype
+            if dtype is not None and scope.type_of(name).dtype is None:
+                found[name] = TensorType(dtype, scope.type_of(name).shape)
+    return found

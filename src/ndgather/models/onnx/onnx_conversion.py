@@ -250,7 +250,7 @@ def _refuse_invalid(model: ModelProto, result: ModelProto) -> None:
     """Refuse a result that onnx finds wrong, where it found nothing wrong before."""
     try:
         onnx.checker.check_model(model)
-    except Exception:  # noqa: BLE001 - also of tensors in files, and of models beyond 2 GiB
+    except Exception:  # also of tensors in files, and of models beyond 2 GiB
         return
     try:
         onnx.checker.check_model(result)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import defs
+from onnx import GraphProto, NodeProto, TensorProto, defs, helper, numpy_helper
 
 from ndgather.models.onnx.type_protos import element_type
+from ndgather.published.schema import INTEGERS
 from ndgather.published.tensor_types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from onnx.defs import OpSchema
 
     from ndgather.models.onnx.other_node import OtherNode
 
@@ -96,6 +99,54 @@ def _arranged(node: OtherNode, name: str, term: str, order: str) -> str:
     return name
 
 
+def reshape_to_zeros(node: OtherNode, target: OpSchema) -> None:
+    """Have a run give an empty tensor of the sizes where one of them is 0.
+
+    Data has to be empty then: its length is an index into one zero, and so an error if it is more.
+    """
+    data, sizes = node.node.input
+    dtype = node.dtype(0)
+    if dtype is None:
+        raise node.refuse(target, "it has no allowzero, which is 1")
+    zero = node.constant(np.array([0], np.int64), "zero")
+    zeros = node.put_before("Equal", sizes, zero, known=TensorType("bool"))
+    numbers = node.put_before("Cast", zeros, to=TensorProto.INT32, known=TensorType("int32"))
+    most = node.put_before("ReduceMax", numbers, keepdims=0, known=TensorType("int32", ()))
+    some = node.put_before("Cast", most, to=TensorProto.BOOL, known=TensorType("bool", ()))
+    line, none = (numpy_helper.from_array(np.array([size], np.int64)) for size in (-1, 0))
+    steps: tuple[tuple[str, list[str], str, dict[str, Any]], ...] = (
+        ("Constant", [], "line", {"value": line}),
+        ("Reshape", [data, "line"], "flat", {}),
+        ("Shape", ["flat"], "count", {}),
+        ("Constant", [], "none", {"value": none}),
+        ("Gather", ["none", "count"], "no_more", {}),
+        ("Add", [sizes, "no_more"], "all", {}),
+        ("ConstantOfShape", ["all"], "floats", {}),
+        ("Cast", ["floats"], "empty", {"to": element_type(dtype)}),
+    )
+    names = {output: node.fresh(output) for _, _, output, _ in steps}
+    nodes = [
+        helper.make_node(
+            op_type, [names.get(each, each) for each in inputs], [names[output]], **attributes
+        )
+        for op_type, inputs, output, attributes in steps
+    ]
+    shaped = node.fresh("shaped")
+    reshape = helper.make_node("Reshape", [data, sizes], [shaped])
+    branches = {
+        "then_branch": _branch(nodes, names["empty"], dtype),
+        "else_branch": _branch([reshape], shaped, dtype),
+    }
+    _become(node, "If", target.since_version, [some])
+    for name, graph in branches.items():
+        node.set(name, graph)
+
+
+def _branch(nodes: list[NodeProto], output: str, dtype: str) -> GraphProto:
+    given = helper.make_tensor_value_info(output, element_type(dtype), None)
+    return helper.make_graph(nodes, output, [], [given])
+
+
 def _become(node: OtherNode, op_type: str, version: int, inputs: list[str]) -> None:
     node.node.op_type = op_type
     node.node.input[:] = inputs
@@ -107,6 +158,32 @@ def _need(node: OtherNode, opset: int, least: int) -> None:
     if opset < least:
         raise node.refuse(opset, "there is no such operator")
 
+
+def _extreme(comparison: str) -> Callable[[OtherNode, int], None]:
+    def change(node: OtherNode, opset: int) -> None:
+        """Choose by comparisons, which older versions have for integers too."""
+        dtype = node.dtype(0)
+        if dtype is None or dtype not in INTEGERS or "" in node.node.input:
+            raise node.refuse(opset, "it does not take these types there")
+        first, *others = node.node.input
+        for place, other in enumerate(others):
+            chosen = node.put_before(comparison, first, other, known=TensorType("bool"))
+            inputs = [chosen, first, other]
+            if place == len(others) - 1:
+                _become(node, "Where", 9, inputs)
+            else:
+                first = node.put_before("Where", *inputs, known=TensorType(dtype))
+        if not others:
+            _become(node, "Identity", 1, [first])
+
+    return change
+
+
+OF_INTEGERS: dict[str, Callable[[OtherNode, int], None]] = {
+    "Max": _extreme("Greater"),
+    "Min": _extreme("Less"),
+}
+"""What makes a node, whose operator takes no such integers in the target, one that does."""
 
 SUBSTITUTES: dict[str, Callable[[OtherNode, int], None]] = {"Einsum": _einsum, "Trilu": _trilu}
 """What makes a node that the target does not have one of an operator that it has."""

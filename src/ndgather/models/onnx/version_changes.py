@@ -8,6 +8,7 @@ import numpy as np
 
 from ndgather.models.graph.node_conversion import is_exact_cast
 from ndgather.models.onnx.op_nodes import constant_tensor
+from ndgather.models.onnx.substitutes import reshape_to_zeros
 from ndgather.models.onnx.type_protos import element_type
 from ndgather.models.onnx.version_steps import REDUCTIONS, UNCHANGED_WITHOUT_AXES
 from ndgather.published.tensor_types import TensorType
@@ -197,12 +198,27 @@ def _one_output(node: OtherNode, target: OpSchema) -> None:
 
 
 def _reshape_down(node: OtherNode, target: OpSchema) -> None:
-    """Without a 0 among the sizes it does not matter what a 0 stands for."""
+    """Drop what a 0 stands for where none can be among the sizes, or both say the same.
+
+    Where that is not known, a run chooses.
+
+    A size of the input itself, at its own place, may be 0: to copy it gives 0 as well.
+    """
     sizes = node.values.value(node.input(1))
-    result = node.values.type(node.node.output[0]).shape
-    fixed = isinstance(result, tuple) and all(isinstance(size, int) and size for size in result)
-    if fixed or (sizes is not None and sizes.all()):
+    if sizes is not None:
+        plain = bool(sizes.all())
+    else:
+        shapes = [node.values.type(name).shape for name in (node.node.output[0], node.input(0))]
+        result, data = (each if isinstance(each, tuple) else () for each in shapes)
+        same = [place < len(data) and data[place] == size for place, size in enumerate(result)]
+        plain = isinstance(shapes[0], tuple) and all(
+            bool(size) and (isinstance(size, int) or kept)
+            for size, kept in zip(result, same, strict=True)
+        )
+    if not node.get("allowzero") or plain:
         node.remove("allowzero")
+    else:
+        reshape_to_zeros(node, target)
 
 
 DOWN: dict[Step, Callable[[OtherNode, OpSchema], None]] = {

@@ -13,9 +13,10 @@ import numpy as np
 from onnx import defs
 from onnx.defs import OpSchema, SchemaError
 
+from ndgather.errors import DTypeError
 from ndgather.models.onnx.op_nodes import attribute_value
 from ndgather.models.onnx.schema_types import refuse_types
-from ndgather.models.onnx.substitutes import SUBSTITUTES
+from ndgather.models.onnx.substitutes import OF_INTEGERS, SUBSTITUTES
 from ndgather.models.onnx.version_changes import DOWN, UP
 from ndgather.models.onnx.version_steps import (
     ABSENT,
@@ -81,8 +82,15 @@ def walk(node: OtherNode, opset: int) -> None:
             _step_down(node, defs.get_schema(name, older, ""))
         else:
             break
-    if node.schema is not came:
+    if node.schema is came:
+        return
+    try:
         refuse_types(node, came, opset)
+    except DTypeError:
+        if node.node.op_type not in OF_INTEGERS:
+            raise
+        OF_INTEGERS[node.node.op_type](node, opset)
+        walk(node, opset)
 
 
 def _step_down(node: OtherNode, target: OpSchema) -> None:
