@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.shown_values import shown_value
+from ndgather.errors.texts import reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +75,8 @@ def refused_by_its_type(caller: str, tensor: object, error: Exception) -> DTypeE
     kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
     return DTypeError(
         f"{caller}: data = {kind} object refuses what gathers and scatters are made of: "
-        f"{type(error).__name__}: {error} (allowed: a tensor that takes index_select and its like)"
+        f"{type(error).__name__}: {reason(error)} (allowed: a tensor that takes index_select and "
+        f"its like)"
     )
 
 

@@ -13,6 +13,7 @@ from ndgather import fallback, plain_arrays
 from ndgather.arrays.torch import checks, elements
 from ndgather.arrays.torch.calls import counted
 from ndgather.errors import argument_errors, option_errors, shape_errors, tensor_errors
+from ndgather.errors.texts import reason
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -84,7 +85,8 @@ def tensor(
     try:
         return torch.from_numpy(native).to(device)
     except TypeError as error:
-        raise argument_errors.not_an_array(caller, name, array, f"is no tensor: {error}") from None
+        why = f"is no tensor: {reason(error)}"
+        raise argument_errors.not_an_array(caller, name, array, why) from error
 
 
 def _updates(call: Call, device: torch.device) -> torch.Tensor:
