@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ndgather.show.boxes import drawn_boxes, letters_room
 from ndgather.show.drawing import Drawing, Group, Label, Line, Rect
+from ndgather.show.grid import COLUMN_GAP, GAP, HEAD, HEIGHT, ROW_GAP, Grid, plane_height
+from ndgather.show.maps import map_drawing
 from ndgather.show.scene import Cell, Map, Panel, State
 from ndgather.show.theme import letters_width
 
@@ -14,30 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ndgather.show.drawing import Shape
-    from ndgather.show.scene import Box, Entry, Part, Plane
+    from ndgather.show.scene import Entry, Part
 
-HEAD = 44.0  # of a panel: its name, and what it is
-_HEIGHT, _ROW_GAP, _COLUMN_GAP = 28.0, 13.0, 5.0
-_GAP = 20.0  # the room of rows or columns that are left out
-_CHIP_HEIGHT, _CHIP_GAP, _MOST_CHIPS = 14.0, 2.0, 4
-_LEAST, _WIDEST = 36.0, 340.0
-_SQUARE = 10.0
+_LEAST, _WIDEST = 36.0, 340.0  # of a column, and of planes side by side
 
 
 def drawing(part: Part, entries: Sequence[Entry]) -> Drawing:
     """Draw one part of a scene."""
     if isinstance(part, Map):
-        return _map_drawing(part)
+        return map_drawing(part)
     items: list[Shape | Group] = [*_head(part)]
     x, y, tallest, widest = 0.0, HEAD + (16 if part.note else 0), 0.0, _head_width(part)
     if part.planes:
         side, widths_of = _label_width(part), _column_widths(part, entries)
         for plane in part.planes:
-            widths, height = widths_of[plane.columns], _plane_height(plane)
+            widths, height = widths_of[plane.columns], plane_height(plane)
             width = max(side + sum(widths), letters_width(plane.heading, "head"))
             if x and x + width > _WIDEST:
                 x, y, tallest = 0.0, y + tallest + 14, 0.0
-            grid = _Grid(plane, x, y, side, widths)
+            grid = Grid(plane, x, y, side, widths)
             items += _plane(grid, entries, part.lists_entries)
             x, tallest = x + width + 22, max(tallest, height)
             widest = max(widest, x - 22)
@@ -55,40 +52,6 @@ def _head_width(part: Part) -> float:
     return max(0.9 * letters_width(part.note, "note"), letters_width(part.about, "about"))
 
 
-class _Grid(NamedTuple):
-    """Where the rows and columns of a plane stand."""
-
-    plane: Plane
-    x: float
-    y: float
-    side: float  # the room of the labels of rows
-    widths: Sequence[float]  # with the gap behind
-
-    @property
-    def lefts(self) -> list[float]:
-        starts = itertools.accumulate(self.widths, initial=self.x + self.side)
-        return list(starts)[:-1]
-
-    @property
-    def tops(self) -> list[float]:
-        heights = [_GAP if row is None else _HEIGHT + _ROW_GAP for row in self.plane.rows]
-        return list(itertools.accumulate(heights, initial=self.y + _above(self.plane)))[:-1]
-
-    def cell(self, row: int, column: int) -> tuple[float, float, float]:
-        """Return the left and the top of a cell, and its width."""
-        return self.lefts[column], self.tops[row], self.widths[column] - _COLUMN_GAP
-
-
-def _above(plane: Plane) -> float:
-    heading = 18.0 if plane.heading else 0.0
-    return heading + (18.0 if any(plane.columns) else 2.0) + _CHIP_HEIGHT / 2 + 1
-
-
-def _plane_height(plane: Plane) -> float:
-    rows = sum(_GAP if row is None else _HEIGHT + _ROW_GAP for row in plane.rows)
-    return _above(plane) + rows - _ROW_GAP + 4
-
-
 def _label_width(panel: Panel) -> float:
     labels = [row for plane in panel.planes for row in plane.rows if row]
     return max((letters_width(each, "head") + 8 for each in labels), default=0.0)
@@ -101,7 +64,7 @@ def _column_widths(
     found: dict[tuple[str | None, ...], list[float]] = {}
     for plane in panel.planes:
         least = [
-            _GAP - _COLUMN_GAP if label is None else max(_LEAST, letters_width(label, "head") + 4)
+            GAP - COLUMN_GAP if label is None else max(_LEAST, letters_width(label, "head") + 4)
             for label in plane.columns
         ]
         widths = found.setdefault(plane.columns, least)
@@ -109,30 +72,12 @@ def _column_widths(
             for column, cell in enumerate(row):
                 if cell is not None:
                     widths[column] = max(widths[column], letters_width(cell.text, "value") + 14)
-        for (_, column), boxes in _by_corner(plane).items():
-            chips = sum(_chip_width(_mark(box, entries)) + _CHIP_GAP for box in boxes)
-            rest = max(boxes[0].columns[1] - column, 0) * _LEAST
-            widths[column] = max(widths[column], chips + 8 - rest)
-    return {columns: [width + _COLUMN_GAP for width in widths] for columns, widths in found.items()}
+        for first, last, room in letters_room(plane, entries):
+            widths[first] = max(widths[first], room + 8 - (last - first) * _LEAST)
+    return {columns: [width + COLUMN_GAP for width in widths] for columns, widths in found.items()}
 
 
-def _by_corner(plane: Plane) -> dict[tuple[int, int], list[Box]]:
-    """Return the boxes that begin at a cell; of very many the first."""
-    found: dict[tuple[int, int], list[Box]] = {}
-    for box in plane.boxes:
-        found.setdefault((box.rows[0], box.columns[0]), []).append(box)
-    return {corner: boxes[: _MOST_CHIPS + 1] for corner, boxes in found.items()}
-
-
-def _mark(box: Box, entries: Sequence[Entry]) -> str:
-    return entries[box.entry].letter + ("✗" if box.state is State.REFUSED else "")
-
-
-def _chip_width(text: str) -> float:
-    return 8 + 6.1 * len(text)
-
-
-def _plane(grid: _Grid, entries: Sequence[Entry], is_entry: bool) -> Iterator[Shape | Group]:
+def _plane(grid: Grid, entries: Sequence[Entry], is_entry: bool) -> Iterator[Shape | Group]:
     plane = grid.plane
     top = grid.y
     if plane.heading:
@@ -144,7 +89,7 @@ def _plane(grid: _Grid, entries: Sequence[Entry], is_entry: bool) -> Iterator[Sh
             yield Label(left + width / 2, top + 9, label, "head", "middle")
     for row, texts in enumerate(plane.cells):
         yield from _row(grid, row, texts)
-    yield from _boxes(grid, entries, is_entry)
+    yield from drawn_boxes(grid, entries, is_entry)
     for row, texts in enumerate(plane.cells):
         for column, cell in enumerate(texts):
             if cell is not None and cell.text:
@@ -153,7 +98,7 @@ def _plane(grid: _Grid, entries: Sequence[Entry], is_entry: bool) -> Iterator[Sh
                 yield Label(left + width / 2, at + 19, cell.text, style, "middle")
 
 
-def _row(grid: _Grid, row: int, texts: Sequence[Cell | None]) -> Iterator[Shape]:
+def _row(grid: Grid, row: int, texts: Sequence[Cell | None]) -> Iterator[Shape]:
     label = grid.plane.rows[row]
     if label:
         yield Label(grid.x + grid.side - 7, grid.tops[row] + 18, label, "head", "end")
@@ -161,83 +106,16 @@ def _row(grid: _Grid, row: int, texts: Sequence[Cell | None]) -> Iterator[Shape]
         left, top, width = grid.cell(row, column)
         if cell is None:
             down, across = label is None, grid.plane.columns[column] is None
-            y = top + (_GAP - _ROW_GAP) / 2 + 3 if down else top + 18
+            y = top + (GAP - ROW_GAP) / 2 + 3 if down else top + 18
             yield Label(left + width / 2, y, "⋮" if down and not across else "…", "head", "middle")
             continue
-        yield Rect(left, top, width, _HEIGHT, "cell" if cell.text else "absent")
+        yield Rect(left, top, width, HEIGHT, "cell" if cell.text else "absent")
         if cell.state in (State.FILLED, State.DROPPED):
             yield from _hatch(left, top, width)
 
 
 def _hatch(left: float, top: float, width: float) -> Iterator[Line]:
     """Yield slanted lines across a cell."""
-    for start in range(6, int(width + _HEIGHT), 9):
-        begin, end = max(0.0, start - _HEIGHT), min(width, start)
+    for start in range(6, int(width + HEIGHT), 9):
+        begin, end = max(0.0, start - HEIGHT), min(width, start)
         yield Line(left + begin, top + start - begin, left + end, top + start - end, "hatch")
-
-
-def _boxes(grid: _Grid, entries: Sequence[Entry], is_entry: bool) -> Iterator[Shape | Group]:
-    inside: dict[tuple[int, int], int] = {}  # how many boxes hold a cell already
-    chips: dict[tuple[int, int], float] = {}  # how much of its upper edge letters take
-    counts: dict[tuple[int, int], int] = {}
-    for box in grid.plane.boxes:
-        corner = (box.rows[0], box.columns[0])
-        rows, columns = (range(first, last + 1) for first, last in (box.rows, box.columns))
-        cells = list(itertools.product(rows, columns))
-        level = max(inside.get(cell, 0) for cell in cells)
-        for cell in cells:
-            inside[cell] = level + 1
-        counts[corner] = counts.get(corner, 0) + 1
-        if counts[corner] > _MOST_CHIPS:
-            continue
-        text = _mark(box, entries)
-        left = chips.get(corner, 0.0)
-        chips[corner] = left + _chip_width(text) + _CHIP_GAP
-        shapes = (*_outline(grid, box, min(level, 3)), *_chip(grid, corner, left, text, box))
-        yield Group(box.entry, entries[box.entry].sentence, shapes, is_entry)
-    for corner, count in counts.items():
-        if count > _MOST_CHIPS:
-            left, top, _ = grid.cell(*corner)
-            yield Label(left + 6 + chips[corner], top - 3, f"+{count - _MOST_CHIPS}", "head")
-
-
-def _outline(grid: _Grid, box: Box, level: int) -> Iterator[Shape]:
-    left, top, _ = grid.cell(box.rows[0], box.columns[0])
-    right, bottom, width = grid.cell(box.rows[1], box.columns[1])
-    inset = level * 3.0
-    yield Rect(
-        left + inset,
-        top + inset,
-        right + width - left - 2 * inset,
-        bottom + _HEIGHT - top - 2 * inset,
-        "refused" if box.state is State.REFUSED else "box",
-    )
-
-
-def _chip(
-    grid: _Grid, corner: tuple[int, int], after: float, text: str, box: Box
-) -> Iterator[Shape]:
-    left, top, _ = grid.cell(*corner)
-    refused = box.state is State.REFUSED
-    x, y, width = left + 4 + after, top - _CHIP_HEIGHT / 2 - 1, _chip_width(text)
-    yield Rect(x, y, width, _CHIP_HEIGHT, "alarm" if refused else "chip")
-    yield Label(x + width / 2, y + 10.5, text, "wrong" if refused else "letter", "middle")
-    if box.replaced:
-        yield Line(x - 1, y + _CHIP_HEIGHT / 2, x + width + 1, y + _CHIP_HEIGHT / 2, "cross")
-
-
-def _map_drawing(part: Map) -> Drawing:
-    items: list[Shape] = [Label(0, 13, part.name, "name"), Label(0, 31, part.about, "about")]
-    lines = part.note.split("; ")
-    most = max(itertools.chain.from_iterable(part.counts), default=0)
-    top = HEAD + 6
-    for row, counts in enumerate(part.counts):
-        for column, count in enumerate(counts):
-            place = (column * (_SQUARE + 1), top + row * (_SQUARE + 1), _SQUARE, _SQUARE)
-            weight = 0.25 + 0.75 * math.log1p(count) / math.log1p(most) if count else 1.0
-            items.append(Rect(*place, "square" if count else "empty", round(weight, 2)))
-    y = top + len(part.counts) * (_SQUARE + 1) + 14
-    items += [Label(0, y + 15 * number, line, "note") for number, line in enumerate(lines)]
-    texts = [letters_width(part.about, "about"), *(letters_width(each, "note") for each in lines)]
-    width = max(*texts, len(part.counts[0]) * (_SQUARE + 1))
-    return Drawing(math.ceil(width), math.ceil(y + 15 * len(lines) - 8), tuple(items))

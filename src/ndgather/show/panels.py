@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ndgather.errors.shape_errors import shown
+from ndgather.show.cells import of_index
 from ndgather.show.coordinates import with_gaps
 from ndgather.show.scene import Box, Cell, Panel, Plane, State
 from ndgather.show.trace import entries_shape
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ndgather.show.selection import Sheet, Sheets
-    from ndgather.show.trace import IndexValue, Named, Place, Region, Trace
+    from ndgather.show.trace import Named, Place, Region, Trace
 
     Mark: TypeAlias = tuple[int, Region, State, bool]  # an entry, and what it names in an array
 
@@ -121,7 +122,7 @@ def tuples_panel(name: str, dtype: object, trace: Trace) -> Panel:
             cells.append((None,) * len(columns))
         at = len(rows)
         rows.append(f"[{', '.join(map(str, entry.position))}]" if lead else "")
-        cells.append(tuple(map(index_cell, entry.values)) or (Cell("( )"),))
+        cells.append(tuple(map(of_index, entry.values)) or (Cell("( )"),))
         boxes.append(
             Box(entry=number, rows=(at, at), columns=(0, len(columns) - 1), state=entry.state)
         )
@@ -154,20 +155,3 @@ def _number(position: Place, shape: Sequence[int]) -> int:
     for at, size in zip(position, shape, strict=True):
         number = number * size + at
     return number
-
-
-def index_cell(value: IndexValue) -> Cell:
-    """Write an integer of indices, and what it becomes."""
-    if value.state is State.FILLED:
-        return Cell(f"{value.raw}→fill", State.FILLED)
-    if value.state is State.DROPPED:
-        return Cell(f"{value.raw}→drop", State.DROPPED)
-    if value.state is State.REFUSED or value.place == value.raw:
-        return Cell(str(value.raw), value.state)
-    return Cell(f"{value.raw}→{value.place}")
-
-
-def indices_cell(trace: Trace) -> Callable[[Place], Cell]:
-    """Return what writes the integers of indices that hold one for each entry."""
-    known: dict[Place, Any] = {entry.position: entry.values[0] for entry in trace.entries}
-    return lambda place: index_cell(known[place])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.show import panels, selection, sentences
+from ndgather.show import cells, panels, selection, sentences
 from ndgather.show.density import read_map
-from ndgather.show.scene import Cell, Entry, Panel, Scene, State, letter
+from ndgather.show.scene import Cell, Entry, Panel, Scene, letter
 from ndgather.show.trace import takes_integers, traced
-from ndgather.show.values import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +52,7 @@ class _Untraced:
             yield self.plain(self.call.updates_name, self.call.updates)
 
     def plain(self, name: str, array: Array, readable: bool = True) -> Panel:
-        sheets, cell = selection.of_array(array.shape), _cell_of(array, readable)
+        sheets, cell = selection.of_array(array.shape), cells.of_array(array, readable)
         return panels.array_panel(name, array.dtype, array.shape, sheets, cell)
 
     def entries(self) -> tuple[Entry, ...]:
@@ -86,7 +85,7 @@ class _Traced(_Untraced):
             yield from read_map(self.attempt)
         if call.scatters:
             if call.updates.shape == trace.dense_shape:
-                yield self._dense_panel(call.updates_name, _cell_of(call.updates))
+                yield self._dense_panel(call.updates_name, cells.of_array(call.updates))
             else:
                 yield self.plain(call.updates_name, call.updates)
         yield self._result_panel()
@@ -101,25 +100,8 @@ class _Traced(_Untraced):
             shown = result if result is not None else call.data
             return self._data_panel("result", shown, result is not None, note)
         if result is not None:
-            return self._dense_panel("result", _cell_of(result), note)
-        return self._dense_panel("result", self._gathered(failed), note)
-
-    def _gathered(self, failed: bool) -> Callable[[Place], Cell]:
-        """Return what writes elements of a result that was not computed, from those of data."""
-        data = self.call.data
-        by_position = {entry.position: entry for entry in self.trace.entries}
-
-        def cell(place: Place) -> Cell:
-            positions = self.trace.axes.dense_positions
-            entry = by_position[tuple(place[axis] for axis in positions)]
-            source = self.trace.source(entry, place)
-            if source is None:
-                return Cell("", State.REFUSED if failed else State.FILLED)
-            if failed or not self.attempt.readable:
-                return Cell("", State.ABSENT)
-            return Cell(written(data[source]))
-
-        return cell
+            return self._dense_panel("result", cells.of_array(result), note)
+        return self._dense_panel("result", cells.of_gather(self.attempt, self.trace), note)
 
     @property
     def leaves_out(self) -> bool:
@@ -133,29 +115,21 @@ class _Traced(_Untraced):
             array.dtype,
             array.shape,
             self.data_sheets,
-            _cell_of(array, readable),
+            cells.of_array(array, readable),
             self._marks([entry.data for entry in self.trace.entries], name == "result"),
             note,
         )
 
     def _dense_panel(self, name: str, cell: Callable[[Place], Cell], note: str = "") -> Panel:
         dtype = self.call.updates.dtype if self.call.scatters else self.call.data.dtype
-        by_position = {entry.position: entry for entry in self.trace.entries}
-
-        def marked(place: Place) -> Cell:
-            entry = by_position[tuple(place[axis] for axis in self.trace.axes.dense_positions)]
-            found = cell(place)
-            if found.state is not State.PLAIN or self.trace.source(entry, place) is not None:
-                return found
-            return Cell(found.text, entry.state if entry.data is None else State.FILLED)
-
+        marks = self._marks([entry.dense for entry in self.trace.entries], name != "result")
         return panels.array_panel(
             name,
             dtype,
             self.trace.dense_shape,
             selection.of_dense(self.trace),
-            marked,
-            self._marks([entry.dense for entry in self.trace.entries], name != "result"),
+            cells.of_dense(self.trace, cell),
+            marks,
             note,
         )
 
@@ -169,7 +143,7 @@ class _Traced(_Untraced):
             call.indices.dtype,
             call.indices.shape,
             selection.of_entries(trace),
-            panels.indices_cell(trace),
+            cells.of_indices(trace),
             self._marks(regions),
             panels.entries_note(trace),
             lists_entries=True,
@@ -198,12 +172,6 @@ class _Traced(_Untraced):
             *sentences.of_repeats(self.trace),
             *sentences.of_what_was_read(self.attempt),
         )
-
-
-def _cell_of(array: Array, readable: bool = True) -> Callable[[Place], Cell]:
-    if not readable:
-        return lambda _: Cell("", State.ABSENT)
-    return lambda place: Cell(written(array[place]))
 
 
 def _replaced(trace: Trace) -> set[int]:

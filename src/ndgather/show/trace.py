@@ -61,6 +61,11 @@ class Trace:
     entries: tuple[Named, ...]
     drawn: tuple[tuple[int, ...], ...]  # along each axis of the entries
 
+    def entry_at(self, place: Place) -> Named:
+        """Return the entry that an element of the dense array belongs to."""
+        position = tuple(place[axis] for axis in self.axes.dense_positions)
+        return next(entry for entry in self.entries if entry.position == position)
+
     def source(self, entry: Named, place: Place) -> Place | None:
         """Return which element of data meets the element of the dense array at a place."""
         if entry.data is None:

@@ -118,7 +118,8 @@ def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
         parts.append(f"<p>not compared: <code>{_e(where)}</code>, for {_e(why)}</p>")
     parts.append(f"<p>{_e(_rest(comparison))}</p>")
     return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{_e(title)}</title>'
+        '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
+        f"<title>{_e(title)}</title>"
         f"<style>{_STYLE}{style_sheet()}</style></head><body>{''.join(parts)}</body></html>\n"
     )
 
