@@ -65,6 +65,9 @@ def test_stored_bytes_are_those_of_the_store(tmp_path):
     in_memory = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
     found = estimate("gather_nd", in_memory, every)
     assert (found.stored_bytes, found.stored_is_known) == (sizes(tmp_path / "a.zarr"), True)
+    with zarr.storage.ZipStore(tmp_path / "a.zip", mode="w") as store:
+        zipped = zarr.create_array(store, data=DATA, chunks=(10, 10))
+        assert not estimate("gather_nd", zipped, every).stored_is_known
     elsewhere = tensorstore.open(
         {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a.zarr/"}
     ).result()

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Bytes = NDArray[Any]  # of uint8
 
 _TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe would wait for who writes
-_REQUESTS = 16
 _PATIENCE = 0.1  # seconds until a request is given up that is not wanted any more
 
 
@@ -59,7 +58,7 @@ def objects_of(store: Store) -> Objects:
     if type(store) is zarr.storage.LocalStore:
         return LocalFiles(store.root)
     near = type(store) in (zarr.storage.MemoryStore, zarr.storage.ZipStore)
-    return StoreObjects(store, near)
+    return StoreObjects(store, 1 if near else 16)
 
 
 class LocalFiles:
@@ -128,10 +127,9 @@ class LocalFile:
 class StoreObjects:
     """The objects of any store, read by its own `get`, which retries as the store is told to."""
 
-    def __init__(self, store: Store, near: bool) -> None:
+    def __init__(self, store: Store, in_flight: int) -> None:
         self._store = store
-        self._near = near  # no network is between
-        self.in_flight = 1 if near else _REQUESTS
+        self.in_flight = in_flight
 
     def whole(self, key: str, buffers: Buffers) -> Bytes | None:
         return self.get(key, None, buffers)
@@ -140,8 +138,8 @@ class StoreObjects:
         return ObjectOfStore(self, key)
 
     def size(self, key: str) -> int | None:
-        if not self._near:
-            return None  # to ask for it is a request for each object
+        if type(self._store) is not zarr.storage.MemoryStore:
+            return None  # to ask for it is a request for each object, or reads it
         try:
             return sync(self._store.getsize(key))
         except FileNotFoundError:
