@@ -178,6 +178,13 @@ def test_values_are_shown_as_what_they_become(mode, value, text, state):
     assert (first.text, first.state, scene.entries[0].state) == (text, state, state)
 
 
+def test_batch_dims_may_count_from_the_rank_of_indices():
+    data, indices = np.arange(12).reshape(2, 6), np.array([[5, 0], [1, -1]])
+    call = Call("gather", "gather", data, indices, axis=1, batch_dims=-1)
+    numbers = reference.gather(data, indices, 1, -1)
+    assert_sources(call, numbers)
+
+
 def test_a_rule_without_negative_values_refuses_them():
     call = Call("ours", "gather_nd", [10, 11], [[-1], [0]], negative=False)
     scene = staged(attempted(call))

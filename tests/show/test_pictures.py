@@ -82,6 +82,16 @@ def test_texts_are_escaped():
     assert "<script" not in picture.to_svg() + picture.to_html()
 
 
+def test_a_terminal_shows_it_as_wide_as_it_is(monkeypatch):
+    picture = show.gather_nd(GRID, [[0, 2], [1, 0]])
+    monkeypatch.setenv("COLUMNS", "100")
+    assert str(picture) == repr(picture) == picture.to_text(100)
+    monkeypatch.setenv("COLUMNS", "50")
+    narrow = str(picture).splitlines()
+    assert max(map(len, narrow)) <= 50
+    assert len(narrow) > len(picture.to_text(100).splitlines())
+
+
 def test_equal_calls_give_equal_files():
     first, second = (show.gather_nd(GRID, [[0, 2], [1, 0]]) for _ in range(2))
     assert first.to_svg() == second.to_svg()

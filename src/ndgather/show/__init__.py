@@ -65,7 +65,7 @@ def gather_nd(
     --------
     >>> import ndgather.show
     >>> picture = ndgather.show.gather_nd([[10, 11, 12], [20, 21, 22]], [[0, 2], [1, -3]])
-    >>> print(picture)
+    >>> print(picture.to_text(80))
     gather_nd(data, indices)
     <BLANKLINE>
     data  int64 (2, 3)    indices  int64 (2, 2)    result  int64 (2,)

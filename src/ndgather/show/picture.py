@@ -52,7 +52,7 @@ class Picture:
         self._scene = scene
         self.error = error
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
