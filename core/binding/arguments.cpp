@@ -84,33 +84,38 @@ bool read_arithmetic(PyObject* arithmetic, Plan& plan, ElementType& type) {
   return true;
 }
 
-bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type) {
+bool element_type(char kind, Size bytes, ElementType& type) {
   static constexpr struct {
-    int number;
+    char kind;
+    std::size_t bytes;
     ElementType type;
   } kTypes[] = {
-      {NPY_BOOL, ElementType::boolean},
-      {NPY_HALF, ElementType::f16},
-      {NPY_FLOAT, ElementType::f32},
-      {NPY_DOUBLE, ElementType::f64},
-      {NPY_LONGDOUBLE, ElementType::long_double},
-      {NPY_CFLOAT, ElementType::c64},
-      {NPY_CDOUBLE, ElementType::c128},
-      {NPY_CLONGDOUBLE, ElementType::complex_long_double},
+      {'b', 1, ElementType::boolean},
+      {'f', 2, ElementType::f16},
+      {kBfloat, 2, ElementType::bf16},
+      {'f', 4, ElementType::f32},
+      {'f', 8, ElementType::f64},
+      {'f', sizeof(long double), ElementType::long_double},
+      {'c', 8, ElementType::c64},
+      {'c', 16, ElementType::c128},
+      {'c', 2 * sizeof(long double), ElementType::complex_long_double},
   };
-  if (arithmetic != Py_None) return read_arithmetic(arithmetic, plan, type);
-  if (PyArray_ISBYTESWAPPED(data)) return false;
-  const char kind = PyArray_DESCR(data)->kind;
   if (kind == 'i' || kind == 'u') {
-    type = integer_type<ElementType>(kind == 'i', PyArray_ITEMSIZE(data));
-    return true;
+    type = integer_type<ElementType>(kind == 'i', bytes);
+    return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
   }
   for (const auto& known : kTypes) {
-    if (PyArray_TYPE(data) != known.number) continue;
+    if (known.kind != kind || known.bytes != static_cast<std::size_t>(bytes)) continue;
     type = known.type;
     return true;
   }
   return false;
+}
+
+bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type) {
+  if (arithmetic != Py_None) return read_arithmetic(arithmetic, plan, type);
+  return !PyArray_ISBYTESWAPPED(data) && is_number_of_numpy(data) &&
+         element_type(PyArray_DESCR(data)->kind, PyArray_ITEMSIZE(data), type);
 }
 
 }  // namespace ndgather

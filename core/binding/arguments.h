@@ -65,6 +65,16 @@ Type integer_type(bool is_signed, Size bytes) {
   return static_cast<Type>(size + (is_signed ? 0 : 4));
 }
 
+// Whether the elements are of a type of number, or boolean, that NumPy itself has.
+inline bool is_number_of_numpy(PyArrayObject* of) {
+  return PyTypeNum_ISNUMBER(PyArray_TYPE(of)) || PyArray_TYPE(of) == NPY_BOOL;
+}
+
+inline constexpr char kBfloat = 'B';  // a kind of number that NumPy has no letter for
+
+// The type of elements by the letter that NumPy has for their kind, and their size. False: not known.
+bool element_type(char kind, Size bytes, ElementType& type);
+
 // What the arithmetic has to know of the elements of `data`. NumPy's own types speak for themselves.
 // False: not known.
 bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -122,16 +123,12 @@ const dlpack::Table* table_of(PyObject* type) {
 
 // False: elements of another kind than DLPack has, or in another byte order.
 bool read_type(PyArrayObject* of, DataType& type) {
-  static constexpr char kKinds[] = "iuf?cb";
-  static constexpr std::uint8_t kCodes[] = {dlpack::kInt, dlpack::kUInt,    dlpack::kFloat,
-                                            0,            dlpack::kComplex, dlpack::kBool};
-  for (int n = 0; n < 6; ++n) {
-    if (PyArray_DESCR(of)->kind != kKinds[n]) continue;
-    type = {kCodes[n], static_cast<std::uint8_t>(PyArray_ITEMSIZE(of) * 8), 1};
-    const bool is_known = PyTypeNum_ISNUMBER(PyArray_TYPE(of)) || PyArray_TYPE(of) == NPY_BOOL;
-    return is_known && !PyArray_ISBYTESWAPPED(of);
-  }
-  return false;
+  static constexpr std::uint8_t kCodes[] = {dlpack::kInt, dlpack::kUInt, dlpack::kFloat, dlpack::kComplex, dlpack::kBool};
+  static constexpr char kKinds[] = "iufcb";
+  const char* const kind = std::strchr(kKinds, PyArray_DESCR(of)->kind);
+  if (kind == nullptr || *kind == 0 || !is_number_of_numpy(of) || PyArray_ISBYTESWAPPED(of)) return false;
+  type = {kCodes[kind - kKinds], static_cast<std::uint8_t>(PyArray_ITEMSIZE(of) * 8), 1};
+  return true;
 }
 
 bool take(const dlpack::Tensor& tensor, View& view) {
@@ -167,21 +164,8 @@ Refusal read_index_type(const View& indices, DataType type, IndexType& index) {
 
 // False: not known.
 bool read_element_type(DataType type, ElementType& element) {
-  switch (type.code) {
-    case dlpack::kInt:
-    case dlpack::kUInt:
-      element = integer_type<ElementType>(type.code == dlpack::kInt, type.bits / 8);
-      return has_width(type);
-    case dlpack::kBool: element = ElementType::boolean; return has_width(type) && type.bits == 8;
-    case dlpack::kBfloat: element = ElementType::bf16; return has_width(type) && type.bits == 16;
-    case dlpack::kFloat:
-      element = type.bits == 16 ? ElementType::f16 : type.bits == 32 ? ElementType::f32 : ElementType::f64;
-      return has_width(type) && type.bits > 8;
-    case dlpack::kComplex:
-      element = type.bits == 64 ? ElementType::c64 : ElementType::c128;
-      return type.lanes == 1 && (type.bits == 64 || type.bits == 128);
-    default: return false;
-  }
+  static constexpr char kKinds[] = {'i', 'u', 'f', 0, kBfloat, 'c', 'b'};  // in the order of Code
+  return type.lanes == 1 && type.code < sizeof kKinds && element_type(kKinds[type.code], type.bits / 8, element);
 }
 
 // A result, its description and its elements in one block of memory.
@@ -271,9 +255,10 @@ Refusal ExchangedCall::view(PyObject* object, View& view, DataType& type) {
 
 Refusal ExchangedCall::read_arguments() {
   DataType type;
+  // Options come first: an __index__ may run any code, and what is viewed is held by nobody.
+  if (auto refusal = read_options()) return refusal;
   if (auto refusal = view(given_[kIndices], indices_, type)) return refusal;
   if (auto refusal = read_index_type(indices_, type, plan_.index_type)) return refusal;
-  if (auto refusal = read_options()) return refusal;
   if (auto refusal = view(given_[kData], data_, data_type_)) return refusal;
   plan_.element = plan_.width = data_.element();
   if (scatters(kind_)) {

@@ -3,6 +3,7 @@
 
 #include <xla/ffi/api/ffi.h>
 
+#include <algorithm>
 #include <cfenv>
 #include <string>
 
@@ -145,12 +146,27 @@ bool reduce(Plan& plan, Reduction reduction, ElementType type) {
   return run_scatter(plan, reduction, type);
 }
 
+// Whether a call is one that JAX was told to make: what is exported may be changed before it runs.
+bool is_sound(const Attributes& call, const ffi::AnyBuffer& data, const ffi::AnyBuffer& indices,
+              const ffi::AnyBuffer& updates, const ffi::AnyBuffer& result) {
+  const auto in = [](auto value, auto last) { return static_cast<std::uint64_t>(value) <= static_cast<std::uint64_t>(last); };
+  const std::size_t lowest = std::min({data.dimensions().size(), indices.dimensions().size(),
+                                       updates.dimensions().size(), result.dimensions().size()});
+  return in(call.kind, Kind::scatter_elements) && in(call.mode, Mode::fill) && in(call.reduction, Reduction::max) &&
+         in(call.lead, lowest) && std::all_of(call.window.begin(), call.window.end(), [](Size w) { return w >= 0; }) &&
+         in(call.skip, INT32_MAX) && data.element_type() == result.element_type() &&
+         data.element_type() == updates.element_type() &&
+         (call.fill.size() == 0 || call.fill.size() == ffi::ByteWidth(data.element_type()));
+}
+
 // Carries out a call. The buffers after indices: for a scatter updates, and a table for types that need one.
 ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ffi::AnyBuffer& given_indices,
                      const ffi::RemainingArgs& rest, const ffi::AnyBuffer& result) {
   const bool scatter = scatters(call.kind);
+  if (scatter && rest.size() == 0) return refuse(call, "there are no updates");
   const ffi::AnyBuffer given_updates = scatter ? rest.get<ffi::AnyBuffer>(0).value() : given_data;
   const ffi::AnyBuffer table = rest.size() > 1 ? rest.get<ffi::AnyBuffer>(1).value() : given_data;
+  if (!is_sound(call, given_data, given_indices, given_updates, result)) return refuse(call, "attributes do not fit");
   Operand data(given_data), once(given_indices), indices(given_indices), updates(given_updates), out(result);
   for (const Operand* each : {&data, &indices, &updates, &out}) {
     if (each->array.rank > kMaxRank) return refuse(call, "an array has more than 64 axes");
@@ -160,7 +176,8 @@ ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ff
   const Array& indexed = scatter ? out.array : data.array;
   const Array& dense = scatter ? updates.array : out.array;
   Shape slices;
-  if (slices_shape(call.kind, data.array, indices.array, call.axis, call.batch_dims, slices) ||
+  if ((scatter && (data.array.rank != out.array.rank || !std::equal(data.shape, data.shape + data.array.rank, out.shape))) ||
+      slices_shape(call.kind, data.array, indices.array, call.axis, call.batch_dims, slices) ||
       slices.rank != dense.rank || !std::equal(slices.size, slices.size + slices.rank, dense.shape)) {
     return refuse(call, "the shapes do not fit");
   }

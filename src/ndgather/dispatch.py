@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ndgather.array_call import Call
 
 # By the name of a type, of its module, or of its package. Where the arguments of a call have
@@ -54,6 +56,10 @@ _ADAPTERS = {
     "numpy.ma.core": "ndgather.arrays.masked",
     "numpy.ndarray": "ndgather.arrays.subclasses",
 }
+# By the type of data: functions of the kind of a call and the arguments of the core, for calls with
+# less work than it is to make a `Call` of them. They may return NotImplemented: go on as usual.
+SHORT_CUTS: dict[type, Callable[..., Any]] = {}
+
 _STANDARD = "ndgather.arrays.standard"
 _RANKS = {module: rank for rank, module in enumerate((*_ADAPTERS.values(), _STANDARD))}
 

@@ -34,6 +34,11 @@ def answer(kind: str, refusal: Refusal, *arguments: Any) -> Array | Exception:
     rule = refusal[0]
     if rule == "out_of_bounds":
         return index_errors.index_out_of_bounds(kind, *refusal[1])
+    short_cut = dispatch.SHORT_CUTS.get(type(arguments[0]))
+    if short_cut is not None:
+        result = short_cut(kind, *arguments)
+        if result is not NotImplemented:
+            return result  # type: ignore[no-any-return]  # as its library has it
     call = Call(kind, kind, *arguments)
     if rule in ("fallback", "out_overlaps_input", "out_type"):
         return run(call)

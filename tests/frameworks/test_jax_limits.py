@@ -86,3 +86,48 @@ def test_windows_reach_beyond_the_type_of_their_starts():
     starts = jnp.array([[2**32 - 1], [298]], jnp.uint32)
     result = ndgather.gather_windows(data, starts, (3,), mode="fill", fill_value=-1)
     assert result.tolist() == [[-1, -1, -1], [298, 299, -1]]
+
+
+SOUND = {
+    "kind": 3,
+    "mode": 0,
+    "reduction": 1,
+    "axis": 0,
+    "batch_dims": 0,
+    "lead": 0,
+    "skip": 0,
+    "negative": True,
+    "window": (),
+    "fill": b"",
+    "caller": "scatter_nd",
+}
+CHANGED = [
+    *({"kind": 5}, {"kind": -1}, {"mode": 4}, {"reduction": 6}, {"lead": 9}, {"lead": -1}),
+    *({"window": (-7,)}, {"fill": b"12"}, {"axis": 9, "kind": 2}, {"batch_dims": 9}),
+    *({"updates": (2, 5)}, {"updates": "int32"}, {"result": (4,)}, {"result": "int32"}),
+]
+
+
+@pytest.mark.parametrize("changed", [{}, *CHANGED], ids=str)
+def test_a_call_that_was_changed_after_its_export_is_refused(changed):
+    """By the handler itself: an exported program is a file, which others may have written."""
+
+    def shape_of(name, shape):
+        found = changed.get(name)
+        dtype = found if isinstance(found, str) else "float32"
+        return jnp.ones(found if isinstance(found, tuple) else shape, dtype)
+
+    attributes = {name: changed.get(name, value) for name, value in SOUND.items()}
+    for name, value in attributes.items():
+        if type(value) is int:
+            attributes[name] = np.int64(value)
+    attributes["window"] = np.array(attributes["window"], np.int64)
+    attributes["fill"] = np.frombuffer(attributes["fill"], np.uint8)
+    result = shape_of("result", (3,))
+    call = jax.ffi.ffi_call("ndgather", jax.ShapeDtypeStruct(result.shape, result.dtype))
+    given = DATA, PLACES, shape_of("updates", (2,))
+    if not changed:
+        assert call(*given, **attributes).tolist() == [1.0, 1.0, 3.0]
+        return
+    with pytest.raises(jax.errors.JaxRuntimeError, match="do not fit"):
+        jax.block_until_ready(call(*given, **attributes))

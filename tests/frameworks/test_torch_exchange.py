@@ -214,3 +214,17 @@ def test_workers_of_a_data_loader():
     batches = list(loader)
     expected = torch.arange(300_000.0) + torch.arange(4.0)[:, None]
     assert torch.equal(torch.cat(batches), expected)
+
+
+@pytest.mark.parametrize("option", ["axis", "batch_dims"])
+def test_an_option_that_frees_the_indices_is_read_before_them(option):
+    data, indices = torch.arange(6.0).reshape(3, 2), torch.zeros(100_000, dtype=torch.int64)
+
+    class Hostile:
+        def __index__(self):
+            indices.set_(torch.zeros(2, dtype=torch.int64).untyped_storage())
+            indices.set_(torch.ones(1, dtype=torch.int64))
+            return 0
+
+    result = ndgather.gather(data, indices, **{option: Hostile()})
+    assert result.tolist() == [[2.0, 3.0]]

@@ -37,8 +37,6 @@ __all__ = ["onnx_translations", "run", "vjp"]
 operators.register()
 plain.accept()
 compiling.register()
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-_IN_CORE = ("gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements")
 
 onnx_translations = onnx_export.translations
 vjp = cotangents.vjp
@@ -52,13 +50,11 @@ def run(call: Call) -> Any:
     NdgatherError
         The call is refused, as it would be for arrays, or tensors lie on several devices.
     """
-    if _asks_for_a_gradient_alone(call):
-        try:
-            return operators.direct(call)
-        except operators.NotDirectError:
-            pass  # a list among the arguments, or an error that is told below
     if not any(isinstance(each, torch.Tensor) for each in (call.data, call.updates, call.out)):
         return _with_indices_alone(call)
+    result = operators.direct(*call.arguments())
+    if result is not NotImplemented:
+        return result
     call = arguments.with_tensors(call)
     if call.out is not None:
         return _into(call)
@@ -110,29 +106,12 @@ def _into(call: Call) -> torch.Tensor:
         if (torch.is_grad_enabled() and each.requires_grad) or _transformed(each):
             raise tensor_errors.out_with_gradient(call.caller, name)
     is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())
-    if is_memory and all(type(each) in _PLAIN for _, each in checks.tensors(call)):
+    if is_memory and all(type(each) in plain.KINDS for _, each in checks.tensors(call)):
         host.run(call)
         plain.written(out)
         return out
     with torch.no_grad():
         return out.copy_(calls.operate(replace(call, out=None)))
-
-
-def _asks_for_a_gradient_alone(call: Call) -> bool:
-    """Whether a call is on plain tensors, with a gradient and nothing else at work."""
-    return (
-        type(call.data) in _PLAIN
-        and type(call.indices) in _PLAIN
-        and (not call.scatters or type(call.updates) in _PLAIN)
-        and call.out is None
-        and not isinstance(call.fill_value, torch.Tensor)
-        and call.kind in _IN_CORE
-        and torch.is_grad_enabled()
-        and forward_ad._current_level < 0
-        and not torch._C._are_functorch_transforms_active()
-        and not torch._C._len_torch_dispatch_stack()
-        and torch._C._get_tracing_state() is None
-    )
 
 
 def _composes(tensor: torch.Tensor) -> bool:

@@ -31,9 +31,9 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     back = replace(call, mode=mode, fill_value=None, reduction="add", updates=of_result)
     zeros = of_result.new_zeros(call.data.shape)
     if call.kind == "gather_nd":
-        return operate(replace(back, kind="scatter_nd", data=zeros))
+        return _added_to(replace(back, kind="scatter_nd", data=zeros))
     if call.kind == "gather_elements":
-        return operate(replace(back, kind="scatter_elements", data=zeros))
+        return _added_to(replace(back, kind="scatter_elements", data=zeros))
     if call.kind == "gather_windows":
         named = places(replace(call, mode="clip") if call.mode == "raise" else call)  # all inside
         numbers = named.numbers
@@ -43,7 +43,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
         added = replace(
             back, kind="scatter_nd", data=rows, indices=numbers.unsqueeze(-1), mode="drop"
         )
-        return operate(added).reshape(call.data.shape)
+        return _added_to(added).reshape(call.data.shape)
     first, axis, ends = call.batch_dims, call.axis, call.indices.dim()
     between = tuple(range(first, axis))
     moved = tuple(range(ends, ends + axis - first))
@@ -54,7 +54,13 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
         indices=call.indices.unsqueeze(-1),
         updates=of_result.movedim(between, moved),
     )
-    return operate(added).movedim(first, axis)
+    return _added_to(added).movedim(first, axis)
+
+
+def _added_to(call: Call) -> torch.Tensor:
+    """Add to zeros that nobody else has: in place, where they are no more than memory."""
+    result = replace(call, out=call.data).run()
+    return operate(call) if isinstance(result, tuple) else result
 
 
 def gather_ahead(call: Call, of_data: torch.Tensor) -> torch.Tensor:

@@ -8,14 +8,16 @@ devices, so that gradients, tangents and `vmap` nest in any order.
 from __future__ import annotations
 
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
 
-from ndgather import plain_arrays
+from ndgather import dispatch, plain_arrays
 from ndgather.arrays.torch import (
     batching,
     calls,
@@ -25,7 +27,9 @@ from ndgather.arrays.torch import (
     elements,
     fakes,
     host,
+    plain,
 )
+from ndgather.compiled import _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +58,20 @@ def _checked(kind: str, arguments: tuple[Any, ...]) -> Call:
     return call
 
 
-class NotDirectError(Exception):
-    """The core does not take a call by itself."""
+def _remember(
+    ctx: Any, kind: str, options: tuple[Any, ...], tensors: tuple[Any, ...], output: torch.Tensor
+) -> list[torch.Tensor]:
+    """Keep of a call what its derivatives depend on, and save the tensors for a backward pass."""
+    data, indices, *rest = tensors
+    ctx.kind, ctx.options = kind, options
+    ctx.like = [(each.shape, each.dtype, each.device) for each in (data, *rest)]
+    ctx.set_materialize_grads(False)
+    saved = [indices]
+    if calls.reduction_of(kind, options) in derivatives.OF_VALUES:
+        saved = [indices, data, *rest, output]
+    saved = [each.clone() if each.is_inference() else each for each in saved]
+    ctx.save_for_backward(*saved)
+    return saved
 
 
 class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has no types here
@@ -63,35 +79,17 @@ class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has 
 
     @staticmethod
     def forward(
-        direct: Call | None,
-        kind: str,
-        grad: bool,
-        ahead: bool,
-        options: tuple[Any, ...],
-        *tensors: Any,
+        kind: str, options: tuple[Any, ...], state: tuple[bool, bool], *tensors: Any
     ) -> torch.Tensor:
-        if direct is not None:  # gradients are not recorded here, so that the core takes it
-            result = direct.run()
-            if not isinstance(result, torch.Tensor):
-                raise NotDirectError
-            return result
         # What is below may be a further level of torch.func, which takes part as it did above.
-        below = torch._C._AutoDispatchBelowAutograd()
+        below, (grad, ahead) = torch._C._AutoDispatchBelowAutograd(), state
         with below, torch.set_grad_enabled(grad), _set_fwd_grad_enabled(ahead):
             return getattr(torch.ops.ndgather, kind).default(*tensors, *options)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        _, kind, ctx.grad, ctx.ahead, options, data, indices, *rest = inputs
-        ctx.kind, ctx.options = kind, options
-        ctx.like = [(each.shape, each.dtype, each.device) for each in (data, *rest)]
-        ctx.set_materialize_grads(False)
-        saved = [indices]
-        if calls.reduction_of(kind, options) in derivatives.OF_VALUES:
-            saved = [indices, data, *rest, output]
-        saved = [each.clone() if each.is_inference() else each for each in saved]
-        ctx.save_for_backward(*saved)
-        ctx.save_for_forward(*saved)
+        kind, options, ctx.state, *tensors = inputs
+        ctx.save_for_forward(*_remember(ctx, kind, options, tuple(tensors), output))
 
 
 def _without_tangent(tensor: torch.Tensor) -> torch.Tensor:
@@ -117,15 +115,15 @@ class Gather(_Differentiable):
     def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
         call, _ = _call(ctx)
         of_data = None
-        if of_result is not None and ctx.needs_input_grad[5]:
+        if of_result is not None and ctx.needs_input_grad[3]:
             of_data = derivatives.gather_back(call, of_result)
-        return None, None, None, None, None, of_data, None
+        return None, None, None, of_data, None
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
-        with torch.set_grad_enabled(ctx.grad), _set_fwd_grad_enabled(ctx.ahead):
+        with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
             call, _ = _call(ctx, _without_tangent)
-            return derivatives.gather_ahead(call, tangents[5])
+            return derivatives.gather_ahead(call, tangents[3])
 
 
 class Scatter(_Differentiable):
@@ -136,15 +134,15 @@ class Scatter(_Differentiable):
         call, result = _call(ctx)
         of_data = of_updates = None
         if of_result is not None:
-            wanted = (ctx.needs_input_grad[5], ctx.needs_input_grad[7])
+            wanted = (ctx.needs_input_grad[3], ctx.needs_input_grad[5])
             of_data, of_updates = derivatives.scatter_back(call, result, of_result, wanted)
-        return None, None, None, None, None, of_data, None, of_updates
+        return None, None, None, of_data, None, of_updates
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
-        with torch.set_grad_enabled(ctx.grad), _set_fwd_grad_enabled(ctx.ahead):
+        with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
             call, result = _call(ctx, _without_tangent)
-            return derivatives.scatter_ahead(call, result, tangents[5], tangents[7])
+            return derivatives.scatter_ahead(call, result, tangents[3], tangents[5])
 
 
 def _differentiated(kind: str, *arguments: Any) -> torch.Tensor:
@@ -152,27 +150,78 @@ def _differentiated(kind: str, *arguments: Any) -> torch.Tensor:
     count = 3 if kind.startswith("scatter") else 2
     state = torch.is_grad_enabled(), _is_fwd_grad_enabled()
     with enable_single_level_autograd_function():
-        return function.apply(None, kind, *state, arguments[count:], *arguments[:count])
+        return function.apply(kind, arguments[count:], state, *arguments[:count])
 
 
-def direct(call: Call) -> torch.Tensor:
-    """Make a call that asks for a gradient and for nothing else, past the dispatcher of torch.
+class NotDirectError(Exception):
+    """The core does not take a call by itself."""
 
-    Raises
-    ------
-    NotDirectError
-        The core refuses it, or would ask the adapter.
+
+class _Recorded:
+    """A call of the core itself, past the dispatcher of torch: a gradient alone is at work."""
+
+    setup_context = staticmethod(_SingleLevelFunction.setup_context)
+
+    @staticmethod
+    def forward(ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, *tensors: Any) -> Any:
+        result = _core.run(kind, *arguments)  # it takes them, as no gradient is recorded in here
+        if type(result) is tuple:
+            raise NotDirectError
+        _remember(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
+        return result
+
+
+class RecordedGather(_Recorded, Gather):  # type: ignore[misc]  # torch takes either form
+    """A gather whose backward pass may be asked for."""
+
+
+class RecordedScatter(_Recorded, Scatter):  # type: ignore[misc]  # as above
+    """A scatter whose backward pass may be asked for."""
+
+
+# Of the arguments of the core, those that are options of an operator; what follows has its default.
+_OPTIONS = {
+    kind: itemgetter(
+        *(_core.ARGUMENTS.index(n) for n in calls.OPTIONS[kind] if n in _core.ARGUMENTS)
+    )
+    for kind in _core.KINDS
+}
+_OUT = _core.ARGUMENTS.index("out")
+_FILL = _core.ARGUMENTS.index("fill_value")
+_NO_OTHERS = (None,) * 3  # memory, progress, executor: the last arguments
+
+
+def direct(kind: str, *arguments: Any) -> Any:
+    """Make a call of the core on plain tensors with a gradient and nothing else at work.
+
+    NotImplemented where it is another one, or the core refuses it.
     """
-    kind = call.kind
-    options = tuple([getattr(call, name) for name in calls.OPTIONS[kind]])
-    if call.scatters:
-        tensors = (call.data, call.indices, call.updates)
-        return Scatter.apply(call, kind, True, True, options, *tensors)
-    return Gather.apply(call, kind, True, True, options, call.data, call.indices)
+    tensors = arguments[:2] if arguments[2] is None else arguments[:3]
+    if (
+        any(type(each) not in plain.KINDS for each in tensors)
+        or not (tensors[0].requires_grad or tensors[-1].requires_grad)
+        or kind not in _OPTIONS
+        or arguments[_OUT] is not None
+        or isinstance(arguments[_FILL], torch.Tensor)
+        or arguments[-3:] != _NO_OTHERS
+        or not torch.is_grad_enabled()
+        or forward_ad._current_level >= 0
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state() is not None
+    ):
+        return NotImplemented
+    function = RecordedScatter if len(tensors) == 3 else RecordedGather
+    try:
+        return function.apply(kind, arguments, None, *tensors)
+    except NotDirectError:
+        return NotImplemented
 
 
 def register() -> None:
-    """Make the operators known to torch."""
+    """Make the operators known to torch, and what is quicker than they are to the dispatch."""
+    for kind_of_tensor in plain.KINDS:
+        dispatch.SHORT_CUTS[kind_of_tensor] = direct
     for kind in calls.OPTIONS:
         LIBRARY.define(calls.schema(kind), tags=(torch.Tag.pt2_compliant_tag,))
         LIBRARY.impl(kind, partial(_on_host, kind), "CPU")

@@ -7,6 +7,8 @@ from torch.autograd import forward_ad
 
 from ndgather import exchange
 
+KINDS = (torch.Tensor, torch.nn.Parameter)
+
 # Wrappers of `torch.func` refuse the exchange by themselves, and subclasses are not accepted.
 _TRANSFORMS: tuple[exchange.Transform, ...] = (
     torch._C._len_torch_dispatch_stack,  # such as that of fake tensors
@@ -17,7 +19,7 @@ _TRANSFORMS: tuple[exchange.Transform, ...] = (
 
 def accept() -> None:
     """Let the core take tensors in the memory of the CPU that are nothing but that."""
-    for kind in (torch.Tensor, torch.nn.Parameter):
+    for kind in KINDS:
         exchange.accept(
             kind,
             gradient="requires_grad",
