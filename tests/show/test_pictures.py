@@ -316,6 +316,8 @@ def test_files(tmp_path):
     width, height = (int.from_bytes(header[at : at + 4], "big") for at in (16, 20))
     tree = ET.fromstring(picture.to_svg())
     assert (width, height) == (2 * int(tree.get("width")), 2 * int(tree.get("height")))
+    for each in (np.zeros((30, 30)), np.array(["\u6f22", "$x_1$", "\u05d0"])):
+        show.gather_nd(each, [[2], [0]]).save(tmp_path / "a.png")  # no letter is a warning
     with pytest.raises(AttributeValueError, match=r"save: path = .*a\.gif.* \(allowed: .*\.svg"):
         picture.save(tmp_path / "a.gif")
     with pytest.raises(AttributeValueError, match="save: theme = 'blue'"):

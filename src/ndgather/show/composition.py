@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 _MARGIN, _BETWEEN = 20.0, 34.0
 _WIDEST = 1040.0
+_PLANES = 560.0  # in a row
 _LINE = 18.0
 
 
 def composed(scene: Scene) -> Drawing:
     """Return the drawing of a whole scene; parts go on below where they would be too wide."""
-    drawings = [drawing(part, scene.entries) for part in scene.parts]
+    drawings = [drawing(part, scene.entries, _PLANES) for part in scene.parts]
     items: list[Shape | Group] = []
     x, y = _MARGIN, _MARGIN + 40
     tallest = widest = 0.0

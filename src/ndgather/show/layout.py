@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from ndgather.show.drawing import Shape
     from ndgather.show.scene import Entry, Part
 
-_LEAST, _WIDEST = 36.0, 340.0  # of a column, and of planes side by side
+_LEAST = 36.0  # of a column
+_WIDEST = 340.0  # planes side by side, on a page that may be narrow
 
 
-def drawing(part: Part, entries: Sequence[Entry]) -> Drawing:
-    """Draw one part of a scene."""
+def drawing(part: Part, entries: Sequence[Entry], widest_row: float = _WIDEST) -> Drawing:
+    """Draw one part of a scene, as many of its planes in a row as have room."""
     if isinstance(part, Map):
         return map_drawing(part)
     items: list[Shape | Group] = [*_head(part)]
@@ -32,7 +33,7 @@ def drawing(part: Part, entries: Sequence[Entry]) -> Drawing:
         for plane in part.planes:
             widths, height = widths_of[plane.columns], plane_height(plane)
             width = max(side + sum(widths), letters_width(plane.heading, "head"))
-            if x and x + width > _WIDEST:
+            if x and x + width > widest_row:
                 x, y, tallest = 0.0, y + tallest + 14, 0.0
             grid = Grid(plane, x, y, side, widths)
             items += _plane(grid, entries, part.lists_entries)

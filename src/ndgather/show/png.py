@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from ndgather.errors import run_errors
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _DOTS = 192  # an inch: two for each pixel of CSS
 _INCH = 96.0  # pixels of CSS
 _POINT = 0.75  # of a pixel of CSS
+_MONOSPACE = ["DejaVu Sans Mono", "DejaVu Sans"]  # which come with matplotlib
 
 
 def save(scene: Scene, path: Path, theme_name: str) -> None:
@@ -42,7 +44,9 @@ def save(scene: Scene, path: Path, theme_name: str) -> None:
     figure.set_facecolor(colours["page"])
     for order, (shape, entry) in enumerate(_shapes(drawing)):
         _paint(axes, shape, entry, colours, order)
-    figure.savefig(path, format="png", dpi=_DOTS, metadata={"Software": None})
+    with warnings.catch_warnings():  # of letters that these fonts do not have
+        warnings.simplefilter("ignore", UserWarning)
+        figure.savefig(path, format="png", dpi=_DOTS, metadata={"Software": None})
 
 
 def _shapes(drawing: Drawing) -> Iterator[tuple[Shape, int]]:
@@ -112,7 +116,7 @@ def _paint_label(
         label.text,
         fontsize=text.size * _POINT,
         fontweight="bold" if text.bold else "normal",
-        family="DejaVu Sans Mono" if text.family == theme.MONOSPACE else "DejaVu Sans",
+        family=_MONOSPACE if text.family == theme.MONOSPACE else _MONOSPACE[1:],
         color=colour,
         ha={"start": "left", "middle": "center", "end": "right"}[label.anchor],
         va="baseline",
