@@ -95,3 +95,67 @@ def test_a_lost_file_of_tensors_is_named(ndgather, folder):
     assert outcome.status == 1
     assert "weights.bin" in outcome.err
     assert len(outcome.err.splitlines()) == 1
+
+
+def two_gathers(path):
+    """Write a model with a Gather that GatherND can be, and one that it cannot."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["data", "rows"], ["first"], name="rows", axis=0),
+            helper.make_node("Gather", ["data", "rows"], ["second"], name="columns", axis=1),
+        ],
+        "g",
+        [
+            helper.make_tensor_value_info("data", TensorProto.INT16, [3, 4]),
+            helper.make_tensor_value_info("rows", TensorProto.INT64, [2]),
+        ],
+        [
+            helper.make_tensor_value_info("first", TensorProto.INT16, [2, 4]),
+            helper.make_tensor_value_info("second", TensorProto.INT16, [3, 2]),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+def test_lists_the_nodes_that_another_operator_cannot_replace(ndgather, folder):
+    two_gathers("two.onnx")
+
+    outcome = ndgather("convert two.onnx --operator GatherND -o nd.onnx")
+
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "columns" in outcome.out
+    assert "stays: ai.onnx Gather-13 cannot become GatherND: axis = 1 is not" in outcome.out
+    kinds = [node.op_type for node in onnx.load("nd.onnx").graph.node]
+    assert (kinds.count("GatherND"), kinds[-1]) == (1, "Gather")
+
+    outcome = ndgather("convert two.onnx --operator GatherND --strict -o strict.onnx")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err.startswith("ndgather convert: error: node 'columns' (Gather): ")
+    assert not (folder / "strict.onnx").exists()
+
+
+def test_says_what_it_repaired(ndgather):
+    graph = helper.make_graph(
+        [
+            helper.make_node(
+                "ScatterElements", ["data", "rows", "more"], ["out"], name="most", reduction="max"
+            )
+        ],
+        "g",
+        [
+            helper.make_tensor_value_info("data", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info("rows", TensorProto.INT64, [2]),
+            helper.make_tensor_value_info("more", TensorProto.FLOAT, [2]),
+        ],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, [3])],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "wrong.onnx")
+
+    outcome = ndgather("convert wrong.onnx --opset 18 -o right.onnx")
+
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "taken for ai.onnx ScatterElements-18" in outcome.out
+    onnx.checker.check_model("right.onnx", full_check=True)
+    assert ndgather("check right.onnx --fail-on error").status == 0

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.errors import FileError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.onnx import model_writing
+from ndgather.models.onnx import large_models, model_writing
 
 TABLE = np.arange(40 * 128, dtype=np.float32).reshape(40, 128)
 ROWS = np.array([[3], [-1]])
@@ -128,3 +128,17 @@ def test_what_cannot_be_written_leaves_nothing_behind(source, tmp_path, monkeypa
     with pytest.raises(FileError, match="cannot be written"):
         onnx_models.save(table_model(), tmp_path / "large.onnx")
     assert not Path(tmp_path / "large.onnx.data").exists()
+
+
+def test_a_model_that_is_too_large_for_onnx_is_converted_without_its_large_tensors(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(large_models, "MOST", TABLE.nbytes)
+    monkeypatch.setattr(large_models, "LARGE", TABLE.nbytes)
+    monkeypatch.setattr(model_writing, "MOST", TABLE.nbytes)
+    model = table_model()
+
+    onnx_models.save(onnx_models.conversion(model, opset=11), tmp_path / "large.onnx")
+
+    assert model == table_model()
+    assert_runs(tmp_path / "large.onnx")

@@ -317,3 +317,59 @@ def test_ir_version_is_raised_where_an_opset_needs_it():
 
     assert onnx_models.convert(model, opset=21).ir_version == 10
     assert onnx_models.convert(model, opset=11).ir_version == 4
+
+
+def same_values(first, second):
+    if isinstance(first, list) or isinstance(second, list):
+        return len(first) == len(second) and all(map(same_values, first, second))
+    first, second = np.asarray(first), np.asarray(second)
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    if first.dtype.kind in "OUS":
+        return np.array_equal(first, second)
+    wide = [each.astype(np.complex128) for each in (first, second)]
+    return np.allclose(*wide, rtol=1e-3, atol=1e-5, equal_nan=True)
+
+
+NOT_THE_SAME_TWICE = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("onnxruntime") is None, reason="onnxruntime is not installed")
+def test_the_node_tests_of_onnx_through_every_version_of_their_operators():
+    """Each goes to every older version that its operators have, and back; minutes."""
+    from onnx.backend.test.case.node import collect_testcases  # noqa: PLC0415 - takes long
+
+    schemas = [each for each in onnx.defs.get_all_schemas_with_history() if each.domain == ""]
+    wrong, count = [], 0
+    for case in collect_testcases(None):
+        kinds = {node.op_type for node in case.model.graph.node}
+        opset = {each.domain: each.version for each in case.model.opset_import}.get("", 0)
+        attention = "qk_matmul" in case.name  # onnxruntime is at odds with the function of onnx
+        if "_expanded" in case.name or attention or kinds & {*NOT_THE_SAME_TWICE}:
+            continue
+        inputs, _ = case.data_sets[0]
+        feeds = dict(zip((each.name for each in case.model.graph.input), inputs, strict=False))
+        try:
+            expected = outputs_of(case.model, feeds)
+        except Exception:
+            continue
+        versions = {each.since_version for each in schemas if each.name in kinds}
+        for target in sorted(each - 1 for each in versions if 8 <= each <= opset):
+            try:
+                older = onnx_models.convert(case.model, opset=target)
+                again = onnx_models.convert(older, opset=opset)
+            except NdgatherError:
+                continue
+            for model in older, again:
+                try:
+                    actual = outputs_of(model, feeds)
+                except Exception as error:
+                    if "NOT_IMPLEMENTED" not in str(error):
+                        wrong.append((case.name, target, str(error)[:100]))
+                    continue
+                count += 1
+                if not same_values(expected, actual):
+                    wrong.append((case.name, target))
+    assert not wrong
+    assert count > 2000

@@ -99,7 +99,7 @@ def check_tensor(tensor: TensorProto, folder: str | os.PathLike[str]) -> None:
     length = _count(tensor, "length", size - offset)
     if length < 0 or offset + length > size:
         raise constant_errors.tensor_beyond(tensor.name, path, offset, max(length, 0), size)
-    needed = _bytes(tensor)
+    needed = bytes_of(tensor)
     if needed is not None and length != needed:
         raise constant_errors.tensor_length(tensor.name, length, needed)
 
@@ -165,7 +165,7 @@ def _count(tensor: TensorProto, key: str, default: int) -> int:
     return int(text)
 
 
-def _bytes(tensor: TensorProto) -> int | None:
+def bytes_of(tensor: TensorProto) -> int | None:
     """Return how many bytes the elements of a tensor take; None where the type has no width."""
     if any(size < 0 for size in tensor.dims):
         raise constant_errors.tensor_dims(tensor.name, tuple(tensor.dims))

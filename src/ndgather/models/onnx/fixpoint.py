@@ -10,21 +10,17 @@ from onnx import GraphProto, ModelProto, inliner, shape_inference
 from ndgather.errors import NdgatherError, onnx_errors
 from ndgather.models.onnx.declared_types import merged, size_names, with_names
 from ndgather.models.onnx.domains import subgraphs, with_one_name
-from ndgather.models.onnx.external_tensors import held_tensors, set_place
 from ndgather.models.onnx.function_sizes import refuse_unbounded
+from ndgather.models.onnx.large_models import inferable
 from ndgather.models.onnx.model_files import Source, opened
 from ndgather.models.onnx.op_nodes import OpNode, Scope, nodes, op_nodes
 from ndgather.models.onnx.open_sizes import given_sizes, with_sizes
 from ndgather.models.onnx.type_protos import forget_negative_sizes
-from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ndgather.published.tensor_types import Inference, TensorType
-
-_LARGE = 1 << 20
-"""Bytes of a tensor whose values no type follows from."""
 
 _HIDDEN = "ndgather.hidden"
 """The domain of nodes that onnx is to leave alone."""
@@ -106,7 +102,7 @@ class Fixpoint:
 
 def infer_to_fixpoint(model: ModelProto, folder: str | None) -> Fixpoint:
     """Alternate the two inferences until nothing more follows."""
-    declared = without_functions(with_one_name(model))
+    declared = without_functions(inferable(with_one_name(model)))
     for op_node in op_nodes(declared):
         op_node.refuse_missing_import()
     names = size_names(declared.graph)
@@ -161,26 +157,16 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     domains = [node.domain for node in hidden]
     for node in hidden:
         node.domain = _HIDDEN
-    inferred = _inferred(shown)
+    try:
+        inferred = shape_inference.infer_shapes(shown, data_prop=True)
+    except Exception as error:  # it has errors of several kinds
+        raise onnx_errors.cannot_infer(error) from error
     if hidden:
         del inferred.opset_import[-1]
     found = (node for _, node in nodes(inferred) if node.domain == _HIDDEN)
     for node, domain in zip(list(found), domains, strict=True):
         node.domain = domain
     return inferred
-
-
-def _inferred(model: ModelProto) -> ModelProto:
-    """Return what onnx infers; of a model that is too large for it, without its large tensors."""
-    try:
-        return shape_inference.infer_shapes(model, data_prop=True)
-    except Exception as error:  # it has errors of several kinds
-        large = [each for each in held_tensors(model) if len(each.raw_data) > _LARGE]
-        if sum(len(each.raw_data) for each in large) < LARGEST_PROTOBUF - _LARGE:
-            raise onnx_errors.cannot_infer(error) from error
-    for tensor in large:
-        set_place(tensor, "elsewhere", 0, len(tensor.raw_data))
-    return _inferred(model)
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:

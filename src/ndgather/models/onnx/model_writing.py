@@ -17,16 +17,13 @@ from ndgather.models.onnx.external_tensors import (
     set_place,
     span,
 )
+from ndgather.models.onnx.large_models import MOST, held_bytes, without_initializers
 from ndgather.models.onnx.model_files import fetch
 from ndgather.models.onnx.onnx_conversion import Conversion
 from ndgather.models.tensors.atomic_write import replace, resolved
-from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-MOST = LARGEST_PROTOBUF
-"""The bytes that one file of a model can have."""
 
 ALIGNMENT = 4096  # of tensors in their file, so that what maps it can use them in place
 _SMALL = 1024  # bytes of a tensor that stays in the model
@@ -83,7 +80,7 @@ def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None
         if stays and place(tensor, target.parent) == resolved(target):
             raise file_errors.keeps_tensors(target, "the model")
     elsewhere = 0 if stays else sum(span(each, given)[1] for each in external_tensors(model))
-    held = sum(len(each.raw_data) for each in held_tensors(model))
+    held = sum(map(held_bytes, held_tensors(model)))
     content = None
     if held + elsewhere <= MOST:
         content = _serialized(model if stays else _with_tensors(model, given))
@@ -135,8 +132,7 @@ def _save_apart(model: ModelProto, target: Path, folder: Path, *, stays: bool) -
     apart = target.with_name(f"{target.name}.data")
     if any(place(each, folder) == resolved(apart) for each in external_tensors(model)):
         raise file_errors.keeps_tensors(apart, "the model")
-    small = ModelProto()
-    small.CopyFrom(model)
+    small = without_initializers(model, _SMALL)
     parts: list[_Part] = []
     end = 0
     for tensor, copy in zip(held_tensors(model), held_tensors(small), strict=True):
@@ -147,8 +143,8 @@ def _save_apart(model: ModelProto, target: Path, folder: Path, *, stays: bool) -
             offset, length = span(tensor, folder)
             path = place(tensor, folder)
             part = _Part(tensor=tensor, start=start, path=path, offset=offset, length=length)
-        elif len(tensor.raw_data) >= _SMALL:
-            part = _Part(tensor=tensor, start=start, length=len(tensor.raw_data))
+        elif held_bytes(tensor) >= _SMALL:
+            part = _Part(tensor=tensor, start=start, length=held_bytes(tensor))
         else:
             continue
         parts.append(part)

@@ -23,6 +23,7 @@ from ndgather.models.onnx.domains import (
 )
 from ndgather.models.onnx.fixpoint import infer_to_fixpoint, without_functions
 from ndgather.models.onnx.function_versions import with_one_version
+from ndgather.models.onnx.large_models import inferable
 from ndgather.models.onnx.model_files import Source, opened
 from ndgather.models.onnx.old_opsets import from_oldest
 from ndgather.models.onnx.own_nodes import OwnNodes, Plan
@@ -248,10 +249,12 @@ def _import_domains(model: ModelProto, plan: Plan) -> None:
 
 def _refuse_invalid(model: ModelProto, result: ModelProto) -> None:
     """Refuse a result that onnx finds wrong, where it found nothing wrong before."""
+    if inferable(model) is not model:
+        return  # it is too large for onnx
     try:
         onnx.checker.check_model(model)
-    except Exception:  # also of tensors in files, and of models beyond 2 GiB
-        return
+    except (onnx.checker.ValidationError, ValueError):
+        return  # also where tensors stand in files that are not looked for
     try:
         onnx.checker.check_model(result)
     except (onnx.checker.ValidationError, ValueError) as error:
