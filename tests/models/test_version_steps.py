@@ -4,6 +4,7 @@ The runs are those of onnxruntime where it is installed, which knows all version
 and else those of the reference evaluator.
 """
 
+import warnings
 from importlib.util import find_spec
 
 import numpy as np
@@ -342,7 +343,9 @@ def test_the_node_tests_of_onnx_through_every_version_of_their_operators():
 
     schemas = [each for each in onnx.defs.get_all_schemas_with_history() if each.domain == ""]
     wrong, count = [], 0
-    for case in collect_testcases(None):
+    with warnings.catch_warnings(action="ignore"):  # cases of casts overflow
+        cases = collect_testcases(None)
+    for case in cases:
         kinds = {node.op_type for node in case.model.graph.node}
         opset = {each.domain: each.version for each in case.model.opset_import}.get("", 0)
         attention = "qk_matmul" in case.name  # onnxruntime is at odds with the function of onnx
