@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docutils import nodes
 
 from ndgather.version import __version__
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
@@ -41,6 +47,9 @@ napoleon_preprocess_types = False
 default_role = "code"
 pygments_style = "a11y-light"
 
+html_favicon = "static/favicon.svg"
+html_context = {"default_mode": "auto"}
+html_sidebars = {"guide/coming-from": [], "index": []}  # room for code on both sides
 html_theme = "pydata_sphinx_theme"
 html_title = f"ndgather {__version__}"
 html_static_path = ["static"]
@@ -59,3 +68,15 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", _without_last_blank_line)
+
+
+def _without_last_blank_line(_app: Sphinx, document: nodes.document) -> None:
+    """Take away the blank line that ends a doctest."""
+    for block in document.findall(nodes.literal_block):
+        text = block.astext().rstrip("\n")
+        block.rawsource = text
+        block.children = [nodes.Text(text)]

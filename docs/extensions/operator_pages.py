@@ -9,7 +9,7 @@ from generated_files import write
 
 from ndgather import pages
 from ndgather.pages.comparison import comparison
-from ndgather.pages.document import Document, Example, Paragraph, Section, Table, code, plain
+from ndgather.pages.document import Document, Example, Paragraph, Section, Table, Text, plain
 from ndgather.pages.formats import render
 from ndgather.pages.operator_page import operator_document
 from ndgather.pages.rules import rules
@@ -85,17 +85,19 @@ def _compared(family: Sequence[Operator]) -> Document:
 
 
 def _all_rules(family: Sequence[Operator]) -> Section:
-    of_each = [dict(rules(op.row)) for op in family]
-    names = dict.fromkeys(name for each in of_each for name in each)
-    columns = {name: [each.get(name, plain("-")) for each in of_each] for name in names}
-    telling = {name: cells for name, cells in columns.items() if len(set(cells)) > 1}
-    table = Table(
-        titles=("version", *telling),
-        rows=tuple(
-            (code(str(op.row)), *(cells[at] for cells in telling.values()))
-            for at, op in enumerate(family)
-        ),
-    )
+    of_each = {op: dict(rules(op.row)) for op in family}
+    rows = []
+    for name in dict.fromkeys(name for each in of_each.values() for name in each):
+        holders: dict[Text, list[str]] = {}
+        for op, each in of_each.items():
+            holders.setdefault(each.get(name, plain("not mentioned")), []).append(str(op.row))
+        if len(holders) > 1:
+            labels = [plain(name), *[plain("")] * len(holders)]
+            rows += [
+                (label, text, plain(", ".join(versions)))
+                for label, (text, versions) in zip(labels, holders.items(), strict=False)
+            ]
+    table = Table(titles=("rule", "what it is", "in"), rows=tuple(rows))
     return Section(title="Rules that differ", blocks=(table,))
 
 
@@ -125,7 +127,10 @@ def _index(families: Sequence[Sequence[Operator]]) -> str:
         compared = _comparison_file(family)
         lines += [f"   * - {family[-1].row.summary}", f"     - {versions}"]
         lines += [f"     - :doc:`{family[0].name} compared <{compared}>`"]
-        toctree += [f"   {compared}", *(f"   {op.row} <{_file(op)}>" for op in family)]
+        toctree += [
+            f"   {family[0].name} compared <{compared}>",
+            *(f"   {op.row} <{_file(op)}>" for op in family),
+        ]
     _, _, table = pages.operator_table(format="rst").partition("\n27 versions\n")
     title = f"{sum(map(len, families))} versions at a glance"
     heading = ("", title, "-" * len(title), table.partition("\n\n")[2], "")

@@ -27,7 +27,7 @@ DRAWN = {name: f"show.{name}" for name in show.__all__ if name != "Picture"}
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("picture", PictureDirective)
-    app.connect("autodoc-process-docstring", _add_first_example)
+    app.connect("autodoc-process-docstring", _add_first_example, priority=400)  # before napoleon
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -55,8 +55,9 @@ def _add_first_example(
     module, _, function = name.rpartition(".")
     if what != "function" or module != "ndgather" or function not in DRAWN:
         return
-    lines += ["", ".. rubric:: The first example", "", ".. picture::", ""]
-    lines += [f"   {line}" for line in _first_call(function, "\n".join(lines))]
+    code = _first_call(function, "\n".join(lines))
+    place = lines.index("Parameters")
+    lines[place:place] = [".. picture::", "", *(f"   {line}" for line in code), ""]
 
 
 def _first_call(function: str, docstring: str) -> list[str]:

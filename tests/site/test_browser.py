@@ -1,0 +1,143 @@
+"""The site as people use it: every page opened, and the parts that move used by mouse and keys."""
+
+from __future__ import annotations
+
+import pytest
+from tests.site.conftest import AXE
+from tests.site.pages import SITE, page_files
+
+NAMES = [str(place.relative_to(SITE)) for place in page_files()]
+MAIN = [
+    "index.html",
+    "guide/which-function.html",
+    "guide/coming-from.html",
+    "guide/errors.html",
+    "guide/models.html",
+    "gallery.html",
+    "operators/GatherND-compared.html",
+    "operators/ai.onnx-GatherND-13.html",
+    "reference/generated/ndgather.gather_nd.html",
+    "promises/speed.html",
+]
+EVERY_VIEW = [
+    (name, size, scheme)
+    for name in MAIN
+    for size in ("phone", "desktop")
+    for scheme in ("light", "dark")
+]
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+
+
+def test_every_page_opens_without_a_complaint(browser, address):
+    complaints = []
+    context = browser.new_context(base_url=address)
+    page = context.new_page()
+    page.on("pageerror", lambda error: complaints.append(f"{page.url}: {error}"))
+    page.on(
+        "response",
+        lambda answer: complaints.append(f"{page.url}: {answer.url}") if not answer.ok else None,
+    )
+    page.on(
+        "console",
+        lambda message: (
+            complaints.append(f"{page.url}: {message.text}")
+            if message.type in {"error", "warning"}
+            else None
+        ),
+    )
+    assert len(NAMES) > 150
+    for name in NAMES:
+        page.goto(name)
+        broken = page.eval_on_selector_all(
+            "img", "all => all.filter(each => !each.naturalWidth).map(each => each.src)"
+        )
+        complaints += [f"{name}: {image}" for image in broken]
+    context.close()
+    assert complaints == []
+
+
+def violations(page):
+    page.add_script_tag(path=AXE)
+    found = page.evaluate("rules => axe.run(document, rules)", RULES)["violations"]
+    return [
+        f"{page.url}: {each['id']}: {node['target']}: {node['failureSummary']}"
+        for each in found
+        for node in each["nodes"][:3]
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_page_is_accessible(name, open_page):
+    assert violations(open_page(name)) == []
+
+
+@pytest.mark.parametrize(("name", "size", "scheme"), EVERY_VIEW)
+def test_main_pages_are_accessible_and_fit_in_every_view(name, size, scheme, open_page):
+    page = open_page(name, size, scheme)
+
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.parametrize("size", ["phone", "desktop"])
+def test_search_finds_the_operator(size, open_page):
+    page = open_page("index.html", size)
+    page.locator("button.search-button:visible, button.search-button__button:visible").first.click()
+    page.keyboard.type("GatherND batch_dims")
+    page.keyboard.press("Enter")
+
+    page.wait_for_selector("ul.search li a")
+
+    found = page.eval_on_selector_all("ul.search li a", "all => all.map(each => each.href)")
+    assert any("ai.onnx-GatherND-13" in each for each in found[:8]), found[:8]
+
+
+@pytest.mark.parametrize("size", ["phone", "desktop"])
+def test_the_theme_is_switched_and_stays(size, open_page):
+    page = open_page("index.html", size)
+    if size == "phone":
+        page.locator(".primary-toggle").click()
+    page.locator(
+        "button.theme-switch-button:visible, .theme-switch-container button:visible"
+    ).first.click()
+    dark = page.locator("[data-mode=dark]:visible, button:has-text('Dark'):visible")
+    if dark.count():
+        dark.first.click()
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    before = page.evaluate("getComputedStyle(document.querySelector('figure.ndg')).backgroundColor")
+
+    page.goto("guide/which-function.html")
+
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    after = page.evaluate("getComputedStyle(document.querySelector('figure.ndg')).backgroundColor")
+    assert after == before != "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("way", ["mouse", "keys"])
+@pytest.mark.parametrize("size", ["phone", "desktop"])
+def test_an_entry_of_a_picture_is_followed(size, way, open_page):
+    page = open_page("index.html", size)
+    first = page.locator("figure.ndg .n-k0").first
+
+    if way == "mouse":
+        first.hover(force=True)
+    else:
+        page.locator("figure.ndg [tabindex='0'].n-k0, figure.ndg .n-k0[tabindex]").first.focus()
+    page.wait_for_timeout(300)  # the others fade
+
+    opacity = "all => all.map(each => Number(getComputedStyle(each).opacity))"
+    assert set(page.eval_on_selector_all("figure.ndg .n-k0", opacity)) == {1}
+    assert set(page.eval_on_selector_all("figure.ndg .n-k1", opacity)) == {0.15}
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_the_tab_key_goes_down_the_page(name, open_page):
+    page = open_page(name)
+    order = []
+    page.evaluate("window.everything = [...document.querySelectorAll('*')]")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        order.append(page.evaluate("everything.indexOf(document.activeElement)"))
+
+    assert order == sorted(order)
+    assert len(set(order)) == len(order)
