@@ -27,6 +27,8 @@
 #   make exports-page  what runtimes make of these, also of hard indices: docs/exporters.md
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
 #   make docs    build the site, build/site/index.html, and check its links
+#   make test-docs   the site in Chromium (CHROMIUM=/usr/bin/chromium): every page, accessibility, search,
+#     themes, pictures; and the tour as a notebook: 10 minutes; needs npm
 #   make clean   remove what building left behind
 
 PYTHON ?= python3
@@ -39,7 +41,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
-.PHONY: run run-storage test test-frameworks test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page conformance docs clean \
+.PHONY: run run-storage test test-frameworks test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page conformance docs test-docs clean \
   wheel test-wheel check-core check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
@@ -76,8 +78,8 @@ lint: $(VENV)/installed-lint
 # Two at a time where nothing is timed. What they install goes into one environment, and so comes first.
 check:
 	$(MAKE) --jobs 2 --output-sync=target lint check-core
-	$(MAKE) test $(VENV)/installed-viz-onnx $(VENV)/installed-stores-viz-samples
-	$(MAKE) --jobs 2 --output-sync=target test-large run-storage bench-quick run
+	$(MAKE) test $(VENV)/installed-viz-onnx $(VENV)/installed-stores-viz-samples $(VENV)/installed-docs
+	$(MAKE) --jobs 2 --output-sync=target docs test-large run-storage bench-quick run
 
 faults: build/faults/installed
 	build/faults/venv/bin/python tests/core/faults.py
@@ -174,6 +176,15 @@ docs: $(VENV)/installed-docs
 	$(BIN)/python -m sphinx --quiet --jobs 2 --fail-on-warning --builder html --doctree-dir build/doctrees docs build/site
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/site/test_links.py
 	@echo "build/site/index.html: $$(find build/site -name '*.html' | wc -l) pages"
+
+CHROMIUM ?= $(shell command -v chromium)
+
+test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.min.js
+	CHROMIUM="$(CHROMIUM)" $(BIN)/python -m pytest -q -p no:cacheprovider tests/site $(PYTEST_FLAGS)
+
+# axe says what readers of screens, keyboards and eyes trip over.
+build/browser/node_modules/axe-core/axe.min.js:
+	npm install --silent --no-fund --no-audit --prefix build/browser axe-core@4
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import html.parser
-from dataclasses import dataclass, field
+import html
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
 SITE = Path(__file__).parents[2] / "build" / "site"
+_ANCHOR = re.compile(r'<[^>]* id="([^"]*)"')
+_TARGET = re.compile(r'<[^>]* (?:href|src)="([^"]*)"')
+_IMAGE = re.compile(r"<img[^>]*>")
+_TEXT = re.compile(r' alt="[^"]+"')
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Page:
     """A page: its anchors, what its links and images name, and images without a text."""
 
-    anchors: set[str] = field(default_factory=set)
-    targets: list[str] = field(default_factory=list)
-    without_text: list[str] = field(default_factory=list)
-
-
-class _Reader(html.parser.HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.page = Page()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        self.page.anchors |= {attributes[name] for name in ("id", "name") if attributes.get(name)}
-        self.page.targets += [attributes[name] for name in ("href", "src") if attributes.get(name)]
-        if tag == "img" and not attributes.get("alt"):
-            self.page.without_text.append(str(attributes.get("src")))
+    anchors: set[str]
+    targets: list[str]
+    without_text: list[str]
 
 
 def page_files() -> list[Path]:
@@ -36,6 +28,9 @@ def page_files() -> list[Path]:
 
 
 def read(place: Path) -> Page:
-    reader = _Reader()
-    reader.feed(place.read_text(encoding="utf-8"))
-    return reader.page
+    text = place.read_text(encoding="utf-8")
+    return Page(
+        anchors=set(map(html.unescape, _ANCHOR.findall(text))),
+        targets=list(map(html.unescape, _TARGET.findall(text))),
+        without_text=[image for image in _IMAGE.findall(text) if not _TEXT.search(image)],
+    )
