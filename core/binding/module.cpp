@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "../machine.h"
 #include "../pool.h"
 #include "arrays.h"
 #include "calls.h"
@@ -79,6 +80,8 @@ PyObject* check_out_for(PyObject*, PyObject* args) {
                  PyTuple_New(0));
 }
 
+PyObject* get_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(instruction_set()); }
+
 PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(threads()); }
 
 PyObject* set_num_threads(PyObject*, PyObject* count) {
@@ -117,6 +120,7 @@ PyMethodDef methods[] = {
      "move_points(chunk, dense, bits, places, positions, block, starts, stops, reduction, arithmetic, /)\n--\n\n"},
     {"accept_exchange", accept_exchange, METH_VARARGS,
      "accept_exchange(type, gradient, records, negated, conjugated, transforms, written, bytes, /)\n--\n\n"},
+    {"instruction_set", get_instruction_set, METH_NOARGS, "instruction_set()\n--\n\n"},
     {"get_num_threads", get_num_threads, METH_NOARGS, "get_num_threads()\n--\n\n"},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(count, /)\n--\n\n"},
     {"get_memory_limit", get_memory_limit, METH_NOARGS, "get_memory_limit()\n--\n\n"},

@@ -22,6 +22,7 @@ from ndgather.version import __version__
 
 if TYPE_CHECKING:
     from ndgather import show, vjp
+    from ndgather.installation import show_versions
     from ndgather.published import Operator, operator, operators
     from ndgather.published.tensor_types import RankAtLeast, TensorType
 
@@ -45,12 +46,14 @@ __all__ = [
     "set_memory_limit",
     "set_num_threads",
     "show",
+    "show_versions",
     "vjp",
 ]
 
 # What is imported only when it is asked for: an import of the package stays about as short as one
 # of NumPy.
 _LATER = {
+    "show_versions": "installation",
     "Operator": "published",
     "operator": "published",
     "operators": "published",

@@ -1,0 +1,66 @@
+"""What a report of a bug needs to say of the installation."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import ndgather
+
+OPTIONAL = ("torch", "jax", "onnx", "xarray", "zarr", "pandas")
+
+
+def lines(text):
+    return dict(line.split(": ", 1) for line in text.splitlines())
+
+
+def test_it_says_what_is_installed(capsys):
+    ndgather.show_versions()
+
+    said = lines(capsys.readouterr().out)
+    assert said["ndgather"] == ndgather.__version__
+    assert said["numpy"] == np.__version__
+    assert said["python"].startswith("{}.{}.{}".format(*sys.version_info[:3]))
+    assert said["threads"] == str(ndgather.get_num_threads())
+    assert said["memory limit"] == f"{ndgather.get_memory_limit()} bytes"
+    assert said["instruction set"] in {"baseline", "avx2", "avx512"}
+    assert set(OPTIONAL) <= set(said)
+
+
+def test_it_writes_where_it_is_told(capsys, tmp_path):
+    with (tmp_path / "report.txt").open("w") as file:
+        ndgather.show_versions(file=file)
+
+    assert lines((tmp_path / "report.txt").read_text())["ndgather"] == ndgather.__version__
+    assert capsys.readouterr().out == ""
+
+
+def test_a_package_that_is_absent_is_said_to_be(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "path", [])
+
+    ndgather.show_versions()
+
+    assert lines(capsys.readouterr().out)["zarr"] == "not installed"
+
+
+def test_nothing_is_imported_for_it():
+    code = (
+        "import sys, ndgather; before = set(sys.modules); ndgather.show_versions(); "
+        f"assert not set(sys.modules) & set({OPTIONAL!r})"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("instruction_set", ["baseline", "avx2"])
+def test_it_says_which_loops_were_asked_for(instruction_set):
+    ran = subprocess.run(
+        [sys.executable, "-c", "import ndgather; ndgather.show_versions()"],
+        env={**os.environ, "NDGATHER_INSTRUCTION_SET": instruction_set},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    assert lines(ran.stdout)["instruction set"] in {instruction_set, "baseline"}
