@@ -173,7 +173,7 @@ conformance: $(VENV)/installed-bench
 
 # A warning of the build is an error; no network is used.
 docs: $(VENV)/installed-docs
-	$(BIN)/python -m sphinx --quiet --jobs 2 --fail-on-warning --builder html --doctree-dir build/doctrees docs build/site
+	$(BIN)/python -m sphinx --quiet --fresh-env --jobs 2 --fail-on-warning --builder html --doctree-dir build/doctrees docs build/site
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/site/test_links.py
 	@echo "build/site/index.html: $$(find build/site -name '*.html' | wc -l) pages"
 
