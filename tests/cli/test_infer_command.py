@@ -98,7 +98,6 @@ def test_all_values_of_a_model_and_the_model_that_is_kept(ndgather):
 
 
 def test_an_ir(ndgather):
-    assert ndgather("convert model.onnx -o model.xml").status == 1  # an Add is not converted
     model = onnx.load("model.onnx")
     del model.graph.node[1:], model.graph.output[1:], model.graph.initializer[:]
     onnx.save(model, "gather.onnx")
