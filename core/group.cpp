@@ -12,9 +12,8 @@
 namespace ndgather {
 namespace {
 
-constexpr Size kTile = 512;             // positions that are split, or moved, at a time
-constexpr int kDigit = 11;              // bits that one pass of the sort looks at: its counters stay in the cache
-constexpr Size kOutside = PTRDIFF_MIN;  // the offset of a position whose index is outside; see offsets.h
+constexpr Size kTile = 512;  // positions that are split, or moved, at a time
+constexpr int kDigit = 11;   // bits that one pass of the sort looks at: its counters stay in the cache
 
 int bits_for(Size count) { return count <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1))); }
 
@@ -111,7 +110,7 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
     Size at[kTile];
     const Size n = std::min(of.n - done, kTile);
     std::uint64_t *const keys = of.keys + done, *const split = unsorted + done;
-    if (!loops().record_offsets(plan, {at, begin + done, 0, 0, {}}, begin + done, begin + done + n)) return false;
+    if (!loops().record_offsets(plan, begin + done, begin + done + n, at)) return false;
     std::fill_n(keys, n, 0);
     std::fill_n(split, n, 0);
     for (int d = 0; d < grid.rank; ++d) split_axis(grid.axis[d], at, n, keys, split);

@@ -12,6 +12,10 @@ struct Outside {
   std::uint64_t value = 0;  // its 64 bits
 };
 
+// The offset of a position whose index is outside its axis, where the mode is `fill`. No real offset is the most
+// negative number.
+inline constexpr Size kOutside = PTRDIFF_MIN;
+
 // Where n slices lie in the dense array: every `step` bytes from `first`, or at the listed offsets.
 struct DenseOffsets {
   Size first, step;
@@ -29,7 +33,7 @@ struct Loops {
   bool (*scatter)(const Plan&, const Schedule&, Store, Size begin, Size end) noexcept;
   bool (*gather_panel)(const Plan&, const Panels&, Size number, char* buffer) noexcept;
   bool (*scatter_panel)(const Plan&, const Panels&, Store, Size number, char* buffer) noexcept;
-  bool (*record_offsets)(const Plan&, const Partition&, Size begin, Size end) noexcept;
+  bool (*record_offsets)(const Plan&, Size begin, Size end, Size* out) noexcept;
 
   void (*apply_owned)(const Plan&, const Schedule&, Store, const Partition&, int owner) noexcept;
   Outside (*check)(const Plan&, Size begin, Size end) noexcept;

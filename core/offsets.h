@@ -8,11 +8,9 @@
 #include <type_traits>
 
 #include "index_policy.h"
+#include "loops.h"
 
 namespace ndgather::NDGATHER_ISA {
-
-// Stands for an index outside its axis, which Fill leaves. No real offset is the most negative number.
-inline constexpr Size kOutside = PTRDIFF_MIN;
 
 template <class Index>
 inline Index load(const char* at) noexcept {

@@ -8,9 +8,8 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Records the offsets of the positions [begin, end) of a partition. False: an index is outside its axis.
-inline bool record_offsets(const Plan& plan, const Partition& partition, Size begin, Size end) noexcept {
-  Size* out = partition.offsets + (begin - partition.begin);
+// Writes the offsets of the positions [begin, end). False: an index is outside its axis.
+inline bool record_offsets(const Plan& plan, Size begin, Size end, Size* out) noexcept {
   return walk_blocks<Block>(plan, {}, begin, end, [](const Block&) {}, [&](const Block& block) {
     std::memcpy(out, block.at, static_cast<std::size_t>(block.n) * sizeof(Size));
     out += block.n;

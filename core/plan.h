@@ -105,6 +105,10 @@ struct Plan {
 
   const LoopDim& inner() const { return loop[loop_rank - 1]; }
 
+  void refuse_negative() {
+    for (int c = 0; c < column_count; ++c) column[c].wrap = 0;
+  }
+
   // How far apart the slices are that one index tuple can address.
   Size reach() const {
     Size bytes = 0;

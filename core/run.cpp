@@ -47,7 +47,7 @@ bool run_scheduled_gather(Plan& plan, int threads, Stop* stop) noexcept {
     join_runs(plan, kTuning.short_run);
     return loops().gather(plan, {}, 0, plan.positions);
   }
-  plan.any_order = true;
+  plan.any_order = true;  // each position writes to a place of its own
   const Schedule schedule = schedule_gather(plan, threads);
   if (schedule.panels.count > 0) {
     const Scratch buffers(schedule.panels.buffer * schedule.threads);
@@ -69,7 +69,7 @@ bool run_scheduled_gather(Plan& plan, int threads, Stop* stop) noexcept {
   });
 }
 
-// Applies all updates of a plan on one thread, in order, chunk by chunk.
+// Applies all updates of a plan on one thread, in order. Between chunks the call may be stopped.
 bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction, ElementType type, Stop* stop,
                       int worker) noexcept {
   join_runs(plan, kTuning.short_run);
@@ -92,8 +92,8 @@ bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, S
     partition.end = std::min(partition.begin + schedule.round, plan.positions);
     const Size count = partition.end - partition.begin, tasks = std::min(count, owners * kTuning.tasks_each);
     const bool good = share_all(owners, tasks, nullptr, [&](int, Size task) {
-      return loops().record_offsets(plan, partition, partition.begin + count * task / tasks,
-                                    partition.begin + count * (task + 1) / tasks);
+      const Size first = count * task / tasks, last = count * (task + 1) / tasks;
+      return loops().record_offsets(plan, partition.begin + first, partition.begin + last, offsets + first);
     });
     if (!good) return false;
     set_borders(partition);

@@ -263,10 +263,10 @@ void set_borders(Partition& partition) {
   Size n = 0;
   for (std::uint32_t i = 0; i < kSamples; ++i) {
     const Size at = partition.offsets[std::uint64_t{i * kSpread} * count >> 32];
-    if (at != PTRDIFF_MIN) samples[n++] = at / kLine * kLine;
+    if (at != kOutside) samples[n++] = at / kLine * kLine;
   }
   std::sort(samples, samples + n);
-  partition.border[0] = PTRDIFF_MIN + 1;
+  partition.border[0] = kOutside + 1;  // so that what is outside is nobody's
   partition.border[partition.owners] = PTRDIFF_MAX;
   for (int owner = 1; owner < partition.owners; ++owner) {
     if (n == 0) {

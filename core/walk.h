@@ -14,7 +14,7 @@ struct Cursor {
   Size base;          // of its slice, whatever its index tuple says
   Size dense;         // its offset in the dense array
   Size left;          // positions left in the innermost dim
-  Size coordinate[kMaxRank];
+  Size coordinate[kMaxRank];  // in the dims around it
 
   Cursor(const Plan& p, Size begin) noexcept : plan(p), index(p.indices), base(0), dense(0) {
     for (int d = plan.loop_rank - 1; d >= 0; --d) {
@@ -34,7 +34,6 @@ struct Cursor {
     const LoopDim& inner = plan.inner();
     move(inner, -inner.size);
     left = inner.size;
-    coordinate[plan.loop_rank - 1] = 0;
     for (int d = plan.loop_rank - 2; d >= 0; --d) {
       const LoopDim& dim = plan.loop[d];
       move(dim, 1);

@@ -74,14 +74,10 @@ Refusal read_index_type(PyArrayObject* indices, IndexType& type) {
   return {kind == 'f' && PyArray_SIZE(indices) == 0 ? Rule::fallback : Rule::index_dtype};
 }
 
-bool read_arithmetic(PyObject* arithmetic, Plan& plan, ElementType& type) {
-  if (!PyArray_CheckExact(arithmetic)) {
-    type = ElementType::bf16;
-  } else {
-    type = ElementType::table;
-    plan.table = static_cast<const char*>(PyArray_DATA(array(arithmetic)));
-  }
-  return true;
+ElementType read_arithmetic(PyObject* arithmetic, Plan& plan) {
+  if (!PyArray_CheckExact(arithmetic)) return ElementType::bf16;
+  plan.table = static_cast<const char*>(PyArray_DATA(array(arithmetic)));
+  return ElementType::table;
 }
 
 bool element_type(char kind, Size bytes, ElementType& type) {
@@ -113,7 +109,10 @@ bool element_type(char kind, Size bytes, ElementType& type) {
 }
 
 bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type) {
-  if (arithmetic != Py_None) return read_arithmetic(arithmetic, plan, type);
+  if (arithmetic != Py_None) {
+    type = read_arithmetic(arithmetic, plan);
+    return true;
+  }
   return !PyArray_ISBYTESWAPPED(data) && is_number_of_numpy(data) &&
          element_type(PyArray_DESCR(data)->kind, PyArray_ITEMSIZE(data), type);
 }

@@ -54,8 +54,8 @@ Refusal read_mode(PyObject* object, Kind kind, Mode& mode);
 Refusal read_index_type(PyArrayObject* indices, IndexType& type);
 
 // What Python hands over of the arithmetic with elements that the core does not know: a table of all results, or the
-// name of bfloat16. Returns true.
-bool read_arithmetic(PyObject* arithmetic, Plan& plan, ElementType& type);
+// name of bfloat16.
+ElementType read_arithmetic(PyObject* arithmetic, Plan& plan);
 
 // An integer type among i8, i16, i32, i64, u8, u16, u32, u64, as IndexType and ElementType begin.
 template <class Type>

@@ -33,6 +33,22 @@ void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indic
   }
 }
 
+BadEntry locate(const Outside& bad, const Plan& plan, const Array& data, const Array& indices, Size axis,
+                Size batch_dims) {
+  BadEntry entry;
+  Size rest = bad.entry;
+  entry.total = 1;
+  for (int d = indices.rank - 1; d >= 0; --d) {
+    entry.position[d] = rest % indices.shape[d];
+    rest /= indices.shape[d];
+    entry.total *= indices.shape[d];
+  }
+  entry.column = plan.tuples ? static_cast<int>(entry.position[indices.rank - 1]) : 0;
+  entry.axis = plan.tuples ? batch_dims + entry.column : axis;
+  entry.size = data.shape[entry.axis];
+  return entry;
+}
+
 PyObject* facts_of(const Refusal& refusal) {
   return Py_BuildValue("(nn)", refusal.first, refusal.second);
 }
@@ -81,7 +97,7 @@ Refusal Call::carry_out() {
   const Array& dense = scatters(kind_) ? updates_.array() : out_.array();
   const Array& indices = indices_.array();
   plan_slices(plan_, kind_, indexed, indices, dense, axis_, batch_dims_);
-  refuse_negative();
+  if (given_[kNegative] == Py_False) plan_.refuse_negative();
   return scatters(kind_) ? scatter() : gather();
 }
 
@@ -154,23 +170,13 @@ PyObject* Call::refused(const Refusal& refusal) const {
 // (position in indices, value, axis of data, its size, lowest allowed value, how many are out of bounds, of
 // how many entries)
 PyObject* Call::bad_entry() const {
-  const Array& indices = indices_.array();
-  Size position[kMaxRank];
-  Size entry = bad_.entry, total = 1;
-  for (int d = indices.rank - 1; d >= 0; --d) {
-    position[d] = entry % indices.shape[d];
-    entry /= indices.shape[d];
-    total *= indices.shape[d];
-  }
-  const bool tuples = kind_ == Kind::gather_nd || kind_ == Kind::scatter_nd;
-  const Size axis = tuples ? batch_dims_ + position[indices.rank - 1] : axis_;
-  const Size size = data_.array().shape[axis];
+  const BadEntry entry = locate(bad_, plan_, data_.array(), indices_.array(), axis_, batch_dims_);
   const bool is_signed = plan_.index_type != IndexType::u64;
-  PyObject* where = shape_tuple(position, indices.rank);
+  PyObject* where = shape_tuple(entry.position, indices_.array().rank);
   PyObject* value = is_signed ? PyLong_FromLongLong(static_cast<long long>(bad_.value))
                               : PyLong_FromUnsignedLongLong(bad_.value);
-  return Py_BuildValue("(NNnnnnn)", where, value, axis, size,
-                       given_[kNegative] == Py_False ? 0 : -size, bad_.count, total);
+  return Py_BuildValue("(NNnnnnn)", where, value, entry.axis, entry.size,
+                       given_[kNegative] == Py_False ? 0 : -entry.size, bad_.count, entry.total);
 }
 
 }  // namespace ndgather

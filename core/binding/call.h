@@ -22,10 +22,6 @@ class Call {
   Refusal carry_out();
 
   Refusal first_bad();
-  void refuse_negative() {
-    if (given_[kNegative] != Py_False) return;
-    for (int c = 0; c < plan_.column_count; ++c) plan_.column[c].wrap = 0;
-  }
   PyObject* refused(const Refusal& refusal) const;
 
   const Kind kind_;

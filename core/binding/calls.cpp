@@ -145,7 +145,7 @@ Refusal ArrayCall::plan_points(PyObject* steps, PointGrid& grid) {
   for (int d = 0; d < grid.rank; ++d) strides[d] = shape[d] > 1 ? Size{1} << grid.axis[d].shift : 0;
   const Array packed{nullptr, grid.rank, shape, strides}, none{nullptr, kMaxRank, nowhere, nowhere};
   plan_slices(plan_, kind_, packed, indices, none, elements ? axis_ : batch_dims_, batch_dims_);
-  refuse_negative();
+  if (given_[kNegative] == Py_False) plan_.refuse_negative();
   plan_.width = 1;
   simplify(plan_);
   return {};

@@ -33,6 +33,16 @@ Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Size& a
 void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indices, const Array& dense, Size axis,
                  Size batch_dims);
 
+// The first entry of indices that is out of bounds, in terms of the arguments of a call.
+struct BadEntry {
+  Size position[kMaxRank];  // in indices
+  int column;               // which index of its tuple it is
+  Size axis, size;          // of data
+  Size total;               // entries of indices
+};
+BadEntry locate(const Outside& bad, const Plan& plan, const Array& data, const Array& indices, Size axis,
+                Size batch_dims);
+
 // The two numbers of a refusal, as a tuple.
 PyObject* facts_of(const Refusal& refusal);
 

@@ -28,7 +28,7 @@ Refusal forget_error() {
 }
 
 bool is_integer(DataType type) { return type.code == dlpack::kInt || type.code == dlpack::kUInt; }
-bool is_number(DataType type) { return !is_integer(type) && type.code != dlpack::kBool; }
+bool is_inexact(DataType type) { return !is_integer(type) && type.code != dlpack::kBool; }
 
 PyObject* dtype_name;  // of the attribute
 
@@ -81,7 +81,7 @@ struct Library {
 
   // Integers have no gradient and no sign to be meant otherwise.
   Refusal refuse_views(PyObject* of, DataType type) const {
-    if (!is_number(type)) return refuse_parts_of_bytes(of, type);
+    if (!is_inexact(type)) return refuse_parts_of_bytes(of, type);
     if (gradient != Py_None) {
       Refusal refusal = refuse_if(PyObject_GetAttr(of, gradient));
       if (refusal.rule == Rule::fallback) refusal = refuse_if(PyObject_CallNoArgs(records));
@@ -156,7 +156,7 @@ bool has_width(DataType type) {
 
 Refusal read_index_type(const View& indices, DataType type, IndexType& index) {
   if (!is_integer(type) || !has_width(type)) {
-    return {indices.is_empty() && is_number(type) ? Rule::fallback : Rule::index_dtype};  // as an empty list may have
+    return {indices.is_empty() && is_inexact(type) ? Rule::fallback : Rule::index_dtype};  // as an empty list may have
   }
   index = integer_type<IndexType>(type.code == dlpack::kInt, indices.element());
   return {};
@@ -268,8 +268,9 @@ Refusal ExchangedCall::read_arguments() {
     if (auto refusal = view(given_[kUpdates], updates_, type)) return refusal;
     if (type != data_type_) return {Rule::fallback};
     if (reduction_ == Reduction::none) return {};
-    const bool is_known = given_[kArithmetic] != Py_None ? read_arithmetic(given_[kArithmetic], plan_, type_)
-                                                         : read_element_type(data_type_, type_);
+    PyObject* const arithmetic = given_[kArithmetic];
+    if (arithmetic != Py_None) type_ = read_arithmetic(arithmetic, plan_);
+    const bool is_known = arithmetic != Py_None || read_element_type(data_type_, type_);
     if (given_[kUseInitVal] != Py_True || !is_known ||
         loops().pick_store(plan_, reduction_, type_, false) == nullptr) {
       return {Rule::fallback};

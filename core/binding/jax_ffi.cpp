@@ -91,28 +91,22 @@ std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan
                     const Array& indices) {
   const bool windows = call.window.size() > 0;
   const std::string name = windows ? "starts" : "indices";
-  Size position[kMaxRank], entry = bad.entry, total = 1;
-  for (int d = indices.rank - 1; d >= 0; --d) {
-    position[d] = entry % indices.shape[d];
-    entry /= indices.shape[d];
-    total *= indices.shape[d];
-  }
+  const BadEntry entry = locate(bad, plan, data, indices, call.axis, call.batch_dims);
   std::string where;
   for (int d = 0; d < indices.rank; ++d) {
     if (d < call.lead && indices.shape[d] == 1) continue;  // of vmap over others
-    where += (where.empty() ? "" : ", ") + std::to_string(position[d]);
+    where += (where.empty() ? "" : ", ") + std::to_string(entry.position[d]);
   }
-  const Size column = plan.tuples ? position[indices.rank - 1] : 0;
-  const Size axis = plan.tuples ? call.batch_dims + column : call.axis, size = data.shape[axis];
+  const Size size = entry.size;
   const std::string allowed =
       size == 0 ? "the axis is empty"
                 : "allowed: " + std::to_string(call.negative ? -size : 0) + ".." + std::to_string(size - 1);
   const bool is_signed = plan.index_type != IndexType::u64;
-  const std::string number = std::to_string(axis - call.skip);
+  const std::string number = std::to_string(entry.axis - call.skip);
   std::string text = std::string(call.caller) + ": " + name + "[" + where + "] = " +
                      (is_signed ? std::to_string(static_cast<std::int64_t>(bad.value)) : std::to_string(bad.value));
   if (windows) {
-    const Size wide = call.window[static_cast<std::size_t>(column)];
+    const Size wide = call.window[static_cast<std::size_t>(entry.column)];
     text += " lets a window of size " + std::to_string(wide) + " stick out of axis " + number +
             " of data, which has size " + std::to_string(size + wide - 1) + " (allowed: 0.." +
             std::to_string(size - 1) + ")";
@@ -120,7 +114,7 @@ std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan
     text += " is outside axis " + number + " of data, which has size " + std::to_string(size) + " (" + allowed + ")";
   }
   if (bad.count > 1) {
-    text += "; " + std::to_string(bad.count) + " of " + std::to_string(total) + " entries of " + name +
+    text += "; " + std::to_string(bad.count) + " of " + std::to_string(entry.total) + " entries of " + name +
             " are out of bounds";
   }
   return text;
@@ -196,7 +190,7 @@ ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ff
     run_gather(copy);
   }
   plan_slices(plan, call.kind, indexed, indices.array, dense, call.axis, call.batch_dims);
-  for (int c = 0; c < plan.column_count && !call.negative; ++c) plan.column[c].wrap = 0;
+  if (!call.negative) plan.refuse_negative();
   if (plan.is_empty() ? plan.mode == Mode::fill
                       : scatter ? reduce(plan, call.reduction, type) : run_gather(plan)) {
     return ffi::Error::Success();
