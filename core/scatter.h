@@ -13,24 +13,44 @@ void each_update(const Plan& plan, const Size* at, const DenseOffsets& updates, 
 }
 
 template <Reduction R, class T>
-void reduce_run(char* __restrict to, const char* __restrict from, Size bytes) noexcept {
-  for (Size b = 0; b < bytes; b += Size{sizeof(T)}) {
-    T old, update;
-    std::memcpy(&old, to + b, sizeof(T));
-    std::memcpy(&update, from + b, sizeof(T));
-    old = reduce<R, T>(old, update);  // which leaves what is padding in it alone
-    std::memcpy(to + b, &old, sizeof(T));
-  }
+void reduce_element(char* to, const char* from) noexcept {
+  T old, update;
+  std::memcpy(&old, to, sizeof(T));
+  std::memcpy(&update, from, sizeof(T));
+  old = reduce<R, T>(old, update);  // which leaves what is padding in it alone
+  std::memcpy(to, &old, sizeof(T));
+}
+
+template <Reduction R, class T>
+[[gnu::noinline]] void reduce_run(char* __restrict to, const char* __restrict from, Size bytes) noexcept {
+  for (Size b = 0; b < bytes; b += Size{sizeof(T)}) reduce_element<R, T>(to + b, from + b);
+}
+
+template <Reduction R, class T>
+[[gnu::noinline]] void reduce_spaced(char* to, const char* from, const SliceDim& line) noexcept {
+  for (Size e = 0; e < line.size; ++e) reduce_element<R, T>(to + e * line.indexed, from + e * line.dense);
+}
+
+// Slices of more than one element: by runs, or by lines along their last dim. One walk for all types, as walks of their
+// own would be half of the engine, and a call is little beside a run.
+[[gnu::noinline]] inline void reduce_runs(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
+                                          void (*reduce)(char*, const char*, Size) noexcept) noexcept {
+  each_update(plan, at, updates, n, [=, width = plan.width](char* to, const char* from) { reduce(to, from, width); });
+}
+
+[[gnu::noinline]] inline void reduce_lines(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
+                                           void (*reduce)(char*, const char*, const SliceDim&) noexcept) noexcept {
+  Plan lines = plan;
+  const SliceDim& line = plan.slice[--lines.slice_rank];
+  each_update(lines, at, updates, n, [&](char* to, const char* from) { reduce(to, from, line); });
 }
 
 template <Reduction R, class T>
 void store_reduced(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
-  if (plan.width == Size{sizeof(T)}) {
-    each_update(plan, at, updates, n, [](char* to, const char* from) { reduce_run<R, T>(to, from, sizeof(T)); });
-  } else {
-    each_update(plan, at, updates, n,
-                [width = plan.width](char* to, const char* from) { reduce_run<R, T>(to, from, width); });
-  }
+  if (plan.width != Size{sizeof(T)}) return reduce_runs(plan, at, updates, n, reduce_run<R, T>);
+  if (plan.slice_rank > 0) return reduce_lines(plan, at, updates, n, reduce_spaced<R, T>);
+  each_single_run(at, updates, n, [to = plan.indexed, from = static_cast<const char*>(plan.dense)](
+                                      Size indexed, Size dense) { reduce_element<R, T>(to + indexed, from + dense); });
 }
 
 // One-byte elements that C++ knows nothing of: the result for every pair is in a table.

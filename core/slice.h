@@ -31,21 +31,25 @@ template <class Visit>
   }
 }
 
+// Calls visit(indexed offset, dense offset) for n slices of one run each.
+template <class Visit>
+[[gnu::always_inline]] inline void each_single_run(const Size* at, const DenseOffsets& dense, Size n,
+                                                   Visit visit) noexcept {
+  if (dense.listed == nullptr) {
+    const auto [first, step, none] = dense;
+#pragma GCC unroll 8
+    for (Size i = 0; i < n; ++i) visit(at[i], first + i * step);
+  } else {
+#pragma GCC unroll 8
+    for (Size i = 0; i < n; ++i) visit(at[i], dense.listed[i]);
+  }
+}
+
 // Calls visit(indexed offset, dense offset) for every run of n slices, slice after slice.
 template <class Visit>
 [[gnu::always_inline]] inline void each_slice(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n,
                                               Visit visit) noexcept {
-  if (plan.slice_rank == 0) {
-    if (dense.listed == nullptr) {
-      const auto [first, step, none] = dense;
-#pragma GCC unroll 8
-      for (Size i = 0; i < n; ++i) visit(at[i], first + i * step);
-    } else {
-#pragma GCC unroll 8
-      for (Size i = 0; i < n; ++i) visit(at[i], dense.listed[i]);
-    }
-    return;
-  }
+  if (plan.slice_rank == 0) return each_single_run(at, dense, n, visit);
   for (Size i = 0; i < n; ++i) {
     const Size from = at[i], to = dense.listed != nullptr ? dense.listed[i] : dense.first + i * dense.step;
     each_run(plan, [=](Size indexed, Size offset) { visit(from + indexed, to + offset); });
