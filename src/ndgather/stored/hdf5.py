@@ -101,17 +101,19 @@ class DatasetReader:
 
     def write(self, chunk: Chunk, values: Array) -> None:
         self.array[self.grid.box(chunk)] = values
+        self.array.flush()  # what cannot be written, as a disk is full, is said now
 
     def _decoded(
         self, filters: tuple[int, ...], start: tuple[int, ...], buffers: Buffers
     ) -> Array | None:
         """Decode a whole chunk; None where the library has to read it, or to say what is wrong.
 
-        It is missing, or its filters were left out, or it is damaged.
+        It is missing, or its filters were left out, or it is damaged. Of a missing chunk h5py may
+        take anything for its size, and ask for as much memory.
         """
         try:
             left_out, stored = self.array.id.read_direct_chunk(start)
-        except (OSError, RuntimeError, ValueError):
+        except (MemoryError, OSError, RuntimeError, ValueError):
             return None
         if left_out:
             return None

@@ -225,3 +225,12 @@ def test_elements_of_any_length_are_not_scattered_into(tmp_path):
         with pytest.raises(DTypeError, match="elements of any length"):
             ndgather.scatter_nd(stored, [[0]], updates, out=stored)
         assert stored[0].tolist() == [0, 1]
+
+
+def test_missing_chunks_of_hdf5_are_filled(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        stored = file.create_dataset("a", (512, 512), "f8", chunks=(128, 128), fillvalue=7)
+        points = [[0, 0], [511, 511], [0, 128]]
+        np.testing.assert_array_equal(ndgather.gather_nd(stored, points), [7, 7, 7])
+        stored[:128, :128] = 1
+        np.testing.assert_array_equal(ndgather.gather_nd(stored, points), [1, 7, 7])

@@ -98,7 +98,7 @@ def test_a_disk_that_becomes_full_half_way(small_disk):
     )
     points = np.argwhere(np.ones(shape, bool))[::3]
     updates = RNG.random(len(points))
-    with pytest.raises(StoredArrayError, match=r"cannot be written: .*No space left") as failed:
+    with pytest.raises(StoredArrayError, match=r"cannot be written: .*[Nn]o space left") as failed:
         add(stored, points, updates)
     written = set(failed.value.written)
     assert 4 <= len(written) <= 8
@@ -111,6 +111,24 @@ def test_a_disk_that_becomes_full_half_way(small_disk):
         np.testing.assert_array_equal(stored[box], desired)
     files = [each for each in (small_disk / "a.zarr").rglob("*") if each.is_file()]
     assert len(files) == len(written) + 1  # and zarr.json: nothing is left of what failed
+
+
+def test_hdf5_on_a_disk_that_becomes_full_half_way(small_disk):
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(400_000))
+    places = np.argwhere(np.ones((512, 512), bool))[::3]
+    with h5py.File(small_disk / "a.h5", "w") as file:
+        stored = file.create_dataset("a", (512, 512), "f8", chunks=(128, 128))
+        with pytest.raises(StoredArrayError, match="cannot be written: ") as failed:
+            add(stored, places, np.ones(len(places)))
+        ballast.unlink()  # or else the library fails once more, and ends the process
+    written = set(failed.value.written)
+    assert 2 <= len(written) <= 6
+    with h5py.File(small_disk / "a.h5") as file:
+        for row, column in written:
+            box = slice(row * 128, row * 128 + 128), slice(column * 128, column * 128 + 128)
+            inside = (places // 128 == (row, column)).all(axis=1)
+            assert file["a"][box].sum() == inside.sum()
 
 
 def test_a_damaged_chunk_is_not_replaced(stored, tmp_path):
