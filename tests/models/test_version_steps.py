@@ -217,6 +217,12 @@ def test_a_step_changes_no_number(text, inputs, source, target):
 
 
 REFUSED = {
+    "an axis that is not there": (
+        "y = Concat<axis=-3>(x, x)", "float[2,3] x", 13, 9, "axis = -3 is outside 2 axes",
+    ),
+    "a node that makes no sense": (
+        "y = LayerNormalization(x, x)", "float x", 17, 9, "node LayerNormalization of 'y': ",
+    ),
     "an attribute": (
         "y, i = TopK<largest=0>(x, k)", "float[4] x, int64[1] k", 11, 10,
         "node TopK of 'y': TopK-11 cannot become TopK-10: it has no largest, which is 0",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from onnx import GraphProto, NodeProto
 
-from ndgather.errors import NdgatherError
 from ndgather.models.onnx.declared_types import with_names
 from ndgather.models.onnx.domains import is_ours, subgraphs
 from ndgather.models.onnx.op_nodes import OpNode, Scope, nodes
@@ -74,7 +73,7 @@ class Walk:
             values = Values(type_of=scope.type_of, constant=scope.constant, made=made)
             try:
                 converted += self.others.converted(node, values, self.opset)
-            except NdgatherError as error:
+            except Exception as error:  # also of nodes that make no sense, which onnx has not seen
                 raise OpNode(node=node, scope=scope).named(error) from error
         copies = [NodeProto.FromString(node.SerializeToString()) for node in converted]
         del graph.node[:]

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from onnx import (
+    IR_VERSION,
     FunctionProto,
     NodeProto,
     ValueInfoProto,
+    checker,
     defs,
     helper,
     shape_inference,
@@ -38,6 +40,8 @@ def function_of(
 ) -> Function | None:
     """Return the function of the node, in the opset nearest to the target; None without one."""
     schema = defs.get_schema(node.op_type, opset, "")
+    if not _is_valid(node, opset):
+        return None  # onnx believes what it reads
     body, version = _body(schema, node, values, opset, target)
     if body is None:
         return None
@@ -51,6 +55,17 @@ def function_of(
                 names[name] = unique(f"{first}_{name}", taken)
     nodes = [_placed(each, node, schema, names) for each in body.node]
     return Function(nodes=nodes, opset=version, types=_types(nodes, node, values, version))
+
+
+def _is_valid(node: NodeProto, opset: int) -> bool:
+    context = checker.C.CheckerContext()
+    context.ir_version = IR_VERSION
+    context.opset_imports = {"": opset}
+    try:
+        checker.check_node(node, context)
+    except (checker.ValidationError, ValueError):
+        return False
+    return True
 
 
 def _body(

@@ -204,6 +204,8 @@ def _count_axes(node: OtherNode, target: OpSchema, name: str) -> None:
         rank += len(axes)
     if node.node.op_type == "OneHot":
         rank += 1
+    if rank < max(-axis for axis in axes):
+        raise node.refuse(target, f"{name} = {given!r} is outside {rank} axes")
     counted = [axis % rank for axis in axes]
     node.set(name, counted if isinstance(given, list) else counted[0])
 
