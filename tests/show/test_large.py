@@ -85,6 +85,17 @@ def test_the_map_counts_every_read(data):
     assert found.about == f"{counts.sum():,} reads by place"
 
 
+def test_entries_without_end_are_not_looked_at():
+    indices = np.broadcast_to(np.int64(7), (10**6, 10**6))
+    data = np.broadcast_to(np.float32(1), (10, 10**6))
+    scene = staged(attempted(Call("gather_elements", "gather_elements", data, indices)))
+    assert scene.notes[-1].startswith("there are too many entries to check all of them")
+    assert not any(isinstance(part, Map) for part in scene.parts)
+    starts = np.zeros((10**5, 2), int)
+    call = Call("gather_windows", "gather_windows", data, starts, window_shape=(10, 10**6))
+    assert staged(attempted(call)).error is None
+
+
 @pytest.mark.parametrize(("chunks", "unit"), [(10, "one chunk"), (2, "3 x 3 chunks")])
 def test_the_map_of_a_stored_array_is_that_of_its_chunks(chunks, unit):
     stored = zarr.create_array(store={}, shape=(100, 100), chunks=(chunks, chunks), dtype="f4")

@@ -16,6 +16,7 @@ from ndgather.api import run
 from ndgather.errors import NdgatherError
 from ndgather.explain import explain
 from ndgather.show.arguments import data_of, plain_or_masked, without_names
+from ndgather.show.trace import entries_shape
 from ndgather.stored import windows as stored_windows
 from ndgather.stored.chunks import Grid
 from ndgather.stored.plan import plain_gather, plan, with_data
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _MOST_RUN = 2**22  # elements of a call that is carried out
+_MOST_CHECKED = 2**24  # entries, or parts of windows: each takes some bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,6 +40,7 @@ class Attempt:
 
     `data` of the call stands in for a stored array, whose chunks are those of `grid`; `readable`
     says whether values are there to be drawn. `dense_shape` is None where the shapes do not fit.
+    `checked` is False where there are too many entries to look at all of them.
     """
 
     call: Call
@@ -46,6 +49,7 @@ class Attempt:
     dense_shape: tuple[int, ...] | None
     result: Array | None
     error: NdgatherError | None
+    checked: bool = True
 
 
 def attempted(call: Call) -> Attempt:
@@ -59,6 +63,7 @@ def attempted(call: Call) -> Attempt:
     given = replace(call, updates=without_names(call.updates))
     call, readable, grid = _with_plain_arrays(call)
     dense_shape, result, error = None, None, None
+    checked = True
     try:
         dense_shape = _dense_shape(call)
         if readable and not _is_large(given, call, dense_shape):
@@ -66,7 +71,9 @@ def attempted(call: Call) -> Attempt:
         else:
             if call.scatters:
                 _check_updates(replace(call, updates=given.updates), dense_shape)
-            planned(call, grid)
+            checked = can_be_planned(call, grid)
+            if checked:
+                planned(call, grid)
     except NdgatherError as found:
         error = found
     return Attempt(
@@ -76,6 +83,7 @@ def attempted(call: Call) -> Attempt:
         dense_shape=dense_shape,
         result=result,
         error=error,
+        checked=checked,
     )
 
 
@@ -85,6 +93,15 @@ def refused(call: Call, error: NdgatherError) -> Attempt:
     return Attempt(
         call=call, readable=readable, grid=grid, dense_shape=None, result=None, error=error
     )
+
+
+def can_be_planned(call: Call, grid: Grid | None) -> bool:
+    """Whether the points of a call, or the parts of its windows, are few enough to be listed."""
+    parts = math.prod(entries_shape(call))
+    if grid is not None:
+        pairs = zip(call.window_shape, grid.largest, strict=False)
+        parts *= math.prod(-(-wide // max(chunk, 1)) + 1 for wide, chunk in pairs)
+    return parts <= _MOST_CHECKED
 
 
 def planned(call: Call, grid: Grid | None) -> Plan | WindowPlan:

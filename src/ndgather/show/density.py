@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather.errors import NdgatherError
-from ndgather.show.attempt import planned
+from ndgather.show.attempt import can_be_planned, planned
 from ndgather.show.scene import Map
 from ndgather.stored.chunks import Grid
 from ndgather.stored.windows import WindowPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,12 +29,17 @@ _SQUARES = 24  # along each of two axes
 _IN_A_ROW = 48  # along one axis
 
 
-def read_map(attempt: Attempt) -> Iterator[Map]:
-    """Yield the map of the entries that are in bounds, if data has an axis to draw it along."""
+def read_map(attempt: Attempt, points: Sequence[int]) -> Iterator[Map]:
+    """Yield the map of the entries that are in bounds, which name places on the axes `points`.
+
+    There is none of a single place, and none of too many entries.
+    """
     call, chunked = attempt.call, attempt.grid
     if call.mode == "raise":
         call = replace(call, mode="drop" if call.scatters else "fill")
-    grid = chunked or _squares(call.data.shape)
+    grid = chunked or _squares(call.data.shape, points)
+    if not can_be_planned(call, grid):
+        return
     with suppress(NdgatherError):  # where it is another error than that of an index
         made = planned(call, grid)
         axes, chunks, counts = _groups(made)
@@ -47,9 +52,13 @@ def read_map(attempt: Attempt) -> Iterator[Map]:
         yield from _map(grid, axes, chunks, counts, about, chunked is not None)
 
 
-def _squares(shape: tuple[int, ...]) -> Grid:
-    most = _SQUARES if sum(size > 1 for size in shape) > 1 else _IN_A_ROW
-    return Grid.regular(shape, [-(-size // most) for size in shape])
+def _squares(shape: tuple[int, ...], points: Sequence[int]) -> Grid:
+    """Return the grid of squares along the last two axes of `points`."""
+    long = [axis for axis in points if shape[axis] > 1][-2:]
+    most = _SQUARES if len(long) > 1 else _IN_A_ROW
+    return Grid.regular(
+        shape, [-(-size // most) if axis in long else size for axis, size in enumerate(shape)]
+    )
 
 
 def _groups(made: Plan | WindowPlan) -> tuple[tuple[int, ...], Integers, Integers]:

@@ -139,3 +139,5 @@ def of_shape(attempt: Attempt, shape: tuple[int, ...] | None) -> Iterator[str]:
 def of_what_was_read(attempt: Attempt) -> Iterator[str]:
     if not attempt.readable:
         yield "nothing of the data was read or computed"
+    if not attempt.checked:
+        yield "there are too many entries to check all of them: only those drawn were looked at"

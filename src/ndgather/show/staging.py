@@ -82,7 +82,7 @@ class _Traced(_Untraced):
         else:
             yield panels.tuples_panel(call.indices_name, call.indices.dtype, trace)
         if self.leaves_out or self.attempt.grid is not None:
-            yield from read_map(self.attempt)
+            yield from read_map(self.attempt, trace.axes.points)
         if call.scatters:
             if call.updates.shape == trace.dense_shape:
                 yield self._dense_panel(call.updates_name, cells.of_array(call.updates))
