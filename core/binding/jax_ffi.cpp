@@ -231,6 +231,9 @@ XLA_FFI_DEFINE_HANDLER(handler, handle,
 
 }  // namespace
 
-PyObject* make_jax_handler() { return PyCapsule_New(reinterpret_cast<void*>(handler), nullptr, nullptr); }
+PyObject* make_jax_handler() {
+  return Py_BuildValue("(Nii)", PyCapsule_New(reinterpret_cast<void*>(handler), nullptr, nullptr), XLA_FFI_API_MAJOR,
+                       XLA_FFI_API_MINOR);
+}
 
 }  // namespace ndgather

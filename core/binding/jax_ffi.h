@@ -5,7 +5,8 @@
 
 namespace ndgather {
 
-// A capsule for jax.ffi.register_ffi_target, a new reference.
+// A capsule for jax.ffi.register_ffi_target and the version of XLA's interface that it was built for, as two numbers;
+// a new reference.
 PyObject* make_jax_handler();
 
 }  // namespace ndgather

@@ -16,7 +16,7 @@ REDUCTIONS: Final[tuple[str, ...]]
 RULES: Final[tuple[str, ...]]
 
 # A capsule for jax.ffi.register_ffi_target; None where the core was built without jaxlib's headers.
-jax_handler: Final[object]
+jax_handler: Final[tuple[object, int, int] | None]
 
 def run(
     kind: str,

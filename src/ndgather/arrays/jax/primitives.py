@@ -12,6 +12,7 @@ from jax.interpreters import mlir
 
 from ndgather import reductions
 from ndgather.arrays.jax import host, native
+from ndgather.arrays.jax.routes import HANDLER
 from ndgather.compiled import _core
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ TARGET = "ndgather"
 gather_p = Primitive("ndgather_gather")
 scatter_p = Primitive("ndgather_scatter")
 
-if _core.jax_handler is not None:
-    jax.ffi.register_ffi_target(TARGET, _core.jax_handler, platform="cpu")
+if HANDLER is not None:
+    jax.ffi.register_ffi_target(TARGET, HANDLER, platform="cpu")
 
 
 def _shape_of_gather(data: Any, indices: Any, *, op: Operation) -> Any:

@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
+from typing import Any
+
+import jax
 
 from ndgather.compiled import _core
 from ndgather.errors import option_errors
 
 ROUTES = ("handler", "callback", "native")
 
-_AVAILABLE = ROUTES if _core.jax_handler is not None else ROUTES[1:]
+
+def usable(handler: tuple[Any, int, int] | None) -> Any:
+    """Return a handler, if XLA takes it: a newer one would keep JAX from starting at all.
+
+    A handler comes with the version of the interface that it was built for, and the installed
+    jaxlib has its own version in its headers.
+    """
+    if handler is None:
+        return None
+    header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
+    text = header.read_text() if header.exists() else ""
+    found = dict(re.findall(r"#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", text))
+    made, major, minor = handler
+    fits = int(found.get("MAJOR", -1)) == major and int(found.get("MINOR", -1)) >= minor
+    return made if fits else None
+
+
+HANDLER = usable(_core.jax_handler)
+_AVAILABLE = ROUTES if HANDLER is not None else ROUTES[1:]
 
 
 def _checked(name: str, value: str) -> str:
@@ -41,7 +64,7 @@ def set_route(route: str) -> None:
     Raises
     ------
     AttributeValueError
-        `route` is none of them, or the core was built without the handler.
+        `route` is none of them, or the core has no handler for the installed jaxlib.
     """
     global _route  # noqa: PLW0603 - one setting for the process, as settings.py has them
     _route = _checked("route", route)
