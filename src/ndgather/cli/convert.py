@@ -37,7 +37,7 @@ examples:
       replace onnxruntime's own GatherND by that of ONNX, and cast int32 indices
 
   ndgather convert model.onnx --opset 18 -o repaired.onnx
-      take a ScatterElements with max, which no opset before 18 has, for one of 18
+      take ScatterElements with max, which no opset before 18 has, for one of 18
 
   ndgather convert model.onnx --operator GatherND -o one.onnx
       replace Gather and GatherElements by GatherND, and list those that stay
