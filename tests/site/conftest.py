@@ -58,19 +58,35 @@ def browser():
 
 @pytest.fixture
 def open_page(browser, address):
-    """A function that opens a page in a window of a size and a scheme."""
+    """A function that opens a page in a window of a size and a scheme, and lists complaints."""
     contexts = []
 
-    def opened(name, size="desktop", scheme="light"):
+    def opened(name, size="desktop", scheme="light", complaints=None):
         width, height = SIZES[size]
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, base_url=address
         )
         contexts.append(context)
         page = context.new_page()
+        if complaints is not None:
+            _listen(page, complaints)
         page.goto(name)
         return page
 
     yield opened
     for context in contexts:
         context.close()
+
+
+def _listen(page, complaints):
+    def answered(response):
+        if not response.ok:
+            complaints.append(f"{response.status} {response.url}")
+
+    def said(message):
+        if message.type in {"error", "warning"}:
+            complaints.append(message.text)
+
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("response", answered)
+    page.on("console", said)
