@@ -54,6 +54,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"ndgather {__version__}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
