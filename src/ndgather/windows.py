@@ -117,6 +117,7 @@ def _copy_parts(call: Call, out: Array) -> None:
     positions, starts = np.argwhere(partly), starts[partly]
     both = np.concatenate([first[partly], last[partly]], axis=1)
     parts, part_of = np.unique(both, axis=0, return_inverse=True)
+    part_of = part_of.ravel()  # NumPy 2.0 gives it an axis more
     order = np.argsort(part_of, kind="stable")
     borders = np.searchsorted(part_of[order], np.arange(1, len(parts)))
     elements = np.dtype(f"V{data.dtype.itemsize}")  # NumPy copies them as they are
