@@ -34,6 +34,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+TOOLS := build/tools/bin
+CMAKE := $(TOOLS)/cmake
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # An install is redone when anything that goes into the build has changed, or when a Python file has come or
@@ -55,8 +57,11 @@ FRAMEWORKS := tests/frameworks $(wildcard $(addprefix src/ndgather/arrays/,torch
 # Files that `make test` leaves to other targets.
 ELSEWHERE := $(addprefix --ignore=,$(FRAMEWORKS) tests/site)
 
+# Processes that share the tests between them; 0: one after the other, in this one.
+TEST_WORKERS ?= 2
+
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -q -n $(TEST_WORKERS) -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
 
 test-frameworks: $(VENV)/built-for-jax
 	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)
@@ -93,8 +98,8 @@ mutants: build/mutants/installed
 	CI=true build/mutants/venv/bin/mutmut run $(MUTANTS)
 	build/mutants/venv/bin/mutmut results
 
-check-portable: $(VENV)/installed-core
-	PATH="$(abspath $(BIN)):$$PATH" tests/core/portable.sh $(BIN)/cmake build/portable
+check-portable: $(CMAKE)
+	PATH="$(abspath $(TOOLS)):$$PATH" tests/core/portable.sh $(CMAKE) build/portable
 
 wheel: dist/built
 	@ls -l dist/*.whl
@@ -120,11 +125,11 @@ SANITIZED := -q -p no:cacheprovider $(PYTEST_FLAGS) $(ELSEWHERE) \
 UNDER_ASAN := tests/core/run.sh address build/address
 UNDER_TSAN := tests/core/run.sh thread build/thread
 
-check-core: build/address/built
-	$(PYTHON) -m zipfile -e fuzz/corpus/core.zip build/address/seeds
+check-core: build/address-core/core_calls
+	$(PYTHON) -m zipfile -e fuzz/corpus/core.zip build/address-core/seeds
 	for set in $(INSTRUCTION_SETS); do \
-	  NDGATHER_INSTRUCTION_SET=$$set LEAKS=1 $(UNDER_ASAN)/core/core_calls 4 500 && \
-	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/core/core_fuzz build/address/seeds/* || exit; done
+	  NDGATHER_INSTRUCTION_SET=$$set LEAKS=1 $(UNDER_ASAN)-core/core_calls 4 500 && \
+	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)-core/core_fuzz build/address-core/seeds/* || exit; done
 
 check-asan: check-core build/address/installed
 	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow"
@@ -186,6 +191,10 @@ test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.m
 build/browser/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-fund --no-audit --prefix build/browser axe-core@4
 
+$(CMAKE):
+	$(PYTHON) -m venv build/tools
+	$(TOOLS)/python -m pip install --quiet 'cmake>=3.26' 'ninja>=1.11'
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -200,9 +209,10 @@ $(VENV)/built: $(BUILD_FILES) | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-# `make $(VENV)/installed-a-b` adds what the extras a and b ask for; nothing is built again.
+# `make $(VENV)/installed-a-b` adds what the extras a and b ask for; nothing is built again. Python compiles a module
+# when it is first imported, and most of these never are.
 $(VENV)/installed-%: $(VENV)/built
-	$(BIN)/python -m pip install --quiet 'ndgather[$(subst -,$(comma),$*)]'
+	$(BIN)/python -m pip install --quiet --no-compile 'ndgather[$(subst -,$(comma),$*)]'
 	touch $@
 
 # `make $(VENV)/built-for-jax` builds the core once more, with the handler that XLA calls; see CMakeLists.txt.
@@ -222,6 +232,13 @@ build/%/built: $(BUILD_FILES) $(CORE_CALLS)
 	build/$*/venv/bin/python -m pip install --quiet --editable . \
 	  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \
 	  --config-settings cmake.define.NDGATHER_SANITIZE=$*
+	touch $@
+
+# The same without Python and its binding, for the programs that call the core by themselves.
+build/%-core/core_calls: $(BUILD_FILES) $(CORE_CALLS) | $(CMAKE)
+	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(TOOLS))/ninja --log-level=WARNING \
+	  -DNDGATHER_CORE_ONLY=ON -DNDGATHER_SANITIZE=$* -DCMAKE_BUILD_TYPE=Debug
+	$(CMAKE) --build $(@D) -- --quiet
 	touch $@
 
 # The core of `make faults`; see core/fault.h.

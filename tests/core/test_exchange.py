@@ -195,15 +195,15 @@ def test_transforms_and_failures_go_to_the_adapter(monkeypatch):
     assert isinstance(ndgather.gather_nd(broken, ROWS), Declined)
 
 
-MORE = [
-    {"updates": Tensor(DATA.astype("f4"))},
-    {"updates": Tensor(DATA), "reduction": "mean"},
-    {"updates": Tensor(DATA), "reduction": "add", "use_init_val": False},
-    {"updates": DATA.tolist()},
-]
+MORE = {
+    "another type": {"updates": Tensor(DATA.astype("f4"))},
+    "mean": {"updates": Tensor(DATA), "reduction": "mean"},
+    "without the old values": {"updates": Tensor(DATA), "reduction": "add", "use_init_val": False},
+    "a list": {"updates": DATA.tolist()},
+}
 
 
-@pytest.mark.parametrize("given", MORE, ids=str)
+@pytest.mark.parametrize("given", MORE.values(), ids=MORE)
 def test_what_takes_more_steps_goes_to_the_adapter(given):
     assert isinstance(ndgather.scatter_nd(Tensor(DATA), ROWS, **given), Declined)
 
