@@ -9,6 +9,7 @@ import types
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx import TensorProto, helper
 from onnx.parser import parse_model
@@ -166,6 +167,35 @@ def test_nodes_in_the_branches_of_an_if_are_compared_where_they_run(runtime, tak
     np.testing.assert_array_equal(result.outputs[0].array, expected, strict=True)
     assert result.own_nodes == 1
     assert result.left == ()
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_in_a_branch_is_not_compared_where_it_is_not_taken(wrong, taken):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+        branches (bool b, float[3, 4] data, int64[n] rows) => (float[m, 4] y)
+        { t = Constant<value = bool {1}>()  c = Or(t, b)
+          y = If(c) <
+            then_branch = g1 () => (float[m, 4] p)
+              { one = Constant<value_int = 1>()  next = Add(rows, one)
+                p = If(b) <
+                  then_branch = g2 () => (float[m, 4] q) { q = Gather(data, next) },
+                  else_branch = g3 () => (float[3, 4] r) { r = Identity(data) }> },
+            else_branch = g4 () => (float[3, 4] s) { s = Abs(data) }> }""")
+    feeds = {"b": np.array(taken), "data": DATA, "rows": np.array([0, 1])}
+    result = onnx_models.load(model, runtime=wrong.__name__).run(feeds)
+    np.testing.assert_array_equal(result.outputs[0].array, DATA[1:3] if taken else DATA)
+    assert (result.own_nodes, result.left) == (int(taken), ())
+
+
+def test_nodes_in_a_function_of_another_opset_are_left_and_said(wrong):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18, "local" : 1]>
+        g (float[3, 4] data, int64[n] rows) => (float[n, 4] y) { y = local.pick(data, rows) }
+        <domain: "local", opset_import: ["" : 15]>
+        pick (x, i) => (y) { r = Gather(x, i)  y = Identity(r) }""")
+    feeds = {"data": DATA, "rows": np.array([2, 0])}
+    result = onnx_models.load(model, runtime=wrong.__name__).run(feeds)
+    np.testing.assert_array_equal(result.outputs[0].array, DATA[[2, 0]])
+    assert [why for _, why in result.left] == ["it stands in a function that imports another opset"]
 
 
 @pytest.mark.parametrize("runtime", in_every("onnxruntime"))

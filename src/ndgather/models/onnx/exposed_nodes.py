@@ -53,7 +53,7 @@ class ExposedNode:
 
     def inputs(self, values: Mapping[str, Array]) -> list[Array] | None:
         """Return what the node read in a run, or None where it was not run or cannot be told."""
-        if self.in_branch and all(set(values[name].shape) == {0} for name in self.in_branch):
+        if self.gives in self.in_branch and set(values[self.gives].shape) == {0}:
             return None
         found = []
         for name, own in zip(self.reads, self.op_node.node.input, strict=True):
@@ -151,6 +151,8 @@ def exposed(model: ModelProto, folder: str | None) -> ExposedModel:
 
 def _cannot_be_told(op_node: OpNode) -> str | None:
     """Return why the values of a node cannot be given, or None."""
+    if not isinstance(op_node.scope.outermost.body, GraphProto):  # the inliner of onnx left it
+        return "it stands in a function that imports another opset"
     loops = [each.op_type for each in op_node.scope.around if each.op_type != _IF]
     if loops:
         return f"it stands in the body of a {loops[-1]}, which gives a value for each turn"

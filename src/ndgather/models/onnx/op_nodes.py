@@ -142,6 +142,14 @@ class Scope:
             return self
         return None if self.outer is None or name in self._types else self.outer.maker_of(name)
 
+    @property
+    def outermost(self) -> Scope:
+        """The scope of the graph or the function that this one stands in."""
+        scope = self
+        while scope.outer is not None:
+            scope = scope.outer
+        return scope
+
     def within(self, node: NodeProto, body: GraphProto) -> Scope:
         return Scope(body, self.opsets, self.folder, self, (*self.around, node))
 
