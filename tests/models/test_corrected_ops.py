@@ -78,6 +78,28 @@ def test_global_max_pool_of_any_number_of_axes(shape):
     np.testing.assert_array_equal(found["y"], expected, strict=True)
 
 
+# Box 1 covers most of box 0, and box 3 is apart from all; box 2 scores least.
+BOXES = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 5, 1, 6], [0, 9, 1, 10]]], np.float32)
+SCORES = np.array([[[0.9, 0.8, 0.3, 0.7]]], np.float32)
+
+
+@pytest.mark.parametrize("shape", [(), (1,)], ids=str)
+@pytest.mark.parametrize(
+    ("limits", "kept"),
+    [((), []), ((0,), []), ((2, 0.5), [0, 3]), ((4, 0.5), [0, 3, 2]), ((4, 0.5, 0.5), [0, 3])],
+)
+def test_limits_of_boxes_may_be_scalars_and_keep_none_by_default(limits, kept, shape):
+    types = (np.int64, np.float32, np.float32)
+    given = [np.full(shape, each, of) for each, of in zip(limits, types, strict=False)]
+    feeds = dict(zip("bsnit", (BOXES, SCORES, *given), strict=False))
+    model = one_node(18, "NonMaxSuppression", feeds)
+    for value in (*model.graph.input[2:3], *model.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.INT64
+    found = onnx_models.run(model, feeds, runtime="reference")["y"]
+    expected = np.array([(0, 0, box) for box in kept], np.int64).reshape(-1, 3)
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
 def test_a_declared_size_below_zero_is_unknown():
     model = one_node(13, "Relu", ["x"])
     model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", FLOAT, [-1, 3]))

@@ -7,9 +7,9 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndgather import reductions
 from ndgather.cli.gather_files import fill_value
 from ndgather.cli.options import add_command, add_common
-from ndgather.cli.scatter_files import REDUCTIONS
 from ndgather.cli.screen import terminal
 from ndgather.errors import call_errors
 from ndgather.models.tensors import tensor_files
@@ -85,9 +85,9 @@ def add_to(commands: Any) -> None:
     draw.add_argument("--fill-value", metavar="V", help="the value that --mode fill writes")
     draw.add_argument(
         "--reduction",
-        choices=REDUCTIONS,
+        choices=reductions.NAMES,
         metavar="NAME",
-        help=f"of a scatter: {', '.join(REDUCTIONS)}",
+        help=f"of a scatter: {', '.join(reductions.NAMES)}",
     )
     draw.add_argument(
         "--no-init-val",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather import api
+from ndgather import api, reductions
 from ndgather.cli.options import add_command, add_common, add_reading, npy_file
 from ndgather.cli.progress import bar
 from ndgather.cli.screen import columns, print_table
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 MODES = ("raise", "wrap", "clip", "drop")
 
 FILES = """\
@@ -71,11 +70,11 @@ class ScatterCommand:
             )
         parser.add_argument(
             "--reduction",
-            choices=REDUCTIONS,
+            choices=reductions.NAMES,
             default="none",
             metavar="NAME",
             help="what becomes of an element that is updated: 'none' replaces it (default), others "
-            f"combine: {', '.join(REDUCTIONS[1:])}",
+            f"combine: {', '.join(reductions.NAMES[1:])}",
         )
         parser.add_argument(
             "--mode",

@@ -4,7 +4,9 @@ Up to opset 13 it takes BatchNormalization for training wherever `momentum` is g
 the spatial axes of GlobalMaxPool for those of four axes, whatever their number. Up to opset 12
 Softmax, LogSoftmax and Hardmax are of a matrix, whose columns are all axes from `axis` on; it takes
 them for what they are from opset 13, along one axis. The products that Attention gives as its
-fourth output in mode 0 it caps, which the text has done afterwards.
+fourth output in mode 0 it caps, which the text has done afterwards. It refuses the limits of
+NonMaxSuppression where they are scalars, as the text has them, and where the first, whose default
+keeps no box, is left out.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from onnx import NodeProto
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import load_op
 from onnx.reference.ops.op_batch_normalization import BatchNormalization_14
+from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression as _BoxesOfOnnx
 
 from ndgather.errors import run_errors
 
@@ -149,11 +152,27 @@ class Attention(OpRun):
         return outputs
 
 
+class NonMaxSuppression(_BoxesOfOnnx):
+    """``[batch, class, box]`` of each box kept; limits are scalars, or have one element."""
+
+    op_domain = ""
+
+    def _run(
+        self, boxes: Array, scores: Array, *limits: Array | None, **attributes: Any
+    ) -> tuple[Array]:
+        most, *others = (None if each is None else each.reshape(-1) for each in limits or (None,))
+        if most is None or most[0] <= 0:
+            return (np.empty((0, 3), np.int64),)
+        (kept,) = super()._run(boxes, scores, most, *others, **attributes)  # type: ignore[no-untyped-call]
+        return (kept.reshape(-1, 3),)
+
+
 CORRECTED: tuple[type[OpRun], ...] = (
     Attention,
     BatchNormalization,
     GlobalMaxPool,
     Hardmax,
     LogSoftmax,
+    NonMaxSuppression,
     Softmax,
 )
