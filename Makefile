@@ -238,7 +238,7 @@ build/%/built: $(BUILD_FILES) $(CORE_CALLS)
 build/%-core/core_calls: $(BUILD_FILES) $(CORE_CALLS) | $(CMAKE)
 	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(TOOLS))/ninja --log-level=WARNING \
 	  -DNDGATHER_CORE_ONLY=ON -DNDGATHER_SANITIZE=$* -DCMAKE_BUILD_TYPE=Debug
-	$(CMAKE) --build $(@D) -- --quiet
+	MAKEFLAGS= $(CMAKE) --build $(@D) -- --quiet
 	touch $@
 
 # The core of `make faults`; see core/fault.h.

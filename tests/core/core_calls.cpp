@@ -13,30 +13,15 @@
 #include <thread>
 #include <vector>
 
-#include "loops.h"
+#include "machine.h"
 #include "pool.h"
 #include "random_call.h"
 #include "run.h"
-
-namespace ndgather {
-extern const Loops loops_baseline;
-#ifdef NDGATHER_X86_64
-extern const Loops loops_avx2, loops_avx512;
-#endif
-}  // namespace ndgather
 
 namespace {
 
 using namespace ndgather;
 using Seed = std::uint64_t;
-
-const char* instruction_set() {
-#ifdef NDGATHER_X86_64
-  if (&loops() == &loops_avx512) return "avx512";
-  if (&loops() == &loops_avx2) return "avx2";
-#endif
-  return "baseline";
-}
 
 // Data and indices for all threads; each has a result of its own, in memory of the pool.
 struct Shared {
