@@ -209,10 +209,9 @@ $(VENV)/built: $(BUILD_FILES) | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-# `make $(VENV)/installed-a-b` adds what the extras a and b ask for; nothing is built again. Python compiles a module
-# when it is first imported, and most of these never are.
+# `make $(VENV)/installed-a-b` adds what the extras a and b ask for; nothing is built again.
 $(VENV)/installed-%: $(VENV)/built
-	$(BIN)/python -m pip install --quiet --no-compile 'ndgather[$(subst -,$(comma),$*)]'
+	$(BIN)/python -m pip install --quiet 'ndgather[$(subst -,$(comma),$*)]'
 	touch $@
 
 # `make $(VENV)/built-for-jax` builds the core once more, with the handler that XLA calls; see CMakeLists.txt.
