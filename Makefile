@@ -80,10 +80,11 @@ lint: $(VENV)/installed-lint
 	$(BIN)/python -m mypy.stubtest ndgather._core ndgather.api
 	$(BIN)/lint-imports
 
-# Two at a time where nothing is timed. What they install goes into one environment, and so comes first.
+# Two at a time where nothing is timed. What they install goes into one environment, and so comes first. Property tests
+# draw a third of the examples that `make test` draws.
 check:
 	$(MAKE) --jobs 2 --output-sync=target lint check-core
-	$(MAKE) test $(VENV)/installed-viz-onnx $(VENV)/installed-stores-viz-samples $(VENV)/installed-docs
+	HYPOTHESIS_PROFILE=short $(MAKE) test $(VENV)/installed-viz-onnx $(VENV)/installed-stores-viz-samples $(VENV)/installed-docs
 	$(MAKE) --jobs 2 --output-sync=target docs test-large run-storage bench-quick run
 
 faults: build/faults/installed

@@ -1,6 +1,7 @@
 """Settings of the whole suite: how many examples Hypothesis draws, and from which seed.
 
-``HYPOTHESIS_PROFILE=nightly`` draws many; ``CI=true`` draws the same ones each time.
+``HYPOTHESIS_PROFILE=nightly`` draws many, ``short`` (of ``make check``) few;
+``CI=true`` draws the same ones each time.
 """
 
 import os
@@ -18,5 +19,6 @@ COMMON = {
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 settings.register_profile("dev", **COMMON, max_examples=150)
+settings.register_profile("short", **COMMON, max_examples=50)
 settings.register_profile("nightly", **COMMON, max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
