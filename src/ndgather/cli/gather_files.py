@@ -13,6 +13,7 @@ from ndgather import api
 from ndgather.cli.options import add_command, add_common, add_reading, npy_file
 from ndgather.cli.progress import bar
 from ndgather.cli.screen import columns, print_estimate, print_table
+from ndgather.compiled import _core
 from ndgather.errors import NdgatherError
 from ndgather.models.tensors import tensor_files
 from ndgather.published.inference import infer
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-MODES = ("raise", "wrap", "clip", "fill")
 BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 FILES = """\
@@ -75,7 +75,7 @@ class GatherCommand:
             )
         parser.add_argument(
             "--mode",
-            choices=MODES,
+            choices=_core.GATHER_MODES,
             default="raise",
             metavar="MODE",
             help="what to do with an index out of bounds: 'raise' an error (default), 'wrap' "

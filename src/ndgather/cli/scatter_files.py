@@ -11,6 +11,7 @@ from ndgather import api, reductions
 from ndgather.cli.options import add_command, add_common, add_reading, npy_file
 from ndgather.cli.progress import bar
 from ndgather.cli.screen import columns, print_table
+from ndgather.compiled import _core
 from ndgather.errors import place_errors
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import places
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-MODES = ("raise", "wrap", "clip", "drop")
 
 FILES = """\
 
@@ -78,7 +78,7 @@ class ScatterCommand:
         )
         parser.add_argument(
             "--mode",
-            choices=MODES,
+            choices=_core.SCATTER_MODES,
             default="raise",
             metavar="MODE",
             help="what to do with an index out of bounds: 'raise' an error (default), 'wrap' "
