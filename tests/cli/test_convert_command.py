@@ -63,7 +63,7 @@ REFUSED = {
     "an operator": (
         "convert model.onnx --operator Scatter -o new.onnx",
         "operator = 'Scatter' is not a possible target (allowed: Gather, GatherElements, GatherND, "
-        "ScatterND)",
+        "ScatterND); did you mean 'ScatterND'?",
     ),
     "a file": ("convert none.onnx -o new.onnx", "none.onnx: cannot be read: no such file or "
                "directory"),

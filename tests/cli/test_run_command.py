@@ -147,7 +147,7 @@ REFUSED = {
     ),
     "an input that the model has not": (
         f"{GOOD} --input index=indices.npy",
-        f"the model has no input 'index' {SIGNATURE}",
+        f"the model has no input 'index' {SIGNATURE}; did you mean 'indices'?",
     ),
     "an input of another dtype": (
         "run model.onnx --input data=indices.npy --input indices=indices.npy",

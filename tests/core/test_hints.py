@@ -48,6 +48,41 @@ SLIPS = {
         "np.broadcast_to(updates, (1, 3))",
     ),
     "GatherNd": (lambda: operator("GatherNd"), AttributeValueError, "did you mean 'GatherND'?"),
+    "a misspelled mode": (
+        lambda: gather_nd(DATA, [[9, 9]], mode="cilp"),
+        AttributeValueError,
+        "(allowed: 'raise', 'wrap', 'clip', 'fill'); did you mean 'clip'?",
+    ),
+    "a misspelled mode of a scatter": (
+        lambda: scatter_nd(DATA, [[9]], DATA[:1], mode="dorp"),
+        AttributeValueError,
+        "did you mean 'drop'?",
+    ),
+    "a misspelled reduction": (
+        lambda: scatter_nd(DATA, [[0]], DATA[:1], reduction="Maen"),
+        AttributeValueError,
+        "did you mean 'mean'?",
+    ),
+    "a misspelled argument": (
+        lambda: gather_nd(DATA, [[0]], batchdims=1),
+        CallError,
+        "did you mean 'batch_dims'?",
+    ),
+    "a misspelled attribute": (
+        lambda: operator("GatherND")(DATA, [[0]], batchdims=1),
+        AttributeValueError,
+        "(allowed: batch_dims); did you mean 'batch_dims'?",
+    ),
+    "a misspelled reduction of an operator": (
+        lambda: operator("ScatterND")(DATA, np.array([[0]]), DATA[:1], reduction="mxa"),
+        AttributeValueError,
+        "did you mean 'max'?",
+    ),
+    "a misspelled domain": (
+        lambda: operator("GatherND", domain="ai.onxx"),
+        AttributeValueError,
+        "did you mean 'ai.onnx'?",
+    ),
 }
 
 
@@ -56,6 +91,13 @@ def test_the_error_says_what_to_write(call, error, hint):
     with pytest.raises(error) as caught:
         call()
     assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["zero", "", 3, None])
+def test_a_name_that_is_like_none_of_the_list_gets_no_hint(mode):
+    with pytest.raises(NdgatherError) as caught:
+        gather_nd(DATA, [[0]], mode=mode)
+    assert str(caught.value).endswith(")")
 
 
 def test_what_the_hints_say_works():

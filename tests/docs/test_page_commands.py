@@ -88,7 +88,8 @@ def test_colours_are_for_terminals(terminal, variables, color, monkeypatch, caps
         ),
         (
             "ops --domain onnx",
-            "ops: domain = 'onnx' is unknown (allowed: 'ai.onnx', 'com.microsoft', 'openvino')",
+            "ops: domain = 'onnx' is unknown (allowed: 'ai.onnx', 'com.microsoft', 'openvino'); "
+            "did you mean 'ai.onnx'?",
         ),
         (
             "ops Foo --domain com.microsoft",

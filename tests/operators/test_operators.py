@@ -53,7 +53,7 @@ def test_empty_domain_is_an_alias():
 def test_unknown_names_are_refused_with_those_that_exist():
     with pytest.raises(errors.AttributeValueError, match="Gather, GatherElements, GatherND"):
         operator("GatherNd")
-    with pytest.raises(errors.AttributeValueError, match="the domain is unknown"):
+    with pytest.raises(errors.AttributeValueError, match="domain = 'caffe' is unknown"):
         operator("GatherND", domain="caffe")
 
 

@@ -46,7 +46,7 @@ def test_axis(name, axis):
 def test_depth(depth):
     assert refusal(ShapeError, "GatherND", DATA, TensorType("int64", (3, depth))) == (
         f"ai.onnx GatherND-13: indices.shape[-1] = {depth} is more than the 64 axes that data "
-        f"(?, ...) has; indices.shape = (3, {depth}) (allowed: 0..64)"
+        f"(?, ...) has; indices.shape = (3, {depth}) (allowed: 1..64)"
     )
 
 

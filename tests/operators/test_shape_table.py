@@ -338,7 +338,7 @@ def test_known_indices_of_an_axis_that_is_not_known_are_not_refused():
             (2, 2),
             1,
             "indices.shape[-1] = 2 is more than the 1 axes that data (2, 3) has after 1 batch "
-            "axes; indices.shape = (2, 2) (allowed: 0..1)",
+            "axes; indices.shape = (2, 2) (allowed: 1..1)",
         ),
         (
             (2, 3),

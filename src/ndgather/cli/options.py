@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ndgather.errors.similar_names import did_you_mean, similar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 FORMATS = ("text", "md", "rst", "html", "json")
+
+
+class CommandLine(argparse.ArgumentParser):
+    """A parser that asks for the similar name where one of several choices is misspelled."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            hint = did_you_mean(value, action.choices or ())
+            raise argparse.ArgumentError(action, f"{error.message}{hint}") from None
 
 
 def add_command(
@@ -76,8 +88,8 @@ def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> N
         return
     words = [each.partition("=")[0] for each in unknown if each.startswith("-")]
     known = list(parser._option_string_actions)  # argparse has no public list of them
-    close = [match for word in words for match in difflib.get_close_matches(word, known, n=1)]
-    hint = f"; did you mean {close[0]}?" if close else ""
+    meant = next(filter(None, (similar(word, known) for word in words)), None)
+    hint = f"; did you mean {meant}?" if meant else ""
     parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 

@@ -21,6 +21,7 @@ from ndgather.cli import (
     scatter_nd,
     sel,
 )
+from ndgather.cli.options import CommandLine
 from ndgather.version import __version__
 
 COMMANDS = (
@@ -69,7 +70,7 @@ exit status:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ndgather",
         description=SUMMARY,
         epilog=STATUSES,

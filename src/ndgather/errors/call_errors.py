@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import CallError
 from ndgather.errors.shown_values import shown_value
+from ndgather.errors.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     import inspect
@@ -38,7 +39,7 @@ def misused(
     for name, value in zip(names, arguments[positional:], strict=True):
         if name not in parameters:
             meant = _ELSEWHERE.get(name)
-            hint = f"; write {meant}=" if meant in parameters else ""
+            hint = f"; write {meant}=" if meant in parameters else did_you_mean(name, parameters)
             return CallError(
                 f"{caller}: {name} = {shown_value(value)} is not an argument of this function "
                 f"(allowed: {', '.join(parameters)}){hint}"

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import DTypeError, ModelError, ShapeError
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, one_line, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
 def cannot_become(row: object, target: object, why: str) -> ModelError:
     return ModelError(f"{row} cannot become {target}: {why}")
 
 
-def unknown_target(option: str, value: object, known: Iterable[str]) -> ModelError:
-    return ModelError(f"{option} = {value!r} is not a possible target (allowed: {listed(known)})")
+def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelError:
+    return ModelError(
+        f"{option} = {value!r} is not a possible target (allowed: {listed(known)})"
+        f"{did_you_mean(value, known)}"
+    )
 
 
 def option_of_onnx(option: str, path: object) -> ModelError:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import FileError
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 def unreadable(path: object, error: BaseException) -> FileError:
@@ -43,8 +44,11 @@ def not_in_place(path: object) -> FileError:
     return FileError(f"{path}: cannot be changed in place (allowed: .npy and stored arrays)")
 
 
-def no_member(path: object, member: str, members: Iterable[str]) -> FileError:
-    return FileError(f"{path}: has no member {member!r} (allowed: {listed(members)})")
+def no_member(path: object, member: str, members: Sequence[str]) -> FileError:
+    return FileError(
+        f"{path}: has no member {member!r} (allowed: {listed(members)})"
+        f"{did_you_mean(member, members)}"
+    )
 
 
 def no_arrays(path: object) -> FileError:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import DTypeError, FileError, ModelError
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 
-def unknown_size(name: str, known: Iterable[str]) -> ModelError:
-    return ModelError(f"the model has no size {name!r} (allowed: {listed(known)})")
+def unknown_size(name: str, known: Sequence[str]) -> ModelError:
+    return ModelError(
+        f"the model has no size {name!r} (allowed: {listed(known)}){did_you_mean(name, known)}"
+    )
 
 
 def too_large(name: str, shape: tuple[int, ...]) -> ModelError:

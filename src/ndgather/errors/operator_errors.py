@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.shown_values import shown_value
+from ndgather.errors.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def unknown_operator(name: str, domain: str, known: Sequence[str]) -> AttributeValueError:
-    close = [each for each in known if each.casefold() == name.casefold()]
-    close = close or difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
     return AttributeValueError(
-        f"operator: name = {name!r} is unknown in domain {domain!r} (allowed: "
-        f"{', '.join(known) or 'no name, the domain is unknown'}){hint}"
+        f"operator: name = {name!r} is unknown in domain {domain!r} (allowed: {', '.join(known)})"
+        f"{did_you_mean(name, known)}"
     )
 
 
@@ -42,7 +39,7 @@ def version_and_opset(version: object, opset: object) -> AttributeValueError:
 def unknown_attribute(caller: str, name: str, known: Sequence[str]) -> AttributeValueError:
     return AttributeValueError(
         f"{caller}: {name if name.isidentifier() else repr(name)} is not an attribute of this "
-        f"version (allowed: {', '.join(known) or 'no attributes'})"
+        f"version (allowed: {', '.join(known) or 'no attributes'}){did_you_mean(name, known)}"
     )
 
 

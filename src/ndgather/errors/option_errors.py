@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.errors.shown_values import shown_value
+from ndgather.errors.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ def unknown_choice(
 ) -> AttributeValueError:
     lower = str.lower(value) if isinstance(value, str) else ""
     meant = _MEANT.get(lower, lower)
-    hint = f"; write {meant!r}" if meant in choices else ""
+    hint = f"; write {meant!r}" if meant in choices else did_you_mean(value, choices)
     return AttributeValueError(
         f"{caller}: {option} = {shown_value(value)} is unknown "
         f"(allowed: {', '.join(map(repr, choices))}){hint}"

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import DTypeError, ExtraMissingError, ModelError, NdgatherError, ShapeError
 from ndgather.errors.shape_errors import shown
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, node_place, one_line, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def extra_missing(package: str, extra: str) -> ExtraMissingError:
@@ -58,14 +59,18 @@ def missing_inputs(names: Sequence[str], signature: Iterable[object]) -> ModelEr
     )
 
 
-def unknown_input(name: str, signature: Iterable[object]) -> ModelError:
+def unknown_input(name: str, signature: Mapping[str, object]) -> ModelError:
+    takes = listed(map(str, signature.values()))
     return ModelError(
-        f"the model has no input {name!r} (the model takes: {listed(map(str, signature))})"
+        f"the model has no input {name!r} (the model takes: {takes}){did_you_mean(name, signature)}"
     )
 
 
-def unknown_output(name: str, names: Iterable[str]) -> ModelError:
-    return ModelError(f"the model has no output {name!r} (the model gives: {listed(names)})")
+def unknown_output(name: str, names: Sequence[str]) -> ModelError:
+    return ModelError(
+        f"the model has no output {name!r} (the model gives: {listed(names)})"
+        f"{did_you_mean(name, names)}"
+    )
 
 
 def not_a_tensor(role: str, name: str, what: str) -> ModelError:

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import ExtraMissingError, ModelError
 from ndgather.errors.shape_errors import shown
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
-def unknown(name: object, known: str) -> ModelError:
-    return ModelError(f"runtime = {name!r} is not known (allowed: {known}, or a module of yours)")
+def unknown(name: object, known: Sequence[str]) -> ModelError:
+    return ModelError(
+        f"runtime = {name!r} is not known (allowed: {listed(known)}, or a module of yours)"
+        f"{did_you_mean(name, known)}"
+    )
 
 
 def no_runtimes(caller: str) -> ModelError:
@@ -42,10 +46,10 @@ def nothing_to_load(runtime: str, names: Iterable[str]) -> ModelError:
     )
 
 
-def not_compared(caller: str, argument: str, name: object, runtimes: Iterable[str]) -> ModelError:
+def not_compared(caller: str, argument: str, name: object, runtimes: Sequence[str]) -> ModelError:
     return ModelError(
         f"{caller}: {argument} names the runtime {name!r}, which is not one of those that run the "
-        f"model (allowed: {listed(runtimes)})"
+        f"model (allowed: {listed(runtimes)}){did_you_mean(name, runtimes)}"
     )
 
 
@@ -87,5 +91,8 @@ def only_onnx(option: str) -> ModelError:
     return ModelError(f"{option} is not taken for an IR (allowed: an ONNX model)")
 
 
-def nothing_known_of(runtime: str, known: Iterable[str]) -> ModelError:
-    return ModelError(f"runtime = {runtime!r} is not known (allowed: parts of {', '.join(known)})")
+def nothing_known_of(runtime: str, known: Sequence[str]) -> ModelError:
+    return ModelError(
+        f"runtime = {runtime!r} is not known (allowed: parts of {listed(known)})"
+        f"{did_you_mean(runtime, known)}"
+    )

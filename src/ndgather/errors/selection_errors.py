@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from ndgather.errors import (
@@ -13,6 +12,7 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.errors.shown_values import shown_value
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, reason
 
 if TYPE_CHECKING:
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
 
 def unknown_name(caller: str, name: Hashable, names: Iterable[Hashable]) -> CallError:
     known = [str(each) for each in names]
-    close = get_close_matches(str(name).lower(), {each.lower(): each for each in known}, 1)
-    meant = next((each for each in known if close and each.lower() == close[0]), None)
-    hint = f"; did you mean {meant!r}?" if meant else ""
     return CallError(
         f"{caller}: {name} is no dimension or coordinate of the array (allowed: "
-        f"{listed(known)}){hint}"
+        f"{listed(known)}){did_you_mean(name, known)}"
     )
 
 

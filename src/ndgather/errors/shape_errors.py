@@ -70,6 +70,7 @@ def index_too_deep(
     data: Sequence[object],
     indices: Sequence[object],
     batch_dims: int,
+    lowest: int = 0,
     most: int | None = None,
 ) -> ShapeError:
     most = len(data) - batch_dims if most is None else most
@@ -82,7 +83,8 @@ def index_too_deep(
         hint = ""
     return ShapeError(
         f"{caller}: indices.shape[-1] = {indices[-1]} is more than the {most} axes that data "
-        f"{shown(data)} has{left}; indices.shape = {shown(indices)} (allowed: 0..{most}){hint}"
+        f"{shown(data)} has{left}; indices.shape = {shown(indices)} (allowed: "
+        f"{lowest}..{most}){hint}"
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import FileError
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, one_line, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Collection, Hashable, Iterable
 
 
 def no_label_columns(
@@ -34,8 +35,10 @@ def no_times(path: object, name: Hashable, error: BaseException) -> FileError:
     )
 
 
-def no_variable(place: object, name: str, names: Iterable[object]) -> FileError:
-    return FileError(f"{place}: has no variable {name!r} (allowed: {_names(names)})")
+def no_variable(place: object, name: str, names: Collection[object]) -> FileError:
+    return FileError(
+        f"{place}: has no variable {name!r} (allowed: {_names(names)}){did_you_mean(name, names)}"
+    )
 
 
 def _names(names: Iterable[object]) -> str:

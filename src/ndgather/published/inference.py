@@ -150,7 +150,7 @@ def _depths(call: CallShapes) -> Iterable[int] | None:
     most = (data.rank if data.exact else LARGEST_RANK) - call.batch_dims
     shapes = call.shown(data), call.shown(indices)
     if depth > most:
-        raise shape_errors.index_too_deep(call.caller, *shapes, call.batch_dims, most)
+        raise shape_errors.index_too_deep(call.caller, *shapes, call.batch_dims, lowest, most)
     if depth < lowest:
         raise shape_errors.depth_too_low(call.caller, *shapes, lowest, most if data.exact else None)
     return (depth,)

@@ -94,6 +94,9 @@ def operator(
     found = {each.version: each for each in operators(name, domain)}
     if not found:
         known = sorted({each.name for each in operators(domain=domain)})
+        if not known:
+            domains = sorted({each.domain for each in operators()})
+            raise option_errors.unknown_choice("operator", "domain", domain, domains)
         raise operator_errors.unknown_operator(name, domain, known)
     if version is not None and opset is not None:
         raise operator_errors.version_and_opset(version, opset)

@@ -61,4 +61,4 @@ def model_runtime(name: str) -> Runtime:
         return MODEL_NAMES[name]
     if "." in name and _is_module(name):
         return Runtime(name=name, module=name, adapter=name, domains=EVERY_DOMAIN, runs_models=True)
-    raise LookupError(", ".join(MODEL_NAMES))
+    raise LookupError(name)

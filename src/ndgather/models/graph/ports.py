@@ -94,7 +94,7 @@ def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, 
     known = {port.name: port for port in ports}
     for name in inputs:
         if name not in known:
-            raise run_errors.unknown_input(name, ports)
+            raise run_errors.unknown_input(name, known)
     missing = [port.name for port in ports if port.name not in inputs and not port.optional]
     if missing:
         raise run_errors.missing_inputs(missing, ports)

@@ -23,7 +23,7 @@ from ndgather.models.onnx.model_files import IN_MEMORY, opened
 from ndgather.models.onnx.onnx_model import model_ports
 from ndgather.models.onnx.op_nodes import nodes
 from ndgather.models.onnx.pruned_models import up_to, without_unused_values
-from ndgather.runtimes.known_runtimes import model_runtime
+from ndgather.runtimes.known_runtimes import MODEL_NAMES, model_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -232,8 +232,8 @@ def load_runtime(name: str) -> Runtime:
     instance("load", "runtime", name, str, "the name of a runtime")
     try:
         runtime = model_runtime(name)
-    except LookupError as known:
-        raise runtime_errors.unknown(name, str(known)) from known
+    except LookupError as error:
+        raise runtime_errors.unknown(name, list(MODEL_NAMES)) from error
     if not runtime.installed:
         raise runtime_errors.not_installed(name, runtime.module)
     return runtime

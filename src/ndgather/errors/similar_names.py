@@ -1,0 +1,24 @@
+"""Which name of a list one that is refused may stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def similar(name: object, known: Iterable[object]) -> str | None:
+    """Return the one of `known` that is spelled nearly as `name`, in whatever case, or None."""
+    if not isinstance(name, str):
+        return None
+    from difflib import get_close_matches  # noqa: PLC0415 - not for each import of the package
+
+    names = {str(each).casefold(): str(each) for each in known}
+    return next((names[each] for each in get_close_matches(name.casefold(), names, 1)), None)
+
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """Return the end of an error text that asks for the similar name, or nothing."""
+    meant = similar(name, known)
+    return "" if meant is None else f"; did you mean {meant!r}?"
