@@ -102,6 +102,37 @@ def test_elements_of_a_stored_array(ndgather, stores):
     np.testing.assert_array_equal(read("era.h5"), expected, strict=True)
 
 
+@pytest.mark.parametrize("place", ["era.zarr/t2m", "era.h5/grid/t2m"])
+def test_a_dry_run_changes_nothing_and_says_what_would_be_read_and_written(ndgather, stores, place):
+    save([[0, 1], [19, -1], [7, 16], [0, 1]], np.array([5, 6, 7, 8], "i4"))
+    files = {path: path.stat().st_mtime_ns for path in stores.rglob("*") if path.is_file()}
+
+    outcome = ndgather(f"scatter-nd {place} i.npy u.npy --in-place --dry-run")
+
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("4 points in 3 chunks: 768 B to decode, ")
+    assert "; the updates have 16.0 B; memory at most " in outcome.out
+    assert files == {path: path.stat().st_mtime_ns for path in files}
+    np.testing.assert_array_equal(read(place), GRID, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("data.npy indices.npy u.npy --in-place", "estimate: data = "),
+        ("era.zarr/t2m far.npy u.npy --in-place", "estimate: indices[0, 1] = 30 is outside axis 1"),
+        ("era.zarr/t2m indices.npy u.npy -o out.npy", "a stored array is changed where it is"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_scatter_refuses(ndgather, stores, line, text):
+    np.save("far.npy", np.array([[0, 30]]))
+    np.save("u.npy", np.array([1, 2, 3], "i4"))
+    outcome = ndgather(f"scatter-nd {line} --dry-run")
+    assert outcome.status == 1
+    assert text in outcome.err
+    np.testing.assert_array_equal(read("era.zarr/t2m"), GRID, strict=True)
+
+
 REFUSED = {
     "an index out of bounds": (
         "data.npy bad.npy u.npy -o out.npy",

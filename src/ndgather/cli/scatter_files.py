@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ndgather import api, reductions
 from ndgather.cli.options import add_command, add_common, add_reading, npy_file
 from ndgather.cli.progress import bar
-from ndgather.cli.screen import columns, print_table
+from ndgather.cli.screen import columns, print_estimate, print_table
 from ndgather.compiled import _core
 from ndgather.errors import place_errors
 from ndgather.models.tensors import tensor_files
-from ndgather.stored import places
+from ndgather.stored import estimate, places
 
 if TYPE_CHECKING:
     import argparse
@@ -92,6 +92,11 @@ class ScatterCommand:
             help="let the elements of DATA take no part in the reduction where they are updated",
         )
         add_reading(parser)
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="only say how much of a stored array would be read and written",
+        )
         add_common(parser, self.work)
 
     def work(self, options: argparse.Namespace) -> None:
@@ -102,6 +107,13 @@ class ScatterCommand:
             tensor_files.check_place(options.output)
         indices, updates = map(tensor_files.read, (options.indices, options.updates))
         given = {"axis": options.axis} if self.has_axis else {}
+        if options.dry_run:
+            data = (places.opened if stored else tensor_files.read)(options.data)
+            found = estimate(
+                self.kind.value, data, indices, **given, mode=options.mode, memory=options.memory
+            )
+            print_estimate(found, "the updates have")
+            return
         function = getattr(api, self.kind.value)
         seconds = 0.0
 

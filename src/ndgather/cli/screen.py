@@ -97,13 +97,13 @@ def print_nodes(nodes: Sequence[NodeTime]) -> None:
         print(f"{time_text(each.seconds):>8}  {size:>8}  {each.operator}  {one_line(each.name)}")
 
 
-def print_estimate(found: Estimate) -> None:
-    """Print what a call would read and take."""
+def print_estimate(found: Estimate, result: str = "the result has") -> None:
+    """Print what a call would read and take; `result` is what has `found.result_bytes`."""
     known = "" if found.stored_is_known else "about "
     stored = f"{known}{_scaled(found.stored_bytes, RATES)}"
     print(
         f"{found.points} points in {found.chunks} chunks: {_scaled(found.decoded_bytes, RATES)} "
-        f"to decode, {stored} as they are stored; the result has "
+        f"to decode, {stored} as they are stored; {result} "
         f"{_scaled(found.result_bytes, RATES)}; memory at most {_scaled(found.memory_bytes, RATES)}"
     )
 
