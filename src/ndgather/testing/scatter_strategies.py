@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ndgather import reference
+from ndgather.compiled import _core
 from ndgather.reductions import NAMES, every, meaningful, number_kind
 from ndgather.testing import Call, element_bytes, moves_as_bytes, split
 from ndgather.testing.strategies import (
@@ -44,7 +45,7 @@ __all__ = [
 
 Array = NDArray[Any]
 
-SCATTER_MODES = ("raise", "wrap", "clip", "drop")
+SCATTER_MODES = _core.SCATTER_MODES
 
 NUMBER_DTYPES: tuple[np.dtype[Any], ...] = (
     *(np.dtype(char) for char in "?bhiqBHIQefdgFDG"),

@@ -14,6 +14,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ndgather.compiled import _core
 from ndgather.testing import Call, moves_as_bytes
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ __all__ = [
 
 Array = NDArray[Any]
 
-MODES = ("raise", "wrap", "clip", "fill")
+MODES = _core.GATHER_MODES
 
 # Copies must not be crowded out by the other two.
 FLAVOURS = ("value",) * 7 + ("empty",) * 2 + ("stray",) * 2

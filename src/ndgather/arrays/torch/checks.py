@@ -8,13 +8,12 @@ import torch
 
 from ndgather import fallback, reductions, windows
 from ndgather.arrays.torch import elements
+from ndgather.compiled import _core
 from ndgather.errors import argument_errors, index_errors, shape_errors, tensor_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
-GATHER_MODES = ("raise", "wrap", "clip", "fill")
-SCATTER_MODES = ("raise", "wrap", "clip", "drop")
 _HIGHEST_RANK = 64  # of the core
 
 
@@ -34,7 +33,7 @@ def checked(call: Call) -> Call:
         if each.device != call.data.device:
             raise tensor_errors.devices_differ(caller, name, each.device, call.data.device)
     check_index_type(call)
-    modes: tuple[str, ...] = SCATTER_MODES if call.scatters else GATHER_MODES
+    modes = _core.SCATTER_MODES if call.scatters else _core.GATHER_MODES
     if call.kind == "gather_windows":
         modes = windows.MODES
     fallback.choice(caller, "mode", call.mode, modes)
