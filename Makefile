@@ -21,7 +21,7 @@
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
 #   make models  check, infer, run, compare and convert 40 models that packages ship, and then those of
 #     `make exports`, beside onnxruntime: half an hour
-#   make models-quick  the models of three small packages
+#   make models-quick  the models of three small packages: half a minute
 #   make exports  the same for 80 models that torch, tf2onnx and skl2onnx export on the spot, each in an
 #     environment that is made for it: gigabytes
 #   make exports-page  what runtimes make of these, also of hard indices: docs/exporters.md
@@ -33,6 +33,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+RUNTIMES := build/runtimes
 BIN := $(VENV)/bin
 TOOLS := build/tools/bin
 CMAKE := $(TOOLS)/cmake
@@ -80,12 +81,12 @@ lint: $(VENV)/installed-lint
 	$(BIN)/python -m mypy.stubtest ndgather._core ndgather.api
 	$(BIN)/lint-imports
 
-# Two at a time where nothing is timed. What they install goes into one environment, and so comes first. Property tests
+# Two at a time where nothing is timed. What they install goes into one environment or over it, and so comes first. Property tests
 # draw a third of the examples that `make test` draws.
 check:
 	$(MAKE) --jobs 2 --output-sync=target lint check-core
-	HYPOTHESIS_PROFILE=short $(MAKE) test $(VENV)/installed-viz-onnx $(VENV)/installed-stores-viz-samples $(VENV)/installed-docs
-	$(MAKE) --jobs 2 --output-sync=target docs test-large run-storage bench-quick run
+	HYPOTHESIS_PROFILE=short $(MAKE) test $(VENV)/installed-viz-onnx $(VENV)/installed-stores-viz-samples $(VENV)/installed-docs $(RUNTIMES)/installed-models
+	$(MAKE) --jobs 2 --output-sync=target docs test-large run-storage bench-quick models-quick run
 
 faults: build/faults/installed
 	build/faults/venv/bin/python tests/core/faults.py
@@ -161,18 +162,18 @@ bench: $(VENV)/installed-bench
 bench-quick: $(VENV)/installed-test
 	$(BIN)/python -m bench --quick
 
-models: $(VENV)/installed-bench
-	$(BIN)/python -m bench.models
-	$(BIN)/python -m bench.exports
+models: $(RUNTIMES)/installed-exports
+	$(RUNTIMES)/bin/python -m bench.models
+	$(RUNTIMES)/bin/python -m bench.exports
 
-exports: $(VENV)/installed-bench
-	$(BIN)/python -m bench.exports
+exports: $(RUNTIMES)/installed-exports
+	$(RUNTIMES)/bin/python -m bench.exports
 
-exports-page: $(VENV)/installed-bench
-	$(BIN)/python -m bench.exports --page
+exports-page: $(RUNTIMES)/installed-exports
+	$(RUNTIMES)/bin/python -m bench.exports --page
 
-models-quick: $(VENV)/installed-bench
-	$(BIN)/python -m bench.models --short
+models-quick: $(RUNTIMES)/installed-models
+	$(RUNTIMES)/bin/python -m bench.models --short
 
 conformance: $(VENV)/installed-bench
 	$(BIN)/python -m ndgather.testing.conformance --format md > docs/conformance.md
@@ -214,6 +215,18 @@ $(VENV)/built: $(BUILD_FILES) | $(VENV)/bin/python
 $(VENV)/installed-%: $(VENV)/built
 	$(BIN)/python -m pip install --quiet 'ndgather[$(subst -,$(comma),$*)]'
 	touch $@
+
+# `make $(RUNTIMES)/installed-a` adds what the extra a asks for to an environment over $(VENV): it has all that is in
+# $(VENV), which stays as it is, without onnxruntime, with which more of the tests would run.
+$(RUNTIMES)/installed-%: $(VENV)/built | $(RUNTIMES)/bin/python
+	$(RUNTIMES)/bin/python -m pip install --quiet 'ndgather[$(subst -,$(comma),$*)]'
+	touch $@
+
+PACKAGES_OF := -c 'import site; print(site.getsitepackages()[0])'
+
+$(RUNTIMES)/bin/python: | $(VENV)/bin/python
+	$(BIN)/python -m venv --without-pip $(RUNTIMES)
+	echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES_OF))')" > "$$($@ $(PACKAGES_OF))/over.pth"
 
 # `make $(VENV)/built-for-jax` builds the core once more, with the handler that XLA calls; see CMakeLists.txt.
 $(VENV)/built-for-jax: $(VENV)/installed-test-frameworks
