@@ -33,7 +33,7 @@ def main(which: str, path: str, inputs: str) -> None:
     if which == "ndgather":
         from ndgather.models import onnx  # noqa: PLC0415 - not what onnxruntime alone needs
 
-        onnx.load(path, runtime="onnxruntime").run(feeds)
+        onnx.run(path, feeds, runtime="onnxruntime")
     else:
         settings = onnxruntime.SessionOptions()
         settings.log_severity_level = 4

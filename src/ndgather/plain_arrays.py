@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def plain_array(caller: str, argument: str, value: object) -> Array:
     """Return `value` as an exact NumPy array, without a copy where it is one in disguise."""
-    if isinstance(value, np.ma.MaskedArray):
+    # NumPy imports its masked arrays once they are asked for.
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
         raise argument_errors.masked_array(caller, argument)
     if isinstance(value, np.ndarray):
         return np.ndarray.view(value, np.ndarray)

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 
 LARGE = 2**16  # bytes of a tensor: below, to read it costs nothing that counts
 
-# Numbers of fields, and of the one way of writing them that is told apart: a length, then so much.
-_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+# Which fields of a message hold messages that a tensor may be in, by their numbers.
+_WITHIN = {
+    "model": {7: "graph"},
+    "graph": {1: "node", 5: "tensor"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph"},
+}
+_RAW_DATA = 9
+# The one way of writing a field that is told apart: a length, then so much.
 _OF_A_LENGTH = 2
 _SIZES = {1: 8, 5: 4}  # of the ways that need no length
 _MOST_OF_A_NUMBER = 70  # bits that a number of variable length is read up to
@@ -43,7 +50,8 @@ def opened_in_place(path: Path, caller: str) -> tuple[ModelProto, str | None]:
     if plain and LARGE <= size <= LARGEST_PROTOBUF and path.name.isprintable():
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as found:
             try:
-                proto = _without_large(found, path.name)
+                light = _without_large(found, 0, size, "model", path.name)
+                proto = ModelProto.FromString(light)
             except MemoryError:
                 raise
             except Exception:  # protobuf's or ours: what is wrong is said where it is read whole
@@ -57,35 +65,34 @@ class _NotWellFormedError(Exception):
     """A message does not hold what its lengths say."""
 
 
-def _without_large(found: mmap.mmap, name: str) -> ModelProto:
-    proto = ModelProto()
-    for number, start, value, end in _fields(found, 0, len(found)):
-        if number == _GRAPH:
-            _add_graph(proto, found, value, end, name)
-        else:
-            proto.MergeFromString(found[start:end])
-    return proto
-
-
-def _add_graph(proto: ModelProto, found: mmap.mmap, begin: int, end: int, name: str) -> None:
-    proto.graph.SetInParent()
-    kept: list[bytes] = []
+def _without_large(found: mmap.mmap, begin: int, end: int, kind: str, name: str) -> bytes:
+    """Return a message of a `kind` of which large tensors say where in the file `name` they are."""
+    if kind == "tensor":
+        return _tensor_without_large(found, begin, end, name)
+    parts, copied, tensors = [], begin, 0
     for number, start, value, after in _fields(found, begin, end):
-        if number != _INITIALIZER:
-            kept.append(found[start:after])
-            continue
-        tensor = proto.graph.initializer.add()
-        raw = None
-        for inner, first, data, last in _fields(found, value, after):
-            if inner == _RAW_DATA and last - data >= LARGE:
-                raw = data, last - data
-            else:
-                tensor.MergeFromString(found[first:last])
-        if raw is not None and has_whole_bytes(tensor):
-            _refer(tensor, name, *raw)
-        elif raw is not None:
-            tensor.raw_data = found[raw[0] : sum(raw)]
-    proto.graph.MergeFromString(b"".join(kept))
+        inner = _WITHIN[kind].get(number)
+        tensors += (kind, inner) == ("attribute", "tensor")
+        if inner is not None and after - value >= LARGE:
+            light = _without_large(found, value, after, inner, name)
+            tag = _written(number << 3 | _OF_A_LENGTH)
+            parts += [found[copied:start], tag, _written(len(light)), light]
+            copied = after
+    if tensors > 1:  # the parts of one, which the reader merges
+        return found[begin:end]
+    return b"".join([*parts, found[copied:end]])
+
+
+def _tensor_without_large(found: mmap.mmap, begin: int, end: int, name: str) -> bytes:
+    fields = list(_fields(found, begin, end))
+    raw = [(value, after - value) for number, _, value, after in fields if number == _RAW_DATA]
+    if raw and raw[-1][1] >= LARGE:
+        rest = (found[start:after] for number, start, _, after in fields if number != _RAW_DATA)
+        tensor = TensorProto.FromString(b"".join(rest))
+        if has_whole_bytes(tensor):
+            _refer(tensor, name, *raw[-1])
+            return bytes(tensor.SerializeToString())
+    return found[begin:end]
 
 
 def _refer(tensor: TensorProto, name: str, offset: int, length: int) -> None:
@@ -119,6 +126,15 @@ def _fields(found: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, 
             raise _NotWellFormedError
         yield tag >> 3, start, value, after
         start = after
+
+
+def _written(number: int) -> bytes:
+    """Write a number of variable length."""
+    groups = []
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*groups, number])
 
 
 def _number(found: mmap.mmap, place: int, end: int) -> tuple[int, int]:

@@ -8,7 +8,6 @@ one or the new one.
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -78,7 +77,7 @@ def resolved(path: Path) -> Path:
 
 def _beside(path: Path) -> _File:
     target = resolved(path)
-    name = f".ndgather-{secrets.token_hex(4)}"
+    name = f".ndgather-{os.urandom(4).hex()}"
     return _File(path, target, target.parent / f"{name}.part", target.parent / f"{name}.old")
 
 
