@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .packages import packages, unpacked
-from .report import measured, not_run_of, row, summary, title, wrong_of
+from .report import measured, not_run_of, refused_of, row, summary, title, wrong_of
 
 
 def main() -> int:
@@ -36,7 +36,7 @@ def main() -> int:
         options.json.write_text(json.dumps(lines, indent=1), encoding="utf-8")
     found = list(lines.values())
     print(f"\n{summary(found)}")
-    return int(bool(not_run_of(found) or wrong_of(found) or missing))
+    return int(bool(not_run_of(found) or wrong_of(found) or refused_of(found) or missing))
 
 
 if __name__ == "__main__":

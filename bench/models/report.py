@@ -62,6 +62,9 @@ def summary(lines: Sequence[Said]) -> str:
         f"and {len(run)} of these are run",
         f"outputs off by more than {NEAR:.0e} of their scale: {len(wrong)}",
     ]
+    refused = refused_of(lines)
+    if refused:
+        told.append(f"models that check or infer refuses: {len(refused)}")
     if run:
         ratios = [each["ratio"] for each in run]
         late = max(each["more_s"] for each in run)
@@ -93,6 +96,12 @@ def run_of(lines: Sequence[Said]) -> list[Said]:
 def not_run_of(lines: Sequence[Said]) -> list[Said]:
     """Return what onnxruntime runs and we do not."""
     return [each for each in lines if "onnxruntime" not in each and "ratio" not in each]
+
+
+def refused_of(lines: Sequence[Said]) -> list[Said]:
+    """Return the models of which `check` or `infer` says an error in place of what it found."""
+    asked = [each for each in lines if "infer" in each]
+    return [each for each in asked if isinstance(each["findings"], str) or each["infer"] != "yes"]
 
 
 def wrong_of(lines: Sequence[Said]) -> list[Said]:

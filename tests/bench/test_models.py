@@ -1,13 +1,13 @@
 """What is said of models that were measured: which run, how well, and which do not."""
 
 import pytest
-from bench.models.report import not_run_of, row, summary, wrong_of
+from bench.models.report import not_run_of, refused_of, row, summary, wrong_of
 
 
 def made(**changed):
     return {
         "run": "1e-06", "compared": 3, "left": 0, "nodes": 9, "ratio": 1.5, "more_s": 0.25,
-        "peaks_mib": [120.0, 100.0], "findings": [], "compare": "same",
+        "peaks_mib": [120.0, 100.0], "findings": [], "infer": "yes", "compare": "same",
         "convert": {"21": "0e+00", "18": "2e-04", "13": "ModelError: no"}, **changed,
     }  # fmt: skip
 
@@ -30,6 +30,12 @@ def test_a_model_that_onnxruntime_runs_alone_is_not_run():
     assert not_run_of([made(), not_run, refused]) == [not_run]
 
 
+def test_models_that_check_or_infer_refuses_are_counted():
+    bad = [made(findings="ModelError: no"), made(infer="ShapeError: no")]
+    assert refused_of([made(), *bad, {"run": "no end within 600 s"}]) == bad
+    assert "models that check or infer refuses: 2" in summary([made(), *bad])
+
+
 @pytest.mark.parametrize(("off", "wrong"), [("1e-04", 0), ("2e-04", 1), ("nan", 1), ("random", 0)])
 def test_outputs_that_are_off_are_wrong_where_they_are_not_random(off, wrong):
     assert len(wrong_of([made(run=off)])) == wrong
@@ -47,7 +53,7 @@ def test_the_summary_counts_what_converts_and_takes_median_and_worst():
 
 def test_times_alone_say_nothing_of_conversions():
     said = made()
-    for name in ("findings", "compare", "convert"):
+    for name in ("findings", "infer", "compare", "convert"):
         del said[name]
     assert "converted" not in summary([said])
     assert row("x", said).split() == ["x", "9", "3", "1e-06", "1.50", "1.20"]
