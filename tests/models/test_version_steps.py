@@ -290,6 +290,21 @@ def test_what_a_version_cannot_say_is_refused_by_name(text, inputs, source, targ
     assert why in str(refusal.value)
 
 
+@pytest.mark.skipif(onnx.defs.onnx_opset_version() < 28, reason="this onnx has no Mod-28")
+@pytest.mark.parametrize(
+    ("dtype", "refused"), [("float", True), ("bfloat16", True), ("int32", False)]
+)
+def test_remainders_of_floats_with_the_sign_of_the_divisor_came_late(dtype, refused):
+    model = model_of("y = Mod(x, z)", f"{dtype}[2] x, {dtype}[2] z", 28)
+    if refused:
+        with pytest.raises(NdgatherError, match="it takes floats with fmod = 1 alone"):
+            onnx_models.convert(model, opset=27)
+    else:
+        assert onnx_models.convert(model, opset=27).graph.node[0].op_type == "Mod"
+    model.graph.node[0].attribute.add(name="fmod", type=onnx.AttributeProto.INT, i=1)
+    assert onnx_models.convert(model, opset=27).graph.node[0].attribute[0].i == 1
+
+
 @pytest.mark.parametrize("target", [13, 11])
 @pytest.mark.parametrize(
     ("size", "sizes"),
@@ -362,7 +377,7 @@ NOT_THE_SAME_TWICE = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUni
 @pytest.mark.slow
 @NEEDS_ONNXRUNTIME
 def test_the_node_tests_of_onnx_through_every_version_of_their_operators():
-    """Each goes to every older version that its operators have, and back; minutes."""
+    """Each goes to every older version that its operators have, and back; half a minute."""
     from onnx.backend.test.case.node import collect_testcases  # noqa: PLC0415 - takes long
 
     schemas = [each for each in onnx.defs.get_all_schemas_with_history() if each.domain == ""]

@@ -131,6 +131,12 @@ def _pow_down(node: OtherNode, target: OpSchema) -> None:
         raise node.refuse(target, f"an exponent of {exponent} may not be one of {base}")
 
 
+def _mod_down(node: OtherNode, target: OpSchema) -> None:
+    dtype = node.dtype(0)
+    if not node.get("fmod") and "int" not in (dtype or ""):
+        raise node.refuse(target, "it takes floats with fmod = 1 alone")
+
+
 def _gemm_down(node: OtherNode, target: OpSchema) -> None:
     dtype = node.dtype(0)
     if not node.input(2):
@@ -230,6 +236,7 @@ DOWN: dict[Step, Callable[[OtherNode, OpSchema], None]] = {
     ("GridSample", 20): _grid_down,
     ("Hardmax", 13): _softmax_down,
     ("LogSoftmax", 13): _softmax_down,
+    ("Mod", 28): _mod_down,
     ("Pad", 18): _pad_down,
     ("Pow", 12): _pow_down,
     ("QuantizeLinear", 13): _one_scale,
