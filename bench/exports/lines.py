@@ -71,6 +71,11 @@ def values(line: Line, case: str) -> dict[str, Array]:
     return found
 
 
+def values_of_cases(line: Line) -> dict[str, dict[str, Array]]:
+    """Return the inputs of a line for each of its cases."""
+    return {case: values(line, case) for case in line.cases}
+
+
 def _indices(shape: list[int], sizes: Array, case: str) -> Array:
     """Return distinct indices where the axis is long enough, and one hard one at the end."""
     count = int(np.prod(shape))

@@ -11,41 +11,39 @@ import onnx
 import tensorflow as tf
 import tf2onnx
 
-from .lines import CASES, lines, values
-from .written import function_of, keep, say
+from .lines import Line, values_of_cases
+from .written import Export, function_of, keep_all
 
 OPSET = 18
 
 
 def main(folder: Path) -> None:
-    refused = {}
-    for line in lines("tensorflow"):
-        function = function_of(line.python, list(line.inputs), {"tf": tf})
-        types = [
-            tf.TensorSpec(shape, getattr(tf, dtype), name=name)
-            for name, (dtype, *shape) in line.inputs.items()
-        ]
-        graph = tf.function(function, input_signature=types, autograph=False)
-
-        def answer(given: dict[str, Any], function: Any = function) -> list[Any]:
-            return [function(*map(tf.constant, given.values())).numpy()]
-
-        def write(path: Path, graph: Any = graph, types: Any = types) -> None:
-            tf2onnx.convert.from_function(
-                graph, input_signature=types, opset=OPSET, output_path=str(path)
-            )
-
-        cases = {case: values(line, case) for case in CASES if case in line.cases}
-        why = keep(folder / line.name, write, cases, answer)
-        if why:
-            refused[line.name] = why
     versions = {
         "tf2onnx": tf2onnx.__version__,
         "tensorflow": tf.__version__,
         "onnx": onnx.__version__,
         "numpy": np.__version__,
     }
-    say(folder, versions, refused)
+    keep_all(folder, "tensorflow", export, versions)
+
+
+def export(line: Line) -> Export:
+    function = function_of(line.python, list(line.inputs), {"tf": tf})
+    types = [
+        tf.TensorSpec(shape, getattr(tf, dtype), name=name)
+        for name, (dtype, *shape) in line.inputs.items()
+    ]
+    graph = tf.function(function, input_signature=types, autograph=False)
+
+    def answer(given: dict[str, Any]) -> list[Any]:
+        return [function(*map(tf.constant, given.values())).numpy()]
+
+    def write(path: Path) -> None:
+        tf2onnx.convert.from_function(
+            graph, input_signature=types, opset=OPSET, output_path=str(path)
+        )
+
+    return Export(write=write, inputs=values_of_cases(line), answer=answer)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import onnx
 import onnxscript
 import torch
 
-from .lines import CASES, lines, values
-from .written import function_of, keep, say
+from .lines import Line, values, values_of_cases
+from .written import Export, function_of, keep_all
 
 
 class Written(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -29,29 +30,27 @@ class Written(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
 
 def main(exporter: str, folder: Path) -> None:
     warnings.simplefilter("ignore")
-    refused = {}
-    for line in lines("torch"):
-        module = Written(function_of(line.python, list(line.inputs), {"torch": torch}))
-
-        def answer(given: dict[str, Any], module: Written = module) -> list[Any]:
-            with torch.no_grad():
-                return [module(*(torch.from_numpy(each.copy()) for each in given.values())).numpy()]
-
-        def write(path: Path, line: Any = line, module: Written = module) -> None:
-            given = tuple(torch.from_numpy(each) for each in values(line, "valid").values())
-            torch.onnx.export(
-                module, given, path, dynamo=exporter == "dynamo", input_names=list(line.inputs),
-                output_names=["y"], verbose=False, external_data=False,
-            )  # fmt: skip
-
-        cases = {case: values(line, case) for case in CASES if case in line.cases}
-        why = keep(folder / line.name, write, cases, answer)
-        if why:
-            refused[line.name] = why
     versions = {"torch": torch.__version__, "onnx": onnx.__version__, "numpy": np.__version__}
     if exporter == "dynamo":
         versions["onnxscript"] = onnxscript.__version__
-    say(folder, versions, refused)
+    keep_all(folder, "torch", partial(export, exporter), versions)
+
+
+def export(exporter: str, line: Line) -> Export:
+    module = Written(function_of(line.python, list(line.inputs), {"torch": torch}))
+
+    def answer(given: dict[str, Any]) -> list[Any]:
+        with torch.no_grad():
+            return [module(*(torch.from_numpy(each.copy()) for each in given.values())).numpy()]
+
+    def write(path: Path) -> None:
+        given = tuple(torch.from_numpy(each) for each in values(line, "valid").values())
+        torch.onnx.export(
+            module, given, path, dynamo=exporter == "dynamo", input_names=list(line.inputs),
+            output_names=["y"], verbose=False, external_data=False,
+        )  # fmt: skip
+
+    return Export(write=write, inputs=values_of_cases(line), answer=answer)
 
 
 if __name__ == "__main__":

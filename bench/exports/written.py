@@ -1,4 +1,4 @@
-"""What an exporter leaves behind: a model, its inputs and what its framework itself gives.
+"""What an exporter leaves behind of each line: a model, its inputs and what its framework gives.
 
 Imported in the environments of the exporters, which have no ndgather.
 """
@@ -6,51 +6,75 @@ Imported in the environments of the exporters, which have no ndgather.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .lines import lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from .lines import Array
+    from .lines import Array, Line
 
 
-def keep(
-    folder: Path,
-    write: Callable[[Path], None],
-    inputs: dict[str, dict[str, Array]],
-    answer: Callable[[dict[str, Array]], list[Any]],
-) -> str:
-    """Write the model and, for each case, its inputs and the answers; return "" or what it refused.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """How a line is exported.
 
-    The folder has ``model.onnx``, ``CASE.npz`` with the inputs, and ``CASE-answer.npz`` with the
-    outputs 0, 1, ... or ``CASE-refused.txt``.
+    Attributes
+    ----------
+    write : function
+        Write the model to a path.
+    inputs : dict
+        For each case, the inputs by their names.
+    answer : function
+        Return what the framework itself gives for the inputs of a case.
     """
+
+    write: Callable[[Path], None]
+    inputs: dict[str, dict[str, Array]]
+    answer: Callable[[dict[str, Array]], list[Any]]
+
+
+def keep_all(
+    folder: Path, package: str, export: Callable[[Line], Export], versions: dict[str, str]
+) -> None:
+    """Keep the export of each line of a package, and which versions exported what.
+
+    A line has a folder with ``model.onnx``, ``CASE.npz`` with the inputs, and ``CASE-answer.npz``
+    with the outputs 0, 1, ... or ``CASE-refused.txt``.
+    """
+    refused = {}
+    for line in lines(package):
+        why = _kept(folder / line.name, export(line))
+        if why:
+            refused[line.name] = why
+    text = json.dumps({"versions": versions, "refused": refused})
+    (folder / "exporter.json").write_text(text, encoding="utf-8")
+
+
+def _kept(folder: Path, export: Export) -> str:
+    """Write the model, its inputs and the answers; return "" or what the exporter refused by."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
-    for case, given in inputs.items():
+    for case, given in export.inputs.items():
         np.savez(folder / f"{case}.npz", allow_pickle=False, **given)
         try:
-            found = answer(given)
+            found = export.answer(given)
         except Exception as error:  # whatever a framework refuses by
             (folder / f"{case}-refused.txt").write_text(_first_line(error), encoding="utf-8")
         else:
             kept = {str(at): np.asarray(each) for at, each in enumerate(found)}
             np.savez(folder / f"{case}-answer.npz", allow_pickle=False, **kept)
     try:
-        write(folder / "model.onnx")
+        export.write(folder / "model.onnx")
     except Exception as error:  # an exporter that cannot
         return _first_line(error)
     return ""
-
-
-def say(folder: Path, versions: dict[str, str], refused: dict[str, str]) -> None:
-    """Write which versions exported, and what they did not."""
-    text = json.dumps({"versions": versions, "refused": refused})
-    (folder / "exporter.json").write_text(text, encoding="utf-8")
 
 
 def function_of(python: str, arguments: list[str], names: dict[str, Any]) -> Callable[..., Any]:
