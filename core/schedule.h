@@ -13,7 +13,7 @@ struct Tuning {
   Size short_run = 128;                // longer runs are worth a block of their own
   Size prefetch_bytes = 1024;          // of a slice: the hardware follows longer ones by itself
   Size index_ahead = 6144;             // bytes: so far before their use indices are asked for
-  Size panel_bytes = 512;              // wide enough for memory to bring it fast, narrow enough to stay in the cache
+  Size panel_bytes = 256;              // wide enough for memory to bring it fast, narrow enough to stay in the cache
   Size nontemporal_row = 512;          // shorter rows share too many of their lines with others
   Size own_bytes = 512;                // threads that write closer to each other than that compete for lines
   Size scratch_bytes = Size{1} << 23;  // what a call may take for offsets or packed data, beside its arrays
