@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from ndgather.version import __version__
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+gc.disable()  # pages are kept until the end: looking for what can go takes a sixth of the build
 
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
@@ -29,6 +32,7 @@ extensions = [
     "command_pages",
     "operator_pages",
     "pictures",
+    "source_entries",
 ]
 
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

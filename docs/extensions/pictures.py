@@ -10,6 +10,7 @@ import ast
 import doctest
 from typing import TYPE_CHECKING, Any
 
+import example_pictures
 import numpy as np
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
@@ -22,7 +23,25 @@ if TYPE_CHECKING:
 
     from ndgather.show import Picture
 
-DRAWN = {name: f"show.{name}" for name in show.__all__ if name != "Picture"}
+_OTHER = "example_pictures"
+_SHOWN = [name for name in show.__all__ if name not in ("Picture", "style_sheet")]
+
+# What draws a call of a function or method, with its arguments, and that of an operator.
+DRAWN = {
+    **{f"ndgather.{name}": f"show.{name}" for name in _SHOWN},
+    **{f"ndgather.show.{name}": f"show.{name}" for name in _SHOWN},
+    **{f"ndgather.vjp.{name}": f"{_OTHER}.vjp.{name}" for name in vars(example_pictures.vjp)},
+    "ndgather.models.onnx.run": f"{_OTHER}.onnx_run",
+    "ndgather.models.onnx.compare": f"{_OTHER}.onnx_run",
+    "ndgather.models.openvino.run": f"{_OTHER}.openvino_run",
+    "ndgather.stored.estimate": f"{_OTHER}.estimate",
+    "ndgather.arrays.xarray.Accessor.sel": f"{_OTHER}.sel",
+    "ndgather.arrays.xarray.Accessor.isel": f"{_OTHER}.isel",
+    "ndgather.arrays.xarray.Accessor.add_at": f"{_OTHER}.add_at",
+}
+OPERATORS = {
+    f"ndgather.{name}" for name in ("operator", "Operator", "Operator.__call__", "Operator.show")
+}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -42,7 +61,7 @@ class PictureDirective(SphinxDirective):
 
 def _drawn(code: str) -> Picture:
     *before, last = ast.parse(code).body
-    names: dict[str, Any] = {"np": np, "ndgather": ndgather, "show": show}
+    names: dict[str, Any] = {"np": np, "ndgather": ndgather, "show": show, _OTHER: example_pictures}
     exec(compile(ast.Module(before, []), "<picture>", "exec"), names)
     expression = ast.Expression(last.value)  # type: ignore[attr-defined]
     picture: Picture = eval(compile(expression, "<picture>", "eval"), names)
@@ -50,24 +69,41 @@ def _drawn(code: str) -> Picture:
 
 
 def _add_first_example(
-    _app: Sphinx, what: str, name: str, _object: object, _options: object, lines: list[str]
+    _app: Sphinx, _what: str, name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
-    module, _, function = name.rpartition(".")
-    if what != "function" or module != "ndgather" or function not in DRAWN:
-        return
-    code = _first_call(function, "\n".join(lines))
-    place = lines.index("Parameters")
-    lines[place:place] = [".. picture::", "", *(f"   {line}" for line in code), ""]
+    if name in DRAWN or name in OPERATORS:
+        code = _first_call(name, "\n".join(lines))
+        place = lines.index("Parameters")
+        lines[place:place] = [".. picture::", "", *(f"   {line}" for line in code), ""]
 
 
-def _first_call(function: str, docstring: str) -> list[str]:
+def _first_call(name: str, docstring: str) -> list[str]:
     """Return the lines of the examples up to the first call, which is replaced by its picture."""
     lines: list[str] = []
+    operators: set[str] = set()
     for example in doctest.DocTestParser().get_examples(docstring):
         for statement in ast.parse(example.source).body:
             for node in ast.walk(statement):
-                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(function):
-                    node.func = ast.parse(DRAWN[function], mode="eval").body
+                if isinstance(node, ast.Call) and _draws(name, node, operators):
                     return [*lines, *ast.unparse(node).splitlines()]
             lines += ast.unparse(statement).splitlines()
-    raise ValueError(f"{function}: no example calls it")
+            if isinstance(statement, ast.Assign) and "operator(" in ast.unparse(statement.value):
+                operators.add(ast.unparse(statement.targets[0]))
+    raise ValueError(f"{name}: no example calls it")
+
+
+def _draws(name: str, call: ast.Call, operators: set[str]) -> bool:
+    """Make a call of what has this name one that draws it, if it is such a call."""
+    written = ast.unparse(call.func)
+    if name in OPERATORS:
+        if written in operators:
+            call.func = ast.Attribute(call.func, "show", ast.Load())
+        return written.removesuffix(".show") in operators
+    if written.rpartition(".")[2] != name.rpartition(".")[2]:
+        return False
+    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Attribute):
+        receiver = call.func.value  # `array.ndgather`, or a module
+        if receiver.attr == "ndgather":
+            call.args.insert(0, receiver.value)
+    call.func = ast.parse(DRAWN[name], mode="eval").body
+    return True

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+__all__ = ["Call"]
+
 # Why the core refuses a call: one of _core.RULES, its facts, and the shapes of data, of indices, of
 # the slices that the indices name, and of updates; see core/refusal.h.
 Refusal: TypeAlias = tuple[

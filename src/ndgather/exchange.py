@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 from ndgather.compiled import _core
 from ndgather.errors import option_errors
 
+__all__ = ["accept"]
+
 Transform: TypeAlias = Callable[[], object] | tuple[dict[str, object], str, object]
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+__all__ = ["gather_elements", "gather_nd", "gather_windows", "scatter_elements", "scatter_nd"]
+
 _LINEAR = ("none", "add")
 _PLACES = 2**21  # elements of windows whose positions are listed at a time
 

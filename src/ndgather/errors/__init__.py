@@ -8,6 +8,20 @@ from __future__ import annotations
 
 from ndgather.errors.texts import one_line
 
+__all__ = [
+    "AttributeValueError",
+    "CallError",
+    "DTypeError",
+    "ExtraMissingError",
+    "FileError",
+    "IndexOutOfBoundsError",
+    "LabelError",
+    "ModelError",
+    "NdgatherError",
+    "ShapeError",
+    "StoredArrayError",
+]
+
 
 class NdgatherError(Exception):
     """What every exception of this package is."""

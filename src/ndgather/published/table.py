@@ -77,9 +77,13 @@ def operator(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import ndgather
-    >>> ndgather.operator("GatherND")
+    >>> op = ndgather.operator("GatherND")
+    >>> op
     operator('GatherND', domain='ai.onnx', version=13)
+    >>> op(np.array([10, 11, 12]), np.array([[2], [-3]]))
+    array([12, 10])
     >>> ndgather.operator("Gather", opset=12)
     operator('Gather', domain='ai.onnx', version=11)
     >>> ndgather.operator("GatherND", version=14)

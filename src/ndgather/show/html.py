@@ -34,7 +34,24 @@ _FLOW = (
 
 
 def style_sheet(entries: int = MOST_ENTRIES) -> str:
-    """Return the style sheet of pictures with so many entries, or with any number of them."""
+    """Return the style sheet of pictures, for a page that has many of them.
+
+    Parameters
+    ----------
+    entries : int, default that of the largest picture
+        How many entries of indices a picture has at most.
+
+    Returns
+    -------
+    str
+        CSS, for pictures made by ``Picture.to_html(style=False)``.
+
+    Examples
+    --------
+    >>> from ndgather import show
+    >>> picture = show.gather_nd([10, 11], [[1]])
+    >>> page = f"<style>{show.style_sheet()}</style>{picture.to_html(style=False)}"
+    """
     return sheet(entries, None) + _FLOW
 
 

@@ -45,8 +45,10 @@ __all__ = [
 
 Array = NDArray[Any]
 
+#: The names of the modes of scatters.
 SCATTER_MODES = _core.SCATTER_MODES
 
+#: Types that every reduction or some take, some of them in the other byte order.
 NUMBER_DTYPES: tuple[np.dtype[Any], ...] = (
     *(np.dtype(char) for char in "?bhiqBHIQefdgFDG"),
     *map(np.dtype, (">i2", ">u4", ">i8", ">f2", ">f4", ">f8", ">c8")),

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DATA_DTYPES",
-    "FLAVOURS",
     "INDEX_DTYPES",
     "LAYOUTS",
     "MODES",
@@ -37,11 +36,13 @@ __all__ = [
 
 Array = NDArray[Any]
 
+#: The names of the modes of gathers.
 MODES = _core.GATHER_MODES
 
 # Copies must not be crowded out by the other two.
 FLAVOURS = ("value",) * 7 + ("empty",) * 2 + ("stray",) * 2
 
+#: The types of indices, in both byte orders.
 INDEX_DTYPES = tuple(
     np.dtype(order + kind + width)
     for order in "=>"
@@ -50,6 +51,7 @@ INDEX_DTYPES = tuple(
     if order == "=" or width != "1"
 )
 
+#: Types of elements of each width and kind, some of them structured or in the other byte order.
 DATA_DTYPES: tuple[np.dtype[Any], ...] = (
     *(np.dtype(char) for char in "?bhiqBHIQefdgFD"),
     *map(np.dtype, ("M8[s]", "m8[ns]", "S1", "S5", "U3", "V1", "V3", "V7", "V13", "O")),
@@ -155,6 +157,7 @@ def repeated_last(values: Array) -> Array:
     return np.broadcast_to(in_c_order(values[..., :1]), values.shape) if values.ndim else values
 
 
+#: What lays an array out anew in memory, by the name of the layout.
 LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "C": in_c_order,
     "F": in_fortran_order,

@@ -65,6 +65,15 @@ def set_route(route: str) -> None:
     ------
     AttributeValueError
         `route` is none of them, or the core has no handler for the installed jaxlib.
+
+    Examples
+    --------
+    >>> from ndgather.arrays.jax import get_route, set_route
+    >>> before = get_route()
+    >>> set_route("native")
+    >>> get_route()
+    'native'
+    >>> set_route(before)
     """
     global _route  # noqa: PLW0603 - one setting for the process, as settings.py has them
     _route = _checked("route", route)

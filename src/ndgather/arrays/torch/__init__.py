@@ -23,10 +23,10 @@ from ndgather.arrays.torch import (
     cotangents,
     elements,
     host,
-    onnx_export,
     operators,
     plain,
 )
+from ndgather.arrays.torch.onnx_export import onnx_translations
 from ndgather.errors import NdgatherError, argument_errors, tensor_errors
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ operators.register()
 plain.accept()
 compiling.register()
 
-onnx_translations = onnx_export.translations
 vjp = cotangents.vjp
 
 

@@ -23,8 +23,17 @@ if TYPE_CHECKING:
 _REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 
-def translations() -> dict[Any, Callable[..., Any]]:
-    """Return the table that ``torch.onnx.export(custom_translation_table=...)`` takes."""
+def onnx_translations() -> dict[Any, Callable[..., Any]]:
+    """Return the table that ``torch.onnx.export(custom_translation_table=...)`` takes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ndgather.arrays.torch import onnx_translations
+    >>> table = onnx_translations()
+    >>> table[torch.ops.ndgather.gather_nd.default].__name__
+    'gather_nd'
+    """
     written = (gather_nd, gather_elements, gather, gather_windows, scatter_nd, scatter_elements)
     return {getattr(torch.ops.ndgather, each.__name__).default: each for each in written}
 

@@ -149,6 +149,14 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
             A position is outside of its axis; the error names the first in C order.
         CallError, DTypeError, ShapeError, AttributeValueError, StoredArrayError
             As for `sel`.
+
+        Examples
+        --------
+        >>> import numpy as np, xarray as xr
+        >>> import ndgather.arrays.xarray
+        >>> sst = xr.DataArray(np.arange(12.0).reshape(3, 4), dims=("lat", "lon"))
+        >>> sst.ndgather.isel(lat=("p", [0, 2]), lon=("p", [1, -1])).values
+        array([ 1., 11.])
         """
         caller = "isel"
         wanted = arguments.one_dict(caller, indexers, positions)

@@ -1,0 +1,54 @@
+"""Entries of functions whose module needs a library that the site is built without.
+
+``from-source`` takes the name of a function in a package of adapters, and reads the source.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sphinx.ext.napoleon import NumpyDocstring
+from sphinx.util.docutils import SphinxDirective
+
+import ndgather
+
+if TYPE_CHECKING:
+    from docutils import nodes
+    from sphinx.application import Sphinx
+
+_HOME = Path(ndgather.__file__).parent
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("from-source", FromSource)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class FromSource(SphinxDirective):
+    """Describe a function as its source does."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        name = self.arguments[0]
+        function = _function(name)
+        arguments = ", ".join(each.arg for each in function.args.args)
+        text = ast.get_docstring(function) or ""
+        lines = NumpyDocstring(text, self.config, what="function").lines()
+        indented = (f"   {line}" for line in lines)
+        entry = "\n".join((f".. py:function:: {name}({arguments})", "", *indented, ""))
+        return self.parse_text_to_nodes(entry)
+
+
+def _function(name: str) -> ast.FunctionDef:
+    _, *packages, wanted = name.split(".")
+    files = sorted(_HOME.joinpath(*packages).glob("*.py"))
+    (found,) = (
+        statement
+        for file in files
+        for statement in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(statement, ast.FunctionDef) and statement.name == wanted
+    )
+    return found

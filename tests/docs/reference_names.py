@@ -1,0 +1,57 @@
+"""The public names of a module, and those that the reference has an entry for."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+_ONE = re.compile(r"^\.\. from-source:: (\S+)$", re.MULTILINE)
+_LIST = re.compile(r"^\.\. autosummary::\n   :toctree: generated\n\n((?:   \S+\n)+)", re.MULTILINE)
+
+
+def documented():
+    """Return the names that have an entry, as `module.name`."""
+    pages = [page.read_text() for page in sorted(REFERENCE.glob("*.md"))]
+    lists = [names.split() for page in pages for names in _LIST.findall(page)]
+    return [*chain(*lists), *chain(*map(_ONE.findall, pages))]
+
+
+def named(name):
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def public(module):
+    """Return the names of ``__all__``, but for modules, which have lists of their own.
+
+    The `run` and `vjp` of an adapter are called by the functions of the package alone.
+    """
+    found = importlib.import_module(module)
+    names = set(found.__all__) if hasattr(found, "__all__") else set()
+    if module.startswith("ndgather.arrays."):
+        names -= {"run", "vjp"}
+    return {
+        name
+        for name in names
+        if not name.startswith("_") and not isinstance(getattr(found, name), ModuleType)
+    }
+
+
+def without_entry(modules):
+    """Return the public names of these modules whose object has no entry, by whatever name."""
+    entries = list(map(named, filter(importable, documented())))
+    names = [f"{module}.{name}" for module in modules for name in sorted(public(module))]
+    return [name for name in names if not any(named(name) is each for each in entries)]
+
+
+def importable(name):
+    """Whether the module of a name can be imported: its library is installed."""
+    try:
+        importlib.import_module(name.rpartition(".")[0])
+    except ModuleNotFoundError:
+        return False
+    return True

@@ -1,0 +1,29 @@
+"""The reference has an entry for every public name, and for no other."""
+
+import importlib
+import pkgutil
+
+from tests.docs.reference_names import documented, importable, public, without_entry
+
+import ndgather
+
+
+def modules():
+    """Return the modules of the package that can be imported here."""
+    for found in pkgutil.walk_packages(ndgather.__path__, "ndgather.", onerror=lambda _: None):
+        if found.name in ("ndgather.__main__", "ndgather.api"):  # a program; names of ndgather
+            continue
+        try:
+            importlib.import_module(found.name)
+        except ImportError:  # what it adapts is not installed
+            continue
+        yield found.name
+
+
+def test_every_public_name_has_an_entry():
+    assert without_entry(["ndgather", *modules()]) == []
+
+
+def test_every_entry_is_a_public_name():
+    split = [name.rpartition(".") for name in documented() if importable(name)]
+    assert [(module, name) for module, _, name in split if name not in public(module)] == []

@@ -1,0 +1,17 @@
+"""The reference has an entry for every public name of the adapters of torch and JAX."""
+
+import pytest
+from tests.docs.reference_names import documented, public, without_entry
+
+ADAPTERS = pytest.mark.parametrize("module", ["ndgather.arrays.torch", "ndgather.arrays.jax"])
+
+
+@ADAPTERS
+def test_every_public_name_has_an_entry(module):
+    assert without_entry([module]) == []
+
+
+@ADAPTERS
+def test_every_entry_is_a_public_name(module):
+    entries = {name.rpartition(".")[2] for name in documented() if name.startswith(f"{module}.")}
+    assert entries == public(module)
