@@ -181,7 +181,7 @@ conformance: $(VENV)/installed-bench
 # A warning of the build is an error; no network is used.
 docs: $(VENV)/installed-docs
 	$(BIN)/python -m sphinx --quiet --fresh-env --jobs 2 --fail-on-warning --builder html --doctree-dir build/doctrees docs build/site
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/site/test_links.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider --noconftest tests/site/test_links.py
 	@echo "build/site/index.html: $$(find build/site -name '*.html' | wc -l) pages"
 
 CHROMIUM ?= $(shell command -v chromium)
