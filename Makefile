@@ -38,6 +38,10 @@ BIN := $(VENV)/bin
 TOOLS := build/tools/bin
 CMAKE := $(TOOLS)/cmake
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python compiles a module when it is first imported, and keeps that: most modules of the packages that pip installs
+# never are.
+export PIP_COMPILE := 0
+unexport PYTHONDONTWRITEBYTECODE
 
 # An install is redone when anything that goes into the build has changed, or when a Python file has come or
 # gone: an editable install has a list of them.
