@@ -11,7 +11,7 @@ import pytest
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 
-SECONDS = 3.0
+SECONDS = 2.0
 WITH_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
@@ -236,7 +236,7 @@ def test_elements_of_a_scatter_are_those_of_data_or_updates(function, mode):
 
 @pytest.mark.races
 def test_indices_that_change_at_one_place():
-    """One entry that is out of bounds half of the time, for three seconds."""
+    """One entry that is out of bounds half of the time, for two seconds."""
     ndgather.set_num_threads(2)
     data = np.arange(1.0, 1001.0)
     indices = np.zeros(200_000, np.int64)

@@ -31,6 +31,7 @@ def module_of(path):
     return module
 
 
+@cache
 def names_in(path):
     """The names of the functions of a test file, which may need a package that is not here."""
     nodes = ast.walk(ast.parse(path.read_text()))
