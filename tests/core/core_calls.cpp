@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
@@ -76,10 +75,7 @@ void work(Seed first, int calls, Shared& shared) {
 int main(int count, char** arguments) {
   if (count != 3) return std::fputs("core_calls THREADS CALLS\n", stderr), 2;
   const int threads = std::atoi(arguments[1]), calls = std::atoi(arguments[2]);
-  const char* const wanted = std::getenv("NDGATHER_INSTRUCTION_SET");
-  if (wanted != nullptr && std::strcmp(wanted, instruction_set()) != 0) {
-    return std::printf("%s: not for this processor\n", wanted), 0;
-  }
+  if (random_calls::set_is_missing()) return 0;
   prepare_threads();
   Shared shared;
   std::vector<std::thread> workers;

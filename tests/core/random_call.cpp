@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
+#include "machine.h"
 #include "operators.h"
 #include "run.h"
 
@@ -299,6 +301,13 @@ Scale some_scale(Choices& choices) {
 }
 
 }  // namespace
+
+bool set_is_missing() {
+  const char* const wanted = std::getenv("NDGATHER_INSTRUCTION_SET");
+  const bool missing = wanted != nullptr && std::strcmp(wanted, instruction_set()) != 0;
+  if (missing) std::printf("%s: not for this processor\n", wanted);
+  return missing;
+}
 
 bool random_call(const std::uint8_t* bytes, std::size_t count) {
   Choices choices(bytes, count);

@@ -6,6 +6,10 @@
 
 namespace ndgather::random_calls {
 
+// Whether this processor lacks the instruction set that NDGATHER_INSTRUCTION_SET names; then says so. The core would run
+// another one.
+bool set_is_missing();
+
 // Aborts where the answer is wrong. False: the bytes describe no call that says anything.
 bool random_call(const std::uint8_t* bytes, std::size_t count);
 
