@@ -74,7 +74,10 @@ def _add_first_example(
     if name in DRAWN or name in OPERATORS:
         code = _first_call(name, "\n".join(lines))
         place = lines.index("Parameters")
-        lines[place:place] = [".. picture::", "", *(f"   {line}" for line in code), ""]
+        drawn = [".. picture::", "", *(f"   {line}" for line in code), ""]
+        if name.startswith("ndgather.vjp."):
+            drawn = ["The first example, as the gather or scatter that it is:", "", *drawn]
+        lines[place:place] = drawn
 
 
 def _first_call(name: str, docstring: str) -> list[str]:

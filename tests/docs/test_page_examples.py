@@ -8,6 +8,7 @@ import pytest
 
 from ndgather import pages, reference
 from ndgather.pages.examples import CALLS
+from ndgather.pages.text_examples import TEXT_EXAMPLES
 from ndgather.published import operators
 from ndgather.published.schema import BatchRule, Kind, Outside
 
@@ -94,7 +95,9 @@ def test_every_page_has_an_error_and_no_example_twice(op):
 def test_every_example_is_on_some_page(kind):
     shown = {title for op in operators() if op.row.kind is kind for title, _ in examples(op)}
 
-    assert shown == {call.title for call in CALLS[kind]}
+    rows = [str(op.row) for op in operators() if op.row.kind is kind]
+    of_texts = [call for row in rows for call in TEXT_EXAMPLES.get(row, ())]
+    assert shown == {call.title for call in (*CALLS[kind], *of_texts)}
 
 
 def test_the_call_that_is_shown_is_the_call_that_was_run():

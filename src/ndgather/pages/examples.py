@@ -33,6 +33,7 @@ class Call:
     reduction: Reduction | None = None
     use_init_val: bool | None = None
     index_dtype: str = "int64"
+    data_dtype: str = "int32"
 
 
 _GATHER_ND = (

@@ -26,14 +26,17 @@ from ndgather.pages.document import (
     prose,
 )
 from ndgather.pages.examples import CALLS
+from ndgather.pages.model_node import in_a_model
 from ndgather.pages.rules import rules
 from ndgather.pages.runs import applies, run
+from ndgather.pages.text_examples import TEXT_EXAMPLES, TEXT_LAYERS
 from ndgather.published import Operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ndgather.pages.runs import Run
     from ndgather.published.schema import Attribute, Input, OperatorVersion
 
 _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
@@ -54,6 +57,8 @@ def operator_document(operator: Operator, other: Operator | None = None) -> Docu
         _attributes(row),
         *_reductions(row),
         _examples(examples),
+        *_of_the_text(operator),
+        _in_a_model(first.runs[0]),
         *_notes(row),
         *_errata(row),
         *_versions(operator),
@@ -75,6 +80,9 @@ def _facts(operator: Operator) -> Facts:
         (
             ("domain", prose(f"`{row.domain}`{also}")),
             ("version", plain(f"{row.since}, {until}")),
+            *((label, plain(said)) for label, said in words.REGISTERED[row.domain]),
+            ("reverse", prose(words.REVERSE[row.kind])),
+            ("alike", prose(words.ALIKE[row.kind])),
             ("source", link(row.source)),
         )
     )
@@ -87,9 +95,17 @@ def _formula(operator: Operator, first: Example) -> Section:
         blocks=(
             Code(tuple(_CLAUSE_ENDS.split(row.formula))),
             Paragraph(prose(words.SYMBOLS[row.kind])),
+            *_by_axis(row),
             first,
         ),
     )
+
+
+def _by_axis(row: OperatorVersion) -> Iterator[Block]:
+    lines = words.BY_AXIS.get(row.kind)
+    if lines is not None:
+        yield Paragraph(plain("Written out for data of rank 3:"))
+        yield Code(tuple(f"{line}  # axis {axis}" for axis, line in enumerate(lines)))
 
 
 def _inputs(row: OperatorVersion) -> Section:
@@ -194,6 +210,35 @@ def _examples(examples: Sequence[Example]) -> Section:
                 )
             ),
             *examples,
+        ),
+    )
+
+
+def _of_the_text(operator: Operator) -> Iterator[Section]:
+    """Yield the examples of the published text, and the shapes of the layers in it."""
+    row = operator.row
+    examples = tuple(
+        Example(title=call.title, why=call.why, runs=(run(call, operator),))
+        for call in TEXT_EXAMPLES.get(str(row), ())
+        if applies(call, row)
+    )
+    shapes = tuple(
+        tuple(code(str(each)) for each in (*layer, operator.infer_shape(*layer[:2], batch_dims=b)))
+        for layer in TEXT_LAYERS.get(str(row), ())
+        for b in layer[2:]
+    )
+    titles = ("shape of data", "shape of indices", "batch_dims", "shape of the result")
+    tables = (Table(titles=titles, rows=shapes),) if shapes else ()
+    if examples:
+        yield Section(title="Examples of the published text", blocks=(*examples, *tables))
+
+
+def _in_a_model(made: Run) -> Section:
+    return Section(
+        title="In a model",
+        blocks=(
+            Paragraph(plain("The first call of this page, as a model has it:")),
+            Code(in_a_model(made)),
         ),
     )
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Option: TypeAlias = int | str | bool
 
-DATA_DTYPE = "int32"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
@@ -79,11 +77,11 @@ def run(call: Call, operator: Operator) -> Run:
     row = operator.row
     options = _options(call, row)
     tensors = [
-        ("data", np.array(call.data, DATA_DTYPE)),
+        ("data", np.array(call.data, call.data_dtype)),
         ("indices", np.array(call.indices, call.index_dtype)),
     ]
     if call.updates is not None:
-        tensors.append(("updates", np.array(call.updates, DATA_DTYPE)))
+        tensors.append(("updates", np.array(call.updates, call.data_dtype)))
     result = failure = None
     try:
         result = operator(*(array for _, array in tensors), **dict(options))

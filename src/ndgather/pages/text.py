@@ -79,7 +79,9 @@ class _Writer:
                 yield from self._filled(text, room)
             case Code(lines=lines):
                 for line in lines:
-                    yield from self._hanging(plain(line), room, "", " " * 4) if line else ("",)
+                    margin = " " * (len(line) - len(line.lstrip()))
+                    further = f"{margin}    "
+                    yield from self._hanging(plain(line), room, margin, further) if line else ("",)
             case Facts(items=items):
                 yield from self._facts(items, room)
             case Bullets(items=items):

@@ -60,6 +60,43 @@ SYMBOLS = {
     "`x`, as in Python.",
 }
 
+# The formula of the kinds that go element by element, axis by axis, for data of rank 3.
+BY_AXIS = {
+    Kind.GATHER_ELEMENTS: (
+        "output[i, j, k] = data[indices[i, j, k], j, k]",
+        "output[i, j, k] = data[i, indices[i, j, k], k]",
+        "output[i, j, k] = data[i, j, indices[i, j, k]]",
+    ),
+    Kind.SCATTER_ELEMENTS: (
+        "output[indices[i, j, k], j, k] = updates[i, j, k]",
+        "output[i, indices[i, j, k], k] = updates[i, j, k]",
+        "output[i, j, indices[i, j, k]] = updates[i, j, k]",
+    ),
+}
+
+REVERSE = {
+    Kind.GATHER_ND: "`ScatterND` writes where this reads",
+    Kind.GATHER_ELEMENTS: "`ScatterElements` writes where this reads",
+    Kind.GATHER: NONE,
+    Kind.SCATTER_ND: "`GatherND` reads where this writes",
+    Kind.SCATTER_ELEMENTS: "`GatherElements` reads where this writes",
+}
+
+ALIKE = {
+    Kind.GATHER_ND: "`tf.gather_nd`",
+    Kind.GATHER_ELEMENTS: "`torch.gather`, `np.take_along_axis`",
+    Kind.GATHER: "`np.take`, `torch.index_select`, `tf.gather`",
+    Kind.SCATTER_ND: "`tf.tensor_scatter_nd_update`",
+    Kind.SCATTER_ELEMENTS: "`torch.scatter`, `np.put_along_axis`",
+}
+
+# What the registry of a domain says of all its operators here.
+REGISTERED = {
+    "ai.onnx": (("function", "no"), ("support level", "common"), ("shape inference", "yes")),
+    "com.microsoft": (),
+    "openvino": (("category", "data movement"),),
+}
+
 NEGATIVE = {
     True: "`-s..s-1` on an axis of size `s`; negative values count from the end: -1 is the last",
     False: "`0..s-1` on an axis of size `s`; negative values are out of bounds",
