@@ -2,6 +2,7 @@
 
 import copy
 import io
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -226,3 +227,14 @@ def test_a_subclass_that_follows_functions_stays_and_has_gradients():
     assert type(result) is Logged
     result.sum().backward()
     assert data.grad[3].tolist() == [2, 2]
+
+
+def test_a_gather_keeps_its_indices_for_the_backward_pass_and_no_data():
+    leaf = torch.ones(4, 3, requires_grad=True)
+    data = leaf * 2
+    seen = weakref.ref(data)
+    result = ndgather.gather_nd(data, torch.tensor([[1], [1]]))
+    del data
+    assert seen() is None
+    result.sum().backward()
+    assert leaf.grad[:, 0].tolist() == [0, 4, 0, 0]

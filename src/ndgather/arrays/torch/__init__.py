@@ -25,6 +25,7 @@ from ndgather.arrays.torch import (
     host,
     operators,
     plain,
+    recorded,
 )
 from ndgather.arrays.torch.onnx_export import onnx_translations
 from ndgather.errors import NdgatherError, argument_errors, tensor_errors
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["onnx_translations", "run", "vjp"]
 
 operators.register()
+recorded.register()
 plain.accept()
 compiling.register()
 
@@ -51,7 +53,7 @@ def run(call: Call) -> Any:
     """
     if not any(isinstance(each, torch.Tensor) for each in (call.data, call.updates, call.out)):
         return _with_indices_alone(call)
-    result = operators.direct(*call.arguments())
+    result = recorded.direct(*call.arguments())
     if result is not NotImplemented:
         return result
     call = arguments.with_tensors(call)

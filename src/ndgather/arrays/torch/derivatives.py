@@ -29,11 +29,12 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     """Return the gradient of the data of a gather; the values of ``call.data`` do not matter."""
     mode = _DROPPED.get(call.mode, call.mode)
     back = replace(call, mode=mode, fill_value=None, reduction="add", updates=of_result)
-    zeros = of_result.new_zeros(call.data.shape)
+    # One row that stands for all: the core writes them, on threads that then add to them.
+    zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     if call.kind == "gather_nd":
-        return _added_to(replace(back, kind="scatter_nd", data=zeros))
+        return _added(replace(back, kind="scatter_nd", data=zeros))
     if call.kind == "gather_elements":
-        return _added_to(replace(back, kind="scatter_elements", data=zeros))
+        return _added(replace(back, kind="scatter_elements", data=zeros))
     if call.kind == "gather_windows":
         named = places(replace(call, mode="clip") if call.mode == "raise" else call)  # all inside
         numbers = named.numbers
@@ -43,7 +44,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
         added = replace(
             back, kind="scatter_nd", data=rows, indices=numbers.unsqueeze(-1), mode="drop"
         )
-        return _added_to(added).reshape(call.data.shape)
+        return _added(added).reshape(call.data.shape)
     first, axis, ends = call.batch_dims, call.axis, call.indices.dim()
     between = tuple(range(first, axis))
     moved = tuple(range(ends, ends + axis - first))
@@ -54,12 +55,12 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
         indices=call.indices.unsqueeze(-1),
         updates=of_result.movedim(between, moved),
     )
-    return _added_to(added).movedim(first, axis)
+    return _added(added).movedim(first, axis)
 
 
-def _added_to(call: Call) -> torch.Tensor:
-    """Add to zeros that nobody else has: in place, where they are no more than memory."""
-    result = replace(call, out=call.data).run()
+def _added(call: Call) -> torch.Tensor:
+    """Make a call by the core itself where it takes it: no gradient is recorded, as a rule."""
+    result = call.run()
     return operate(call) if isinstance(result, tuple) else result
 
 

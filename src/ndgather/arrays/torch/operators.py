@@ -8,16 +8,14 @@ devices, so that gradients, tangents and `vmap` nest in any order.
 from __future__ import annotations
 
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
 
-from ndgather import dispatch, plain_arrays
+from ndgather import plain_arrays
 from ndgather.arrays.torch import (
     batching,
     calls,
@@ -27,9 +25,7 @@ from ndgather.arrays.torch import (
     elements,
     fakes,
     host,
-    plain,
 )
-from ndgather.compiled import _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,13 +54,13 @@ def _checked(kind: str, arguments: tuple[Any, ...]) -> Call:
     return call
 
 
-def _remember(
+def remember(
     ctx: Any, kind: str, options: tuple[Any, ...], tensors: tuple[Any, ...], output: torch.Tensor
 ) -> list[torch.Tensor]:
     """Keep of a call what its derivatives depend on, and save the tensors for a backward pass."""
     data, indices, *rest = tensors
     ctx.kind, ctx.options = kind, options
-    ctx.like = [(each.shape, each.dtype, each.device) for each in (data, *rest)]
+    ctx.shapes = [each.shape for each in (data, *rest)]
     ctx.set_materialize_grads(False)
     saved = [indices]
     if calls.reduction_of(kind, options) in derivatives.OF_VALUES:
@@ -89,7 +85,7 @@ class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
         kind, options, ctx.state, *tensors = inputs
-        ctx.save_for_forward(*_remember(ctx, kind, options, tuple(tensors), output))
+        ctx.save_for_forward(*remember(ctx, kind, options, tuple(tensors), output))
 
 
 def _without_tangent(tensor: torch.Tensor) -> torch.Tensor:
@@ -97,14 +93,18 @@ def _without_tangent(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _call(
-    ctx: Any, seen: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ctx: Any, change: torch.Tensor, seen: Callable[[torch.Tensor], torch.Tensor] | None = None
 ) -> tuple[Call, torch.Tensor | None]:
-    """Return the call that is differentiated; where values do not matter, tensors have none."""
+    """Return the call that is differentiated, and its result.
+
+    Where values do not matter, its tensors have none; they are of the type of `change`, a gradient
+    or a tangent, and its result is None.
+    """
     indices, *saved = ctx.saved_tensors
     saved = saved if seen is None else list(map(seen, saved))
     result = saved.pop() if saved else None
-    bare = [torch.empty((), dtype=t, device=d).expand(shape) for shape, t, d in ctx.like]
-    data, *rest = saved or bare
+    none = torch.empty((), dtype=change.dtype, device=change.device)
+    data, *rest = saved or map(none.expand, ctx.shapes)
     return calls.call_of(ctx.kind, (data, indices, *(rest or [None])), ctx.options), result
 
 
@@ -113,16 +113,15 @@ class Gather(_Differentiable):
 
     @staticmethod
     def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
-        call, _ = _call(ctx)
         of_data = None
         if of_result is not None and ctx.needs_input_grad[3]:
-            of_data = derivatives.gather_back(call, of_result)
+            of_data = derivatives.gather_back(_call(ctx, of_result)[0], of_result)
         return None, None, None, of_data, None
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
         with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
-            call, _ = _call(ctx, _without_tangent)
+            call, _ = _call(ctx, tangents[3], _without_tangent)
             return derivatives.gather_ahead(call, tangents[3])
 
 
@@ -131,18 +130,20 @@ class Scatter(_Differentiable):
 
     @staticmethod
     def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
-        call, result = _call(ctx)
         of_data = of_updates = None
         if of_result is not None:
+            call, result = _call(ctx, of_result)
             wanted = (ctx.needs_input_grad[3], ctx.needs_input_grad[5])
             of_data, of_updates = derivatives.scatter_back(call, result, of_result, wanted)
         return None, None, None, of_data, None, of_updates
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
+        *_, of_data, _, of_updates = tangents
+        change = of_updates if of_data is None else of_data
         with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
-            call, result = _call(ctx, _without_tangent)
-            return derivatives.scatter_ahead(call, result, tangents[3], tangents[5])
+            call, result = _call(ctx, change, _without_tangent)
+            return derivatives.scatter_ahead(call, result, of_data, of_updates)
 
 
 def _differentiated(kind: str, *arguments: Any) -> torch.Tensor:
@@ -153,75 +154,8 @@ def _differentiated(kind: str, *arguments: Any) -> torch.Tensor:
         return function.apply(kind, arguments[count:], state, *arguments[:count])
 
 
-class NotDirectError(Exception):
-    """The core does not take a call by itself."""
-
-
-class _Recorded:
-    """A call of the core itself, past the dispatcher of torch: a gradient alone is at work."""
-
-    setup_context = staticmethod(_SingleLevelFunction.setup_context)
-
-    @staticmethod
-    def forward(ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, *tensors: Any) -> Any:
-        result = _core.run(kind, *arguments)  # it takes them, as no gradient is recorded in here
-        if type(result) is tuple:
-            raise NotDirectError
-        _remember(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
-        return result
-
-
-class RecordedGather(_Recorded, Gather):  # type: ignore[misc]  # torch takes either form
-    """A gather whose backward pass may be asked for."""
-
-
-class RecordedScatter(_Recorded, Scatter):  # type: ignore[misc]  # as above
-    """A scatter whose backward pass may be asked for."""
-
-
-# Of the arguments of the core, those that are options of an operator; what follows has its default.
-_OPTIONS = {
-    kind: itemgetter(
-        *(_core.ARGUMENTS.index(n) for n in calls.OPTIONS[kind] if n in _core.ARGUMENTS)
-    )
-    for kind in _core.KINDS
-}
-_OUT = _core.ARGUMENTS.index("out")
-_FILL = _core.ARGUMENTS.index("fill_value")
-_NO_OTHERS = (None,) * 3  # memory, progress, executor: the last arguments
-
-
-def direct(kind: str, *arguments: Any) -> Any:
-    """Make a call of the core on plain tensors with a gradient and nothing else at work.
-
-    NotImplemented where it is another one, or the core refuses it.
-    """
-    tensors = arguments[:2] if arguments[2] is None else arguments[:3]
-    if (
-        any(type(each) not in plain.KINDS for each in tensors)
-        or not (tensors[0].requires_grad or tensors[-1].requires_grad)
-        or kind not in _OPTIONS
-        or arguments[_OUT] is not None
-        or isinstance(arguments[_FILL], torch.Tensor)
-        or arguments[-3:] != _NO_OTHERS
-        or not torch.is_grad_enabled()
-        or forward_ad._current_level >= 0
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._get_tracing_state() is not None
-    ):
-        return NotImplemented
-    function = RecordedScatter if len(tensors) == 3 else RecordedGather
-    try:
-        return function.apply(kind, arguments, None, *tensors)
-    except NotDirectError:
-        return NotImplemented
-
-
 def register() -> None:
-    """Make the operators known to torch, and what is quicker than they are to the dispatch."""
-    for kind_of_tensor in plain.KINDS:
-        dispatch.SHORT_CUTS[kind_of_tensor] = direct
+    """Make the operators known to torch."""
     for kind in calls.OPTIONS:
         LIBRARY.define(calls.schema(kind), tags=(torch.Tag.pt2_compliant_tag,))
         LIBRARY.impl(kind, partial(_on_host, kind), "CPU")
