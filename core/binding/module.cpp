@@ -162,6 +162,7 @@ int execute(PyObject* module) {
   for (const auto& list : lists) {
     if (PyModule_AddObjectRef(module, list.name, list.value) < 0) return -1;
   }
+  if (PyModule_AddIntConstant(module, "HIGHEST_RANK", kMaxRank) < 0) return -1;
 #ifdef NDGATHER_JAX
   PyObject* handler = make_jax_handler();
 #else

@@ -14,6 +14,7 @@ GATHER_MODES: Final[tuple[str, ...]]
 SCATTER_MODES: Final[tuple[str, ...]]
 REDUCTIONS: Final[tuple[str, ...]]
 RULES: Final[tuple[str, ...]]
+HIGHEST_RANK: Final[int]
 
 # A capsule for jax.ffi.register_ffi_target; None where the core was built without jaxlib's headers.
 jax_handler: Final[tuple[object, int, int] | None]

@@ -67,6 +67,15 @@ class Call:
     def indices_name(self) -> str:
         return "starts" if self.kind == "gather_windows" else "indices"
 
+    def named(self) -> tuple[tuple[str, Any], ...]:
+        """Return the arrays of this call, each after the name that error texts have for it."""
+        return (
+            ("data", self.data),
+            (self.indices_name, self.indices),
+            (self.updates_name, self.updates),
+            ("out", self.out),
+        )
+
     def run(self) -> Array | Refusal:
         """Make the call; return the result, or why the core refuses it."""
         return _core.run(*self.arguments())

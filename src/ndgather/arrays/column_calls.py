@@ -1,4 +1,4 @@
-"""Calls with columns and tables of a package that has nulls: what is alike before elements move.
+"""Calls with columns and tables of a package: what is alike before elements move.
 
 Indices and updates of the package become NumPy arrays; where data is of another kind, that is all.
 """
@@ -38,9 +38,7 @@ class Columns:
             given for data of the package.
         """
         caller, data = call.caller, call.data
-        names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
-        for argument, name in {**names, "out": "out"}.items():
-            value = getattr(call, argument)
+        for name, value in call.named():
             if self.is_of_package(value) and not isinstance(value, self.kinds):
                 raise container_errors.no_array(caller, name, value, self.allowed)
         call = replace(call, indices=self.plain(caller, call.indices_name, call.indices))

@@ -14,13 +14,8 @@ import numpy as np
 import pandas as pd
 
 from ndgather import fallback
-from ndgather.arrays.cotangents import wrapped
-from ndgather.arrays.element_numbers import (
-    NO_ELEMENT,
-    element_numbers,
-    row_numbers,
-    with_plain_arguments,
-)
+from ndgather.arrays.column_calls import Columns
+from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
@@ -28,7 +23,6 @@ if TYPE_CHECKING:
     from ndgather.arrays.element_numbers import Numbers
 
 _ARRAYS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
-_ALLOWED = "a DataFrame, Series, Index or array"
 
 
 def run(call: Call) -> Any:
@@ -40,34 +34,7 @@ def run(call: Call) -> Any:
         The result has no place in pandas, data has types that cannot be updated, `out` is given
         for data of pandas, or the call is refused as it would be for NumPy arrays.
     """
-    caller, data = call.caller, call.data
-    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
-    for argument, name in {**names, "out": "out"}.items():
-        value = getattr(call, argument)
-        if _of_pandas(value) and not isinstance(value, _ARRAYS):
-            raise container_errors.no_array(caller, name, value, _ALLOWED)
-    plain = replace(call, indices=_plain(call.indices), updates=_plain(call.updates))
-    if not isinstance(data, _ARRAYS):
-        if isinstance(call.out, _ARRAYS):
-            raise argument_errors.out_not_an_array(caller, call.out)
-        return fallback.run(plain)
-    if call.out is not None:
-        raise container_errors.not_in_place(caller, data)
-    plain = with_plain_arguments(plain)
-    if call.scatters:
-        return _scatter(plain)
-    if isinstance(data, pd.DataFrame):
-        return _gather_of_table(plain, call.indices)
-    if isinstance(data, pd.Series):
-        return _gather_of_column(plain, data)
-    if isinstance(data, pd.MultiIndex):
-        return _labels(data, _one_axis(plain, data, element_numbers(plain, data.shape)))
-    gathered = _gather_of_column(plain, pd.Series(data))
-    if not isinstance(gathered, pd.Series):
-        return gathered
-    return (
-        pd.Index(gathered.array, name=data.name) if isinstance(data, pd.Index) else gathered.array
-    )
+    return _PANDAS.run(call, lambda plain: _carry_out(plain, call.indices))
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
@@ -80,19 +47,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     NdgatherError
         A cotangent has no place in pandas, or the call is refused as it would be for NumPy arrays.
     """
-    given = call.data
-
-    def like(values: Any) -> Any:
-        if not isinstance(given, _ARRAYS):
-            return values
-        if values.ndim != given.ndim:
-            instead = "cotangent.to_numpy()"
-            raise container_errors.result_rank(call.caller, values.ndim, given, instead)
-        if isinstance(given, pd.DataFrame | pd.Series):
-            return given._constructor(values, copy=False)
-        return pd.Index(values) if isinstance(given, pd.Index) else pd.array(values)
-
-    results = wrapped(call, data_shape, lambda _, __, value: _plain(value), like)
+    given, results = call.data, _PANDAS.vjp(call, data_shape, _like)
     if data_shape is None and isinstance(given, pd.DataFrame | pd.Series):
         of_data, of_updates = results
         for axis, labels in enumerate(given.axes):
@@ -105,8 +60,44 @@ def _of_pandas(value: Any) -> bool:
     return any(each.__module__.partition(".")[0] == "pandas" for each in type(value).__mro__)
 
 
-def _plain(value: Any) -> Any:
+def _plain(caller: str, name: str, value: Any) -> Any:
     return np.asarray(value) if isinstance(value, _ARRAYS) else value
+
+
+_PANDAS = Columns(
+    kinds=_ARRAYS,
+    allowed="a DataFrame, Series, Index or array",
+    is_of_package=_of_pandas,
+    plain=_plain,
+)
+
+
+def _like(given: Any, values: Any) -> Any:
+    """Return values as what `given` is; None where it has no room for them."""
+    if values.ndim != given.ndim:
+        return None
+    if isinstance(given, pd.DataFrame | pd.Series):
+        return given._constructor(values, copy=False)
+    return pd.Index(values) if isinstance(given, pd.Index) else pd.array(values)
+
+
+def _carry_out(call: Call, indices: Any) -> Any:
+    """Carry out a call on data of pandas; its indices are plain, `indices` may have labels."""
+    data = call.data
+    if call.scatters:
+        return _scatter(call)
+    if isinstance(data, pd.DataFrame):
+        return _gather_of_table(call, indices)
+    if isinstance(data, pd.Series):
+        return _gather_of_column(call, data)
+    if isinstance(data, pd.MultiIndex):
+        return _labels(data, _one_axis(call, data, element_numbers(call, data.shape)))
+    gathered = _gather_of_column(call, pd.Series(data))
+    if not isinstance(gathered, pd.Series):
+        return gathered
+    return (
+        pd.Index(gathered.array, name=data.name) if isinstance(data, pd.Index) else gathered.array
+    )
 
 
 def _one_axis(call: Call, data: Any, numbers: Numbers) -> Numbers:
@@ -211,7 +202,8 @@ def _scatter(call: Call) -> Any:
     if len(dtypes) > 1 or not all(isinstance(each, np.dtype) for each in dtypes):
         shown = " and ".join(map(str, dtypes))
         raise container_errors.no_scatter(call.caller, data, shown, "data.to_numpy()")
-    values = fallback.run(replace(call, data=data.to_numpy()))
+    updates = _plain(call.caller, call.updates_name, call.updates)
+    values = fallback.run(replace(call, data=data.to_numpy(), updates=updates))
     if isinstance(data, pd.DataFrame):
         table = data._constructor(values, index=data.index, columns=data.columns, copy=False)
         return table.__finalize__(data)

@@ -29,9 +29,7 @@ def run(call: Call) -> Any:
         Units do not fit, or would be lost; or the call is refused as it would be for magnitudes.
     """
     caller, data = call.caller, call.data
-    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
-    for argument, name in {**names, "out": "out"}.items():
-        value = getattr(call, argument)
+    for name, value in call.named():
         if _of_pint(value) and not isinstance(value, pint.Quantity):
             raise container_errors.no_array(caller, name, value, "a Quantity")
     units = data.units if isinstance(data, pint.Quantity) else None

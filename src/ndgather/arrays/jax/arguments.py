@@ -19,7 +19,6 @@ from ndgather.explain import explain
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
-_HIGHEST_RANK = 64  # of the core
 _NO_FACTS: tuple[Any, ...] = ((0, 0), (), (), (), ())
 
 
@@ -88,8 +87,8 @@ def array(caller: str, argument: str, value: Any) -> jax.Array:
 
 
 def _check_rank(caller: str, argument: str, rank: int) -> None:
-    if rank > _HIGHEST_RANK:
-        raise shape_errors.too_many_axes(caller, argument, rank, _HIGHEST_RANK)
+    if rank > _core.HIGHEST_RANK:
+        raise shape_errors.too_many_axes(caller, argument, rank, _core.HIGHEST_RANK)
 
 
 def _indices(call: Call, shape: tuple[int, ...]) -> jax.Array:

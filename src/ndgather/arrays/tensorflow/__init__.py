@@ -40,9 +40,7 @@ def run(call: Call) -> Any:
         refused as it would be for NumPy arrays.
     """
     caller = call.caller
-    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
-    for argument, name in {**names, "out": "out"}.items():
-        value = getattr(call, argument)
+    for name, value in call.named():
         if _of_tensorflow(value) and not isinstance(value, _DENSE):
             raise container_errors.no_array(caller, name, value, _ALLOWED)
         if isinstance(value, _DENSE) and value.shape.rank is None:

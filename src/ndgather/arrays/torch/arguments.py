@@ -28,11 +28,10 @@ def with_tensors(call: Call) -> Call:
         An argument is no tensor and cannot become one, or lies on another device.
     """
     caller = call.caller
-    given = (call.data, call.updates, call.indices, call.out)
-    names = ("data", call.updates_name, call.indices_name, "out")
-    for name, each in zip(names, given, strict=True):
+    for name, each in call.named():
         if is_lazy(each):
             raise argument_errors.not_an_array(caller, name, each, "is not initialized")
+    given = (call.data, call.updates, call.indices, call.out)
     device = next(each.device for each in given if isinstance(each, torch.Tensor))
     data = call.data
     if not isinstance(data, torch.Tensor):

@@ -14,8 +14,6 @@ from ndgather.errors import argument_errors, index_errors, shape_errors, tensor_
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
-_HIGHEST_RANK = 64  # of the core
-
 
 def checked(call: Call) -> Call:
     """Return `call`, whose types and words are allowed.
@@ -28,8 +26,8 @@ def checked(call: Call) -> Call:
     caller = call.caller
     for name, each in tensors(call):
         check_layout(caller, name, each)
-        if each.dim() > _HIGHEST_RANK:
-            raise shape_errors.too_many_axes(caller, name, each.dim(), _HIGHEST_RANK)
+        if each.dim() > _core.HIGHEST_RANK:
+            raise shape_errors.too_many_axes(caller, name, each.dim(), _core.HIGHEST_RANK)
         if each.device != call.data.device:
             raise tensor_errors.devices_differ(caller, name, each.device, call.data.device)
     check_index_type(call)
