@@ -66,17 +66,25 @@ def text(run: Record, picture: str) -> str:
     """Return the page as Markdown, with the file of its picture."""
     where = run.setting
     peers = list(where.versions)
+    found = findings(run)
     lines = [
         "# Benchmarks",
         "",
         "Written by the benchmark from its results; do not edit.",
         "",
+        "Gathers and scatters as programs make them, each beside every other library that makes",
+        "the same call. In short:",
+        "",
+        *(f"- {line}" for line in found.in_short),
+        "",
+        f"![Time of each library over ours, all cases together]({picture})\n",
         f"Measured on {where.processor}, {where.processors} processors, {where.system}, with"
         f" {where.threads} threads, Python {where.python}, {where.date}.",
         "",
-        *(f"- {line}" for line in findings(run)),
+        "## In which cases",
         "",
-        f"![Time of each library over ours, all cases together]({picture})\n",
+        *(f"- {line}" for line in found.cases),
+        "",
         _METHOD,
         _REPEAT,
         "## Every case",

@@ -254,11 +254,19 @@ def row(result: Result, peers: Sequence[Peer]) -> str:
     return _line(columns, (text(result) for _, _, text in columns))
 
 
-def findings(run: Record) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a run shows: its numbers in a few sentences, and in which cases."""
+
+    in_short: tuple[str, ...]
+    cases: tuple[str, ...] = ()
+
+
+def findings(run: Record) -> Findings:
     """Return the headline numbers, and every case that is slower or far from the limit."""
     compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
     if not compared:
-        return ["ndgather was not measured."]
+        return Findings(in_short=("ndgather was not measured.",))
     ratios = [ratio for _, ratio in compared]
     slower = [f"{result.case.name} ({ratio:.2f})" for result, ratio in compared if ratio < 1]
     bound = [
@@ -271,19 +279,23 @@ def findings(run: Record) -> list[str]:
         for result, share in bound
         if share < ENOUGH_OF_LIMIT
     ]
-    return [
+    in_short = (
         f"{len(compared)} cases; the fastest other library of each takes"
         f" {geometric_mean(ratios):.2f} times as long as {OWN.name} (geometric mean),"
         f" from {min(ratios):.2f} to {max(ratios):.1f} times.",
-        *_by_operator(compared),
-        f"Another library is faster on {len(slower)}: {', '.join(slower) or 'none'}.",
+        f"Another library is faster on {len(slower)} of them.",
         f"Of {len(bound)} cases beyond the last-level cache, {len(bound) - len(far)} reach"
-        f" {ENOUGH_OF_LIMIT:.0%} of the limit. Below it, with what sets the limit:"
-        f" {', '.join(far) or 'none'}.",
-    ]
+        f" {ENOUGH_OF_LIMIT:.0%} of what the memory of this machine allows.",
+    )
+    cases = (
+        _by_operator(compared),
+        f"Another library is faster on {', '.join(slower) or 'none'}.",
+        f"Below {ENOUGH_OF_LIMIT:.0%} of the limit, with what sets it: {', '.join(far) or 'none'}.",
+    )
+    return Findings(in_short=in_short, cases=cases)
 
 
-def _by_operator(compared: Sequence[tuple[Result, float]]) -> list[str]:
+def _by_operator(compared: Sequence[tuple[Result, float]]) -> str:
     """Return the mean of each operator."""
     ratios: dict[str, list[float]] = {}
     for result, ratio in compared:
@@ -291,17 +303,19 @@ def _by_operator(compared: Sequence[tuple[Result, float]]) -> list[str]:
     means = (
         f"{name} {geometric_mean(each):.2f} ({len(each)})" for name, each in sorted(ratios.items())
     )
-    return [f"By operator, with the number of cases: {', '.join(means)}."]
+    return f"By operator, with the number of cases: {', '.join(means)}."
 
 
 def summary(run: Record) -> str:
     """Return what the table says, in a few lines."""
+    found = findings(run)
     return "\n".join(
         [
             "ratio: time of the fastest peer over ours. of limit: least possible time over ours"
             " (* all in the cache)",
             "",
-            *findings(run),
+            *found.in_short,
+            *found.cases,
             "",
             *limit_lines(run),
             "",

@@ -27,8 +27,9 @@ are made beforehand, for torch as separate columns as well, which it takes faste
     pip install '.[torch,jax]'
     python -m bench --suite torch --page
     python -m bench --suite jax --page
-
-What was tried, and what stands in the way:
+"""
+_TRIED = """\
+## What was tried, and what stands in the way
 
 - `tiny-gradient`: an operator of `torch.library` took 12 us; a function of autograd called past the
   dispatcher 10.7. Since then the type of data leads to that function before a call is described,
@@ -51,9 +52,10 @@ def write(path: Path, suite: str, results: Sequence[Result]) -> None:
     """Write the section of a suite; those of others stay."""
     _, *there = _SECTION.split(path.read_text()) if path.exists() else ("",)
     sections = {section.partition("\n")[0]: section for section in there}
+    sections.pop(_SECTION.sub("", _TRIED).partition("\n")[0], None)
     sections[suite] = "\n".join(_lines(suite, results)) + "\n"
     texts = [f"## {sections[name].rstrip()}\n" for name in sorted(sections, reverse=True)]
-    path.write_text("\n".join([_HEAD, *texts]))
+    path.write_text("\n".join([_HEAD, *texts, _TRIED]))
 
 
 def _lines(suite: str, results: Sequence[Result]) -> Iterator[str]:

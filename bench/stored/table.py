@@ -119,9 +119,13 @@ def page(where: report.Setting, results: Sequence[Result], note: str = "") -> st
         "",
         "Written by the benchmark from its results; do not edit.",
         "",
-        f"Measured on {where.processor}, {where.processors} processors, {where.system},"
-        f" Python {where.python}, {where.date}. {len(verdicts) - len(short)} of {len(verdicts)}"
-        f" conditions hold. Short: {', '.join(short) or 'none'}.",
+        "Calls on arrays in files, in buckets and on a cluster, beside zarr, dask, xarray and",
+        "tensorstore, and beside a floor that only reads and decodes the same chunks. In short:",
+        "",
+        f"- {len(verdicts) - len(short)} of {len(verdicts)} conditions hold.",
+        f"- Short of theirs are {', '.join(short) or 'none'}.",
+        f"- Measured on {where.processor}, {where.processors} processors, {where.system},"
+        f" Python {where.python}, {where.date}.",
         "",
         *([note, ""] if note else []),
         "| case | condition | reached | |",

@@ -86,7 +86,8 @@ def test_a_run_reads_back_and_makes_a_page(tmp_path: Path) -> None:
     table.save(setting, [results()], tmp_path / "new" / "run.json")
     assert table.load(tmp_path / "new" / "run.json") == (setting, [results()])
     page = table.page(setting, [results()])
-    assert "2 of 4 conditions hold. Short: `points-1e7` wall <= 0.65 best (0.7)" in page
+    assert "- 2 of 4 conditions hold.\n" in page
+    assert "- Short of theirs are `points-1e7` wall <= 0.65 best (0.7)" in page
     assert "| `points-1e7` | wall <= 1.1 floor | 1.05 | pass |" in page
     assert "| xarray | ImportError: no xarray |  |  |" in page
 

@@ -81,7 +81,7 @@ def test_the_count_of_entries_is_right():
     text = (ROOT / PAGES[1]).read_text()
     rows = ROW.findall(text)
     advisories = sum(each.startswith(("CVE", "GHSA")) for each in rows)
-    found = re.search(r"It is (\d+) entries: (\d+) advisories.*?and (\d+) public", text, re.DOTALL)
+    found = re.search(r"- (\d+) entries: (\d+) advisories.*?and (\d+) public", text, re.DOTALL)
     assert found is not None
     numbers = [int(each) for each in found.groups()]
     assert numbers == [len(rows), advisories, len(rows) - advisories]

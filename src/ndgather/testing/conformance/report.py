@@ -85,13 +85,9 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         "# Conformance: who gets the hard cases right",
         "",
         f"{count} calls of gather and scatter operators, each with the rule that decides it, in "
-        f"{len(columns)} libraries on {machine}. Made by",
+        f"{len(columns)} libraries on {machine}. In short:",
         "",
-        f"    {_COMMAND} --format md > docs/conformance.md",
-        "",
-        f"`{_COMMAND} --peer onnxruntime --case 'onnx-GatherND*'` says for each case what a "
-        "library did; `--json PATH` writes everything. The cases are data, in "
-        "`src/ndgather/testing/conformance/corpus/`.",
+        *(f"- {line}" for line in _in_short(columns)),
         "",
         *_table(
             ["", *(f"{column.runtime.name} {column.version}" for column in columns)],
@@ -104,7 +100,13 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         "",
         *(f"- {SYMBOLS[verdict]} {verdict.value}: {MEANINGS[verdict]}." for verdict in Verdict),
         "",
-        "How to read it:",
+        "## How it is made, and how to read it",
+        "",
+        f"    {_COMMAND} --format md > docs/conformance.md",
+        "",
+        f"`{_COMMAND} --peer onnxruntime --case 'onnx-GatherND*'` says for each case what a "
+        "library did; `--json PATH` writes everything. The cases are data, in "
+        "`src/ndgather/testing/conformance/corpus/`.",
         "",
         "- Every library runs in a process of its own, on the CPU and with its default settings. "
         "A case in which that process dies is run again alone, and that run counts.",
@@ -174,6 +176,30 @@ def _sections(
     for case, answers in _rows(columns):
         sections.setdefault(str(case.operator), []).append((case, answers))
     return sections.items()
+
+
+def _in_short(columns: Sequence[Column]) -> list[str]:
+    """Return how many calls each library gets right, of those that it can express."""
+    shares = [
+        f"{column.runtime.name} {column.count(Verdict.RIGHT)} of "
+        f"{len(column.answers) - column.count(Verdict.CANNOT)}"
+        for column in columns
+    ]
+    deaths = [
+        f"{column.runtime.name} in {column.count(Verdict.CRASH)}"
+        for column in columns
+        if column.count(Verdict.CRASH)
+    ]
+    accepted = [
+        f"{column.runtime.name} {column.count(Verdict.ACCEPTS)}"
+        for column in columns
+        if column.count(Verdict.ACCEPTS)
+    ]
+    return [
+        f"Right, of the calls that a library can express: {', '.join(shares)}.",
+        f"Calls that have to be refused, and get a value: {', '.join(accepted) or 'none'}.",
+        f"Calls in which the process dies: {', '.join(deaths) or 'none'}.",
+    ]
 
 
 def _notes(columns: Sequence[Column]) -> list[str]:
