@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,13 +10,21 @@ if TYPE_CHECKING:
 
 
 def similar(name: object, known: Iterable[object]) -> str | None:
-    """Return the one of `known` that is spelled nearly as `name`, in whatever case, or None."""
+    """Return the one of `known` that is spelled nearly as `name`, in whatever case, or None.
+
+    One that has other digits and no other letters is another version, and not meant.
+    """
     if not isinstance(name, str):
         return None
     from difflib import get_close_matches  # noqa: PLC0415 - not for each import of the package
 
     names = {str(each).casefold(): str(each) for each in known}
-    return next((names[each] for each in get_close_matches(name.casefold(), names, 1)), None)
+    close = get_close_matches(name.casefold(), names, 1)
+    return next((names[each] for each in close if not _numbered_alike(each, name.casefold())), None)
+
+
+def _numbered_alike(one: str, other: str) -> bool:
+    return one != other and re.sub(r"\d+", "0", one) == re.sub(r"\d+", "0", other)
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
