@@ -70,7 +70,7 @@ def _lines(suite: str, results: Sequence[Result]) -> Iterator[str]:
     yield f"Python {where.python}, {versions}. {len(judged) - len(short)} of {len(judged)}"
     yield f"conditions hold. Short: {', '.join(short) or 'none'}."
     yield ""
-    yield f"| case | what it stands for | ndgather, us | {suite}, us | ratio | condition | |"
+    yield f"| case | what it stands for | ndgather, us | {suite}, us | ratio | condition | held |"
     yield "|---|---|---:|---:|---:|---|---|"
     for each in results:
         ours, native = (seconds * 1e6 for seconds in each.medians)

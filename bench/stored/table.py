@@ -128,7 +128,7 @@ def page(where: report.Setting, results: Sequence[Result], note: str = "") -> st
         f" Python {where.python}, {where.date}.",
         "",
         *([note, ""] if note else []),
-        "| case | condition | reached | |",
+        "| case | condition | reached | verdict |",
         "|---|---|---:|---|",
     ]
     text += [

@@ -11,16 +11,18 @@ SITE = Path(__file__).parents[2] / "build" / "site"
 _ANCHOR = re.compile(r'<[^>]* id="([^"]*)"')
 _TARGET = re.compile(r'<[^>]* (?:href|src)="([^"]*)"')
 _IMAGE = re.compile(r"<img[^>]*>")
+_UNTITLED = re.compile(r"<th[^>]*><p></p></th>")
 _TEXT = re.compile(r' alt="[^"]+"')
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its anchors, what its links and images name, and images without a text."""
+    """A page: its anchors, what its links and images name, and what has no text or title."""
 
     anchors: set[str]
     targets: list[str]
     without_text: list[str]
+    columns_without_title: int
 
 
 def page_files() -> list[Path]:
@@ -32,5 +34,6 @@ def read(place: Path) -> Page:
     return Page(
         anchors=set(map(html.unescape, _ANCHOR.findall(text))),
         targets=list(map(html.unescape, _TARGET.findall(text))),
+        columns_without_title=len(_UNTITLED.findall(text)),
         without_text=[image for image in _IMAGE.findall(text) if not _TEXT.search(image)],
     )

@@ -45,6 +45,10 @@ def test_every_image_has_a_text(pages):
     } == {}
 
 
+def test_every_column_of_a_table_has_a_title(pages):
+    assert [str(place) for place, page in pages.items() if page.columns_without_title] == []
+
+
 def test_every_page_is_reached_from_the_start_page(pages):
     reached, ahead = set(), [SITE / "index.html"]
     while ahead:

@@ -74,7 +74,9 @@ def _facts(operator: Operator) -> Facts:
     family = operators(row.name, row.domain)
     later = [each.version for each in family if each.version > row.since]
     until = f"until {min(later)} replaces it" if later else "the newest"
-    aliases = [json.dumps(alias) for alias, domain in ALIASES.items() if domain == row.domain]
+    aliases = [
+        f"`{json.dumps(alias)}`" for alias, domain in ALIASES.items() if domain == row.domain
+    ]
     also = f" (in models also {', '.join(aliases)})" if aliases else ""
     return Facts(
         (

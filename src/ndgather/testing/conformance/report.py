@@ -90,7 +90,7 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         *(f"- {line}" for line in _in_short(columns)),
         "",
         *_table(
-            ["", *(f"{column.runtime.name} {column.version}" for column in columns)],
+            ["verdict", *(f"{column.runtime.name} {column.version}" for column in columns)],
             (
                 [f"{SYMBOLS[verdict]} {verdict.value}"]
                 + [str(column.count(verdict)) for column in columns]
