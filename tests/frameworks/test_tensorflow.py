@@ -90,6 +90,14 @@ def test_graphs_of_unknown_sizes(call):
     assert_is(graph(*map(tf.constant, arrays)), call.expected())
 
 
+@pytest.mark.parametrize("dtype", [tf.int64, tf.bool, tf.string])
+def test_a_scatter_of_no_updates_in_a_graph_of_unknown_sizes(dtype):
+    specs = [tf.TensorSpec([None], each) for each in (dtype, tf.int64, dtype)]
+    graph = tf.function(ndgather.scatter_elements, input_signature=specs)
+    data = tf.zeros([2], dtype)
+    assert graph(data, tf.zeros([0], tf.int64), data[:0]).numpy().tolist() == data.numpy().tolist()
+
+
 def test_a_bad_index_in_a_graph_is_an_error_when_it_runs():
     graph = tf.function(ndgather.gather_nd)
     for bad in ([0, 2], [3, 0], [-4, 0]):

@@ -33,6 +33,8 @@ def updated(
     last = tf.math.unsorted_segment_max(order, numbers, count)
     met = tf.reshape(last >= 0, (-1, 1))
     if reduction == "none":
+        if updates.shape[0] is None:  # perhaps there are none, and no row to take for those not met
+            updates = tf.pad(updates, [[0, 1], [0, 0]])
         return tf.where(met, tf.gather(updates, tf.maximum(last, 0)), data)
     if reduction in ("min", "max"):
         return _extremes(data, updates, numbers, count, reduction, met, use_init_val)
