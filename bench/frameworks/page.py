@@ -31,19 +31,22 @@ are made beforehand, for torch as separate columns as well, which it takes faste
 _TRIED = """\
 ## What was tried, and what stands in the way
 
-- `tiny-gradient`: an operator of `torch.library` took 12 us; a function of autograd called past the
-  dispatcher 10.7. Since then the type of data leads to that function before a call is described,
-  it is told less, and saves no tangents: 17 us of processor time where the same took 30 before, on
-  a machine at work. What is left is autograd's: an empty function of its takes a quarter of that.
-- `gradient-1e5-of-16`: the gradient is added to zeros in place, not to a copy of them: 7.7 ms of
-  one processor where it took 10.4, and torch 34.5. Zeros that the scatter itself writes would save
-  one more pass; the core has no such scatter.
-- `points-1e4`: 0.03 to 0.43 of torch in runs on one machine, and 0.34 of its processor time on a
-  busy one. Nothing was tried: it is within what the runs differ by.
-- JAX, `rows-1e5-of-64`, `add-1e5-of-16`: XLA hands over memory that is new at each call, and the
-  system clears its pages as rows are written: with memory that is used again the same rows take
-  a third (torch, `rows-1e5-of-64`). The scatter starts from a copy of data that XLA makes.
-  Not tried: to ask the system for larger pages there, and to make that copy in the handler.
+- `tiny-gradient`: an operator of `torch.library` took 12 us, a function of autograd called past the
+  dispatcher 9.5, and the same told less, with fewer questions asked of the call, 7 to 7.7. What is
+  left: a function of autograd that returns what it was given takes 3.3 by itself, the core 1.1, and
+  it is asked twice (0.5), as it finds at the first attempt that a gradient is at work.
+- `gradient-1e5-of-16`: torch fills zeros on threads of its own, which then spin for a while on the
+  processors that the scatter wants. So the core copies one row of zeros to all rows, on the threads
+  that then add to them: 2.6 ms where zeros of torch took 5.5, on a machine with others at work.
+- `points-1e4`: 0.32 to 0.53 of torch in runs on one machine. Nothing was tried: it is within what
+  the runs differ by.
+- JAX, `rows-1e5-of-64`: 0.37 to 0.87 of XLA in runs on one machine. Where the memory of a result is
+  new to the process the system clears its pages as rows are written, and which of the two gets new
+  memory is not the same in each run: in one it was XLA alone, 5,209 pages at each call.
+- JAX, `add-1e5-of-16`: the result takes the place of data, which XLA copies before where it is used
+  again, on one thread. Without that the handler makes the copy: 0.48 ms where it took 0.64 to 0.75,
+  but the gradient of a gather took 1.67 where it takes 1.27, and a loop that updates an array would
+  copy it at each step. So it was not kept.
 """
 _SECTION = re.compile(r"^## ", re.MULTILINE)
 
