@@ -49,7 +49,7 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
 default_role = "code"
-smartquotes = False  # "" and '' are code in many places
+smartquotes_action = "D"  # dashes alone: "" and '' are code in many places
 pygments_style = "a11y-light"
 
 html_favicon = "static/favicon.svg"

@@ -114,6 +114,23 @@ def model_of(node, op, tensors, desired):
     return onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        (("GatherND", "ai.onnx", 13), "ai.onnx ScatterND"),
+        (("GatherND", "com.microsoft", 1), "ai.onnx ScatterND"),
+        (("GatherND", "openvino", 8), "openvino ScatterNDUpdate"),
+        (("ScatterElementsUpdate", "openvino", 12), "openvino GatherElements"),
+        (("Gather", "openvino", 8), "none"),
+    ],
+)
+def test_the_reverse_is_of_the_same_domain_where_it_has_one(row, name):
+    page = pages.operator_page(*row, width=200)
+
+    (line,) = (line for line in page.splitlines() if line.split()[:1] == ["reverse"])
+    assert line.partition("reverse")[2].strip().startswith(name)
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("kind", words.BY_AXIS)
 def test_equations_axis_by_axis_are_the_rule(kind, axis):

@@ -83,11 +83,21 @@ def _facts(operator: Operator) -> Facts:
             ("domain", prose(f"`{row.domain}`{also}")),
             ("version", plain(f"{row.since}, {until}")),
             *((label, plain(said)) for label, said in words.REGISTERED[row.domain]),
-            ("reverse", prose(words.REVERSE[row.kind])),
+            ("reverse", prose(_reverse(row))),
             ("alike", prose(words.ALIKE[row.kind])),
             ("source", link(row.source)),
         )
     )
+
+
+def _reverse(row: OperatorVersion) -> str:
+    """Return which operator reads where this one writes, or writes where it reads."""
+    kind = words.REVERSE.get(row.kind)
+    if kind is None:
+        return words.NONE
+    found = {each.domain: each.name for each in operators() if each.row.kind is kind}
+    domain = row.domain if row.domain in found else DEFAULT_DOMAIN
+    return f"`{domain} {found[domain]}` {words.REVERSED[row.kind.scatters]}"
 
 
 def _formula(operator: Operator, first: Example) -> Section:

@@ -75,12 +75,13 @@ BY_AXIS = {
 }
 
 REVERSE = {
-    Kind.GATHER_ND: "`ScatterND` writes where this reads",
-    Kind.GATHER_ELEMENTS: "`ScatterElements` writes where this reads",
-    Kind.GATHER: NONE,
-    Kind.SCATTER_ND: "`GatherND` reads where this writes",
-    Kind.SCATTER_ELEMENTS: "`GatherElements` reads where this writes",
+    Kind.GATHER_ND: Kind.SCATTER_ND,
+    Kind.GATHER_ELEMENTS: Kind.SCATTER_ELEMENTS,
+    Kind.SCATTER_ND: Kind.GATHER_ND,
+    Kind.SCATTER_ELEMENTS: Kind.GATHER_ELEMENTS,
 }
+
+REVERSED = {True: "reads where this writes", False: "writes where this reads"}
 
 ALIKE = {
     Kind.GATHER_ND: "`tf.gather_nd`",

@@ -74,7 +74,7 @@ class Operator:
 
     @property
     def domain(self) -> str:
-        """The specification: ``"ai.onnx"``, ``"com.microsoft"`` or ``"openvino"``."""
+        """Whose specification it is, ``"ai.onnx"``, ``"com.microsoft"`` or ``"openvino"``."""
         return self.row.domain
 
     @property
