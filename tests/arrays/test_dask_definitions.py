@@ -152,6 +152,14 @@ def test_elements_of_any_type_are_replaced(function, data):
     assert_same_elements(computed(result, desired), desired)
 
 
+def test_a_single_update_keeps_its_type():
+    strings = np.array(["a", "b"], np.dtypes.StringDType())
+    lazy_strings = da.from_array(strings, chunks=1)
+    result = ndgather.scatter_nd(lazy_strings, np.array([1]), strings[:1].reshape(()))
+    assert result.dtype == strings.dtype
+    assert list(result.compute()) == ["a", "a"]
+
+
 @pytest.mark.parametrize("function", GATHERS)
 @settings(max_examples=FEW)
 @given(data=st.data())

@@ -112,4 +112,4 @@ class _Owners:
             for axis, number in zip(layout.axes.slices, copied, strict=True)
         ]
         box = tuple(layout.dense_order(region.box, boxes))
-        return tasks.pick(layout.axes, positions, self.updates[box])
+        return tasks.pick(layout.axes, positions, self.updates[(*box, ...)])  # never a scalar

@@ -78,7 +78,7 @@ def with_missing(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], Any]:
     if dtype.kind == "b":
         return np.dtype(np.float64), np.nan
     if dtype.kind in "mM":
-        return dtype, dtype.type("NaT")
+        return dtype, np.array("NaT", dtype)[()]
     return (dtype, np.nan) if dtype.kind in "fc" else (np.dtype(object), np.nan)
 
 
