@@ -40,7 +40,6 @@ template <class Visit>
 #pragma GCC unroll 8
     for (Size i = 0; i < n; ++i) visit(at[i], first + i * step);
   } else {
-#pragma GCC unroll 8
     for (Size i = 0; i < n; ++i) visit(at[i], dense.listed[i]);
   }
 }
