@@ -28,9 +28,11 @@ inline void pick_owned(Updates& own, const Size* offsets, Size n, Size first, st
     for (Size u = 0; u < 8; ++u) updates[u] = dense + (i + u) * step;
     const __m512i at = _mm512_loadu_si512(offsets + i);
     const __mmask8 mine = _mm512_cmplt_epu64_mask(_mm512_sub_epi64(at, begin), length);
+    unsigned lanes = mine;
+    asm("" : "+r"(lanes));  // GCC 12 may keep the mask as one byte in memory, and count the bits of four
     _mm512_storeu_si512(own.at + kept, _mm512_maskz_compress_epi64(mine, at));
     _mm512_storeu_si512(own.listed + kept, _mm512_maskz_compress_epi64(mine, _mm512_load_si512(updates)));
-    kept += std::popcount(static_cast<unsigned>(mine));
+    kept += std::popcount(lanes);
   }
 #endif
   for (; i < n; ++i) {
