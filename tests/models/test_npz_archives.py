@@ -73,6 +73,12 @@ REFUSED = {
 }  # fmt: skip
 
 
+def test_a_name_with_another_digit_is_a_misspelling_too(place):
+    archive(place, [("field1.npy", npy(ARRAY)), ("other.npy", npy(ARRAY))])
+    with pytest.raises(FileError, match="did you mean 'field1'"):
+        tensor_files.read(f"{place}:field2")
+
+
 @pytest.mark.parametrize(("members", "text"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_is_refused_in_words(place, monkeypatch, members, text):
     monkeypatch.chdir(place.parent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
 def similar(name: object, known: Iterable[object]) -> str | None:
     """Return the one of `known` that is spelled nearly as `name`, in whatever case, or None.
 
-    One that has other digits and no other letters is another version, and not meant.
+    ``openvino:9`` does not stand for ``openvino:8``: another version is no misspelling.
     """
     if not isinstance(name, str):
         return None
@@ -20,11 +19,12 @@ def similar(name: object, known: Iterable[object]) -> str | None:
 
     names = {str(each).casefold(): str(each) for each in known}
     close = get_close_matches(name.casefold(), names, 1)
-    return next((names[each] for each in close if not _numbered_alike(each, name.casefold())), None)
+    return next((names[each] for each in close if not _of_one_domain(each, name.casefold())), None)
 
 
-def _numbered_alike(one: str, other: str) -> bool:
-    return one != other and re.sub(r"\d+", "0", one) == re.sub(r"\d+", "0", other)
+def _of_one_domain(one: str, other: str) -> bool:
+    """Whether both are versions, ``domain:version``, of one domain."""
+    return ":" in one and ":" in other and one.partition(":")[0] == other.partition(":")[0]
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
