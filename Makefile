@@ -38,8 +38,7 @@ BIN := $(VENV)/bin
 TOOLS := build/tools/bin
 CMAKE := $(TOOLS)/cmake
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Python compiles a module when it is first imported, and keeps that: most modules of the packages that pip installs
-# never are.
+# Python compiles a module at its first import and keeps the result; most modules that pip installs are never imported.
 export PIP_COMPILE := 0
 unexport PYTHONDONTWRITEBYTECODE
 

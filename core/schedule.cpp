@@ -84,7 +84,7 @@ Size packed_columns(const Plan& plan, const LoopDim& along, const LoopDim& acros
   const Size rows = plan.column[0].extent, cache = caches().second_level;
   const bool same_sets = plan.column[0].stride % kSameSets == 0;
   if (rows * across.size * plan.width < (same_sets ? cache : caches().last_level / 2)) return 0;
-  const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of the lookups may go to the cache behind it
+  const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of a panel may be in the next level
   return along.size >= rows / 2 && fits ? kTuning.panel_bytes / plan.width : 0;
 }
 

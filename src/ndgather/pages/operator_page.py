@@ -234,11 +234,11 @@ def _of_the_text(operator: Operator) -> Iterator[Section]:
         for call in TEXT_EXAMPLES.get(str(row), ())
         if applies(call, row)
     )
-    shapes = tuple(
-        tuple(code(str(each)) for each in (*layer, operator.infer_shape(*layer[:2], batch_dims=b)))
-        for layer in TEXT_LAYERS.get(str(row), ())
-        for b in layer[2:]
+    layers = (
+        (data, indices, batch_dims, operator.infer_shape(data, indices, batch_dims=batch_dims))
+        for data, indices, batch_dims in TEXT_LAYERS.get(str(row), ())
     )
+    shapes = tuple(tuple(code(str(each)) for each in layer) for layer in layers)
     titles = ("shape of data", "shape of indices", "batch_dims", "shape of the result")
     tables = (Table(titles=titles, rows=shapes),) if shapes else ()
     if examples:

@@ -59,7 +59,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
 
 
 def _added(call: Call) -> torch.Tensor:
-    """Make a call by the core itself where it takes it: no gradient is recorded, as a rule."""
+    """Make a call in the core, or, where a gradient is recorded, by the operator."""
     result = call.run()
     return operate(call) if isinstance(result, tuple) else result
 

@@ -97,8 +97,8 @@ def _call(
 ) -> tuple[Call, torch.Tensor | None]:
     """Return the call that is differentiated, and its result.
 
-    Where values do not matter, its tensors have none; they are of the type of `change`, a gradient
-    or a tangent, and its result is None.
+    Where the derivative does not depend on values, its tensors have the shapes alone, with the type
+    and the device of `change`, a gradient or a tangent, and the result is None.
     """
     indices, *saved = ctx.saved_tensors
     saved = saved if seen is None else list(map(seen, saved))
