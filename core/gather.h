@@ -10,14 +10,9 @@ namespace ndgather::NDGATHER_ISA {
 inline bool gather(const Plan& plan, const Schedule& schedule, Size begin, Size end) noexcept {
   const Copy copy = pick_copy(plan, schedule.nontemporal);
   const Size step = plan.inner().dense;
-  const bool good = walk_blocks<Block>(
-      plan, schedule, begin, end,
-      [&](const Block& block) __attribute__((always_inline)) {
-        if (block.good) prefetch_slices(plan.indexed, plan.width, block.at, block.n);
-      },
-      [&](const Block& block) {
-        (block.good ? copy : copy_or_fill)(plan, block.at, block.n, plan.dense + block.dense, step);
-      });
+  const bool good = walk_blocks<Block, false>(plan, schedule, begin, end, [&](const Block& block) {
+    (block.good ? copy : copy_or_fill)(plan, block.at, block.n, plan.dense + block.dense, step);
+  });
   if (schedule.nontemporal) finish_writes();
   return good;
 }

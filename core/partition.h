@@ -10,7 +10,7 @@ namespace ndgather::NDGATHER_ISA {
 
 // Writes the offsets of the positions [begin, end). False: an index is outside its axis.
 inline bool record_offsets(const Plan& plan, Size begin, Size end, Size* out) noexcept {
-  return walk_blocks<Block>(plan, {}, begin, end, [](const Block&) {}, [&](const Block& block) {
+  return walk_blocks<Block, false>(plan, {}, begin, end, [&](const Block& block) {
     std::memcpy(out, block.at, static_cast<std::size_t>(block.n) * sizeof(Size));
     out += block.n;
   });
@@ -43,6 +43,16 @@ inline void pick_owned(Updates& own, const Size* offsets, Size n, Size first, st
   own.n = kept;
 }
 
+// The hardware does not predict which updates are the owner's: longer ones are prefetched too.
+struct PrefetchOwned {
+  PrefetchBlock<true> slices;
+  bool updates;
+  [[gnu::always_inline]] void operator()(const Updates& own) const noexcept {
+    slices(own);
+    if (updates) prefetch_slices(slices.plan.dense, slices.plan.width, own.listed, own.n);
+  }
+};
+
 // Applies the recorded updates of one owner.
 inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
                         int owner) noexcept {
@@ -65,13 +75,8 @@ inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store,
     }
     return true;
   };
-  // The hardware does not predict which updates are the owner's: longer ones are prefetched too.
-  const bool rows = plan.width > kLine;
-  const auto ask = [&](const Updates& own) __attribute__((always_inline)) {
-    if (schedule.prefetch && !schedule.nontemporal) prefetch_slices<true>(plan.indexed, plan.width, own.at, own.n);
-    if (rows) prefetch_slices(plan.dense, plan.width, own.listed, own.n);
-  };
-  each_block<Updates>(schedule.prefetch || rows, fill, ask, [&](const Updates& own) {
+  const PrefetchOwned prefetch_owned{{plan, schedule.prefetch && !schedule.nontemporal}, plan.width > kLine};
+  each_block<Updates>(schedule.prefetch || prefetch_owned.updates, fill, prefetch_owned, [&](const Updates& own) {
     store(plan, own.at, {0, 0, own.listed}, own.n);
   });
   if (schedule.nontemporal) finish_writes();

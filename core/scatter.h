@@ -152,16 +152,11 @@ inline void drop_outside(Updates& block, Size step) noexcept {
 // indexed array is partly written.
 inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Size begin, Size end) noexcept {
   const Size step = plan.inner().dense;
-  const bool good = walk_blocks<Updates>(
-      plan, schedule, begin, end,
-      [&](Updates& block) __attribute__((always_inline)) {
-        if (block.good && !schedule.nontemporal) prefetch_slices<true>(plan.indexed, plan.width, block.at, block.n);
-      },
-      [&](Updates& block) {
-        const bool all = block.good;
-        if (!all) drop_outside(block, step);
-        store(plan, block.at, {block.dense, step, all ? nullptr : block.listed}, block.n);
-      });
+  const bool good = walk_blocks<Updates, true>(plan, schedule, begin, end, [&](Updates& block) {
+    const bool all = block.good;
+    if (!all) drop_outside(block, step);
+    store(plan, block.at, {block.dense, step, all ? nullptr : block.listed}, block.n);
+  });
   if (schedule.nontemporal) finish_writes();
   return good;
 }

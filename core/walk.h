@@ -51,7 +51,7 @@ struct Cursor {
   }
 };
 
-// Always inlined: GCC takes a function that only prefetches for one without effect, and drops calls.
+// Always inlined, as everything that only prefetches: GCC takes such a function for one without effect, and drops calls.
 template <bool Write = false>
 [[gnu::always_inline]] inline void prefetch(const char* at) noexcept {
 #if defined(__GNUC__)
@@ -168,6 +168,17 @@ template <bool Write = false>
   }
 }
 
+// Asks for the slices that a block names, before it is used.
+template <bool Write>
+struct PrefetchBlock {
+  const Plan& plan;
+  bool wanted;
+  template <class B>
+  [[gnu::always_inline]] void operator()(const B& block) const noexcept {
+    if (wanted && block.good) prefetch_slices<Write>(plan.indexed, plan.width, block.at, block.n);
+  }
+};
+
 // Blocks in turn: fill(block) fills one and returns whether it may be used; the last one is empty. Where `ahead`,
 // prefetch(block) is called before the block before it is used.
 template <class B, class Fill, class Prefetch, class Use>
@@ -199,9 +210,8 @@ inline Size block_size(const Plan& plan) noexcept {
 
 // Calls use(block) for the positions [begin, end). False: an index is outside its axis, and the mode has no answer
 // to that; what was used before may be any part of the positions.
-template <class B, class Prefetch, class Use>
-bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, Prefetch prefetch_block,
-                 Use use) noexcept {
+template <class B, bool Write, class Use>
+bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, Use use) noexcept {
   const Walk walk(plan, schedule);
   const Size most = block_size(plan);
   Cursor cursor(plan, begin);
@@ -213,6 +223,7 @@ bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size en
     left -= block.n;
     return block.good || plan.mode == Mode::fill;
   };
+  const PrefetchBlock<Write> prefetch_block{plan, !(Write && schedule.nontemporal)};
   return each_block<B>(schedule.prefetch, fill, prefetch_block, use);
 }
 
