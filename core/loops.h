@@ -31,8 +31,8 @@ struct Loops {
   // arrays was touched then, and what is written to is partly written. Positions are those in [begin, end).
   bool (*gather)(const Plan&, const Schedule&, Size begin, Size end) noexcept;
   bool (*scatter)(const Plan&, const Schedule&, Store, Size begin, Size end) noexcept;
-  bool (*gather_panel)(const Plan&, const Panels&, Size number, char* buffer) noexcept;
-  bool (*scatter_panel)(const Plan&, const Panels&, Store, Size number, char* buffer) noexcept;
+  bool (*gather_panel)(const Plan&, const Schedule&, Size number, char* buffer) noexcept;
+  bool (*scatter_panel)(const Plan&, const Schedule&, Store, Size number, char* buffer) noexcept;
   bool (*record_offsets)(const Plan&, Size begin, Size end, Size* out) noexcept;
 
   void (*apply_owned)(const Plan&, const Schedule&, Store, const Partition&, int owner) noexcept;

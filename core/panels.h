@@ -127,22 +127,22 @@ bool in_panel(const Plan& plan, const Panels& panels, Size number, char* buffer,
                        : in_transposed(panel, panels, buffer, scatters, use);
 }
 
-// The buffer is in cache; the indices are not.
-inline Schedule within_panel() noexcept {
-  Schedule schedule;
-  schedule.prefetch_indices = true;
-  return schedule;
+// What a panel is looked up in is in cache; the indices need not be.
+inline Schedule within_panel(const Schedule& schedule) noexcept {
+  Schedule part;
+  part.prefetch_indices = schedule.prefetch_indices;
+  return part;
 }
 
-inline bool gather_panel(const Plan& plan, const Panels& panels, Size number, char* buffer) noexcept {
-  return in_panel(plan, panels, number, buffer, false, [&](const Plan& panel) {
-    return gather(panel, within_panel(), 0, panel.positions);
+inline bool gather_panel(const Plan& plan, const Schedule& schedule, Size number, char* buffer) noexcept {
+  return in_panel(plan, schedule.panels, number, buffer, false, [&](const Plan& panel) {
+    return gather(panel, within_panel(schedule), 0, panel.positions);
   });
 }
 
-inline bool scatter_panel(const Plan& plan, const Panels& panels, Store store, Size number, char* buffer) noexcept {
-  return in_panel(plan, panels, number, buffer, true, [&](const Plan& panel) {
-    return scatter(panel, within_panel(), store, 0, panel.positions);
+inline bool scatter_panel(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
+  return in_panel(plan, schedule.panels, number, buffer, true, [&](const Plan& panel) {
+    return scatter(panel, within_panel(schedule), store, 0, panel.positions);
   });
 }
 

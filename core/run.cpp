@@ -37,8 +37,8 @@ bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
 bool run_panels(const Plan& plan, const Schedule& schedule, Store store, char* buffers, Stop* stop) noexcept {
   return share_all(schedule.threads, schedule.tasks, stop, [&](int worker, Size number) {
     char* const buffer = buffers + worker * schedule.panels.buffer;
-    return store == nullptr ? loops().gather_panel(plan, schedule.panels, number, buffer)
-                            : loops().scatter_panel(plan, schedule.panels, store, number, buffer);
+    return store == nullptr ? loops().gather_panel(plan, schedule, number, buffer)
+                            : loops().scatter_panel(plan, schedule, store, number, buffer);
   });
 }
 

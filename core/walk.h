@@ -203,9 +203,13 @@ bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcep
   return true;
 }
 
-// Large slices fill the first-level cache by themselves.
-inline Size block_size(const Plan& plan) noexcept {
-  return std::clamp<Size>(kTuning.block_bytes / std::max<Size>(plan.slice_bytes(), 1), 1, kBlock);
+// Large slices fill the first-level cache by themselves. Indices that come from memory come some lines at a time: a block
+// asks for no more of them at once.
+inline Size block_size(const Plan& plan, const Schedule& schedule) noexcept {
+  constexpr Size kLines = 8;
+  const bool fewer = schedule.prefetch_indices && plan.width < kLine;
+  const Size most = fewer ? std::min(kLines * kLine / index_bytes(plan.index_type), kBlock) : kBlock;
+  return std::clamp<Size>(kTuning.block_bytes / std::max<Size>(plan.slice_bytes(), 1), 1, most);
 }
 
 // Calls use(block) for the positions [begin, end). False: an index is outside its axis, and the mode has no answer
@@ -213,7 +217,7 @@ inline Size block_size(const Plan& plan) noexcept {
 template <class B, bool Write, class Use>
 bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, Use use) noexcept {
   const Walk walk(plan, schedule);
-  const Size most = block_size(plan);
+  const Size most = block_size(plan, schedule);
   Cursor cursor(plan, begin);
   Size left = end - begin;
   const auto fill = [&](B& block) {
