@@ -23,15 +23,15 @@ inline void pick_owned(Updates& own, const Size* offsets, Size n, Size first, st
   Size kept = own.n, i = 0;
 #if defined(__AVX512F__)
   const __m512i begin = _mm512_set1_epi64(first), length = _mm512_set1_epi64(static_cast<long long>(size));
+  const __m512i steps = _mm512_mullo_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi64(step));
   for (; i + 8 <= n; i += 8) {
-    alignas(kLine) Size updates[8];
-    for (Size u = 0; u < 8; ++u) updates[u] = dense + (i + u) * step;
+    const __m512i updates = _mm512_add_epi64(_mm512_set1_epi64(dense + i * step), steps);
     const __m512i at = _mm512_loadu_si512(offsets + i);
     const __mmask8 mine = _mm512_cmplt_epu64_mask(_mm512_sub_epi64(at, begin), length);
     unsigned lanes = mine;
     asm("" : "+r"(lanes));  // GCC 12 may keep the mask as one byte in memory, and count the bits of four
     _mm512_storeu_si512(own.at + kept, _mm512_maskz_compress_epi64(mine, at));
-    _mm512_storeu_si512(own.listed + kept, _mm512_maskz_compress_epi64(mine, _mm512_load_si512(updates)));
+    _mm512_storeu_si512(own.listed + kept, _mm512_maskz_compress_epi64(mine, updates));
     kept += std::popcount(lanes);
   }
 #endif
