@@ -47,8 +47,8 @@ class ArrayCall : Call {
 
 Refusal ArrayCall::read_arguments() {
   PyArrayObject* data = given(kData);
+  if (auto refusal = read_options()) return refusal;  // first: it may run code that changes the arrays
   if (auto refusal = read_index_type(given(kIndices), plan_.index_type)) return refusal;
-  if (auto refusal = read_options()) return refusal;
   plan_.element = plan_.width = PyArray_ITEMSIZE(data);
   // References are counted, and elements without bytes have no address: NumPy moves these.
   if (PyDataType_REFCHK(PyArray_DESCR(data)) || plan_.element == 0) return {Rule::fallback};
@@ -156,23 +156,29 @@ bool are_arrays(Kind kind, PyObject* const* given) {
          (!scatters(kind) || PyArray_CheckExact(given[kUpdates]));
 }
 
+// A signal handler may fork in the middle of a call. The child has lost the other threads and what they had begun: it
+// leaves the call as if the handler had raised, and begins it anew. Handlers run only while nothing is written that is
+// not the call's own.
+template <class Attempt>
+PyObject* begun_anew_in_a_child(Attempt attempt) {
+  for (;;) {
+    const int before = forks();
+    PyObject* const result = attempt();
+    if (result != nullptr || forks() == before || PyErr_Occurred() != nullptr) return result;
+  }
+}
+
 }  // namespace
 
 PyObject* sort_points(Kind kind, PyObject* const* given, PyObject* steps, Size begin, PyArrayObject* places,
                       PyArrayObject* positions) {
   if (!are_arrays(kind, given)) return refused_for_python();
-  return ArrayCall(kind, given).sort_points(steps, begin, places, positions);
+  return begun_anew_in_a_child([&] { return ArrayCall(kind, given).sort_points(steps, begin, places, positions); });
 }
 
 PyObject* run(Kind kind, PyObject* const* given) {
-  for (;;) {
-    const int before = forks();
-    PyObject* const result = are_arrays(kind, given) ? ArrayCall(kind, given).run() : run_exchanged(kind, given);
-    if (forks() == before || result == nullptr) return result;
-    // This is the child of a signal handler that forked in the middle of the call: it begins anew, which it may, as
-    // handlers run only while the result is nobody's yet.
-    Py_DECREF(result);
-  }
+  return begun_anew_in_a_child(
+      [&] { return are_arrays(kind, given) ? ArrayCall(kind, given).run() : run_exchanged(kind, given); });
 }
 
 }  // namespace ndgather

@@ -10,8 +10,7 @@ constexpr double kReleaseFrom = 10'000;
 constexpr double kStopFrom = 20'000'000;
 static_assert(kReleaseFrom <= kStopFrom);
 
-// Signal handlers run on the main thread alone, so only its calls look for signals.
-bool is_main_thread() {
+bool ask_for_main_thread() {
   PyObject* threading = PyImport_ImportModule("threading");
   PyObject* main = threading ? PyObject_CallMethod(threading, "main_thread", nullptr) : nullptr;
   PyObject* ident = main ? PyObject_GetAttrString(main, "ident") : nullptr;
@@ -24,6 +23,18 @@ bool is_main_thread() {
   return is_main;
 }
 
+// Signal handlers run on the main thread alone, so only its calls look for signals. Asked once, as it runs Python code:
+// a handler may raise within, which would then be lost. In a forked child another thread may be the main one.
+bool is_main_thread() {
+  thread_local int asked = -1;
+  thread_local bool is_main = false;
+  if (asked != forks()) {
+    asked = forks();
+    is_main = ask_for_main_thread();
+  }
+  return is_main;
+}
+
 }  // namespace
 
 GilRelease::GilRelease(double nanoseconds, bool may_stop)
@@ -33,7 +44,8 @@ GilRelease::GilRelease(double nanoseconds, bool may_stop)
 bool GilRelease::handler_raises(void* self) noexcept {
   PyThreadState*& state = static_cast<GilRelease*>(self)->state_;
   PyEval_RestoreThread(state);
-  const bool raises = PyErr_CheckSignals() < 0;
+  const int before = forks();
+  const bool raises = PyErr_CheckSignals() < 0 || forks() != before;
   state = PyEval_SaveThread();
   return raises;
 }

@@ -28,8 +28,8 @@ class GilRelease {
   Stop stop_{handler_raises, this};
 };
 
-// Does `work`, without the GIL where that is worth it. True: a signal handler has raised an exception, and
-// what was done means nothing.
+// Does `work`, without the GIL where that is worth it. True: a signal handler has raised an exception,
+// or this is the child that it forked, and what was done means nothing.
 template <class Work>
 bool stopped(double nanoseconds, bool may_stop, Work work) {
   GilRelease release(nanoseconds, may_stop);

@@ -145,7 +145,7 @@ int execute(PyObject* module) {
   }
   // Once in a process: a second import, after the first was purged, shares what the functions of the first
   // still use.
-  if (kind_names == nullptr) {
+  if (rule_names == nullptr) {
     if (!make_memory_handler() || !make_names()) return -1;
     loops();  // asks the processor, and the system for the sizes of its caches
     caches();

@@ -229,3 +229,16 @@ def test_memory_error_and_interrupts_pass(function):
     for error in (MemoryError("none left"), KeyboardInterrupt()):
         with pytest.raises(type(error)):
             function(**(good | {first: Refuses(error)}))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_indices_that_an_option_changes_are_read_as_they_are_then() -> None:
+    data, indices = np.arange(16), np.arange(4)
+
+    class Changing:
+        def __index__(self) -> int:
+            indices.dtype = np.int8  # of which there are eight times as many
+            return 0
+
+    result = ndgather.gather(data, indices, axis=Changing(), mode="clip")
+    np.testing.assert_array_equal(result, data[indices], strict=True)
