@@ -175,6 +175,10 @@ ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ff
       slices.rank != dense.rank || !std::equal(slices.size, slices.size + slices.rank, dense.shape)) {
     return refuse(call, "the shapes do not fit");
   }
+  if (call.window.size() > 0 && (call.kind != Kind::gather_nd ||
+                                 indices.shape[indices.array.rank - 1] != static_cast<Size>(call.window.size()))) {
+    return refuse(call, "starts and windows do not fit");
+  }
   Plan plan;
   ElementType index_type, type;
   if (!read_type(given_indices.element_type(), false, index_type)) return refuse(call, "indices are no integers");
@@ -184,6 +188,12 @@ ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ff
   plan.element = plan.width = static_cast<Size>(ffi::ByteWidth(given_data.element_type()));
   if (call.fill.size() > 0) plan.fill = reinterpret_cast<const char*>(call.fill.begin());
   plan.table = static_cast<const char*>(table.untyped_data());
+  if (type == ElementType::table && (plan.width != 1 || table.size_bytes() < 256 * 256)) {
+    return refuse(call, "the type and its table do not fit");
+  }
+  if (scatter && loops().pick_store(plan, call.reduction, type, false) == nullptr) {
+    return refuse(call, "the reduction and the type do not fit");
+  }
   if (scatter && out.array.bytes != data.array.bytes) {
     Plan copy;
     plan_copy(copy, data.array, out.array, plan.element);

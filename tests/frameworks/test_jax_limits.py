@@ -106,6 +106,9 @@ CHANGED = [
     *({"kind": 5}, {"kind": -1}, {"mode": 4}, {"reduction": 6}, {"lead": 9}, {"lead": -1}),
     *({"window": (-7,)}, {"fill": b"12"}, {"axis": 9, "kind": 2}, {"batch_dims": 9}),
     *({"updates": (2, 5)}, {"updates": "int32"}, {"result": (4,)}, {"result": "int32"}),
+    dict.fromkeys(("data", "updates", "result"), "complex64") | {"reduction": 5},
+    dict.fromkeys(("data", "updates", "result"), "float8_e4m3fn") | {"table": (10,)},
+    {"kind": 0, "data": (3, 3), "places": (2, 2), "window": (1,), "result": (2, 3)},
 ]
 
 
@@ -126,7 +129,11 @@ def test_a_call_that_was_changed_after_its_export_is_refused(changed):
     attributes["fill"] = np.frombuffer(attributes["fill"], np.uint8)
     result = shape_of("result", (3,))
     call = jax.ffi.ffi_call("ndgather", jax.ShapeDtypeStruct(result.shape, result.dtype))
-    given = DATA, PLACES, shape_of("updates", (2,))
+    data = shape_of("data", DATA.shape) if "data" in changed else DATA
+    places = jnp.zeros(changed["places"], PLACES.dtype) if "places" in changed else PLACES
+    given = [data, places, shape_of("updates", (2,))]
+    if "table" in changed:
+        given.append(jnp.zeros(changed["table"], "uint8"))
     if not changed:
         assert call(*given, **attributes).tolist() == [1.0, 1.0, 3.0]
         return
