@@ -96,7 +96,7 @@ struct Plan {
   Mode mode = Mode::raise;
   // After join_runs the innermost loop dim stands for two: the base advances by `run_step` within a run and by
   // `next_run` from run to run. run_index != 0: all runs read the same index values, so many bytes apart. run == 0: not
-  // joined.
+  // joined. The dim itself then has no step in the indexed array, and none in the indices where run_index has it.
   Size run = 0, run_step = 0, next_run = 0, run_index = 0;
   // Left uninitialised on purpose: a small call touches only the few entries that it uses.
   LoopDim loop[kMaxRank];
