@@ -173,8 +173,7 @@ template <bool Write>
 struct PrefetchBlock {
   const Plan& plan;
   bool wanted;
-  template <class B>
-  [[gnu::always_inline]] void operator()(const B& block) const noexcept {
+  [[gnu::always_inline]] void operator()(const Block& block) const noexcept {
     if (wanted && block.good) prefetch_slices<Write>(plan.indexed, plan.width, block.at, block.n);
   }
 };

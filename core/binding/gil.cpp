@@ -41,13 +41,13 @@ GilRelease::GilRelease(double nanoseconds, bool may_stop)
     : stops_(may_stop && nanoseconds >= kStopFrom && is_main_thread()),
       state_(nanoseconds >= kReleaseFrom ? PyEval_SaveThread() : nullptr) {}
 
-bool GilRelease::handler_raises(void* self) noexcept {
+bool GilRelease::must_stop(void* self) noexcept {
   PyThreadState*& state = static_cast<GilRelease*>(self)->state_;
   PyEval_RestoreThread(state);
   const int before = forks();
-  const bool raises = PyErr_CheckSignals() < 0 || forks() != before;
+  const bool must = PyErr_CheckSignals() < 0 || forks() != before;
   state = PyEval_SaveThread();
-  return raises;
+  return must;
 }
 
 }  // namespace ndgather

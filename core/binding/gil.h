@@ -7,7 +7,7 @@
 namespace ndgather {
 
 // Gives up the GIL around work that is worth it, and takes it back now and then during work that may be left
-// half done, to see whether a signal handler raises.
+// half done, to see whether a signal handler raises or forks.
 class GilRelease {
  public:
   GilRelease(double nanoseconds, bool may_stop);
@@ -21,11 +21,11 @@ class GilRelease {
   Stop* stop() noexcept { return stops_ ? &stop_ : nullptr; }
 
  private:
-  static bool handler_raises(void* self) noexcept;
+  static bool must_stop(void* self) noexcept;
 
   bool stops_;
   PyThreadState* state_;
-  Stop stop_{handler_raises, this};
+  Stop stop_{must_stop, this};
 };
 
 // Does `work`, without the GIL where that is worth it. True: a signal handler has raised an exception,

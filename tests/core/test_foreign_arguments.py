@@ -232,11 +232,11 @@ def test_memory_error_and_interrupts_pass(function):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_indices_that_an_option_changes_are_read_as_they_are_then() -> None:
+def test_indices_that_an_option_changes_are_read_as_they_are_then():
     data, indices = np.arange(16), np.arange(4)
 
     class Changing:
-        def __index__(self) -> int:
+        def __index__(self):
             indices.dtype = np.int8  # of which there are eight times as many
             return 0
 

@@ -196,41 +196,11 @@ def test_control_c_reaches_a_program() -> None:
     assert time.monotonic() - start < LATEST
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_forked_before_a_call_writes_makes_it_once(threads: None) -> None:
-    data = np.zeros(8, np.int64)
-    once = np.random.default_rng(0).integers(8, size=SIDE + 512)
-    indices = as_strided(once, (512, SIDE, 1), (8, 8, 0))
-    updates = np.broadcast_to(np.int64(1), (512, SIDE))
+def assert_right_in_a_forked_child(
+    call: Callable[[], object], is_right: Callable[[], bool]
+) -> None:
+    """Make a call within which a signal handler forks; look at the result in both processes."""
     children: list[int] = []
-
-    def fork(number: int, frame: object) -> None:
-        children.append(os.fork())
-
-    before = signal.signal(signal.SIGALRM, fork)
-    signal.setitimer(signal.ITIMER_REAL, 0.01)  # while the indices are checked
-    try:
-        ndgather.scatter_nd(data, indices, updates, reduction="add", out=data)
-    finally:
-        signal.signal(signal.SIGALRM, before)
-        right = int(data.sum()) == 512 * SIDE
-        if children == [0]:
-            os._exit(0 if right else 1)
-    assert right
-    (child,) = children
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_forked_by_by_a_signal_handler_ends_the_call_too(threads: None) -> None:
-    data = np.arange(251, dtype=np.uint8)
-    once = np.random.default_rng(0).integers(1 << 40, size=SIDE)  # far outside: slow to wrap around
-    indices = as_strided(once, (128, SIDE), (0, 8))
-    expected = data[once % 251]
-    children: list[int] = []
-    ndgather.release_memory()  # which could hold this very result
 
     def fork(number: int, frame: object) -> None:
         children.append(os.fork())
@@ -238,12 +208,40 @@ def test_a_child_forked_by_by_a_signal_handler_ends_the_call_too(threads: None) 
     before = signal.signal(signal.SIGALRM, fork)
     signal.setitimer(signal.ITIMER_REAL, 0.01)
     try:
-        result = ndgather.gather(data, indices, mode="wrap")
+        call()
     finally:
         signal.signal(signal.SIGALRM, before)
-        right = bool((result == expected).all())
+        right = is_right()
         if children == [0]:
             os._exit(0 if right else 1)
     assert right
     (child,) = children
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_forked_before_a_call_writes_makes_it_once(threads: None) -> None:
+    data = np.zeros(8, np.int64)
+    once = np.random.default_rng(0).integers(8, size=SIDE + 512)
+    indices = as_strided(once, (512, SIDE, 1), (8, 8, 0))  # slow to check
+    updates = np.broadcast_to(np.int64(1), (512, SIDE))
+    assert_right_in_a_forked_child(
+        lambda: ndgather.scatter_nd(data, indices, updates, reduction="add", out=data),
+        lambda: int(data.sum()) == 512 * SIDE,
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_forked_by_a_signal_handler_ends_the_call_too(threads: None) -> None:
+    data = np.arange(251, dtype=np.uint8)
+    once = np.random.default_rng(0).integers(1 << 40, size=SIDE)  # far outside: slow to wrap around
+    indices = as_strided(once, (128, SIDE), (0, 8))
+    expected = data[once % 251]
+    results: list[np.ndarray] = []
+    ndgather.release_memory()  # which could hold this very result
+    assert_right_in_a_forked_child(
+        lambda: results.append(ndgather.gather(data, indices, mode="wrap")),
+        lambda: bool((results[0] == expected).all()),
+    )
