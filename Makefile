@@ -166,17 +166,17 @@ bench-quick: $(VENV)/installed-test
 	$(BIN)/python -m bench --quick
 
 models: $(RUNTIMES)/installed-exports
-	$(RUNTIMES)/bin/python -m bench.models
-	$(RUNTIMES)/bin/python -m bench.exports
+	$(RUNTIMES)/bin/python -m tools.models
+	$(RUNTIMES)/bin/python -m tools.exports
 
 exports: $(RUNTIMES)/installed-exports
-	$(RUNTIMES)/bin/python -m bench.exports
+	$(RUNTIMES)/bin/python -m tools.exports
 
 exports-page: $(RUNTIMES)/installed-exports
-	$(RUNTIMES)/bin/python -m bench.exports --page
+	$(RUNTIMES)/bin/python -m tools.exports --page
 
 models-quick: $(RUNTIMES)/installed-models
-	$(RUNTIMES)/bin/python -m bench.models --short
+	$(RUNTIMES)/bin/python -m tools.models --short
 
 conformance: $(VENV)/installed-bench
 	$(BIN)/python -m ndgather.testing.conformance --format md > docs/conformance.md

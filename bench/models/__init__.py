@@ -1,1 +1,0 @@
-"""Models that packages ship, run beside onnxruntime: ``python -m bench.models``."""

@@ -1,0 +1,1 @@
+"""Survey of exporters: their models in every runtime: ``python -m tools.exports``."""

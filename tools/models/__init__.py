@@ -1,0 +1,1 @@
+"""Survey of models that packages ship, run beside onnxruntime: ``python -m tools.models``."""
