@@ -1,4 +1,4 @@
-"""``python -m bench``: choose cases and peers, run, print, save."""
+"""``python -m bench``: select cases and peers, run, print, save."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import against, cases, page, report
-from .frameworks.__main__ import main as framework
+from .frameworks.__main__ import main as frameworks
 from .limits import Machine
 from .measure import check, measure
-from .peer import NOT_INSTALLED
-from .peers import OWN, PEERS
+from .peers import NOT_INSTALLED, OWN, PEERS
 from .stored.__main__ import main as stored
 
 if TYPE_CHECKING:
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 
     from .case import Case
     from .measure import Result
-    from .peer import Peer
+    from .peers import Peer
 
 _PROG = "python -m bench"
-_LIBRARIES = ("jax", "torch")  # each with its cases in bench/frameworks
+_LIBRARIES = ("jax", "torch")
 _QUICK_ELEMENTS = 1 << 14
 _ROUNDS = 5
 _ROUNDS_AGAINST = 12
@@ -33,13 +32,13 @@ _RESULTS = Path("bench/results")
 _PAGE = Path("docs/benchmarks.md")
 
 _DESCRIPTION = """\
-Measure gathers and scatters on this machine: ndgather beside the other
-libraries that are installed, and beside what copies and random reads of memory
-allow. Every answer is compared with NumPy's before it is timed.
+Measure gathers and scatters on this machine, and compare ndgather with the other
+libraries that are installed, and with the speed of copies and of random reads.
+Every answer is compared with NumPy's before it is timed.
 
     pip install 'ndgather[bench]'
 
-brings torch, onnxruntime, openvino and numba. Without numba the random reads
+installs torch, onnxruntime, openvino and numba. Without numba the random reads
 are not measured, and a case beyond the caches seems further from its limit than
 it is.
 """
@@ -56,17 +55,17 @@ examples:
       no times: do all libraries give the same answers?
 
   {prog} --against v1.0 --case 'rows-*'
-      is this build faster than another one? the two take turns
+      is this build faster than another one? The two take turns
 
   {prog} --suite stored --help
       another table: arrays that do not fit in memory
 
   {prog} --suite torch --help
-      calls on tensors of torch beside torch itself; so does jax
+      calls on tensors of torch, compared with torch itself; or jax
 
   {prog} --json run.json
   {prog} --load run.json --page report.md
-      measure everything, some minutes; later make a page of it
+      measure everything, which takes minutes; later write a page about it
 """
 
 
@@ -83,14 +82,14 @@ def parser() -> argparse.ArgumentParser:
             f"--{what}",
             action="append",
             metavar="GLOB",
-            help=f"only {what}s named like this; may be repeated",
+            help=f"only {what}s that match; may be repeated",
         )
     add(
         "--peer",
         action="append",
         choices=[peer.name for peer in PEERS],
         metavar="NAME",
-        help="only this library beside ndgather; may be repeated: "
+        help="compare with this library only; may be repeated: "
         + ", ".join(peer.name for peer in PEERS if peer != OWN),
     )
     add(
@@ -98,14 +97,14 @@ def parser() -> argparse.ArgumentParser:
         type=_positive,
         default=report.usable_processors(),
         metavar="N",
-        help="threads for everyone (default: as many as this process may use)",
+        help="threads of every library (default: as many as this process may use)",
     )
     add(
         "--rounds",
         type=_positive,
         metavar="N",
-        help=f"turns of each library (default {_ROUNDS}) or of each build"
-        f" (default {_ROUNDS_AGAINST}, and up to twice as many while they disagree)",
+        help=f"turns of every library (default {_ROUNDS}) or of every build"
+        f" (default {_ROUNDS_AGAINST}, and up to twice as many while they differ)",
     )
     instead = options.add_mutually_exclusive_group()
     instead.add_argument("--list", action="store_true", help="print the cases and stop")
@@ -117,7 +116,7 @@ def parser() -> argparse.ArgumentParser:
         "--against",
         metavar="REV",
         help="compare with another revision of this repository, which is built once, or with a"
-        " folder that holds an installed ndgather or its sources",
+        " folder that contains an installed ndgather or its sources",
     )
     add(
         "--json",
@@ -131,34 +130,28 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         const=_PAGE,
         metavar="FILE",
-        help=f"write a page about it with a picture beside it (default: {_PAGE})",
+        help=f"write a page about the run, and its picture (default: {_PAGE})",
     )
-    return options
-
-
-def _suite() -> argparse.ArgumentParser:
-    """Return a parser of what comes before all: which table of cases."""
-    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    options.add_argument("--suite", choices=("memory", "stored", *_LIBRARIES), default="memory")
     return options
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
-    Returns 0, or 1 if an answer of ours was wrong or the work could not be done, or 2 if no case
-    was chosen.
+    Returns 0, or 1 if an answer of ours was wrong or there was an error, or 2 if no case matches.
     """
-    suite, rest = _suite().parse_known_args(arguments)
-    if suite.suite in _LIBRARIES:
-        return framework(suite.suite, rest)
-    if suite.suite == "stored":
+    suites = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    suites.add_argument("--suite", choices=("memory", "stored", *_LIBRARIES), default="memory")
+    options, rest = suites.parse_known_args(arguments)
+    if options.suite in _LIBRARIES:
+        return frameworks([options.suite, *rest])
+    if options.suite == "stored":
         return stored(rest)
     options = parser().parse_args(rest)
     names, groups = options.case or ["*"], options.group or ["*"]
@@ -168,10 +161,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{case.name:28} {case.group:11} {case.size_class:7} {case.why}")
         return 0
     if not chosen:
-        asked = f"no case is named {' or '.join(names)} in a group {' or '.join(groups)}"
-        print(asked, file=sys.stderr)
+        print(
+            f"no case is named {' or '.join(names)} in a group {' or '.join(groups)}",
+            file=sys.stderr,
+        )
         return 2
-    loaded: list[report.Record] = []
     try:
         if options.against:
             return against.compare(
@@ -183,29 +177,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 path=options.json,
             )
         _check_installed(options)
-        if options.load:
-            loaded.append(report.load(options.load))
+        run = report.load(options.load, report.Record) if options.load else None
     except (OSError, ValueError, ModuleNotFoundError) as error:
         print(f"{_PROG}: error: {error}", file=sys.stderr)
         return 1
     if options.quick:
         return _quick(chosen, _peers(options), options.threads)
-    run = loaded[0] if loaded else _measured(chosen, _peers(options), options)
+    run = run or _measured(chosen, _peers(options), options)
     print(f"\n{report.summary(run)}")
     if options.page:
-        page.write(run, options.page, _RESULTS)
+        page.write(run, options.page)
         print(f"\nwrote {options.page}")
     return 1 if any(result.failed for result in run.results) else 0
 
 
 def _check_installed(options: argparse.Namespace) -> None:
-    """Refuse what cannot work before minutes have gone by.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        A package is missing without which the given options mean nothing.
-    """
+    """Raise ModuleNotFoundError if a package is missing that the options need."""
     if options.page and find_spec("matplotlib") is None:
         raise ModuleNotFoundError("--page draws charts: pip install 'ndgather[viz]'")
     for peer in PEERS:
@@ -216,11 +203,11 @@ def _check_installed(options: argparse.Namespace) -> None:
 
 
 def _peers(options: argparse.Namespace) -> list[Peer]:
-    """Return the chosen peers that are installed, ours first; name those that are not."""
+    """Return the chosen peers that are installed, ours first, and print the others."""
     chosen = [peer for peer in PEERS if not options.peer or peer.name in (*options.peer, OWN.name)]
     absent = [peer.name for peer in chosen if not peer.installed]
     if absent:
-        print(f"left out, as they are {NOT_INSTALLED}: {', '.join(absent)}")
+        print(f"{NOT_INSTALLED}: {', '.join(absent)}")
     return [peer for peer in chosen if peer.installed]
 
 
@@ -229,8 +216,8 @@ def _quick(chosen: Sequence[Case], peers: Sequence[Peer], threads: int) -> int:
     for case in chosen:
         refusals, own_failed = check(case.reduced(_QUICK_ELEMENTS), peers, threads)
         failed += own_failed
-        agreeing = [peer.name for peer in peers if peer.name not in refusals]
-        print(f"{case.name:28} agree: {' '.join(agreeing)}", flush=True)
+        agree = [peer.name for peer in peers if peer.name not in refusals]
+        print(f"{case.name:28} agree: {' '.join(agree)}", flush=True)
         for name, reason in refusals.items():
             print(f"{'':28} {name}: {reason}", flush=True)
     print(f"{len(chosen)} cases, {failed} failed")
@@ -245,13 +232,14 @@ def _measured(
     machine = Machine(threads=options.threads)
     setting = report.setting(peers, options.threads)
     if find_spec("numba") is None:
-        print(f"random reads are not measured, as numba is {NOT_INSTALLED}")
-    print(f"{report.where(setting)}\n\n{report.header(peers)}", flush=True)
+        print(f"random reads are not measured: numba is {NOT_INSTALLED}")
+    names = [peer.name for peer in peers]
+    print(f"{report.where(setting)}\n\n{report.line(names)}", flush=True)
 
     results: list[Result] = []
     for case in chosen:
         results.append(measure(case, peers, options.threads, options.rounds or _ROUNDS, machine))
-        print(report.row(results[-1], peers), flush=True)
+        print(report.line(names, results[-1]), flush=True)
     run = report.record(setting, results, machine)
     path = options.json
     if path is None and _RESULTS.parent.is_dir():

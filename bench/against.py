@@ -1,37 +1,42 @@
-"""Two builds of this package, compared case by case on equal arrays, each in its own process.
+"""Compare two builds of ndgather case by case, on equal arrays, every build in its own process.
 
-The builds take turns. A turn is an untimed call, then some samples, of which the least counts. A
-round is a turn of each, in an order that changes from round to round. What disturbs a shared
-machine only ever adds time, so the slowest quarter of a build's turns does not count, and there
-are more rounds while every second round alone gives another ratio than the others.
+The builds take turns. A turn is an untimed call and then several samples, of which the shortest
+counts. A round is a turn of both, in an order that changes from round to round. Other work on a
+shared machine only ever adds time, so the slowest quarter of a build's turns does not count, and
+rounds are added while the even and the odd rounds give different ratios.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import pickle
 import random
 import subprocess
 import sys
-from contextlib import suppress
+import tarfile
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
 from statistics import mean
+from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from .build import ROOT, build
+from tools.child_process import ROOT, ChildError, ChildProcess
+
+from .child import SAMPLE_SECONDS
 from .report import geometric_mean, seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from .case import Case
 
-_SAMPLE_SECONDS = 2e-3
+_BUILDS = ROOT / "build" / "against"
+_SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "core", "src")
 _AGREEMENT = 0.03
-_MOST_ROUNDS = 2  # times those asked for
+_MOST_ROUNDS = 2  # times the requested ones
 _TINY_SECONDS = 10e-6
 _PROCESSES = 5
 _WORST = 12
@@ -57,68 +62,141 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Time of the other build over ours: above 1 where ours is faster."""
+        """Time of the other build over ours: above 1 if ours is faster."""
         return self.other_seconds / self.own_seconds
 
 
 def _typical(seconds: Sequence[float]) -> float:
     """Return the mean of the fastest three quarters."""
-    fastest = sorted(seconds)[: max(len(seconds) * 3 // 4, 1)]
-    return mean(fastest)
+    return mean(sorted(seconds)[: max(len(seconds) * 3 // 4, 1)])
 
 
-class Build:
-    """One build in a process of its own; an empty `folder` stands for what is installed here.
+class _Builds:
+    """The process of the build in `folder`, and that of the build here.
 
-    The environment has another size in each process, and so the stack begins elsewhere.
+    The size of the environment differs by process, and with it the address of the stack.
     """
 
     def __init__(self, folder: str) -> None:
-        self._name = folder or "the build here"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.child", folder],
-            cwd=ROOT,
-            env=os.environ | {"NDGATHER_BENCH_SPACE": " " * random.randrange(4096)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input: IO[bytes] = self._process.stdin
-        self._output: IO[bytes] = self._process.stdout
+        self.names = (folder, "the build here")
+        self.processes = [
+            ChildProcess(
+                "bench.child",
+                argument,
+                environment={"NDGATHER_BENCH_SPACE": " " * random.randrange(4096)},
+            )
+            for argument in (folder, "")
+        ]
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._input.close()
-        self._process.wait()
-        self._output.close()
+    def __exit__(self, *error: object) -> None:
+        for process in self.processes:
+            process.__exit__(*error)
 
-    def tell(self, *command: Any) -> None:
-        with suppress(BrokenPipeError):  # `answer` says that the process ended
-            pickle.dump(command, self._input)
-            self._input.flush()
-
-    def answer(self) -> Any:
+    def ask(self, side: int, *request: Any) -> Any:
+        self.processes[side].send(*request)
         try:
-            return pickle.load(self._output)
-        except EOFError:
-            raise ValueError(f"the process of {self._name} ended: {self._process.wait()}") from None
+            return self._receive(side)
+        except ChildError as error:
+            raise ValueError(f"{self.names[side]}: {error}") from None
 
-    def ask(self, *command: Any) -> Any:
-        """Return the answer to a command.
+    def _receive(self, side: int) -> Any:
+        try:
+            return self.processes[side].receive()
+        except ChildError as error:
+            if error.ended:
+                raise ValueError(f"the process of {self.names[side]} {error}") from None
+            raise
 
-        Raises
-        ------
-        ValueError
-            The build cannot do that; the text says why.
-        """
-        self.tell(*command)
-        answer = self.answer()
-        if isinstance(answer, Exception):
-            raise ValueError(f"{self._name}: {answer}")
-        return answer
+    def prepare(self, case: Case, threads: int) -> list[float] | str:
+        """Return the approximate time of a call in both, or why they cannot be compared."""
+        for process in self.processes:
+            process.send("prepare", case, threads)
+        replies: list[Any] = []
+        for side in (0, 1):
+            try:
+                replies.append(self._receive(side))
+            except ChildError as error:
+                replies.append(error)
+        there, here = replies
+        if isinstance(here, ChildError):
+            return f"FAILED here: {here}"
+        if isinstance(there, ChildError):
+            return f"{_NOT_THERE}: {there}"
+        return [there[1], here[1]] if there[0] == here[0] else "DIFFERENT ANSWERS"
+
+    def time(self, case: Case, trials: Sequence[float], rounds: int) -> Comparison:
+        calls = len(case.variants())
+        numbers = [max(int(SAMPLE_SECONDS / (calls * seconds)), 1) for seconds in trials]
+        turns: tuple[list[float], list[float]] = ([], [])
+        for done in range(_MOST_ROUNDS * rounds):
+            if done >= rounds and _agree(*turns):
+                break
+            for side in (0, 1) if done % 2 else (1, 0):
+                turns[side].append(self.ask(side, "turn", numbers[side]))
+        return Comparison(name=case.name, other_turns=tuple(turns[0]), own_turns=tuple(turns[1]))
+
+
+def build(what: str) -> Path:
+    """Return a folder with an importable ndgather: an installed one, a source tree, a revision.
+
+    A revision or a source tree is built once, and again if its files change. Raises ValueError if
+    there is no such folder or revision, or if it does not build.
+    """
+    path = Path(what).expanduser().resolve()
+    if (path / "ndgather" / "__init__.py").is_file():
+        return path
+    if (path / "pyproject.toml").is_file():
+        return _installed(_digest(path), path)
+    if path.is_dir():
+        raise ValueError(f"{what}: neither an installed ndgather nor its source tree")
+    sha = _git("rev-parse", "--verify", "--quiet", f"{what}^{{commit}}").decode().strip()
+    return _installed(sha, None)
+
+
+def _installed(name: str, source: Path | None) -> Path:
+    """Return the folder of a build; without a `source`, of the commit `name`."""
+    target = _BUILDS / name
+    if target.is_dir():
+        return target
+    print(f"building {source or name[:12]} into {target}", flush=True)
+    _BUILDS.mkdir(parents=True, exist_ok=True)
+    with (
+        TemporaryDirectory(dir=_BUILDS) as temporary,
+        nullcontext(source) if source else TemporaryDirectory() as tree,
+    ):
+        if not source:
+            with tarfile.open(fileobj=BytesIO(_git("archive", name))) as archive:
+                archive.extractall(tree, filter="data")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+        command += ["--target", f"{temporary}/installed"]
+        command += ["--config-settings", f"build-dir={temporary}/build", str(tree)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ValueError(f"{source or name[:12]} does not build:\n{done.stderr.strip()}")
+        Path(temporary, "installed").rename(target)
+    return target
+
+
+def _git(*arguments: str) -> bytes:
+    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)
+    if done.returncode:
+        revision = arguments[-1].removesuffix("^{commit}")
+        raise ValueError(f"no folder and no revision of {ROOT}: {revision}")
+    return done.stdout
+
+
+def _digest(tree: Path) -> str:
+    """Return a name for the sources in `tree` that changes with every one of them."""
+    digest = blake2b(digest_size=20)
+    for top in _SOURCES:
+        paths = sorted((tree / top).rglob("*")) if (tree / top).is_dir() else [tree / top]
+        for path in paths:
+            if path.is_file() and path.suffix not in (".pyc", ".so"):
+                digest.update(f"{path.relative_to(tree)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def compare(
@@ -132,31 +210,27 @@ def compare(
 ) -> int:
     """Compare `what` (a revision or a folder) with this build and print the table.
 
-    Returns 0, or 1 if an answer differed or this build failed.
-
-    Raises
-    ------
-    ValueError
-        There is no such revision or folder, it does not build, or its process ends.
+    Returns 0, or 1 if an answer differed or this build failed. Raises ValueError if `what` does
+    not exist or does not build, or if a process ends.
     """
-    folder = build(what)
+    folder = str(build(what))
     done: list[Comparison] = []
     started = perf_counter()
     wrong = 0
-    with Build(str(folder)) as other, Build("") as own:
-        print(f"there: {other.ask('where')}\nhere:  {own.ask('where')}\n")
+    with _Builds(folder) as builds:
+        print(f"there: {builds.ask(0, 'where')}\nhere:  {builds.ask(1, 'where')}\n")
         print(f"{'case':28}  {'there':>9}  {'here':>9}  there/here", flush=True)
         for case in cases:
-            replies = _prepared(case, (other, own), threads)
-            if isinstance(replies, str):
-                wrong += not replies.startswith(_NOT_THERE)
-                print(f"{case.name:28}  {replies}", flush=True)
+            trials = builds.prepare(case, threads)
+            if isinstance(trials, str):
+                wrong += not trials.startswith(_NOT_THERE)
+                print(f"{case.name:28}  {trials}", flush=True)
             elif answers_only:
                 print(f"{case.name:28}  same bytes", flush=True)
             else:
-                done.append(_timed(case, (other, own), replies, rounds))
-                if min(replies) < _TINY_SECONDS:
-                    done[-1] = _in_other_processes(done[-1], case, str(folder), threads, rounds)
+                done.append(builds.time(case, trials, rounds))
+                if min(trials) < _TINY_SECONDS:
+                    done[-1] = _in_more_processes(done[-1], case, folder, threads, rounds)
                 print(_row(done[-1]), flush=True)
     if done:
         print(f"\n{summary(done)}\nin {perf_counter() - started:.0f} s")
@@ -165,52 +239,27 @@ def compare(
     return 1 if wrong else 0
 
 
-def _prepared(case: Case, builds: Sequence[Build], threads: int) -> list[float] | str:
-    """Return about how long a call takes in each build, or why the two cannot be compared."""
-    for one in builds:
-        one.tell("prepare", case, threads)
-    there, here = (one.answer() for one in builds)
-    if isinstance(here, Exception):
-        return f"FAILED here: {here}"
-    if isinstance(there, Exception):
-        return f"{_NOT_THERE}: {there}"
-    if there[0] != here[0]:
-        return "DIFFERENT ANSWERS"
-    return [there[1], here[1]]
-
-
-def _timed(case: Case, builds: Sequence[Build], trials: Sequence[float], rounds: int) -> Comparison:
-    calls = len(case.variants())
-    numbers = [max(int(_SAMPLE_SECONDS / (calls * each)), 1) for each in trials]
-    turns: tuple[list[float], list[float]] = ([], [])
-    for made in range(_MOST_ROUNDS * rounds):
-        if made >= rounds and _agree(*turns):
-            break
-        for side in (0, 1) if made % 2 else (1, 0):
-            turns[side].append(builds[side].ask("turn", numbers[side]))
-    return Comparison(name=case.name, other_turns=tuple(turns[0]), own_turns=tuple(turns[1]))
-
-
-def _in_other_processes(
-    one: Comparison, case: Case, folder: str, threads: int, rounds: int
+def _in_more_processes(
+    first: Comparison, case: Case, folder: str, threads: int, rounds: int
 ) -> Comparison:
-    """Time a tiny call in more processes: where code, stack and heap lie is up to a tenth of it."""
+    """Time a tiny call in more processes: addresses of code, stack and heap are a tenth of it."""
+    comparison = first
     for _ in range(_PROCESSES - 1):
-        with Build(folder) as other, Build("") as own:
-            trials = _prepared(case, (other, own), threads)
+        with _Builds(folder) as builds:
+            trials = builds.prepare(case, threads)
             if isinstance(trials, str):
                 raise ValueError(f"{case.name}: {trials}, but not in the process before")
-            more = _timed(case, (other, own), trials, max(rounds // 2, 1))
-        one = replace(
-            one,
-            other_turns=one.other_turns + more.other_turns,
-            own_turns=one.own_turns + more.own_turns,
+            more = builds.time(case, trials, max(rounds // 2, 1))
+        comparison = replace(
+            comparison,
+            other_turns=comparison.other_turns + more.other_turns,
+            own_turns=comparison.own_turns + more.own_turns,
         )
-    return one
+    return comparison
 
 
 def _agree(other: Sequence[float], own: Sequence[float]) -> bool:
-    """Whether every second round alone gives about the same ratio as the others."""
+    """Whether the even rounds and the odd rounds give about the same ratio."""
     if len(own) < 2:
         return True
     even, odd = (_typical(other[first::2]) / _typical(own[first::2]) for first in (0, 1))
@@ -223,33 +272,24 @@ def _row(one: Comparison) -> str:
 
 
 def summary(done: Sequence[Comparison]) -> str:
-    """Return the mean, the worst cases, and how many are slower by how much."""
+    """Return the mean, the worst cases, and how many cases are slower."""
     ratios = [one.ratio for one in done]
     worst = sorted(done, key=lambda one: one.ratio)[:_WORST]
     below = [f"{sum(ratio < limit for ratio in ratios)} below {limit}" for limit in _LIMITS]
-    return "\n".join(
-        [
-            f"{len(done)} cases, geometric mean {geometric_mean(ratios):.3f}"
-            f" (above 1: faster here), {', '.join(below)}",
-            "least: " + ", ".join(f"{one.name} {one.ratio:.2f}" for one in worst),
-        ]
+    return (
+        f"{len(done)} cases, geometric mean {geometric_mean(ratios):.3f}"
+        f" (above 1: faster here), {', '.join(below)}\n"
+        f"least: {', '.join(f'{one.name} {one.ratio:.2f}' for one in worst)}"
     )
 
 
 def _save(path: Path, what: str, threads: int, done: Sequence[Comparison]) -> None:
+    derived = ("other_seconds", "own_seconds", "ratio")
     content = {
         "against": what,
         "threads": threads,
         "geometric_mean": geometric_mean([one.ratio for one in done]) if done else None,
-        "cases": [asdict(one) | _derived(one) for one in done],
+        "cases": [asdict(one) | {name: getattr(one, name) for name in derived} for one in done],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
-
-
-def _derived(one: Comparison) -> dict[str, float]:
-    return {
-        "other_seconds": one.other_seconds,
-        "own_seconds": one.own_seconds,
-        "ratio": one.ratio,
-    }

@@ -1,7 +1,4 @@
-"""What one benchmark case is, and how its arrays are drawn from a seed.
-
-The table of cases is `cases/`; nothing here is timed.
-"""
+"""One case of the benchmark, and its arrays, which are random numbers of a seed."""
 
 from __future__ import annotations
 
@@ -47,11 +44,11 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of the table: a call, its arrays, and who makes such a call.
+    """One row of ``cases.toml``: a call, its arrays, and who makes such a call.
 
-    `index_shape` is the whole shape of ``indices``, depth included. `output` says where the
-    answer goes: a new array, a given one of the right shape, or ``data`` itself (scatter only).
-    With `varied_shapes` one run makes 64 calls, no two of the same shape.
+    `index_shape` includes the depth of index tuples. The `output` is a new array, a "given" one of
+    the right shape, or ``data`` itself (scatter only). With `varied_shapes` one run makes 64 calls
+    of different shapes.
     """
 
     name: str
@@ -88,7 +85,7 @@ class Case:
 
     @property
     def is_packed(self) -> bool:
-        """Whether data and indices lie in C order without gaps."""
+        """Whether data and indices are in C order without gaps."""
         return self.layout == "C" and self.index_layout == "C"
 
     @property
@@ -101,7 +98,7 @@ class Case:
 
     @property
     def slice_axes(self) -> range:
-        """The axes of ``data`` that are copied whole for each position."""
+        """The axes of ``data`` that are copied whole for every position."""
         first = len(self.data_shape) if self._per_element else self.indexed_axes.stop
         return range(first, len(self.data_shape))
 
@@ -111,7 +108,7 @@ class Case:
 
     @property
     def gathered_shape(self) -> Shape:
-        """Shape of what a gather returns and of the updates a scatter takes."""
+        """Shape of the result of a gather, and of the updates of a scatter."""
         tail = tuple(self.data_shape[axis] for axis in self.slice_axes)
         if self.has_tuples:
             return self.index_shape[:-1] + tail
@@ -143,31 +140,31 @@ class Case:
 
     @property
     def reach_bytes(self) -> int:
-        """Bytes of data that one index value chooses from, at the least."""
+        """The least number of bytes of data from which one index selects."""
         return self.slice_bytes * prod(self.data_shape[axis] for axis in self.indexed_axes)
 
     @property
     def lookups(self) -> int:
-        """How many slices one call copies."""
+        """Number of slices that one call copies."""
         return prod(self.gathered_shape) * self.item_bytes // max(self.slice_bytes, 1)
 
     @property
     def size_class(self) -> SizeClass:
-        """Where data would lie on a common processor."""
+        """The smallest cache of a common processor that holds data."""
         return next((name for name, most in _SIZE_CLASSES if self.data_bytes < most), "1 GB+")
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes no engine can avoid moving in one run.
+        """Bytes that every implementation has to move in one run.
 
-        Indices read once, each touched cache line of data read once, output written once. For a
-        scatter: updates read once, and data either copied whole or its touched lines read and
-        written back.
+        Indices are read once, every touched cache line of data is read once, and the output is
+        written once. A scatter reads updates once, and either copies data or reads and writes its
+        touched lines.
         """
         return sum(_bytes_moved(variant) for variant in self.variants())
 
     def variants(self) -> tuple[Case, ...]:
-        """Return the calls that one run makes: this one, or 64 of different shapes."""
+        """Return the calls of one run: this one, or 64 of different shapes."""
         if not self.varied_shapes:
             return (self,)
         rows, columns = self.data_shape
@@ -183,10 +180,7 @@ class Case:
         )
 
     def reduced(self, elements: int) -> Case:
-        """Return the same case with every side capped, so that no array exceeds `elements`.
-
-        One cap for all sides keeps every equality and order between them.
-        """
+        """Return the case with a maximum for all sides, so that no array exceeds `elements`."""
         cap = max(*self.data_shape, *self.index_shape)
         case = self
         while cap > 8 and max(prod(case.data_shape), prod(case.gathered_shape)) > elements:
@@ -199,12 +193,12 @@ class Case:
         return case
 
     def arrays(self) -> Arrays:
-        """Draw the arrays of one call; the same seed gives the same arrays."""
+        """Return the arrays of one call; the same seed gives the same arrays."""
         rng = np.random.default_rng(self.seed)
         indices = draw_indices(self, rng)
         updates = None
         if self.is_scatter:
-            # Small whole numbers (or signs, for products) keep every order of summation exact.
+            # Sums of small integers, and products of signs, are exact in every order.
             updates = rng.integers(0, 8, self.gathered_shape, np.int8).astype(self.dtype)
             if self.reduction == "mul":
                 updates = np.where(updates < 4, -1, 1).astype(self.dtype)
@@ -218,7 +212,7 @@ class Case:
 
 
 def empty_data(case: Case) -> Array:
-    """Return memory of the case's shape and layout, not yet touched."""
+    """Return uninitialised memory with the shape and the layout of the case."""
     if case.layout == "transposed":
         return np.empty(case.data_shape[::-1], case.dtype).T
     if case.layout == "every second row":
@@ -231,7 +225,7 @@ def empty_data(case: Case) -> Array:
 
 
 def copied(case: Case, arrays: Arrays) -> Arrays:
-    """Return copies of the arrays, of the same layout, in other memory."""
+    """Return copies of the arrays with the same layout."""
     data = empty_data(case)
     data[...] = arrays.data
     return Arrays(
@@ -243,7 +237,7 @@ def copied(case: Case, arrays: Arrays) -> Arrays:
 
 
 def draw_data(case: Case) -> Array:
-    """Return data whose neighbours differ, in small whole numbers that every dtype holds."""
+    """Return data whose neighbours differ, small integers that are exact in every dtype."""
     period = 2039 if case.item_bytes > 1 else 127
     data = empty_data(case)
     values = np.arange(period) % 3 == 0 if case.dtype == "bool" else np.arange(period)
@@ -259,10 +253,9 @@ def draw_data(case: Case) -> Array:
 
 
 def draw_indices(case: Case, rng: np.random.Generator) -> Array:
-    """Draw non-negative index values (some peers refuse negative ones).
+    """Return indices that are not negative, as not all peers support negative ones.
 
-    They are valid; where the mode of the call takes care of others, some lie up to an eighth past
-    the end.
+    With another mode than "raise" some are up to an eighth past the end.
     """
     values = _index_values(case, rng)
     if case.mode != "raise":
@@ -297,7 +290,7 @@ def _index_values(case: Case, rng: np.random.Generator) -> Array:
 
 
 def _positions(case: Case, rng: np.random.Generator, groups: int, count: int, size: int) -> Array:
-    """Draw `count` positions below `size` for each group, in the order the pattern asks for."""
+    """Return `count` positions below `size` for every group, in the order of the pattern."""
     if case.pattern == "reversed":
         descending = np.arange(count - 1, -1, -1) * size // count
         return np.broadcast_to(descending, (groups, count))
@@ -312,7 +305,7 @@ def _positions(case: Case, rng: np.random.Generator, groups: int, count: int, si
 
 
 def _warped(lead: Shape, sizes: Shape) -> tuple[Array, ...]:
-    """Return the four pixels around each position of an image turned by ten degrees."""
+    """Return the four pixels around every position of an image turned by ten degrees."""
     _, height, width = lead
     y, x = np.indices((height, width), dtype=np.float64)
     cos, sin = np.cos(np.pi / 18), np.sin(np.pi / 18)
@@ -335,7 +328,7 @@ def _bytes_moved(case: Case) -> int:
 
 
 def _lines_touched(case: Case) -> int:
-    """Count the distinct cache lines of data that the case's slices lie on."""
+    """Return the number of cache lines of data that contain a slice of the case."""
     strides = empty_data(case).strides
     within = replace(case, mode="raise")
     indices = draw_indices(within, np.random.default_rng(case.seed)).astype(np.int64)
@@ -357,7 +350,7 @@ def _lines_touched(case: Case) -> int:
 
 
 def _slice_starts(case: Case, indices: Array, strides: Shape) -> Array:
-    """Return the byte offset in data of each slice, one per position."""
+    """Return the byte offset in data of the slice of every position."""
     axes = case.indexed_axes
     if case.has_tuples:
         chosen = sum(indices[..., j] * strides[axis] for j, axis in enumerate(axes))

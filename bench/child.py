@@ -1,13 +1,11 @@
-"""The process that makes the calls of one build, a turn at a time: started by `against.py`.
+"""Child process of `against.py`: the calls of one build, a turn at a time.
 
-Commands arrive pickled on standard input and are answered on standard output, one at a time. A
-process that waits for a command uses no processor, so the builds do not disturb each other.
+A process that waits for a request uses no processor, so the builds do not disturb each other.
 """
 
 from __future__ import annotations
 
 import gc
-import pickle
 import random
 import sys
 from contextlib import suppress
@@ -22,6 +20,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tools.child_process import serve
 
 from .case import copied
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from .case import Arrays, Case
 
-_SAMPLE_SECONDS = 2e-3
+SAMPLE_SECONDS = 2e-3
 _TURN_SECONDS = 8e-3
 _TRIAL_SECONDS = 10e-3
 _PATIENCE_SECONDS = 60e-3
@@ -39,7 +38,7 @@ _BYTES_PER_MOVE = 64 << 20
 
 
 class _Only(MetaPathFinder):
-    """Finds ndgather and its modules in one folder and nowhere else, whatever is installed."""
+    """Finds ndgather and its modules in one folder alone, whatever is installed."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -56,11 +55,11 @@ class _Only(MetaPathFinder):
 
 
 class _Prepared:
-    """The calls of one case, with their arrays."""
+    """The calls of one case with their arrays."""
 
     def __init__(self, case: Case, threads: int) -> None:
-        own = import_module(f"{__package__}.with_ndgather")
-        (self.bind,) = own.prepare(case, threads).values()
+        adapter = import_module("bench.peers.with_ndgather")
+        (self.bind,) = adapter.prepare(case, threads).values()
         self.calls = [(variant, variant.arrays()) for variant in case.variants()]
         held = sum(_bytes(arrays) for _, arrays in self.calls)
         self.turns_per_move = 1 + held // _BYTES_PER_MOVE
@@ -76,17 +75,17 @@ class _Prepared:
         self.digest = answers.hexdigest()
 
     def trial(self) -> float:
-        """Return about how long one call takes."""
+        """Return the approximate time of one call."""
         started, best = perf_counter(), self._sample(1)
         while perf_counter() - started < _TRIAL_SECONDS:
-            best = min(best, self._sample(max(int(_SAMPLE_SECONDS / 4 / best), 1)))
+            best = min(best, self._sample(max(int(SAMPLE_SECONDS / 4 / best), 1)))
         return best
 
     def turn(self, number: int) -> float:
-        """Return the least time of a call in some samples of `number` rounds of calls each.
+        """Return the shortest time of a call in several samples of `number` rounds of calls.
 
-        A sample counts if no thread of this process waited for a processor meanwhile; where there
-        is none after a while, any sample does.
+        A sample counts if no thread of this process waited for a processor; if there is no such
+        sample after a while, every sample counts.
         """
         if self.turns % self.turns_per_move == 0:
             self._move()
@@ -108,7 +107,7 @@ class _Prepared:
                 return undisturbed if undisturbed < inf else best
 
     def _move(self) -> None:
-        """Copy the arrays to other addresses: where they lie can cost or spare a tenth."""
+        """Copy the arrays to other addresses, which can change a time by a tenth."""
         self.space = np.empty(random.randrange(1 << 18), np.uint8)
         self.calls = [(variant, copied(variant, arrays)) for variant, arrays in self.calls]
         self.runs = [self.bind(variant, arrays).run for variant, arrays in self.calls]
@@ -128,7 +127,7 @@ class _Prepared:
 
 
 def _seconds_waited() -> float:
-    """Return how long the threads of this process have waited for a processor, where known."""
+    """Return how long the threads of this process have waited for a processor, if known."""
     waited = 0
     for path in Path("/proc/self/task").glob("*/schedstat"):
         with suppress(OSError):  # the thread has ended
@@ -137,38 +136,29 @@ def _seconds_waited() -> float:
 
 
 def _bytes(arrays: Arrays) -> int:
-    given = (arrays.data, arrays.indices, arrays.updates, arrays.out)
-    return sum(each.nbytes for each in given if each is not None)
+    every = (arrays.data, arrays.indices, arrays.updates, arrays.out)
+    return sum(array.nbytes for array in every if array is not None)
 
 
-def main(folder: str) -> None:
-    """Answer commands until standard input ends."""
-    if folder:
-        sys.meta_path.insert(0, _Only(folder))
+class _Server:
+    """Answers the requests "where", "prepare" and "turn"."""
+
     prepared: _Prepared | None = None
-    gc.disable()
-    while True:
-        try:
-            command, *arguments = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        reply: Any = None
-        try:
-            if command == "where":
-                reply = import_module("ndgather").__file__
-            elif command == "prepare":
-                prepared = None
-                gc.collect()
-                prepared = _Prepared(*arguments)
-                reply = prepared.digest, prepared.trial()
-            elif command == "turn" and prepared:
-                reply = prepared.turn(*arguments)
-        except Exception as error:  # whatever a build cannot do, the parent reports
-            prepared = None
-            reply = RuntimeError(f"{type(error).__name__}: {error}")
-        pickle.dump(reply, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+
+    def answer(self, request: str, *arguments: Any) -> Any:
+        if request == "where":
+            return import_module("ndgather").__file__
+        if request == "prepare":
+            self.prepared = None
+            gc.collect()
+            self.prepared = _Prepared(*arguments)
+            return self.prepared.digest, self.prepared.trial()
+        assert self.prepared is not None
+        return self.prepared.turn(*arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if sys.argv[1]:
+        sys.meta_path.insert(0, _Only(sys.argv[1]))
+    gc.disable()
+    serve(_Server().answer)

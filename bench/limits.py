@@ -1,7 +1,7 @@
-"""What the machine allows: how fast it copies, and how fast it reads at random positions.
+"""The speeds of this machine: copying, and reading at random positions, by numba and NumPy.
 
-Measured with numba and NumPy, never with this package's own engine. No run of a case can be
-faster than the slower of two things it has to do: move its bytes, and look at its random positions.
+A run of a case takes at least the longer of two times: that of moving its bytes, and that of
+reading at its random positions.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import repeat
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ import numpy as np
 from .case import LINE_BYTES, Array, Case
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 _LARGEST_COPY_BYTES = 256 << 20
 _MOST_READ_BYTES = 64 << 20
@@ -33,7 +34,7 @@ _USUAL_CACHE_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The least time of one run of a case, and what sets it."""
+    """The shortest possible time of one run of a case, and which of the two sets it."""
 
     copy_seconds: float
     read_seconds: float | None
@@ -49,24 +50,21 @@ class Limit:
 
 @dataclass(slots=True, kw_only=True)
 class Machine:
-    """Speeds measured so far, each once per size, for one to `threads` threads."""
+    """The speeds measured so far, by size, each for 1, 2, ... `threads` threads."""
 
     threads: int
     copy_bytes_per_second: dict[int, tuple[float, ...]] = field(default_factory=dict)
     read_seconds: dict[tuple[int, int, int], tuple[float, ...]] = field(default_factory=dict)
 
     def limit(self, case: Case) -> Limit:
-        """Return the limit of one call of `case`, each part with its best number of threads."""
+        """Return the limit of one call of `case`, with the best number of threads for each time."""
         moved = case.bytes_moved // len(case.variants())
         copies = [moved / speed for speed in self.copy_speeds(moved)]
         reads = []
         if case.pattern in _RANDOM_PATTERNS and case.lookups and find_spec("numba"):
-            each = self.random_reads(case.reach_bytes, case.slice_bytes, case.lookups)
-            reads = [seconds * case.lookups for seconds in each]
-        return Limit(
-            copy_seconds=min(copies),
-            read_seconds=min(reads, default=None),
-        )
+            times = self.random_reads(case.reach_bytes, case.slice_bytes, case.lookups)
+            reads = [seconds * case.lookups for seconds in times]
+        return Limit(copy_seconds=min(copies), read_seconds=min(reads, default=None))
 
     def copy_speeds(self, moved_bytes: int) -> tuple[float, ...]:
         """Return bytes read plus written per second, by number of threads."""
@@ -82,9 +80,9 @@ class Machine:
     def random_reads(self, reach_bytes: int, row_bytes: int, lookups: int) -> tuple[float, ...]:
         """Return seconds per read of one row at a random position, by number of threads.
 
-        As many reads are made as the case makes, up to a million, and made again: what stays in
-        the cache between two runs of the case stays there here. Of a row no longer than a cache
-        line one word is read: the line comes with it.
+        The reads are as many as those of the case, up to a million, and are repeated, so that the
+        cache holds as much as between two runs of the case. Of a row that fits in a cache line one
+        word is read.
         """
         most = max(_MOST_READ_BYTES // max(row_bytes, LINE_BYTES), 1)
         key = (_power_of_two(reach_bytes), row_bytes, min(_power_of_two(lookups), most))
@@ -98,15 +96,16 @@ class Machine:
                 entries *= np.uint32(data.shape[1])
                 data = data.reshape(-1)
             read = loops.read_words if row_bytes <= LINE_BYTES else loops.read_rows
-            self.read_seconds[key] = tuple(
-                _best(partial(read, data, entries, count), loops.set_threads, count) / entries.size
-                for count in range(1, self.threads + 1)
-            )
+            times = []
+            for count in range(1, self.threads + 1):
+                loops.set_threads(count)
+                times.append(_best(partial(read, data, entries, count)) / entries.size)
+            self.read_seconds[key] = tuple(times)
         return self.read_seconds[key]
 
 
 def last_level_cache_bytes() -> int:
-    """Return the size of the last-level cache, or 32 MB where the system does not say."""
+    """Return the size of the last-level cache, or 32 MB if the system does not report it."""
     sizes = [
         int(path.read_text().strip().removesuffix("K")) << 10
         for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
@@ -125,43 +124,25 @@ def _power_of_two(size: int) -> int:
 
 
 def _copy_seconds(source: Array, target: Array, threads: int) -> float:
-    """Return the least time of one copy: by NumPy in threads, or by a compiled loop."""
-    candidates = []
+    """Return the shortest time of one copy: by NumPy in threads, or by a compiled loop."""
+    times = []
     if find_spec("numba"):
         loops = import_module(f"{__package__}.loops")
-        candidates.append(
-            _best(
-                lambda repeats: loops.copy(source, target, threads, repeats),
-                loops.set_threads,
-                threads,
-            )
-        )
-    shares = list(
-        zip(np.array_split(target, threads), np.array_split(source, threads), strict=True)
-    )
-    with ThreadPoolExecutor(threads) as pool:
-        candidates.append(_best(lambda repeats: _copy_shares(pool, shares, repeats)))
-    return min(candidates)
+        loops.set_threads(threads)
+        times.append(_best(lambda repeats: loops.copy(source, target, threads, repeats)))
+    targets, sources = np.array_split(target, threads), np.array_split(source, threads)
 
-
-def _copy_shares(
-    pool: ThreadPoolExecutor, shares: Sequence[tuple[Array, Array]], repeats: int
-) -> None:
-    def copy(share: tuple[Array, Array]) -> None:
+    def copy(target: Array, source: Array, repeats: int) -> None:
         for _ in range(repeats):
-            np.copyto(*share)
+            np.copyto(target, source)
 
-    list(pool.map(copy, shares))
+    with ThreadPoolExecutor(threads) as pool:
+        times.append(_best(lambda repeats: list(pool.map(copy, targets, sources, repeat(repeats)))))
+    return min(times)
 
 
-def _best(
-    run: Callable[[int], Any],
-    set_threads: Callable[[int], None] | None = None,
-    threads: int = 1,
-) -> float:
-    """Return the least time of one repeat of ``run(repeats)``."""
-    if set_threads:
-        set_threads(threads)
+def _best(run: Callable[[int], Any]) -> float:
+    """Return the shortest time of one repeat of ``run(repeats)``."""
     run(1)
     repeats = 1
     while (seconds := _timed(run, repeats)) < _SAMPLE_SECONDS:

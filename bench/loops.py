@@ -1,7 +1,6 @@
-"""Plain loops compiled by numba: those of the numba peer, and those that measure the machine.
+"""Loops compiled by numba that copy bytes and read at random positions, to measure the machine.
 
-The first half is what someone would write who does not know this package; the second half moves
-bytes and does nothing else. Importing this module needs numba.
+Importing this module needs numba.
 """
 
 from __future__ import annotations
@@ -23,129 +22,23 @@ prange: Any = _numba.prange
 
 
 def set_threads(count: int) -> None:
-    """Let the loops use `count` threads, or as many as numba has."""
+    """Let the loops use `count` threads, at most as many as numba has."""
     _numba.set_num_threads(min(count, _numba.config.NUMBA_NUM_THREADS))
 
 
-def _parallel(function: Function) -> Function:
+def parallel(function: Function) -> Function:
     compiled: Function = _numba.njit(parallel=True, cache=True)(function)
     return compiled
 
 
-def _sequential(function: Function) -> Function:
+def sequential(function: Function) -> Function:
     compiled: Function = _numba.njit(cache=True)(function)
     return compiled
 
 
-@_parallel
-def points(data: Array, indices: Array, out: Array) -> None:
-    """``out[n] = data[indices[n, 0], indices[n, 1]]``, data of any strides."""
-    for n in prange(out.shape[0]):
-        out[n] = data[indices[n, 0], indices[n, 1]]
-
-
-@_parallel
-def rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
-    """``out[n, :] = data[row(indices[n]), :]`` with tuples of any depth."""
-    for n in prange(out.shape[0]):
-        row = 0
-        for j in range(sizes.size):
-            row = row * sizes[j] + indices[n, j]
-        for s in range(out.shape[1]):
-            out[n, s] = data[row, s]
-
-
-@_parallel
-def batched_rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
-    """Do the same for each batch; each batch on one thread."""
-    for b in prange(out.shape[0]):
-        for n in range(out.shape[1]):
-            row = 0
-            for j in range(sizes.size):
-                row = row * sizes[j] + indices[b, n, j]
-            for s in range(out.shape[2]):
-                out[b, n, s] = data[b, row, s]
-
-
-@_parallel
-def shared_rows(data: Array, indices: Array, out: Array) -> None:
-    """``out[o, n, :] = data[o, indices[n], :]``; each `o` on one thread."""
-    for o in prange(out.shape[0]):
-        for n in range(out.shape[1]):
-            for s in range(out.shape[2]):
-                out[o, n, s] = data[o, indices[n], s]
-
-
-@_parallel
-def columns(data: Array, indices: Array, out: Array) -> None:
-    """``out[i, j] = data[indices[i, j], j]``."""
-    for i in prange(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = data[indices[i, j], j]
-
-
-@_parallel
-def elements(data: Array, indices: Array, out: Array) -> None:
-    """``out[o, i, j] = data[o, indices[o, i, j], j]``; each `o` on one thread."""
-    for o in prange(out.shape[0]):
-        for i in range(out.shape[1]):
-            for j in range(out.shape[2]):
-                out[o, i, j] = data[o, indices[o, i, j], j]
-
-
-@_sequential
-def set_rows(data: Array, indices: Array, sizes: Array, updates: Array) -> None:
-    """``data[row(indices[n]), :] = updates[n, :]``, in order."""
-    for n in range(updates.shape[0]):
-        row = 0
-        for j in range(sizes.size):
-            row = row * sizes[j] + indices[n, j]
-        for s in range(updates.shape[1]):
-            data[row, s] = updates[n, s]
-
-
-@_sequential
-def add_rows(data: Array, indices: Array, sizes: Array, updates: Array) -> None:
-    """``data[row(indices[n]), :] += updates[n, :]``, in order."""
-    for n in range(updates.shape[0]):
-        row = 0
-        for j in range(sizes.size):
-            row = row * sizes[j] + indices[n, j]
-        for s in range(updates.shape[1]):
-            data[row, s] += updates[n, s]
-
-
-@_parallel
-def set_elements(data: Array, indices: Array, updates: Array) -> None:
-    """``data[o, indices[o, i, j], j] = updates[o, i, j]``; each `o` on one thread."""
-    for o in prange(updates.shape[0]):
-        for i in range(updates.shape[1]):
-            for j in range(updates.shape[2]):
-                data[o, indices[o, i, j], j] = updates[o, i, j]
-
-
-@_parallel
-def add_elements(data: Array, indices: Array, updates: Array) -> None:
-    """``data[o, indices[o, i, j], j] += updates[o, i, j]``; each `o` on one thread."""
-    for o in prange(updates.shape[0]):
-        for i in range(updates.shape[1]):
-            for j in range(updates.shape[2]):
-                data[o, indices[o, i, j], j] += updates[o, i, j]
-
-
-@_parallel
-def max_elements(data: Array, indices: Array, updates: Array) -> None:
-    """``data[o, indices[o, i, j], j] = max(itself, updates[o, i, j])``; each `o` on one thread."""
-    for o in prange(updates.shape[0]):
-        for i in range(updates.shape[1]):
-            for j in range(updates.shape[2]):
-                row = indices[o, i, j]
-                data[o, row, j] = max(data[o, row, j], updates[o, i, j])
-
-
-@_parallel
+@parallel
 def copy(source: Array, target: Array, threads: int, repeats: int) -> None:
-    """Copy `source` to `target`, both of bytes, `repeats` times, a share for each thread."""
+    """Copy `source` to `target`, both of bytes, `repeats` times, divided among threads."""
     share = (source.size + threads - 1) // threads
     for t in prange(threads):
         first, last = t * share, min((t + 1) * share, source.size)
@@ -173,9 +66,9 @@ def _prefetch(_context: Any, words: Any, row: Any) -> Any:
     return _numba.types.void(words, row), generate
 
 
-@_parallel
+@parallel
 def read_words(words: Array, positions: Array, threads: int, repeats: int) -> np.uint64:
-    """Read one word at each of `positions` (uint32), `repeats` times, a share for each thread."""
+    """Read one word at every position (uint32), `repeats` times, divided among threads."""
     share = (positions.size + threads - 1) // threads
     total = np.uint64(0)
     for t in prange(threads):
@@ -191,9 +84,9 @@ def read_words(words: Array, positions: Array, threads: int, repeats: int) -> np
     return total
 
 
-@_parallel
+@parallel
 def read_rows(rows: Array, positions: Array, threads: int, repeats: int) -> np.uint64:
-    """Read whole rows at `positions` (uint32), `repeats` times, a share for each thread."""
+    """Read a whole row at every position (uint32), `repeats` times, divided among threads."""
     share = (positions.size + threads - 1) // threads
     total = np.uint64(0)
     for t in prange(threads):

@@ -1,9 +1,9 @@
-"""Check every peer's answer to a case, then time those that are right, in turn.
+"""Check every peer's answer to a case, and time the peers whose answer is right, in turns.
 
-The peers take turns within each round, in an order that moves on by one every round, with a
-pause and an untimed call before the timed ones: nobody runs on the caches of another. Threads that
-spin on after a call (40 ms in onnxruntime, 10 ms in torch) would take a processor from whoever
-comes next: the pause lasts until none does. Outputs are freed as they come.
+In every round each peer has a turn, in an order that moves on by one every round: a pause, an
+untimed call, and the timed calls, so that none profits from the caches of another. Threads that
+spin after a call (40 ms in onnxruntime, 10 ms in torch) would take a processor from the next peer:
+the pause lasts until the process is idle. Outputs are freed at once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .case import Case  # noqa: TC001 - a saved Result is read by its annotations
 from .limits import Limit, Machine, is_memory_bound
-from .peer import NOT_INSTALLED, Call, Peer, Unsupported
-from .peers import ORACLE, OWN
+from .peers import NOT_INSTALLED, ORACLE, OWN, Call, Peer, Unsupported
 
 if TYPE_CHECKING:
-    from .case import Array, Arrays, Case
-    from .peer import Bind
+    from .case import Array, Arrays
+    from .peers import Bind
 
 _SAMPLE_SECONDS = 4e-3
 _ROUND_SECONDS = 40e-3
@@ -40,7 +40,7 @@ Run = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How long one peer took for one call, by its fastest right idiom."""
+    """The times of one call of a peer by its fastest idiom with a right answer."""
 
     peer: str
     idiom: str
@@ -61,10 +61,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one case gave: timings of the peers that can do it, reasons of those that cannot.
-
-    `failed` says that this package made the call and was wrong.
-    """
+    """The timings of one case, and why other peers have none; `failed` if ours was wrong."""
 
     case: Case
     timings: tuple[Timing, ...]
@@ -85,7 +82,7 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """How many times as long the fastest peer takes."""
+        """Time of the fastest peer over ours."""
         own, peer = self.own, self.fastest_peer
         return peer.seconds / own.seconds if own and peer else None
 
@@ -104,7 +101,7 @@ class _Ready:
 
 
 def check(case: Case, peers: Sequence[Peer], threads: int) -> tuple[dict[str, str], bool]:
-    """Compare every peer with the oracle; return what was refused, and whether ours is wrong."""
+    """Compare every peer with the oracle; return errors by peer, and whether ours is wrong."""
     _, refusals, failed = _all_ready(case, peers, threads, timed=False)
     return refusals, failed
 
@@ -164,7 +161,7 @@ def _expected(case: Case, inputs: Sequence[tuple[Case, Arrays]], threads: int) -
 def _all_ready(
     case: Case, peers: Sequence[Peer], threads: int, *, timed: bool
 ) -> tuple[list[_Ready], dict[str, str], bool]:
-    """Return the peers ready to be timed, the reasons of the others, and whether ours failed."""
+    """Return the peers that can be timed, the errors of the others, and whether ours failed."""
     inputs = [(variant, variant.arrays()) for variant in case.variants()]
     expected = _expected(case, inputs, threads)
     ready: list[_Ready] = []
@@ -190,7 +187,7 @@ def _ready(
     *,
     timed: bool,
 ) -> _Ready:
-    """Return the peer's fastest idiom whose answer is right; any such where nothing is `timed`."""
+    """Return the peer's fastest idiom with a right answer, or any if nothing is `timed`."""
     if not peer.installed:
         raise Unsupported(NOT_INSTALLED)
     best: _Ready | None = None
@@ -222,7 +219,7 @@ def _reason(error: Exception) -> str:
 def _checked(
     bind: Bind, case: Case, inputs: Sequence[tuple[Case, Arrays]], expected: Sequence[Array]
 ) -> Run:
-    """Return one run of all calls, after each call's answer was compared."""
+    """Return one run of all calls, after comparing the answer of each."""
     calls: list[Call] = []
     for (variant, arrays), right in zip(inputs, expected, strict=True):
         call = bind(variant, _own_arrays(arrays, case))
@@ -248,7 +245,7 @@ def _sample(run: Run, number: int) -> float:
 
 
 def _trial(run: Run) -> float:
-    """Return the least time of a few calls, to choose between idioms and the loop's length."""
+    """Return the shortest time of a few calls, to choose idioms and the number of calls."""
     started, best = perf_counter(), _sample(run, 1)
     while perf_counter() - started < _TRIAL_SECONDS:
         number = max(int(_SAMPLE_SECONDS / 4 / max(best, 1e-9)), 1)
@@ -257,7 +254,7 @@ def _trial(run: Run) -> float:
 
 
 def _settle() -> None:
-    """Sleep until no thread of this process is at work."""
+    """Sleep until no thread of this process uses a processor."""
     for _ in range(_MOST_PAUSES):
         started, used = perf_counter(), process_time()
         sleep(_PAUSE_SECONDS)

@@ -1,43 +1,61 @@
-"""The page about one run: a picture, what it shows, how it was measured, and the whole table."""
+"""The page about one run, and its chart: the mean time of every library over ours."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from statistics import quantiles
+from typing import TYPE_CHECKING, Any
 
-from .report import (
-    bytes_text,
-    findings,
-    fraction_text,
-    limit_lines,
-    ratio_text,
-    time_text,
-)
+from .peers import OWN
+from .report import cells, findings, geometric_mean, limit_lines, ratios_by_peer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from .report import Record
 
-_REPEAT = """\
-## How to repeat it
+_COLOURS = {
+    "numpy": "#4C72B0",
+    "torch": "#DD5B36",
+    "onnxruntime": "#8172B3",
+    "openvino": "#2A9D8F",
+    "numba": "#B08D2E",
+}
+_OWN_COLOUR = "#111827"
+_TICKS = (0.5, 1, 2, 3, 5, 10, 20, 50, 100)
+_STYLE: Any = {
+    "font.size": 8.5,
+    "font.family": "sans-serif",
+    "svg.fonttype": "none",  # letters as text: a tenth of the size
+    "svg.hashsalt": "ndgather",
+}
+_PAGE = """\
+# Benchmarks
 
-In a checkout, `make bench` measures everything and writes this page; or, in two steps,
+Written by the benchmark from its results; do not edit.
 
-    python -m bench --json run.json
-    python -m bench --load run.json --page docs/benchmarks.md
+Realistic gathers and scatters, compared with every library that supports the call. In short:
 
-It also draws every case, in `bench/results/cases.svg`. Another machine gives other numbers.
-"""
-_METHOD = """\
+{in_short}
+
+![Time of each library over ours, all cases together]({picture})
+
+Measured on {where.processor}, {where.processors} processors, {where.system}, with \
+{where.threads} threads, Python {where.python}, {where.date}.
+
+## In which cases
+
+{cases}
+
 ## How it was measured
 
-- Each library makes the same call on the same arrays, with the same number of threads where it
-  has threads. Whatever can be prepared before the call is not timed: sessions, tensors of the
-  index dtype that the library wants, views of index columns. Where a library has several ways to
-  make the call, the fastest counts.
-- Every answer is compared with NumPy's before anything is timed. A library that cannot make the
-  call, or gives another answer, is listed below and not timed.
+- Every library makes the same call on the same arrays, with the same number of threads if it has
+  threads. Preparations are not timed: sessions, tensors of the index dtype that the library
+  requires, views of index columns. If a library has several ways to make the call, the fastest
+  counts.
+- Every answer is compared with NumPy's before anything is timed. A library that has no such call,
+  or returns another answer, is listed below and not timed.
 - The libraries take turns in rounds, in an order that changes from round to round, with an untimed
   call before the timed ones. A turn begins when the process is idle: threads of onnxruntime spin
   for 40 ms after a call, those of torch for 10 ms. Times are medians. *Spread* is the distance
@@ -48,74 +66,111 @@ _METHOD = """\
   ours. The least possible time is the larger of two: that of moving these bytes at the measured
   copy speed, and that of the random reads at their measured speed, both for the size of the case.
   An asterisk marks data and output that fit in the last-level cache, where memory is not the limit.
+
+## How to repeat it
+
+In a checkout, `make bench` measures everything and writes this page; or, in two steps,
+
+    python -m bench --json run.json
+    python -m bench --load run.json --page docs/benchmarks.md
+
+Another machine gives other numbers.
+
+## Every case
+
+{table}
+
+Ratio: time of the fastest other library over ours.
+
+## What the machine allows
+
+```text
+{limits}
+```
+
+## Versions
+
+{versions}
 """
 
 
-def write(run: Record, path: Path, results: Path) -> None:
-    """Write the page to `path`, its picture beside it, and that of every case to `results`."""
-    chart = import_module(f"{__package__}.chart")
+def write(run: Record, path: Path) -> None:
+    """Write the page to `path`, and its picture beside it."""
     picture = path.with_suffix(".svg")
-    for folder in (path.parent, results):
-        folder.mkdir(parents=True, exist_ok=True)
-    chart.draw_libraries(run, picture)
-    chart.draw_cases(run, results / "cases.svg")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draw(run, picture)
     path.write_text(text(run, picture.name))
 
 
 def text(run: Record, picture: str) -> str:
     """Return the page as Markdown, with the file of its picture."""
-    where = run.setting
-    peers = list(where.versions)
+    peers = list(run.setting.versions)
+    titles = ["moved", *peers, "spread", "ratio", "of limit"]
+    rows = [["case", *titles, "who does this"], ["---", *["---:"] * len(titles), "---"]]
+    for result in run.results:
+        texts = cells(result, peers)
+        numbers = [texts[title] for title in titles]
+        rows.append([f"`{result.case.name}`", *numbers, result.case.why])
     found = findings(run)
-    lines = [
-        "# Benchmarks",
-        "",
-        "Written by the benchmark from its results; do not edit.",
-        "",
-        "Gathers and scatters as programs make them, each beside every other library that makes",
-        "the same call. In short:",
-        "",
-        *(f"- {line}" for line in found.in_short),
-        "",
-        f"![Time of each library over ours, all cases together]({picture})\n",
-        f"Measured on {where.processor}, {where.processors} processors, {where.system}, with"
-        f" {where.threads} threads, Python {where.python}, {where.date}.",
-        "",
-        "## In which cases",
-        "",
-        *(f"- {line}" for line in found.cases),
-        "",
-        _METHOD,
-        _REPEAT,
-        "## Every case",
-        "",
-        _table_row("case", "moved", *peers, "spread", "ratio", "of limit", "who does this"),
-        _table_row(*["---", *["---:"] * (len(peers) + 4), "---"]),
-    ]
-    lines += [
-        _table_row(
-            f"`{result.case.name}`",
-            bytes_text(result.bytes_moved),
-            *(time_text(result, peer) for peer in peers),
-            f"{result.own.spread:.0%}" if result.own else "-",
-            ratio_text(result),
-            fraction_text(result),
-            result.case.why,
-        )
-        for result in run.results
-    ]
-    lines += ["", "Ratio: time of the fastest other library over ours.", ""]
-    lines += ["## What the machine allows", "", "```text", *limit_lines(run), "```", ""]
-    lines += ["## Versions", "", *(f"- {name} {known}" for name, known in where.versions.items())]
-    refused: dict[str, list[str]] = {}
+    page = _PAGE.format(
+        in_short=_list(found.in_short),
+        picture=picture,
+        where=run.setting,
+        cases=_list(found.cases),
+        table="\n".join(f"| {' | '.join(row)} |" for row in rows),
+        limits="\n".join(limit_lines(run)),
+        versions=_list(f"{name} {version}" for name, version in run.setting.versions.items()),
+    )
+    refusals: dict[str, list[str]] = {}
     for result in run.results:
         for name, reason in result.refusals.items():
-            refused.setdefault(f"{name}, {reason}", []).append(f"`{result.case.name}`")
-    if refused:
-        lines += ["", "## Not timed", ""]
-        lines += [f"- {why}: {', '.join(names)}" for why, names in sorted(refused.items())]
-    return "\n".join(lines) + "\n"
+            refusals.setdefault(f"{name}, {reason}", []).append(f"`{result.case.name}`")
+    if refusals:
+        lines = (f"{reason}: {', '.join(names)}" for reason, names in sorted(refusals.items()))
+        page += f"\n## Not timed\n\n{_list(lines)}\n"
+    return page
 
 
-def _table_row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def draw(run: Record, path: Path) -> None:
+    """Draw one bar for every library: its mean time over ours, and the middle half of the cases."""
+    ratios = {
+        peer: times
+        for peer, times in ratios_by_peer(run).items()
+        if peer in _COLOURS and len(times) > 1
+    }
+    slowest_first = sorted(ratios, key=lambda peer: -geometric_mean(ratios[peer]))
+    mpl: Any = import_module("matplotlib")
+    with mpl.rc_context(_STYLE):
+        size = (11, 0.42 * len(ratios) + 1.5)
+        figure = import_module("matplotlib.figure").Figure(size, layout="constrained")
+        axes = figure.subplots()
+        for position, peer in enumerate(slowest_first):
+            mean = geometric_mean(ratios[peer])
+            low, _, high = quantiles(ratios[peer], n=4, method="inclusive")
+            axes.barh(position, mean - 1, left=1, height=0.62, color=_COLOURS[peer])
+            axes.plot([low, high], [position, position], color=_OWN_COLOUR, linewidth=1.2)
+            label = f"{mean:.1f} times as long, {len(ratios[peer])} cases"
+            axes.text(max(high, mean) * 1.04, position, label, va="center")
+        axes.axvline(1, color=_OWN_COLOUR, linewidth=1.6)
+        axes.set_yticks(range(len(ratios)), slowest_first)
+        axes.invert_yaxis()
+        axes.set_xscale("log")
+        axes.set_xticks(_TICKS, [f"{tick:g}x" for tick in _TICKS])
+        axes.minorticks_off()
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color="#E5E7EB", linewidth=0.5)
+        axes.set_axisbelow(True)
+        axes.spines[:].set_visible(False)
+        ends = [0.8, *axes.dataLim.intervalx]
+        axes.set_xlim(min(ends) * 0.9, max(ends) * 1.8)
+        axes.set_xlabel(
+            "geometric mean over the cases that the library supports;"
+            " the thin line spans the middle half of them"
+        )
+        title = f"Time of each library in units of {OWN.name}'s"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        figure.savefig(path, metadata={"Date": None})

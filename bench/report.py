@@ -1,31 +1,33 @@
-"""The results as people and programs read them: a table while it runs, a summary, JSON."""
+"""The results: a row for every case, a summary, and JSON."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from math import exp, log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from .case import Case
-from .limits import Limit, Machine, last_level_cache_bytes
-from .measure import Result, Timing
+from .limits import Machine, last_level_cache_bytes
+from .measure import Result  # noqa: TC001 - a saved Record is read by its annotations
 from .peers import OWN
 
 if TYPE_CHECKING:
-    from .peer import Peer
+    from collections.abc import Iterable, Sequence
+
+    from .peers import Peer
+
+T = TypeVar("T")
 
 ENOUGH_OF_LIMIT = 0.70
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Where and with what a run was made."""
+    """The machine and the versions of a run."""
 
     date: str
     processor: str
@@ -96,7 +98,9 @@ def record(setting: Setting, results: Iterable[Result], machine: Machine) -> Rec
         setting=setting,
         results=tuple(results),
         copy_speeds=tuple(sorted(machine.copy_bytes_per_second.items())),
-        read_seconds=tuple((*key, each) for key, each in sorted(machine.read_seconds.items())),
+        read_seconds=tuple(
+            (*key, seconds) for key, seconds in sorted(machine.read_seconds.items())
+        ),
     )
 
 
@@ -104,65 +108,47 @@ def record(setting: Setting, results: Iterable[Result], machine: Machine) -> Rec
 
 
 def save(run: Record, path: Path) -> None:
-    """Write `run` as JSON; derived numbers are included for readers without this package."""
-    content = asdict(run) | {
-        "results": [_with_derived(result) for result in run.results],
-    }
+    """Write `run` as JSON, with derived numbers for other programs."""
+    results = [
+        asdict(result)
+        | {
+            "median_seconds": {timing.peer: timing.seconds for timing in result.timings},
+            "spread": {timing.peer: timing.spread for timing in result.timings},
+            "ratio": result.ratio,
+            "limit_fraction": result.limit_fraction,
+        }
+        for result in run.results
+    ]
+    write_json(asdict(run) | {"results": results}, path)
+
+
+def write_json(content: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def _with_derived(result: Result) -> dict[str, Any]:
-    return asdict(result) | {
-        "median_seconds": {timing.peer: timing.seconds for timing in result.timings},
-        "spread": {timing.peer: timing.spread for timing in result.timings},
-        "ratio": result.ratio,
-        "limit_fraction": result.limit_fraction,
-    }
-
-
-def load(path: Path) -> Record:
-    """Read what `save` wrote.
-
-    Raises
-    ------
-    ValueError
-        The file is something else, or of another version of the benchmark.
-    """
-    text = path.read_text()
+def load(path: Path, kind: type[T]) -> T:
+    """Return the dataclass `kind` that was saved; raises ValueError if the file has another."""
     try:
-        return _record(json.loads(text))
+        loaded: T = _from_json(kind, json.loads(path.read_text()))
     except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: no run saved by this version of the benchmark") from error
+        raise ValueError(f"{path}: not a run saved by this version of the benchmark") from error
+    return loaded
 
 
-def _record(content: dict[str, Any]) -> Record:
-    return Record(
-        setting=Setting(**content["setting"]),
-        results=tuple(_result(each) for each in content["results"]),
-        copy_speeds=tuple((size, tuple(speeds)) for size, speeds in content["copy_speeds"]),
-        read_seconds=tuple((*key, tuple(each)) for *key, each in content["read_seconds"]),
-    )
-
-
-def _result(content: dict[str, Any]) -> Result:
-    case: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in content["case"].items()
-    }
-    return Result(
-        case=Case(**case),
-        timings=tuple(_timing(timing) for timing in content["timings"]),
-        refusals=content["refusals"],
-        failed=content["failed"],
-        bytes_moved=content["bytes_moved"],
-        limit=Limit(**content["limit"]),
-        memory_bound=content["memory_bound"],
-    )
-
-
-def _timing(content: dict[str, Any]) -> Timing:
-    return Timing(**(content | {"samples": tuple(content["samples"])}))
+def _from_json(kind: Any, value: Any) -> Any:
+    """Return the value of type `kind` from which `asdict` made `value`."""
+    if is_dataclass(kind):
+        types = get_type_hints(kind)
+        names = [field.name for field in fields(kind)]
+        loaded: Any = kind
+        return loaded(**{name: _from_json(types[name], value[name]) for name in names})
+    if get_origin(kind) is tuple:
+        types_of_items = get_args(kind)
+        if types_of_items[-1] is Ellipsis:
+            types_of_items = types_of_items[:1] * len(value)
+        return tuple(_from_json(*pair) for pair in zip(types_of_items, value, strict=True))
+    return value
 
 
 # text -----------------------------------------------------------------------------------------
@@ -182,23 +168,8 @@ def bytes_text(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def ratio_text(result: Result) -> str:
-    return "-" if result.ratio is None else f"{result.ratio:.2f}"
-
-
-def fraction_text(result: Result) -> str:
-    fraction = result.limit_fraction
-    mark = "" if result.memory_bound else "*"
-    return "-" if fraction is None else f"{fraction:.0%}{mark}"
-
-
-def time_text(result: Result, peer: str) -> str:
-    timing = next((each for each in result.timings if each.peer == peer), None)
-    return seconds_text(timing.seconds) if timing else "-"
-
-
 def ratios_by_peer(run: Record) -> dict[str, list[float]]:
-    """Return, of each other library, its time over ours in every case that both can do."""
+    """Return the times of every other library over ours, in the cases that both can do."""
     ratios: dict[str, list[float]] = {}
     for result in run.results:
         for timing in result.timings:
@@ -211,59 +182,45 @@ def geometric_mean(values: Sequence[float]) -> float:
     return exp(sum(map(log, values)) / len(values))
 
 
-_Column = tuple[str, int, Callable[[Result], str]]
+def cells(result: Result, peers: Sequence[str]) -> dict[str, str]:
+    """Return the row of a case by the titles of its columns; "-" if there is no such number."""
+    own, peer, fraction = result.own, result.fastest_peer, result.limit_fraction
+    times = {timing.peer: seconds_text(timing.seconds) for timing in result.timings}
+    mark = "" if result.memory_bound else "*"
+    return {
+        "case": result.case.name,
+        "moved": bytes_text(result.bytes_moved),
+        **{name: times.get(name, "-") for name in peers},
+        "spread": f"{own.spread:.0%}" if own else "-",
+        "ratio": f"{result.ratio:.2f}" if result.ratio is not None else "-",
+        "fastest peer": peer.peer if peer else "-",
+        "of limit": f"{fraction:.0%}{mark}" if fraction is not None else "-",
+    }
 
 
-def _columns(peers: Sequence[Peer]) -> list[_Column]:
-    def spread(result: Result) -> str:
-        return f"{result.own.spread:.0%}" if result.own else "-"
-
-    def best(result: Result) -> str:
-        return result.fastest_peer.peer if result.fastest_peer else "-"
-
-    columns: list[_Column] = [
-        ("case", -26, lambda result: result.case.name),
-        ("moved", 8, lambda result: bytes_text(result.bytes_moved)),
-    ]
-    for peer in peers:
-        columns.append((peer.name, 8, lambda result, name=peer.name: time_text(result, name)))  # type: ignore[misc]  # the default argument is not part of the type
-        if peer == OWN:
-            columns.append(("spread", 6, spread))
-    return [
-        *columns,
-        ("ratio", 6, ratio_text),
-        ("fastest peer", -12, best),
-        ("of limit", 8, fraction_text),
-    ]
-
-
-def _line(columns: Sequence[_Column], texts: Iterable[str]) -> str:
+def line(peers: Sequence[str], result: Result | None = None) -> str:
+    """Return the row of a case, or without a case the titles; the name is aligned to the left."""
+    widths = {"case": 26, "moved": 8, **dict.fromkeys(peers, 8), "spread": 6, "ratio": 6}
+    widths |= {"fastest peer": 12, "of limit": 8}
+    texts = cells(result, peers) if result else {title: title for title in widths}
     return "  ".join(
-        text.ljust(-width) if width < 0 else text.rjust(max(width, len(title)))
-        for (title, width, _), text in zip(columns, texts, strict=True)
+        texts[title].ljust(width)
+        if title in ("case", "fastest peer")
+        else texts[title].rjust(max(width, len(title)))
+        for title, width in widths.items()
     ).rstrip()
-
-
-def header(peers: Sequence[Peer]) -> str:
-    columns = _columns(peers)
-    return _line(columns, (title for title, _, _ in columns))
-
-
-def row(result: Result, peers: Sequence[Peer]) -> str:
-    columns = _columns(peers)
-    return _line(columns, (text(result) for _, _, text in columns))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What a run shows: its numbers in a few sentences, and in which cases."""
+    """The numbers of a run in a few sentences, and those about single cases."""
 
     in_short: tuple[str, ...]
     cases: tuple[str, ...] = ()
 
 
 def findings(run: Record) -> Findings:
-    """Return the headline numbers, and every case that is slower or far from the limit."""
+    """Return the main numbers, and the cases that are slower or far from the limit."""
     compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
     if not compared:
         return Findings(in_short=("ndgather was not measured.",))
@@ -280,34 +237,29 @@ def findings(run: Record) -> Findings:
         if share < ENOUGH_OF_LIMIT
     ]
     in_short = (
-        f"{len(compared)} cases; the fastest other library of each takes"
-        f" {geometric_mean(ratios):.2f} times as long as {OWN.name} (geometric mean),"
-        f" from {min(ratios):.2f} to {max(ratios):.1f} times.",
+        f"{len(compared)} cases; the fastest other library takes {geometric_mean(ratios):.2f}"
+        f" times as long as {OWN.name} (geometric mean), from {min(ratios):.2f} to"
+        f" {max(ratios):.1f} times.",
         f"Another library is faster on {len(slower)} of them.",
         f"Of {len(bound)} cases beyond the last-level cache, {len(bound) - len(far)} reach"
         f" {ENOUGH_OF_LIMIT:.0%} of what the memory of this machine allows.",
     )
+    operators: dict[str, list[float]] = {}
+    for result, ratio in compared:
+        operators.setdefault(result.case.operator, []).append(ratio)
+    means = (
+        f"{name} {geometric_mean(ratios):.2f} ({len(ratios)})"
+        for name, ratios in sorted(operators.items())
+    )
     cases = (
-        _by_operator(compared),
+        f"By operator, with the number of cases: {', '.join(means)}.",
         f"Another library is faster on {', '.join(slower) or 'none'}.",
         f"Below {ENOUGH_OF_LIMIT:.0%} of the limit, with what sets it: {', '.join(far) or 'none'}.",
     )
     return Findings(in_short=in_short, cases=cases)
 
 
-def _by_operator(compared: Sequence[tuple[Result, float]]) -> str:
-    """Return the mean of each operator."""
-    ratios: dict[str, list[float]] = {}
-    for result, ratio in compared:
-        ratios.setdefault(result.case.operator, []).append(ratio)
-    means = (
-        f"{name} {geometric_mean(each):.2f} ({len(each)})" for name, each in sorted(ratios.items())
-    )
-    return f"By operator, with the number of cases: {', '.join(means)}."
-
-
 def summary(run: Record) -> str:
-    """Return what the table says, in a few lines."""
     found = findings(run)
     return "\n".join(
         [
@@ -334,8 +286,8 @@ def limit_lines(run: Record) -> list[str]:
     if run.read_seconds:
         lines.append("one random read with 1, 2, .. threads:")
     lines += [
-        f"  {bytes_text(width):>8} from {bytes_text(reach):>8}, {count:>7} places:  "
-        + "  ".join(seconds_text(seconds) for seconds in each)
-        for reach, width, count, each in run.read_seconds
+        f"  {bytes_text(width):>8} from {bytes_text(reach):>8}, {count:>7} reads:  "
+        + "  ".join(seconds_text(seconds) for seconds in times)
+        for reach, width, count, times in run.read_seconds
     ]
     return lines

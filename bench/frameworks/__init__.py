@@ -1,1 +1,1 @@
-"""Calls on tensors of other libraries beside those libraries themselves, case by case."""
+"""Calls on arrays of torch and JAX, compared with both: ``python -m bench.frameworks``."""

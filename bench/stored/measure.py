@@ -1,43 +1,48 @@
-"""Measure a case: every method in a process of its own, in turns; judge the conditions."""
+"""Measure a case: every method in a process of its own, in turns; or instructions of a call."""
 
 from __future__ import annotations
 
-import pickle
+import os
+import re
 import shutil
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-from bench.build import ROOT
+from tools.child_process import ROOT, ChildError, ChildProcess
+
+from bench.against import build
 
 from . import field as fields
-from . import instructions
-from .cases import MEGABYTE
-from .request import Request
+from .cases import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from .cases import Case, Condition
+    from .cases import Case
 
 OWN = "ndgather"
-NO_RIVALS = (OWN, "floor")
+NOT_COMPARED = (OWN, "floor")
+_SLOW = 1.5  # times the fastest: a slower method takes no further turns
 
-_THREADS = 2
-_READS_IN_FLIGHT = {"local": 2, "remote": 16, "cluster": 2}
-_HOPELESS = 1.5  # times the best: such a method takes no further turns
-_POINT_BYTES = 8
-_CHUNK_ENTRY_BYTES = 16
-_SLACK_BYTES = 16 << 20
+_FEW_CALLS = 100
+_CODE = """
+import sys, numpy, ndgather
+data, indices = numpy.arange(100.0), numpy.array([[1], [2], [3]])
+for _ in range(int(sys.argv[1])):
+    ndgather.gather_nd(data, indices)
+"""
+_COUNT = re.compile(r"Collected : (\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one method took: seconds of every turn, and bytes of the first."""
+    """One method: seconds of every turn, and bytes of the first; or why there are none."""
 
     method: str
     wall: tuple[float, ...] = ()
@@ -47,48 +52,107 @@ class Measured:
     instructions: float = 0
     refusal: str = ""
 
-    def quantity(self, name: str) -> float:
-        value = getattr(self, name)
-        return median(value) if isinstance(value, tuple) else float(value)
+    @property
+    def wall_seconds(self) -> float:
+        return median(self.wall)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Whether a condition holds: what was reached, as a multiple of what it is compared with."""
-
-    condition: str
-    reached: float
-    passed: bool
+    @property
+    def cpu_seconds(self) -> float:
+        return median(self.cpu)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What the methods of one case took, and which conditions hold."""
+    """The methods of one case; `allowed_bytes` is the memory that our call may take, or 0."""
 
     case: str
     methods: tuple[Measured, ...]
-    verdicts: tuple[Verdict, ...]
+    allowed_bytes: float = 0
+
+    @property
+    def own(self) -> Measured | None:
+        return next((each for each in self.timed if each.method == OWN), None)
+
+    @property
+    def floor(self) -> Measured | None:
+        return next((each for each in self.timed if each.method == "floor"), None)
+
+    @property
+    def fastest_other(self) -> Measured | None:
+        others = (each for each in self.timed if each.method not in NOT_COMPARED)
+        return min(others, key=lambda each: each.wall_seconds, default=None)
+
+    @property
+    def timed(self) -> list[Measured]:
+        return [each for each in self.methods if each.wall]
+
+    @property
+    def failed(self) -> bool:
+        """Whether our answer was wrong, or the call took more memory than it may."""
+        own = next((each for each in self.methods if each.method == OWN), None)
+        return own is not None and (bool(own.refusal) or own.memory > self.allowed_bytes > 0)
 
 
 def measure(case: Case, folder: Path, rounds: int, before: str | None) -> Result:
-    """Return what every method of the case took and which conditions hold."""
+    """Return the measurements of every method of the case."""
     if case.work == "instructions":
-        methods = instructions.count(case, before)
-        return judged(case, [Measured(**each) for each in methods], {})
+        return Result(case=case.name, methods=_instructions(case, before))
     with ExitStack() as stack:
         request = stack.enter_context(requested(case, fields.FULL, folder))
         small = replace(request, size=replace(request.size, share=case.count))
-        children = [
-            stack.enter_context(_Child(method, own_copy(method, request, stack), small))
+        firsts: dict[str, dict[str, float]] = {}
+        refusals: dict[str, str] = {}
+        children: dict[str, ChildProcess] = {}
+        for method in case.methods:
+            children[method] = stack.enter_context(ChildProcess("bench.stored.child"))
+            own = own_copy(method, request, stack)
+            try:
+                firsts[method] = children[method].ask("first", own, small, method)
+            except ChildError as error:
+                refusals[method] = " ".join(str(error).split())[:200]
+        turns = _turns(children, firsts, rounds)
+        measured = [
+            Measured(method=method, refusal=refusals[method])
+            if method in refusals
+            else _measured(method, firsts[method], turns[method])
             for method in case.methods
         ]
-        measured = _in_turns(children, rounds)
-        return judged(case, measured, limits(request))
+        return Result(case=case.name, methods=tuple(measured), allowed_bytes=request.allowed_bytes)
+
+
+def _turns(
+    children: dict[str, ChildProcess], firsts: dict[str, dict[str, float]], rounds: int
+) -> dict[str, list[dict[str, float]]]:
+    """Return the times of the turns of every method that is not far slower than the others."""
+    compared = [first["wall"] for method, first in firsts.items() if method not in NOT_COMPARED]
+    most = _SLOW * min(compared, default=0.0)
+    racing = [
+        method
+        for method, first in firsts.items()
+        if method in NOT_COMPARED or first["wall"] <= most
+    ]
+    turns: dict[str, list[dict[str, float]]] = {method: [] for method in firsts}
+    for number in range(rounds):
+        first = number % max(len(racing), 1)
+        for method in (*racing[first:], *racing[:first]):
+            turns[method].append(children[method].ask("turn"))
+    return turns
+
+
+def _measured(method: str, first: dict[str, float], turns: list[dict[str, float]]) -> Measured:
+    times = turns or [first]
+    return Measured(
+        method=method,
+        wall=tuple(turn["wall"] for turn in times),
+        cpu=tuple(turn["cpu"] for turn in times),
+        memory=first["memory"],
+        worker_memory=first.get("worker_memory", 0),
+    )
 
 
 @contextmanager
 def requested(case: Case, size: fields.Size, folder: Path) -> Iterator[Request]:
-    """Make the array of the case, and serve it where the case is a remote one."""
+    """Make the array of the case, and serve it if the case is remote."""
     path = folder if case.store == "memory" else fields.store(folder, case.store, size)
     if case.place != "remote":
         yield Request(case=case, size=size, path=path)
@@ -103,7 +167,7 @@ def requested(case: Case, size: fields.Size, folder: Path) -> Iterator[Request]:
 
 
 def own_copy(method: str, request: Request, stack: ExitStack) -> Request:
-    """Give a method an array of its own, where the call writes."""
+    """Return the request, with a copy of the array for the method if the call writes."""
     if request.case.work != "scatter":
         return request
     copy = request.path.with_suffix(f".{method}")
@@ -113,105 +177,32 @@ def own_copy(method: str, request: Request, stack: ExitStack) -> Request:
     return replace(request, path=copy)
 
 
-class _Child:
-    """A process that makes the call of one method, a turn at a time."""
-
-    def __init__(self, method: str, request: Request, small: Request) -> None:
-        self.method = method
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench.stored.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+def _instructions(case: Case, before: str | None) -> tuple[Measured, ...]:
+    """Count the instructions of a call by valgrind, in this build and in the revision `before`."""
+    if shutil.which("valgrind") is None:
+        return tuple(
+            Measured(method=method, refusal="valgrind is not installed") for method in case.methods
         )
-        self.first: Any = self._answer(pickle.dumps((request, small, method)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.process.communicate()
-
-    def turn(self) -> dict[str, float]:
-        reply: dict[str, float] = self._answer(b".")
-        return reply
-
-    def _answer(self, command: bytes) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(command)
-            self.process.stdin.flush()
-            return pickle.load(self.process.stdout)
-        except (BrokenPipeError, EOFError):
-            return f"ended with status {self.process.wait()}"
-
-
-def _in_turns(children: Sequence[_Child], rounds: int) -> list[Measured]:
-    able = [child for child in children if isinstance(child.first, dict)]
-    rivals = [child for child in able if child.method not in NO_RIVALS]
-    best = min((child.first["wall"] for child in rivals), default=0.0)
-    turns: dict[str, list[dict[str, float]]] = {child.method: [] for child in children}
-    racing = [
-        child for child in able if child not in rivals or child.first["wall"] <= _HOPELESS * best
+    own = Path(import_module("ndgather").__file__ or "").parents[1]
+    folders = {OWN: own} | ({"before": build(before)} if before else {})
+    counted = [
+        Measured(method=method, instructions=_instructions_of_a_call(folder, case.count))
+        for method, folder in folders.items()
     ]
-    for number in range(rounds):
-        first = number % max(len(racing), 1)
-        for child in (*racing[first:], *racing[:first]):
-            turns[child.method].append(child.turn())
-    return [_measured(child, turns[child.method]) for child in children]
+    if not before:
+        counted.append(Measured(method="before", refusal="needs a revision: --before REV"))
+    return tuple(counted)
 
 
-def _measured(child: _Child, turns: list[dict[str, float]]) -> Measured:
-    if not isinstance(child.first, dict):
-        return Measured(method=child.method, refusal=str(child.first))
-    seconds = turns or [child.first]
-    return Measured(
-        method=child.method,
-        wall=tuple(turn["wall"] for turn in seconds),
-        cpu=tuple(turn["cpu"] for turn in seconds),
-        memory=child.first["memory"],
-        worker_memory=child.first.get("worker_memory", 0),
-    )
-
-
-def limits(request: Request) -> dict[str, float]:
-    """Return what memory is compared with; the terms stand in docs/guarantees.md."""
-    if request.case.store == "memory":
-        return {}
-    result, stored = request.result_bytes, request.stored_bytes
-    formula = (
-        result
-        + _POINT_BYTES * len(request.indices)
-        + _THREADS * (request.chunk_bytes + stored)
-        + _READS_IN_FLIGHT[request.case.place] * stored
-        + _CHUNK_ENTRY_BYTES * len(request.touched())
-        + _SLACK_BYTES
-    )
-    return {"formula": formula, "results": result, "megabytes": MEGABYTE}
-
-
-def judged(case: Case, methods: Sequence[Measured], bounds: Mapping[str, float]) -> Result:
-    """Return the result with a verdict for each condition that can be judged."""
-    able = {each.method: each for each in methods if not each.refusal}
-    verdicts = []
-    for condition in case.conditions:
-        other = _compared(condition, able, bounds)
-        if OWN in able and other:
-            reached = able[OWN].quantity(condition.quantity) / other
-            passed = reached <= condition.factor
-        else:
-            reached, passed = float("nan"), False
-        verdicts.append(Verdict(condition=str(condition), reached=reached, passed=passed))
-    return Result(case=case.name, methods=tuple(methods), verdicts=tuple(verdicts))
-
-
-def _compared(
-    condition: Condition, able: Mapping[str, Measured], bounds: Mapping[str, float]
-) -> float | None:
-    if condition.of in bounds:
-        return bounds[condition.of]
-    if condition.of == "best":
-        rivals = [each for name, each in able.items() if name not in NO_RIVALS]
-        return min((each.quantity(condition.quantity) for each in rivals), default=None)
-    other = able.get(condition.of)
-    return other.quantity(condition.quantity) if other else None
+def _instructions_of_a_call(folder: Path, calls: int) -> float:
+    """Return the difference of two processes, so that the start of Python cancels out."""
+    totals = []
+    for number in (_FEW_CALLS, _FEW_CALLS + calls):
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={os.devnull}"]
+        command += [sys.executable, "-c", _CODE, str(number)]
+        setting = os.environ | {"PYTHONPATH": str(folder), "PYTHONHASHSEED": "0"}
+        done = subprocess.run(command, env=setting, capture_output=True, text=True, check=True)
+        found = _COUNT.search(done.stderr)
+        assert found is not None, done.stderr
+        totals.append(int(found[1]))
+    return (totals[1] - totals[0]) / calls

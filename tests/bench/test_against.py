@@ -86,4 +86,4 @@ def test_what_cannot_be_built_is_refused(
 def test_a_build_that_crashes_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = stand_in(tmp_path, change=" if __import__('os')._exit(7) else 0")
     assert main(["--against", folder, "--case", "call-nd-4x4", "--case", "points-L1"]) == 1
-    assert capsys.readouterr().err.endswith(f"the process of {folder} ended: 7\n")
+    assert capsys.readouterr().err.endswith(f"the process of {folder} ended with exit status 7\n")

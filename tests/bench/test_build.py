@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from bench import build
+from bench import against
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(build, "_BUILDS", tmp_path / "builds")
+    monkeypatch.setattr(against, "_BUILDS", tmp_path / "builds")
     tree = tmp_path / "tree"
     (tree / "src" / "ndgather").mkdir(parents=True)
     (tree / "pyproject.toml").write_text(PROJECT)
@@ -46,12 +46,12 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_source_tree_is_built_when_it_has_changed(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = build.build(str(tree))
+    first = against.build(str(tree))
     assert (first / "ndgather" / "__init__.py").read_text() == "first = 1\n"
-    assert build.build(str(tree)) == first
+    assert against.build(str(tree)) == first
     assert capsys.readouterr().out.count("building") == 1
     (tree / "src" / "ndgather" / "__init__.py").write_text("second = 2\n")
-    second = build.build(str(tree))
+    second = against.build(str(tree))
     assert (second / "ndgather" / "__init__.py").read_text() == "second = 2\n"
     assert (first / "ndgather" / "__init__.py").read_text() == "first = 1\n"
 
@@ -59,5 +59,5 @@ def test_a_source_tree_is_built_when_it_has_changed(
 def test_a_tree_that_does_not_build_is_refused_and_not_kept(tree: Path) -> None:
     (tree / "backend.py").write_text("raise SystemExit('no backend today')\n")
     with pytest.raises(ValueError, match=r"does not build:\n[\s\S]*no backend today"):
-        build.build(str(tree))
+        against.build(str(tree))
     assert not list((tree.parent / "builds").iterdir())

@@ -1,14 +1,15 @@
-"""The suite of stored arrays: every method's answer at reduced size, and what its numbers mean."""
+"""The suite of stored arrays: the answers of every method at reduced size, and its numbers."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from bench import report as json_report
 from bench.__main__ import main
-from bench.stored import cases, field, measure, table
-from bench.stored.request import Request
+from bench.stored import cases, field, measure, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,13 +26,13 @@ def test_answers_agree(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def request_of(tmp_path_factory: pytest.TempPathFactory) -> Request:
+def request_of(tmp_path_factory: pytest.TempPathFactory) -> cases.Request:
     (case,) = cases.select(["sharded-1e5"])
     path = field.store(tmp_path_factory.mktemp("field"), case.store, field.REDUCED)
-    return Request(case=case, size=field.REDUCED, path=path)
+    return cases.Request(case=case, size=field.REDUCED, path=path)
 
 
-def test_a_store_holds_the_field(request_of: Request) -> None:
+def test_a_store_holds_the_field(request_of: cases.Request) -> None:
     zarr = pytest.importorskip("zarr")
     stored = zarr.open_array(str(request_of.path), mode="r")
     assert (stored.shards, stored.chunks) == ((32, 32, 32), (8, 8, 8))
@@ -40,14 +41,14 @@ def test_a_store_holds_the_field(request_of: Request) -> None:
     )
 
 
-def test_touched_chunks_are_those_of_the_points(request_of: Request) -> None:
+def test_touched_chunks_are_those_of_the_points(request_of: cases.Request) -> None:
     expected = sorted(
         {tuple(place // 8 for place in point) for point in request_of.indices.tolist()}
     )
     assert request_of.touched() == expected
 
 
-def test_a_wrong_answer_is_found(request_of: Request) -> None:
+def test_a_wrong_answer_is_found(request_of: cases.Request) -> None:
     right = field.values(*request_of.indices.T)
     request_of.check(right)
     wrong = right.copy()
@@ -57,39 +58,42 @@ def test_a_wrong_answer_is_found(request_of: Request) -> None:
             request_of.check(answer)
 
 
-def results() -> measure.Result:
-    (case,) = cases.select(["points-1e7"])
-    methods = [
+def result(**changes: float) -> measure.Result:
+    methods = (
         measure.Measured(method="floor", wall=(2.0, 1.0, 3.0), cpu=(4.0,), memory=1),
         measure.Measured(method="ndgather", wall=(2.1,), cpu=(4.0,), memory=150),
         measure.Measured(method="zarr", wall=(3.0,), cpu=(8.0,), memory=700),
         measure.Measured(method="dask", wall=(9.0,), cpu=(8.0,), memory=1200),
         measure.Measured(method="xarray", refusal="ImportError: no xarray"),
-    ]
-    return measure.judged(case, methods, {"formula": 100.0})
+    )
+    return measure.Result(case="points-1e7", methods=methods, **changes)
 
 
-def test_conditions_are_judged_by_medians_and_the_best_of_the_others() -> None:
-    verdicts = [
-        (each.condition, round(each.reached, 3), each.passed) for each in results().verdicts
-    ]
-    assert verdicts == [
-        ("wall <= 1.1 floor", 1.05, True),
-        ("wall <= 0.65 best", 0.7, False),
-        ("memory <= 1 formula", 1.5, False),
-        ("memory <= 0.167 dask", 0.125, True),
-    ]
+def test_a_result_compares_with_the_fastest_of_the_others_and_the_floor() -> None:
+    one = result()
+    assert one.own is not None
+    assert one.floor is not None
+    assert one.fastest_other is not None
+    assert (one.own.memory, one.floor.wall_seconds, one.fastest_other.method) == (150, 2.0, "zarr")
+
+
+def test_a_call_fails_that_takes_more_memory_than_it_may_or_is_wrong() -> None:
+    assert not result().failed
+    assert not result(allowed_bytes=150).failed
+    assert result(allowed_bytes=149).failed
+    wrong = measure.Measured(method="ndgather", refusal="AssertionError: wrong answer")
+    assert measure.Result(case="rows", methods=(wrong,)).failed
 
 
 def test_a_run_reads_back_and_makes_a_page(tmp_path: Path) -> None:
-    setting = table.setting()
-    table.save(setting, [results()], tmp_path / "new" / "run.json")
-    assert table.load(tmp_path / "new" / "run.json") == (setting, [results()])
-    page = table.page(setting, [results()])
-    assert "- 2 of 4 conditions hold.\n" in page
-    assert "- Short of theirs are `points-1e7` wall <= 0.65 best (0.7)" in page
-    assert "| `points-1e7` | wall <= 1.1 floor | 1.05 | pass |" in page
+    run = report.Record(setting=report.setting(), results=(result(allowed_bytes=100),))
+    json_report.write_json(asdict(run), tmp_path / "new" / "run.json")
+    assert json_report.load(tmp_path / "new" / "run.json", report.Record) == run
+    page = report.page(run, "A note.")
+    assert "\n\nA note.\n\n| case |" in page
+    assert "| `points-1e7` | 2.1 s* | 3 s* (zarr) | 2 s | 150 B | 700 B |" in page
     assert "| xarray | ImportError: no xarray |  |  |" in page
+    assert "ndgather may take 100 B of extra memory." in page
 
 
 def test_no_such_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

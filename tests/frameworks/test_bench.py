@@ -13,10 +13,8 @@ def test_a_page_has_a_line_for_each_case_of_both_suites(tmp_path, capsys):
     page = tmp_path / "page.md"
     for suite in ("torch", "jax", "torch"):
         options = ["--case", "tiny", "--turns", "1", "--page", str(page)]
-        assert main(["--suite", suite, *options]) in (0, 1)
-    printed = capsys.readouterr().out
-    assert "<= 1.3 us: " in printed
-    assert "<= 0.5 of native: " in printed
+        assert main(["--suite", suite, *options]) == 0
+    assert capsys.readouterr().out.count("\ntiny ") == 3
     written = page.read_text()
     assert [written.count(f"## {suite}\n") for suite in ("torch", "jax")] == [1, 1]
     assert written.count("\n| `tiny` | ") == 2

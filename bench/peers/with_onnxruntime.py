@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .peer import Bind, Call, Idioms, Unsupported
+from . import Bind, Call, Idioms, Unsupported
 
 if TYPE_CHECKING:
-    from .case import Array, Arrays, Case, Shape
+    from bench.case import Array, Arrays, Case, Shape
 
 _OPERATORS = {
     "gather_nd": "GatherND",

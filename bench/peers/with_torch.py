@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .peer import (
+from . import (
     Bind,
     Call,
     Idioms,
@@ -24,7 +24,7 @@ from .peer import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .case import Array, Arrays, Case
+    from bench.case import Array, Arrays, Case
 
 _REDUCE = {"mul": "prod", "min": "amin", "max": "amax"}
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .peer import Bind, Call, Idioms, advanced_index, has_advanced_index, is_take, slice_shape
+from . import Bind, Call, Idioms, advanced_index, has_advanced_index, is_take, slice_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .case import Array, Arrays, Case
+    from bench.case import Array, Arrays, Case
 
 _UFUNCS: dict[str, Any] = {
     "add": np.add,

@@ -1,9 +1,8 @@
-"""What a peer is: a library, and the best ways it has to make the call of a case.
+"""The libraries that are compared, and the ways in which they make the call of a case.
 
-A peer offers one or more *idioms*; the report keeps the fastest whose answer is right. Whatever
-can be made ready before the call is made ready: sessions, tensors in the index type the library
-wants, views of index columns. One module `with_<name>` adapts each library, and is imported
-only when its row of `peers.py` is used.
+A peer offers one or more *idioms*; the report keeps the fastest one with the right answer. The
+idioms prepare before the call whatever can be prepared: sessions, tensors in the index type that
+the library requires, views of index columns. The module `with_<name>` adapts a library.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .case import Array, Arrays, Case
+from bench.case import Array, Arrays, Case
 
 NOT_INSTALLED = "not installed"
 
 
-class Unsupported(Exception):  # noqa: N818 - a refusal with its reason, not a failure
-    """The peer cannot make this call; the text says why."""
+class Unsupported(Exception):  # noqa: N818 - not a failure
+    """The library has no such call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call made ready, and how to read its answer from what `run` returns."""
+    """A prepared call, and how to convert the result of `run` to an array."""
 
     run: Callable[[], Any]
     answer: Callable[[Any], Array] = np.asarray
@@ -39,10 +38,7 @@ Idioms = Mapping[str, Bind]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One library of the comparison; `needs` are other packages that its adapter imports.
-
-    `has_modes` says that indices out of range can be clipped or wrapped.
-    """
+    """A library; its adapter imports `needs` too, and `has_modes` has clip and wrap."""
 
     name: str
     module: str
@@ -55,7 +51,6 @@ class Peer:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The packages that the library's adapter needs and that are not installed."""
         return tuple(name for name in (self.module, *self.needs) if find_spec(name) is None)
 
     @property
@@ -70,18 +65,24 @@ class Peer:
         return str(threads) if self.threads == "as given" else self.threads
 
     def prepare(self, case: Case, threads: int) -> Idioms:
-        """Set the number of threads and return the idioms for `case`.
-
-        Raises
-        ------
-        Unsupported
-            The library cannot make this call.
-        """
+        """Set the number of threads, and return the idioms for `case`; may raise Unsupported."""
         if case.mode != "raise" and not self.has_modes:
             raise Unsupported(f"no mode={case.mode!r}")
-        adapter = import_module(f"{__package__}.with_{self.name}")
+        adapter = import_module(f"{__name__}.with_{self.name}")
         idioms: Idioms = adapter.prepare(case, threads)
         return idioms
+
+
+OWN = Peer(name="ndgather", module="ndgather", threads="as given", has_modes=True)
+ORACLE = Peer(name="numpy", module="numpy", threads="one", has_modes=True)
+PEERS = (
+    OWN,
+    ORACLE,
+    Peer(name="torch", module="torch", threads="as given"),
+    Peer(name="onnxruntime", module="onnxruntime", threads="as given", needs=("onnx",)),
+    Peer(name="openvino", module="openvino", threads="as given"),
+    Peer(name="numba", module="numba", threads="as given"),
+)
 
 
 def open_grid(sides: tuple[int, ...], rank: int) -> list[Array]:
@@ -100,7 +101,7 @@ def advanced_index(case: Case, indices: Array) -> tuple[Array, ...]:
     axis = case.indexed_axes.start
     if case.operator == "gather":
         if axis != case.batch_dims:
-            raise Unsupported("an advanced index behind a slice moves its axes to the front")
+            raise Unsupported("an advanced index after a slice moves its axes to the front")
         return (*open_grid(case.data_shape[:axis], indices.ndim), indices)
     grid = open_grid(indices.shape, indices.ndim)
     return (*grid[:axis], indices, *grid[axis + 1 :])

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .peer import Call, Idioms, Unsupported
+from . import Call, Idioms, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .case import Arrays, Case, Shape
+    from bench.case import Arrays, Case, Shape
 
 _REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "min": "min", "max": "max"}
 

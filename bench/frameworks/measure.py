@@ -1,0 +1,119 @@
+"""Compare the results of the two functions of a case, time them in turns, and write the page."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench import report
+from bench.peers import Peer
+
+from .cases import to_numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from .cases import Case, Function
+
+_TURN_SECONDS = 0.02
+_SECTION = re.compile(r"^## ", re.MULTILINE)
+_HEAD = """\
+# Benchmarks on arrays of other libraries
+
+Written by the benchmark from its results; do not edit.
+
+Calls of ndgather on arrays of a library, compared with the library's own way to the same result:
+`x[a, b]` in torch, the same in a jitted function in JAX. The results are compared first. Then the
+two take turns of 20 ms, and the table has the medians of the turns. Arrays and indices are made
+beforehand, for torch as separate columns too, which it takes fastest.
+
+    pip install '.[torch,jax]'
+    python -m bench --suite torch --page
+    python -m bench --suite jax --page
+"""
+_NOTES = """\
+## Notes
+
+- torch, `tiny-gradient`: an autograd function that returns its argument takes 3.3 us by itself.
+- torch, `gradient-1e5-of-16`: torch fills zeros on its own threads, which then spin for a while.
+  ndgather clears the rows on the threads that add to them.
+- JAX, `rows-1e5-of-64`: if the memory of a result is new to the process, the system clears its
+  pages during the call. Which of the two functions gets new memory differs by run, and the ratio
+  varies from 0.37 to 0.87.
+- JAX, `add-1e5-of-16`: the result overwrites data; if data is used afterwards, XLA copies it first,
+  on one thread.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Seconds of one call of ndgather and of the library, by turn."""
+
+    case: Case
+    ours: tuple[float, ...]
+    native: tuple[float, ...]
+
+    @property
+    def microseconds(self) -> tuple[float, float]:
+        return median(self.ours) * 1e6, median(self.native) * 1e6
+
+    @property
+    def text(self) -> str:
+        ours, native = self.microseconds
+        return f"{self.case.name:24} {ours:12.2f} {native:12.2f} us {ours / native:8.3f}"
+
+
+def measure(case: Case, turns: int) -> Result:
+    """Return the times of the two functions; raises AssertionError if their results differ."""
+    functions = case.functions()
+    result, expected = (to_numpy(function()) for function in functions)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+    calls = [_calls_in_a_turn(function) for function in functions]
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for turn in range(turns):
+        for side in (0, 1) if turn % 2 == 0 else (1, 0):
+            seconds[side].append(_seconds(functions[side], calls[side]))
+    return Result(case=case, ours=tuple(seconds[0]), native=tuple(seconds[1]))
+
+
+def _calls_in_a_turn(function: Function) -> int:
+    _seconds(function, 3)
+    return max(int(_TURN_SECONDS / max(_seconds(function, 3), 1e-9)), 1)
+
+
+def _seconds(function: Function, calls: int) -> float:
+    begin = perf_counter()
+    for _ in range(calls):
+        function()
+    return (perf_counter() - begin) / calls
+
+
+def write_page(path: Path, library: str, results: Sequence[Result]) -> None:
+    """Write the section of a library; those of others stay."""
+    _, *saved = _SECTION.split(path.read_text()) if path.exists() else ("",)
+    sections = {section.partition("\n")[0]: section for section in saved}
+    sections.pop("Notes", None)
+    sections[library] = "\n".join(_section(library, results)) + "\n"
+    texts = [f"## {sections[name].rstrip()}\n" for name in sorted(sections, reverse=True)]
+    path.write_text("\n".join([_HEAD, *texts, _NOTES]))
+
+
+def _section(library: str, results: Sequence[Result]) -> Iterator[str]:
+    peers = [Peer(name=name, module=name, threads="as given") for name in ("ndgather", library)]
+    where = report.setting(peers, report.usable_processors())
+    versions = ", ".join(f"{peer.name} {peer.version}" for peer in peers)
+    yield f"{library}\n"
+    yield f"{where.processor}, {where.processors} processors, {where.system}, {where.date},"
+    yield f"Python {where.python}, {versions}.\n"
+    yield f"| case | what it stands for | ndgather, us | {library}, us | ratio |"
+    yield "|---|---|---:|---:|---:|"
+    for result in results:
+        ours, native = result.microseconds
+        numbers = f"{ours:.2f} | {native:.2f} | {ours / native:.3f}"
+        yield f"| `{result.case.name}` | {result.case.why} | {numbers} |"

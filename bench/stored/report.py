@@ -1,0 +1,143 @@
+"""The results as lines, and as a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.peers import Peer
+from bench.report import Setting, bytes_text, seconds_text
+from bench.report import setting as setting_of
+
+from .cases import CASES, THREADS
+from .measure import Result  # noqa: TC001 - a saved Record is read by its annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .measure import Measured
+
+PACKAGES = (
+    "ndgather", "zarr", "numcodecs", "tensorstore", "dask", "distributed", "xarray", "obstore",
+)  # fmt: skip
+_PAGE = """\
+# Benchmarks of stored arrays
+
+Written by the benchmark from its results; do not edit.
+
+Calls on arrays in files, in buckets and on a cluster, compared with zarr, dask, xarray and
+tensorstore, and with a floor that only reads and decodes the same chunks.
+
+Measured on {where.processor}, {where.processors} processors, {where.system}, \
+Python {where.python}, {where.date}.{note}
+
+{summary}
+
+## How it was measured
+
+Every method runs in a process of its own and makes the call once before anything is timed: this
+call gives the answer, which is compared with the values of the field, and the extra memory, which
+is the peak of resident memory minus what was resident before the call. Then the methods take
+turns, and times are medians. CPU is the processor time of the process, all threads together. A
+method that took more than one and a half times as long as the fastest of the others takes no
+further turns. The floor reads and decodes the chunks that the call touches, with two threads, and
+does nothing else. The memory that a call of ndgather may take is explained in
+[guarantees](guarantees.md). All methods have two threads; files are in the page cache.
+
+The array is 1024^3 float32 (4.3 GB) in chunks of 128^3, compressed by zstd at level 3 to a third;
+sharded: shards of 256^3 of chunks of 32^3. Every value is a function of its place.
+
+## Every case
+{cases}
+
+(*) made once.
+
+## How to repeat it
+
+    pip install 'ndgather[test]'
+    python -m bench --suite stored --page
+
+## Versions
+
+{versions}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One run of the benchmark."""
+
+    setting: Setting
+    results: tuple[Result, ...]
+
+
+def setting() -> Setting:
+    peers = [Peer(name=name, module=name, threads="as given") for name in PACKAGES]
+    return setting_of(peers, THREADS)
+
+
+def lines(result: Result) -> Iterator[str]:
+    """Yield the methods of a case as text, and the memory that our call may take."""
+    yield f"\n{result.case}"
+    for measured in result.methods:
+        cells = "  ".join(f"{text:>10}" for text in _cells(measured))
+        yield f"  {measured.method:12} {cells}"
+    if result.allowed_bytes:
+        yield f"  {_allowed(result)}"
+
+
+def _allowed(result: Result) -> str:
+    return f"ndgather may take {bytes_text(result.allowed_bytes)} of extra memory."
+
+
+def _cells(measured: Measured) -> tuple[str, str, str]:
+    if measured.refusal:
+        return (measured.refusal, "", "")
+    if measured.instructions:
+        return (f"{measured.instructions:.0f} instructions", "", "")
+    mark = "" if len(measured.wall) > 1 else "*"
+    return (
+        seconds_text(measured.wall_seconds) + mark,
+        seconds_text(measured.cpu_seconds) + mark,
+        bytes_text(max(measured.memory, 0)),
+    )
+
+
+def page(run: Record, note: str = "") -> str:
+    """Return the page as Markdown, with a note about the machine."""
+    return _PAGE.format(
+        where=run.setting,
+        note=f"\n\n{note}" if note else "",
+        summary="\n".join(_summary(run.results)),
+        cases="\n".join(line for result in run.results for line in _section(result)),
+        versions="\n".join(f"- {name} {text}" for name, text in run.setting.versions.items()),
+    )
+
+
+def _summary(results: Sequence[Result]) -> Iterator[str]:
+    yield "| case | ndgather | fastest other | floor | extra memory | of that other |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for result in results:
+        own, other, floor = result.own, result.fastest_other, result.floor
+        if own is None:
+            continue
+        cells = [
+            f"`{result.case}`",
+            _cells(own)[0],
+            f"{_cells(other)[0]} ({other.method})" if other else "-",
+            _cells(floor)[0] if floor else "-",
+            _cells(own)[2],
+            _cells(other)[2] if other else "-",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _section(result: Result) -> Iterator[str]:
+    why = next(case.why for case in CASES if case.name == result.case)
+    yield f"\n### `{result.case}`\n\n{why.capitalize()}.\n"
+    yield "| method | wall | CPU | extra memory |"
+    yield "|---|---:|---:|---:|"
+    for measured in result.methods:
+        yield f"| {measured.method} | {' | '.join(_cells(measured))} |"
+    if result.allowed_bytes:
+        yield f"\n{_allowed(result)}"
