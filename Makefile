@@ -14,7 +14,7 @@
 #   make wheel   build dist/*.whl
 #   make test-wheel   the test suite against that wheel in a fresh environment, also of another
 #     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.0.*'
-#   make faults   the core makes one fault at a time, and a test has to fail for each: 3 minutes
+#   make faults   the core is built with one fault at a time, and a test has to fail: 10 minutes
 #   make mutants MUTANTS='ndgather.published.inference*'   changes of Python code that no test notices: hours for all
 #   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and for Windows
 #   make bench   measure against numpy, torch, onnxruntime, openvino and numba
@@ -91,8 +91,8 @@ check:
 	HYPOTHESIS_PROFILE=short $(MAKE) test $(VENV)/installed-viz-onnx $(VENV)/installed-stores-viz-samples $(VENV)/installed-docs $(RUNTIMES)/installed-models
 	$(MAKE) --jobs 2 --output-sync=target docs test-large run-storage bench-quick models-quick run
 
-faults: build/faults/installed
-	build/faults/venv/bin/python tests/core/faults.py
+faults: build/mutants/installed $(CMAKE)
+	PATH="$(abspath $(TOOLS)):$$PATH" build/mutants/venv/bin/python tests/core/faults.py $(CMAKE) build/faults
 
 # mutmut changes a copy of the sources in mutants/; the core has to stand beside them. Which modules, and
 # which tests have to notice: pyproject.toml.
@@ -257,14 +257,7 @@ build/%-core/core_calls: $(BUILD_FILES) $(CORE_CALLS) | $(CMAKE)
 	MAKEFLAGS= $(CMAKE) --build $(@D) -- --quiet
 	touch $@
 
-# The core of `make faults`; see core/fault.h.
-build/faults/built: $(BUILD_FILES)
-	$(PYTHON) -m venv build/faults/venv
-	CXXFLAGS=-DNDGATHER_FAULTS build/faults/venv/bin/python -m pip install --quiet --editable . \
-	  --config-settings build-dir=build/faults/core
-	touch $@
-
-# Not editable: mutmut has to import its copy of the sources, which stands before this on sys.path.
+# Not editable: mutmut and `make faults` import a copy of the sources, which stands before this on sys.path.
 build/mutants/installed: $(BUILD_FILES)
 	$(PYTHON) -m venv build/mutants/venv
 	build/mutants/venv/bin/python -m pip install --quiet '.[mutants]'

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "fault.h"
 #include "pool.h"
 
 namespace ndgather {
@@ -36,7 +35,7 @@ void split_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* key
   if (axis.step == 0) {
     const Size *const cuts = axis.cuts, *const last = cuts + std::max<Size>(axis.chunks, 1);
     const auto chunk_of = [=](std::uint64_t c) {
-      return static_cast<std::uint64_t>(std::upper_bound(cuts + 1, last, Size(c) - fault("cut-is-before")) - cuts - 1);
+      return static_cast<std::uint64_t>(std::upper_bound(cuts + 1, last, Size(c)) - cuts - 1);
     };
     add_axis(axis, at, n, keys, places, chunk_of,
              [=](std::uint64_t chunk) { return static_cast<std::uint64_t>(cuts[chunk]); });
@@ -120,8 +119,7 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
       most = std::max(most, keys[i]);
     }
   }
-  int passes = of.n == 0 ? 0 : (static_cast<int>(std::bit_width(most - least)) + kDigit - 1) / kDigit;
-  if (fault("sort-skips-a-digit") && passes > 0) --passes;
+  const int passes = of.n == 0 ? 0 : (static_cast<int>(std::bit_width(most - least)) + kDigit - 1) / kDigit;
   std::uint32_t *from = reinterpret_cast<std::uint32_t*>(unsorted + of.n), *to = positions;
   if (passes % 2 == 0) std::swap(from, to);  // the last pass writes to `positions`
   for (Size i = 0; i < of.n; ++i) from[i] = static_cast<std::uint32_t>(i);
@@ -152,7 +150,7 @@ bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, 
     bool inside = true;
     for (Size i = 0; i < part; ++i) {
       std::uint64_t place = is_wide ? load_place<std::uint64_t>(places, done + i) : load_place<std::uint32_t>(places, done + i);
-      std::uint64_t position = static_cast<std::uint64_t>(fault("base-of-block-left-out") ? 0 : base) + positions[done + i];
+      std::uint64_t position = static_cast<std::uint64_t>(base) + positions[done + i];
       Size at = 0;
       for (int d = chunk_rank - 1; d >= 0; --d) {
         const auto coordinate = static_cast<Size>(place & ((std::uint64_t{1} << chunk[d].bits) - 1));

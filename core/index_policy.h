@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "fault.h"
 #include "plan.h"
 
 namespace ndgather::NDGATHER_ISA {
@@ -25,10 +24,9 @@ struct Raise {
       at = value;
     } else {
       const std::int64_t wide = value;
-      const Size wrap = fault("negative-as-is") ? 0 : column.wrap - fault("negative-off-by-one");
-      at = static_cast<std::uint64_t>(wide + ((wide >> 63) & wrap));
+      at = static_cast<std::uint64_t>(wide + ((wide >> 63) & column.wrap));
     }
-    return at < static_cast<std::uint64_t>(column.extent) + fault("size-is-inside");
+    return at < static_cast<std::uint64_t>(column.extent);
   }
 };
 
@@ -48,7 +46,7 @@ struct Wrap {
       at = value % static_cast<std::uint64_t>(column.extent);
     } else {
       const std::int64_t rest = static_cast<std::int64_t>(value) % column.extent;
-      at = static_cast<std::uint64_t>(rest + ((rest >> 63) & (fault("wrap-negative") ? 0 : column.extent)));
+      at = static_cast<std::uint64_t>(rest + ((rest >> 63) & column.extent));
     }
     return true;
   }
@@ -66,7 +64,7 @@ struct Clip {
     } else {
       at = value;
     }
-    at = at < last ? at : last - (last > 0 && fault("clip-before-last"));
+    at = at < last ? at : last;
     return true;
   }
 };

@@ -18,8 +18,9 @@ namespace ndgather::NDGATHER_ISA {
 inline Plan panel_of(const Plan& plan, const Panels& panels, Size number) noexcept {
   Plan panel = plan;
   panel.loop_rank = 2;
-  panel.loop[0] = plan.loop[plan.loop_rank - 2];
-  panel.loop[1] = plan.inner();
+  const LoopDim* const inner = &plan.inner();
+  panel.loop[0] = inner[panels.swapped ? 0 : -1];
+  panel.loop[1] = inner[panels.swapped ? -1 : 0];
   Size plane = number / panels.per_plane;
   for (int d = plan.loop_rank - 3; d >= 0; --d) {
     const LoopDim& dim = plan.loop[d];
@@ -31,7 +32,7 @@ inline Plan panel_of(const Plan& plan, const Panels& panels, Size number) noexce
   }
   panel.positions = panel.loop[0].size * panel.loop[1].size;
   panel.dense_linear = false;
-  const Size first = fault("panels-start-alike") ? 0 : number % panels.per_plane * panels.columns;
+  const Size first = number % panels.per_plane * panels.columns;
   keep_range(panel, 1, first, std::min(first + panels.columns, panel.loop[1].size));
   return panel;
 }
@@ -90,7 +91,7 @@ bool in_packed(Plan& panel, const Panels& panels, char* buffer, bool write_back,
   panel.indexed = buffer;
   column.stride = panels.pitch;
   if (!use(panel)) return false;
-  if (write_back && !fault("panel-not-copied-back")) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
+  if (write_back) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
   return true;
 }
 

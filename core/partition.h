@@ -57,12 +57,11 @@ struct PrefetchOwned {
 inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
                         int owner) noexcept {
   const Size first = partition.border[owner];
-  const auto size = static_cast<std::uint64_t>(partition.border[owner + 1]) - static_cast<std::uint64_t>(first) +
-                    static_cast<std::uint64_t>(fault("owners-overlap") ? plan.width : 0);
+  const auto size = static_cast<std::uint64_t>(partition.border[owner + 1]) - static_cast<std::uint64_t>(first);
   const Size step = plan.inner().dense;
   const Size part = std::max<Size>(block_size(plan, {}) / 2, 1);  // a block has room for two
   const Size* offsets = partition.offsets;
-  Cursor cursor(plan, fault("owned-from-the-start") ? 0 : partition.begin);
+  Cursor cursor(plan, partition.begin);
   Size left = partition.end - partition.begin;
   const auto fill = [&](Updates& own) {
     own.n = 0;

@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "fault.h"
-
 namespace ndgather {
 namespace {
 
@@ -18,13 +16,13 @@ bool normalise(Size& axis, Size count) {
 
 Refusal batch_sizes(const Array& data, const Array& indices, Size batch_dims) {
   for (Size d = 0; d < batch_dims; ++d) {
-    if (data.shape[d] != indices.shape[d] && !fault("batch-sizes-differ")) return {Rule::batch_size, d};
+    if (data.shape[d] != indices.shape[d]) return {Rule::batch_size, d};
   }
   return {};
 }
 
 void set_column(Plan& plan, int c, const Array& indexed, Size axis) {
-  plan.column[c] = {indexed.shape[axis], indexed.shape[axis], indexed.strides[fault("column-of-first-axis") ? 0 : axis]};
+  plan.column[c] = {indexed.shape[axis], indexed.shape[axis], indexed.strides[axis]};
 }
 
 // The slice: the axes of the indexed array from `first` on, those of the dense one from `dense_first` on.
@@ -90,7 +88,7 @@ void merge_loops(Plan& plan) {
     if (rank > 0) {
       LoopDim& outer = plan.loop[rank - 1];
       if (outer.index == inner.size * inner.index && outer.indexed == inner.size * inner.indexed &&
-          (outer.dense == inner.size * inner.dense || fault("merge-any-stride"))) {
+          outer.dense == inner.size * inner.dense) {
         outer = {outer.size * inner.size, inner.index, inner.indexed, inner.dense};
         continue;
       }
@@ -125,33 +123,34 @@ void merge_slice(Plan& plan) {
   plan.slice_rank = rank;
 }
 
-}  // namespace
-
-Refusal shape_gather_nd(const Array& data, const Array& indices, Size batch_dims, Shape& result) {
+Refusal shape_tuples(const Array& data, const Array& indices, const Options& options, bool windows, Shape& result) {
+  const Size batch_dims = options.batch_dims;
   if (indices.rank < 1) return {Rule::index_rank, 1};
   const Size most = std::min<Size>(indices.rank - 1, data.rank);
   if (batch_dims < 0 || batch_dims > most) return {Rule::batch_dims, 0, most};
   if (auto refusal = batch_sizes(data, indices, batch_dims)) return refusal;
   const Size depth = indices.shape[indices.rank - 1];
-  if (depth > data.rank - batch_dims + fault("depth-unbounded")) return {Rule::depth};
+  if (windows && depth != options.window_rank) return {Rule::depth};
+  if (depth > data.rank - batch_dims) return {Rule::depth};
   result.append(indices.shape, indices.rank - 1);
+  if (windows) result.append(options.window, depth);
   const Size first = batch_dims + depth;
   result.append(data.shape + first, data.rank - first);
   return {};
 }
 
-Refusal shape_gather_elements(const Array& data, const Array& indices, Size& axis, Shape& result) {
+Refusal shape_elements(const Array& data, const Array& indices, Size& axis, Shape& result) {
   if (data.rank < 1) return {Rule::data_rank, 1};
   if (data.rank != indices.rank) return {Rule::ranks_differ};
   if (!normalise(axis, data.rank)) return {Rule::axis, -data.rank, data.rank - 1};
   for (int d = 0; d < data.rank; ++d) {
-    if (d != axis && indices.shape[d] > data.shape[d] && !fault("off-axis-larger")) return {Rule::off_axis, d, axis};
+    if (d != axis && indices.shape[d] > data.shape[d]) return {Rule::off_axis, d, axis};
   }
   result.append(indices.shape, indices.rank);
   return {};
 }
 
-Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& batch_dims, Shape& result) {
+Refusal shape_along_axis(const Array& data, const Array& indices, Size& axis, Size& batch_dims, Shape& result) {
   if (data.rank < 1) return {Rule::data_rank, 1};
   if (!normalise(axis, data.rank)) return {Rule::axis, -data.rank, data.rank - 1};
   const Size most = std::min<Size>(axis, indices.rank);
@@ -166,7 +165,10 @@ Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& 
   return {};
 }
 
-void plan_gather_nd(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size batch_dims) {
+// A window is a slice that begins within the axes which its start addresses.
+void plan_tuples(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, const Options& options,
+                 bool windows) {
+  const Size batch_dims = options.batch_dims;
   plan.tuples = true;
   plan.loop_rank = indices.rank - 1;
   for (int d = 0; d < plan.loop_rank; ++d) {
@@ -174,18 +176,24 @@ void plan_gather_nd(Plan& plan, const Array& indexed, const Array& indices, cons
   }
   plan.column_count = static_cast<int>(indices.shape[plan.loop_rank]);
   plan.column_stride = indices.strides[plan.loop_rank];
-  for (int c = 0; c < plan.column_count; ++c) set_column(plan, c, indexed, batch_dims + c);
-  set_slice(plan, indexed, batch_dims + plan.column_count, dense, plan.loop_rank);
+  set_slice(plan, indexed, batch_dims + (windows ? 0 : plan.column_count), dense, plan.loop_rank);
+  for (int c = 0; c < plan.column_count; ++c) {
+    set_column(plan, c, indexed, batch_dims + c);
+    if (!windows) continue;
+    plan.slice[c].size = options.window[c];
+    IndexColumn& column = plan.column[c];
+    column.extent = std::max<Size>(column.extent - options.window[c] + 1, 0);
+  }
+  if (windows) plan.refuse_negative();
   set_arrays(plan, indexed, indices.bytes, dense);
 }
 
-void plan_gather_elements(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis) {
+void plan_elements(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis) {
   plan.tuples = false;
   plan.any_order = true;
   plan.loop_rank = indices.rank;
   for (int d = 0; d < indices.rank; ++d) {
-    const bool stays = d == axis && !fault("axis-steps-too");
-    plan.loop[d] = {indices.shape[d], indices.strides[d], stays ? 0 : indexed.strides[d], dense.strides[d]};
+    plan.loop[d] = {indices.shape[d], indices.strides[d], d == axis ? 0 : indexed.strides[d], dense.strides[d]};
   }
   plan.column_count = 1;
   plan.column_stride = 0;
@@ -194,8 +202,8 @@ void plan_gather_elements(Plan& plan, const Array& indexed, const Array& indices
   set_arrays(plan, indexed, indices.bytes, dense);
 }
 
-void plan_gather(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis,
-                 Size batch_dims) {
+void plan_along_axis(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis,
+                     Size batch_dims) {
   plan.tuples = false;
   int rank = 0;
   for (Size d = 0; d < axis; ++d, ++rank) {
@@ -211,6 +219,37 @@ void plan_gather(Plan& plan, const Array& indexed, const Array& indices, const A
   set_column(plan, 0, indexed, axis);
   set_slice(plan, indexed, axis + 1, dense, rank);
   set_arrays(plan, indexed, indices.bytes, dense);
+}
+
+}  // namespace
+
+Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Options& options, Shape& slices) {
+  Refusal refusal;
+  switch (kind) {
+    case Kind::gather_nd:
+    case Kind::scatter_nd:
+    case Kind::gather_windows:
+      refusal = shape_tuples(data, indices, options, kind == Kind::gather_windows, slices);
+      break;
+    case Kind::gather_elements:
+    case Kind::scatter_elements: refusal = shape_elements(data, indices, options.axis, slices); break;
+    case Kind::gather: refusal = shape_along_axis(data, indices, options.axis, options.batch_dims, slices); break;
+  }
+  if (!refusal && slices.rank > kMaxRank) return {Rule::result_rank, slices.rank, kMaxRank};
+  return refusal;
+}
+
+void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indices, const Array& dense,
+                 const Options& options) {
+  switch (kind) {
+    case Kind::gather_nd:
+    case Kind::scatter_nd:
+    case Kind::gather_windows:
+      return plan_tuples(plan, indexed, indices, dense, options, kind == Kind::gather_windows);
+    case Kind::gather_elements:
+    case Kind::scatter_elements: return plan_elements(plan, indexed, indices, dense, options.axis);
+    case Kind::gather: return plan_along_axis(plan, indexed, indices, dense, options.axis, options.batch_dims);
+  }
 }
 
 void plan_copy(Plan& plan, const Array& from, const Array& to, Size element) {
@@ -245,17 +284,14 @@ void simplify(Plan& plan) {
 }
 
 void join_runs(Plan& plan, Size most) {
-  if (plan.loop_rank < 2 || plan.run > 0) return;
+  if (plan.loop_rank < 2 || plan.joined.run > 0) return;
   const LoopDim inner = plan.inner();
   LoopDim& outer = plan.loop[plan.loop_rank - 2];
   if (inner.size > most || outer.dense != inner.size * inner.dense) return;
   bool repeated = inner.index != 0;
   for (int d = 0; d + 1 < plan.loop_rank; ++d) repeated &= plan.loop[d].index == 0;
   if (!repeated && outer.index != inner.size * inner.index) return;
-  plan.run = inner.size;
-  plan.run_step = inner.indexed;
-  plan.next_run = outer.indexed;
-  plan.run_index = repeated ? inner.index : 0;
+  plan.joined = {inner.size, inner.indexed, outer.indexed, repeated ? inner.index : 0};
   outer = {outer.size * inner.size, repeated ? 0 : inner.index, 0, inner.dense};
   --plan.loop_rank;
 }

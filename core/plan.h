@@ -76,6 +76,15 @@ struct SliceDim {
   Size size, indexed, dense;
 };
 
+// The two innermost loop dims as one, which stays as the innermost: the base advances by `step` within a run, and by
+// `next_run` from run to run. The dim itself then has no step in the indexed array, and none in the indices where all
+// runs read the same index values.
+struct Joined {
+  Size run = 0;    // positions of a run; 0: nothing is joined
+  Size step = 0, next_run = 0;
+  Size index = 0;  // from one of the index values that all runs read to the next; 0: every run has its own
+};
+
 struct Plan {
   const char* indices = nullptr;
   char* indexed = nullptr;
@@ -89,21 +98,24 @@ struct Plan {
   int loop_rank = 0;
   int column_count = 0;
   int slice_rank = 0;
+  Joined joined;
   bool tuples = false;        // the last axis of indices holds the columns
   bool any_order = false;     // the result does not depend on the order of the loop dims
   bool dense_linear = false;  // after simplify: position p of the dense array is at p times one step
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
-  // After join_runs the innermost loop dim stands for two: the base advances by `run_step` within a run and by
-  // `next_run` from run to run. run_index != 0: all runs read the same index values, so many bytes apart. run == 0: not
-  // joined. The dim itself then has no step in the indexed array, and none in the indices where run_index has it.
-  Size run = 0, run_step = 0, next_run = 0, run_index = 0;
+  // All index values were inside when they were checked before: one that another thread changes afterwards is treated as
+  // in mode `fill`, so that the call does not end half way.
+  bool checked = false;
   // Left uninitialised on purpose: a small call touches only the few entries that it uses.
   LoopDim loop[kMaxRank];
   IndexColumn column[kMaxRank];
   SliceDim slice[kMaxRank];
 
   const LoopDim& inner() const { return loop[loop_rank - 1]; }
+
+  // Whether a position whose index is outside is filled, or its update dropped.
+  bool fills() const { return mode == Mode::fill || checked; }
 
   void refuse_negative() {
     for (int c = 0; c < column_count; ++c) column[c].wrap = 0;
@@ -128,16 +140,23 @@ struct Plan {
   bool is_empty() const { return positions == 0 || slice_bytes() == 0; }
 };
 
-// Each kind of operator has its shape rule and its plan; options are normalised by the shape rule, so that the plan
-// takes them as they are. A scatter has the rule of its gather, whose result is the shape that updates must have.
-Refusal shape_gather_nd(const Array& data, const Array& indices, Size batch_dims, Shape& result);
-Refusal shape_gather_elements(const Array& data, const Array& indices, Size& axis, Shape& result);
-Refusal shape_gather(const Array& data, const Array& indices, Size& axis, Size& batch_dims, Shape& result);
+// The operators. JAX keeps their numbers in exported programs: new ones are added at the end.
+enum class Kind : int { gather_nd, gather_elements, gather, scatter_nd, scatter_elements, gather_windows };
+constexpr bool scatters(Kind kind) { return kind == Kind::scatter_nd || kind == Kind::scatter_elements; }
 
-void plan_gather_nd(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size batch_dims);
-void plan_gather_elements(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis);
-void plan_gather(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis,
-                 Size batch_dims);
+struct Options {
+  Size axis = 0, batch_dims = 0;
+  int window_rank = 0;  // of gather_windows: the sizes of a window on the axes that its start addresses
+  Size window[kMaxRank];
+};
+
+// The shape of the slices that indices name, which is that of the result of a gather or of the updates of a scatter.
+// Refuses shapes and options that do not fit; brings axis and batch_dims into the range from 0 on.
+Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Options& options, Shape& slices);
+
+// Fills in the plan of a call whose shapes fit. The kind and the arrays of a scatter: those of its gather.
+void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indices, const Array& dense,
+                 const Options& options);
 
 // Copies all of one array to another of the same shape.
 void plan_copy(Plan& plan, const Array& from, const Array& to, Size element);

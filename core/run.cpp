@@ -48,15 +48,14 @@ bool run_scheduled_gather(Plan& plan, int threads, Stop* stop) noexcept {
     return loops().gather(plan, {}, 0, plan.positions);
   }
   plan.any_order = true;  // each position writes to a place of its own
+  arrange(plan);
   const Schedule schedule = schedule_gather(plan, threads);
   if (schedule.panels.count > 0) {
     const Scratch buffers(schedule.panels.buffer * schedule.threads);
-    if (buffers.memory() == nullptr) {
-      simplify(plan);
-      return loops().gather(plan, schedule, 0, plan.positions);
-    }
+    if (buffers.memory() == nullptr) return loops().gather(plan, schedule, 0, plan.positions);
     return run_panels(plan, schedule, nullptr, buffers.memory(), stop);
   }
+  if (plan.width <= 16) join_runs(plan, kTuning.short_run);
   const Size parts = schedule.task_bytes > 0 ? (plan.width + schedule.task_bytes - 1) / schedule.task_bytes : 1;
   return share_all(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
     const Size begin = task / parts * schedule.task_positions;
@@ -116,7 +115,8 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   simplify(plan);
   if (plan.is_empty()) return true;
   if (is_small(plan)) return scatter_in_order(plan, {}, reduction, type, nullptr, 0);
-  Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
+  arrange(plan);
+  const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
   const Scratch scratch(schedule.panels.count > 0 ? schedule.panels.buffer * schedule.threads
                                                   : schedule.round * Size{sizeof(Size)});
@@ -126,7 +126,6 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   if (schedule.round > 0 && scratch.memory() != nullptr) {
     return scatter_by_owner(plan, schedule, store, reinterpret_cast<Size*>(scratch.memory()), stop);
   }
-  if (schedule.panels.count > 0) simplify(plan);  // their loop dims may have changed places
   const bool whole = schedule.split_dim < 0 && schedule.task_bytes == plan.width;
   if (whole) return scatter_in_order(plan, schedule, reduction, type, stop, 0);
   return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {
@@ -196,6 +195,21 @@ Outside run_check(Plan& check, Stop* stop) noexcept {
   }
   all.count *= repeats;
   return all;
+}
+
+BadEntry locate(const Outside& bad, const Plan& plan, const Array& data, const Array& indices, const Options& options) {
+  BadEntry entry;
+  Size rest = bad.entry;
+  entry.total = 1;
+  for (int d = indices.rank - 1; d >= 0; --d) {
+    entry.position[d] = rest % indices.shape[d];
+    rest /= indices.shape[d];
+    entry.total *= indices.shape[d];
+  }
+  entry.column = plan.tuples ? static_cast<int>(entry.position[indices.rank - 1]) : 0;
+  entry.axis = plan.tuples ? options.batch_dims + entry.column : options.axis;
+  entry.size = data.shape[entry.axis];
+  return entry;
 }
 
 }  // namespace ndgather

@@ -17,4 +17,13 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop =
 // Checks every entry of indices; changes nothing.
 Outside run_check(Plan& check, Stop* stop = nullptr) noexcept;
 
+// The first entry of indices that is out of bounds, in terms of the arguments of a call.
+struct BadEntry {
+  Size position[kMaxRank];  // in indices
+  int column;               // which index of its tuple it is
+  Size axis, size;          // of data
+  Size total;               // entries of indices
+};
+BadEntry locate(const Outside& bad, const Plan& plan, const Array& data, const Array& indices, const Options& options);
+
 }  // namespace ndgather

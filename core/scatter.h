@@ -1,7 +1,7 @@
 // scatter.h - the walk of a gather with the two arrays swapped: stores that assign or reduce, and the loop over them.
 #pragma once
 
-#include "copy.h"
+#include "gather.h"
 #include "reduction.h"
 
 namespace ndgather::NDGATHER_ISA {

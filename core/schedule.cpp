@@ -95,15 +95,18 @@ bool is_crossed(const LoopDim& along, const LoopDim& across) {
   return crossed && std::abs(along.index) < kLine && std::abs(along.dense) >= kLine && across.indexed != 0;
 }
 
-Panels choose_panels(const Plan& plan, Size threads, bool scatters) {
+// Panels that go across one of the two innermost loop dims, and along the other.
+Panels panels_across(const Plan& plan, bool swapped, Size threads, bool scatters) {
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2) return {};
   if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
-  const LoopDim &along = plan.loop[plan.loop_rank - 2], &across = plan.inner();
+  const LoopDim* const inner = &plan.inner();
+  const LoopDim &along = inner[swapped ? 0 : -1], &across = inner[swapped ? -1 : 0];
   if (across.dense != plan.width || plan.positions <= kTuning.short_run) return {};
   for (int d = 0; scatters && d + 2 < plan.loop_rank; ++d) {
     if (plan.loop[d].indexed == 0) return {};  // planes would write to the same elements
   }
   Panels panels;
+  panels.swapped = swapped;
   const Size most = caches().second_level / 4;  // bytes of a copied part of the dense array
   panels.columns = packed_columns(plan, along, across);
   if (panels.columns > 0 && loops().shares_lines(plan)) panels.columns = 0;
@@ -130,17 +133,15 @@ Panels choose_panels(const Plan& plan, Size threads, bool scatters) {
   return panels;
 }
 
-bool set_panels(Schedule& schedule, Plan& plan, bool scatters) {
-  schedule.panels = choose_panels(plan, schedule.threads, scatters);
-  if (schedule.panels.count == 0 && plan.any_order && plan.loop_rank > 1) {
-    LoopDim* const inner = plan.loop + plan.loop_rank - 1;
-    std::swap(inner[-1], inner[0]);
-    schedule.panels = choose_panels(plan, schedule.threads, scatters);
-    if (schedule.panels.count == 0) std::swap(inner[-1], inner[0]);
+bool set_panels(Schedule& schedule, const Plan& plan, bool scatters) {
+  for (const bool swapped : {false, true}) {
+    if (swapped && !plan.any_order) break;
+    schedule.panels = panels_across(plan, swapped, schedule.threads, scatters);
+    if (schedule.panels.count == 0) continue;
+    schedule.tasks = schedule.panels.count;
+    return true;
   }
-  if (schedule.panels.count == 0) return false;
-  schedule.tasks = schedule.panels.count;
-  return true;
+  return false;
 }
 
 // Slices whose elements lie a line or more apart are walked element by element, so that neighbouring slices find the
@@ -212,22 +213,20 @@ bool order_loops(Plan& plan) {
   return changed;
 }
 
-Schedule schedule_gather(Plan& plan, int threads) {
-  Schedule schedule;
+void arrange(Plan& plan) {
   spread_slices(plan);
   order_loops(plan);
+}
+
+Schedule schedule_gather(const Plan& plan, int threads) {
+  Schedule schedule;
   set_common(schedule, plan, threads);
-  if (!set_panels(schedule, plan, false)) {
-    split_positions(schedule, plan);
-    if (plan.width <= 16) join_runs(plan, kTuning.short_run);
-  }
+  if (!set_panels(schedule, plan, false)) split_positions(schedule, plan);
   return schedule;
 }
 
-Schedule schedule_scatter(Plan& plan, bool assigns, int threads) {
+Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   Schedule schedule;
-  spread_slices(plan);
-  order_loops(plan);
   set_common(schedule, plan, threads);
   schedule.nontemporal &= assigns;  // to reduce a row it has to be read
   if (set_panels(schedule, plan, true)) return schedule;

@@ -32,6 +32,7 @@ struct Panels {
   Size per_plane = 0;   // within one step of the dims outside
   Size columns = 0;     // in each but the last of a plane
   bool packed = false;  // the columns of the data are copied; else those of the dense array
+  bool swapped = false;  // the innermost loop dim goes along the columns, not across them
   Size rows = 0;        // that are walked at once
   Size pitch = 0;       // bytes in the copy from one row of the data, or one column of the dense array, to the next
   Size buffer = 0;      // bytes of the copy
@@ -59,9 +60,12 @@ struct Schedule {
   Size round = 0;            //   or the part of an owner in a scatter of so many positions at a time
 };
 
-// Makes the schedule of a simplified plan, and brings its loop dims into the order in which they are walked.
-Schedule schedule_gather(Plan& plan, int threads);
-Schedule schedule_scatter(Plan& plan, bool assigns, int threads);
+// Brings the dims of a simplified plan into the order in which they are walked.
+void arrange(Plan& plan);
+
+// The schedule of an arranged plan.
+Schedule schedule_gather(const Plan& plan, int threads);
+Schedule schedule_scatter(const Plan& plan, bool assigns, int threads);
 Schedule schedule_check(const Plan& plan, int threads);
 
 // Whether a simplified plan is so small that a schedule would cost more than it brings.

@@ -78,17 +78,18 @@ struct Walk {
   alignas(kLine) Size bases[kBlock + kTuning.short_run];
 
   explicit Walk(const Plan& p, const Schedule& schedule = {}) noexcept
-      : plan(p), offsets(pick_offsets(p)), repeated(p.run_index != 0) {
+      : plan(p), offsets(pick_offsets(p)), repeated(p.joined.index != 0) {
     const LoopDim& inner = plan.inner();
-    const Size step = plan.run > 0 ? plan.run_step : inner.indexed;
-    const Size end = plan.run + std::min(inner.size, kBlock), first_run = plan.run > 0 ? plan.run : end;
+    const Joined& joined = plan.joined;
+    const Size step = joined.run > 0 ? joined.step : inner.indexed;
+    const Size end = joined.run + std::min(inner.size, kBlock), first_run = joined.run > 0 ? joined.run : end;
     for (Size i = 0; i < first_run; ++i) bases[i] = i * step;
     if (repeated) add_repeated();
     for (Size i = first_run; i < end; ++i) {
-      const Size before = bases[i - plan.run];
-      bases[i] = before == kOutside ? kOutside : before + plan.next_run;
+      const Size before = bases[i - joined.run];
+      bases[i] = before == kOutside ? kOutside : before + joined.next_run;
     }
-    if (schedule.prefetch_indices && !schedule.prefetch && plan.loop_rank > 1 && plan.run == 0 && inner.indexed == 0 &&
+    if (schedule.prefetch_indices && !schedule.prefetch && plan.loop_rank > 1 && joined.run == 0 && inner.indexed == 0 &&
         plan.slice_rank == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach()) {
       next_row = plan.reach();
     }
@@ -112,10 +113,11 @@ struct Walk {
       const Size row = plan.inner().size, done = row - cursor.left;
       prefetch_lines(plan.indexed + cursor.base + next_row + next_row * done / row, next_row * n / row);
     }
-    if (plan.run == 0) return offsets(plan, cursor.index, cursor.base, bases, n, out);
+    const Joined& joined = plan.joined;
+    if (joined.run == 0) return offsets(plan, cursor.index, cursor.base, bases, n, out);
     const Size done = plan.inner().size - cursor.left;
-    const Size base = cursor.base + done / plan.run * plan.next_run;
-    const Size* const from = bases + done % plan.run;
+    const Size base = cursor.base + done / joined.run * joined.next_run;
+    const Size* const from = bases + done % joined.run;
     if (!repeated) return offsets(plan, cursor.index, base, from, n, out);
     for (Size i = 0; i < n; ++i) out[i] = repeated_good || from[i] != kOutside ? base + from[i] : kOutside;
     return repeated_good;
@@ -125,10 +127,10 @@ struct Walk {
   void add_repeated() noexcept {
     Plan once = plan;
     once.loop_rank = 1;
-    once.loop[0].index = plan.run_index;
+    once.loop[0].index = plan.joined.index;
     Size checked[kTuning.short_run];
-    repeated_good = pick_offsets(once)(once, plan.indices, 0, bases, plan.run, checked);
-    for (Size i = 0; i < plan.run; ++i) bases[i] = repeated_good || plan.mode == Mode::fill ? checked[i] : kOutside;
+    repeated_good = pick_offsets(once)(once, plan.indices, 0, bases, plan.joined.run, checked);
+    for (Size i = 0; i < plan.joined.run; ++i) bases[i] = repeated_good || plan.fills() ? checked[i] : kOutside;
   }
 };
 
@@ -224,7 +226,7 @@ bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size en
     if (left == 0) return true;
     fill_block(block, cursor, walk, std::min(left, most));
     left -= block.n;
-    return block.good || plan.mode == Mode::fill;
+    return block.good || plan.fills();
   };
   const PrefetchBlock<Write> prefetch_block{plan, !(Write && schedule.nontemporal)};
   return each_block<B>(schedule.prefetch, fill, prefetch_block, use);

@@ -63,24 +63,21 @@ Refusal read_mode(PyObject* object, Kind kind, Mode& mode) {
   return {};
 }
 
-Refusal read_index_type(PyArrayObject* indices, IndexType& type) {
-  const char kind = PyArray_DESCR(indices)->kind;
-  if (kind == 'i' || kind == 'u') {
-    if (PyArray_ISBYTESWAPPED(indices)) return {Rule::fallback};
-    type = integer_type<IndexType>(kind == 'i', PyArray_ITEMSIZE(indices));
+Refusal read_index_type(const View& indices, IndexType& type) {
+  const char kind = indices.kind();
+  const Size bytes = indices.element();
+  if ((kind == 'i' || kind == 'u') && bytes <= 8) {
+    type = integer_type<IndexType>(kind == 'i', bytes);
     return {};
   }
+  const bool is_swapped = indices.numpy() != nullptr && PyArray_ISBYTESWAPPED(indices.numpy()) &&
+                          PyTypeNum_ISINTEGER(PyArray_TYPE(indices.numpy()));
   // np.empty((0, 2)) is how an empty list of index tuples is often written.
-  return {kind == 'f' && PyArray_SIZE(indices) == 0 ? Rule::fallback : Rule::index_dtype};
+  const bool is_empty_list = indices.is_empty() && (kind == 'f' || kind == kBfloat);
+  return {is_swapped || is_empty_list ? Rule::fallback : Rule::index_dtype};
 }
 
-ElementType read_arithmetic(PyObject* arithmetic, Plan& plan) {
-  if (!PyArray_CheckExact(arithmetic)) return ElementType::bf16;
-  plan.table = static_cast<const char*>(PyArray_DATA(array(arithmetic)));
-  return ElementType::table;
-}
-
-bool element_type(char kind, Size bytes, ElementType& type) {
+bool read_element_type(const View& data, PyObject* arithmetic, Plan& plan, ElementType& type) {
   static constexpr struct {
     char kind;
     std::size_t bytes;
@@ -96,6 +93,13 @@ bool element_type(char kind, Size bytes, ElementType& type) {
       {'c', 16, ElementType::c128},
       {'c', 2 * sizeof(long double), ElementType::complex_long_double},
   };
+  if (PyArray_CheckExact(arithmetic)) {
+    plan.table = static_cast<const char*>(PyArray_DATA(array(arithmetic)));
+    type = ElementType::table;
+    return true;
+  }
+  const char kind = arithmetic == Py_None ? data.kind() : kBfloat;
+  const Size bytes = data.element();
   if (kind == 'i' || kind == 'u') {
     type = integer_type<ElementType>(kind == 'i', bytes);
     return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
@@ -106,15 +110,6 @@ bool element_type(char kind, Size bytes, ElementType& type) {
     return true;
   }
   return false;
-}
-
-bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type) {
-  if (arithmetic != Py_None) {
-    type = read_arithmetic(arithmetic, plan);
-    return true;
-  }
-  return !PyArray_ISBYTESWAPPED(data) && is_number_of_numpy(data) &&
-         element_type(PyArray_DESCR(data)->kind, PyArray_ITEMSIZE(data), type);
 }
 
 }  // namespace ndgather

@@ -4,21 +4,18 @@
 #pragma once
 
 #include "../run.h"
-#include "python.h"
+#include "arrays.h"
 
 namespace ndgather {
 
-enum class Kind : int { gather_nd, gather_elements, gather, scatter_nd, scatter_elements };
 inline constexpr const char* kKindNames[] = {"gather_nd", "gather_elements", "gather", "scatter_nd",
                                              "scatter_elements"};
-inline constexpr int kKindCount = 5;
-inline bool scatters(Kind kind) { return kind >= Kind::scatter_nd; }
 
 // The arguments of run(), which are the same for all kinds; a kind ignores those that it does not have.
 enum Argument : int {
   kData, kIndices, kUpdates, kAxis, kBatchDims, kReduction, kMode, kFillValue, kUseInitVal, kOut,
   kNegative,    // whether negative index values count from the end
-  kArithmetic,  // how to compute with elements of a type that is not NumPy's own; see element_type
+  kArithmetic,  // for elements of a type that the core does not know: a table of all results, or the name of bfloat16
   kMemory, kProgress, kExecutor,  // of calls on arrays that are stored elsewhere: the core passes them on
   kArgumentCount
 };
@@ -51,11 +48,7 @@ Refusal read_integer(PyObject* object, Argument which, Size& value);
 
 Refusal read_mode(PyObject* object, Kind kind, Mode& mode);
 
-Refusal read_index_type(PyArrayObject* indices, IndexType& type);
-
-// What Python hands over of the arithmetic with elements that the core does not know: a table of all results, or the
-// name of bfloat16.
-ElementType read_arithmetic(PyObject* arithmetic, Plan& plan);
+Refusal read_index_type(const View& indices, IndexType& type);
 
 // An integer type among i8, i16, i32, i64, u8, u16, u32, u64, as IndexType and ElementType begin.
 template <class Type>
@@ -65,18 +58,7 @@ Type integer_type(bool is_signed, Size bytes) {
   return static_cast<Type>(size + (is_signed ? 0 : 4));
 }
 
-// Whether the elements are of a type of number, or boolean, that NumPy itself has.
-inline bool is_number_of_numpy(PyArrayObject* of) {
-  return PyTypeNum_ISNUMBER(PyArray_TYPE(of)) || PyArray_TYPE(of) == NPY_BOOL;
-}
-
-inline constexpr char kBfloat = 'B';  // a kind of number that NumPy has no letter for
-
-// The type of elements by the letter that NumPy has for their kind, and their size. False: not known.
-bool element_type(char kind, Size bytes, ElementType& type);
-
-// What the arithmetic has to know of the elements of `data`. NumPy's own types speak for themselves.
-// False: not known.
-bool read_element_type(PyArrayObject* data, PyObject* arithmetic, Plan& plan, ElementType& type);
+// What the arithmetic has to know of the elements of `data`. False: not known.
+bool read_element_type(const View& data, PyObject* arithmetic, Plan& plan, ElementType& type);
 
 }  // namespace ndgather

@@ -26,12 +26,46 @@ PyDataMem_Handler handler = {
 }  // namespace
 
 void View::take(PyArrayObject* of) {
-  take({static_cast<char*>(PyArray_DATA(of)), PyArray_NDIM(of), reinterpret_cast<const Size*>(PyArray_DIMS(of)),
+  numpy_ = of;
+  copy({static_cast<char*>(PyArray_DATA(of)), PyArray_NDIM(of), reinterpret_cast<const Size*>(PyArray_DIMS(of)),
         reinterpret_cast<const Size*>(PyArray_STRIDES(of))},
-       PyArray_ITEMSIZE(of));
+       PyArray_ITEMSIZE(of), 1);
 }
 
-void View::take(const Array& of, Size element, Size unit) {
+bool View::take(const dlpack::Tensor& of) {
+  const int bits = of.type.bits * of.type.lanes;
+  if (of.device_type != dlpack::kCpu || of.rank < 0 || of.rank > kMaxRank || bits == 0 || bits % 8 != 0) return false;
+  static_assert(sizeof(std::int64_t) == sizeof(Size));
+  const auto *shape = reinterpret_cast<const Size*>(of.shape), *strides = reinterpret_cast<const Size*>(of.strides);
+  Size dense[kMaxRank], elements = 1;
+  for (int d = of.rank - 1; d >= 0 && strides == nullptr; --d) {
+    dense[d] = elements;
+    elements *= std::max<Size>(shape[d], 1);
+  }
+  type_ = of.type;
+  char* const first = static_cast<char*>(of.data) + of.byte_offset;
+  copy({first, of.rank, shape, strides != nullptr ? strides : dense}, bits / 8, bits / 8);
+  return of.data != nullptr || is_empty_;  // else a stand-in without memory
+}
+
+char View::kind() const {
+  static constexpr char kKinds[] = {'i', 'u', 'f', 0, kBfloat, 'c', 'b'};  // in the order of dlpack::Code
+  if (numpy_ == nullptr) return type_.lanes == 1 && type_.code < sizeof kKinds ? kKinds[type_.code] : 0;
+  const int number = PyArray_TYPE(numpy_);
+  const bool is_number = PyTypeNum_ISNUMBER(number) || number == NPY_BOOL;
+  return is_number && !PyArray_ISBYTESWAPPED(numpy_) ? PyArray_DESCR(numpy_)->kind : 0;
+}
+
+bool View::has_type_of(const View& other) const {
+  if (numpy_ == nullptr && other.numpy_ == nullptr) return type_ == other.type_;
+  if (numpy_ == nullptr || other.numpy_ == nullptr) {
+    return kind() != 0 && kind() == other.kind() && element_ == other.element_;
+  }
+  return PyArray_EquivTypes(PyArray_DESCR(numpy_), PyArray_DESCR(other.numpy_));
+}
+
+// `unit`: bytes for which a stride counts one.
+void View::copy(const Array& of, Size element, Size unit) {
   array_.bytes = of.bytes;
   array_.rank = of.rank;
   element_ = element;
@@ -141,10 +175,10 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
   return {};
 }
 
-Refusal view_out(PyObject* out, PyArrayObject* like, const Shape& shape, View& view) {
+Refusal view_out(PyObject* out, const View& like, const Shape& shape, View& view) {
   if (!PyArray_CheckExact(out)) return {PyArray_Check(out) ? Rule::fallback : Rule::out_type};
-  if (!PyArray_EquivTypes(PyArray_DESCR(array(out)), PyArray_DESCR(like))) return {Rule::out_dtype};
   view.take(array(out));
+  if (!view.has_type_of(like)) return {Rule::out_dtype};
   return view.refuse_as_out(shape, PyArray_ISWRITEABLE(array(out)));
 }
 

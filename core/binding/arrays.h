@@ -1,6 +1,7 @@
 // arrays.h - what a call has to know of NumPy arrays: their bytes, shapes and strides, and new ones.
 #pragma once
 
+#include "dlpack.h"
 #include "python.h"
 
 namespace ndgather {
@@ -14,8 +15,10 @@ struct Extent {
   }
 };
 
-// A view of an array with a shape and strides of its own: another thread may set the shape of an array whenever the
-// GIL is given up, or a finaliser while the result is allocated.
+inline constexpr char kBfloat = 'B';  // a kind of number that NumPy has no letter for
+
+// A view of an array, of NumPy or of another library, with a shape and strides of its own: another thread may set the
+// shape of an array whenever the GIL is given up, or a finaliser while the result is allocated.
 class View {
  public:
   View() = default;
@@ -23,8 +26,14 @@ class View {
   View& operator=(const View&) = delete;
 
   void take(PyArrayObject* of);
-  // Takes an array whose strides are in units of so many bytes.
-  void take(const Array& of, Size element, Size unit = 1);
+  // False: it has no memory that the CPU reads, or elements that are not whole bytes.
+  bool take(const dlpack::Tensor& of);
+  PyArrayObject* numpy() const { return numpy_; }  // null: of another library
+  dlpack::DataType type() const { return type_; }  // of the elements, of another library
+
+  // The letter that NumPy has for numbers as the core reads them, kBfloat, or 0 for all other elements.
+  char kind() const;
+  bool has_type_of(const View& other) const;
   const Array& array() const { return array_; }
   Size element() const { return element_; }  // in bytes
   bool is_empty() const { return is_empty_; }
@@ -37,10 +46,13 @@ class View {
   Refusal refuse_as_out(const Shape& shape, bool is_writeable) const;
 
  private:
+  void copy(const Array& of, Size element, Size unit);
   bool may_overlap_itself() const;
 
   Size shape_[kMaxRank], strides_[kMaxRank];
   Array array_{nullptr, 0, shape_, strides_};
+  PyArrayObject* numpy_ = nullptr;
+  dlpack::DataType type_{};
   Size element_ = 0;
   bool is_empty_ = false;
 };
@@ -53,8 +65,8 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
 // How many bytes a result takes, at least one element. False: more than there can be.
 bool count_bytes(const Shape& shape, Size element, Size& bytes, bool& empty);
 
-// Views a given `out`, if it can take a result of this type and shape.
-Refusal view_out(PyObject* out, PyArrayObject* like, const Shape& shape, View& view);
+// Views an array of NumPy, if it can take a result of this type and shape.
+Refusal view_out(PyObject* out, const View& like, const Shape& shape, View& view);
 
 // Makes NumPy's interface to pool.h, once in a process. False: a Python exception is set.
 bool make_memory_handler();

@@ -1,94 +1,178 @@
-// call.cpp - see call.h.
+// call.cpp - see call.h. Arguments are read in turn, the result is allocated, the plan is made and carried out.
 #include "call.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "calls.h"
 #include "gil.h"
 
 namespace ndgather {
 
-Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Size& axis, Size& batch_dims,
-                     Shape& slices) {
-  Refusal refusal;
-  switch (kind) {
-    case Kind::gather_nd:
-    case Kind::scatter_nd: refusal = shape_gather_nd(data, indices, batch_dims, slices); break;
-    case Kind::gather_elements:
-    case Kind::scatter_elements: refusal = shape_gather_elements(data, indices, axis, slices); break;
-    case Kind::gather: refusal = shape_gather(data, indices, axis, batch_dims, slices); break;
+PyTypeObject* refusal_type;
+
+bool make_refusal_type() {
+  static PyStructSequence_Field fields[] = {
+      {"rule", "One of RULES."},
+      {"facts", "Numbers that belong to the rule."},
+      {"data", "The shape of data."},
+      {"indices", "The shape of indices."},
+      {"slices", "The shape of the slices that indices name."},
+      {"updates", "The shape of updates."},
+      {nullptr, nullptr},
+  };
+  static PyStructSequence_Desc description = {"ndgather._core.Refusal", "Why the core refuses a call.", fields, 6};
+  refusal_type = PyStructSequence_NewType(&description);
+  return refusal_type != nullptr;
+}
+
+PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices,
+                  const Shape& slices, const Array& updates) {
+  PyObject* made = facts == nullptr ? nullptr : PyStructSequence_New(refusal_type);
+  PyObject* const fields[] = {Py_NewRef(PyTuple_GetItem(rule_names, static_cast<int>(refusal.rule))),
+                              facts,
+                              shape_tuple(data.shape, data.rank),
+                              shape_tuple(indices.shape, indices.rank),
+                              shape_tuple(slices.size, std::min(slices.rank, kMaxRank)),
+                              shape_tuple(updates.shape, updates.rank)};
+  for (int n = 0; n < 6; ++n) {
+    if (fields[n] == nullptr) Py_CLEAR(made);
+    if (made == nullptr) {
+      Py_XDECREF(fields[n]);
+    } else {
+      PyStructSequence_SetItem(made, n, fields[n]);
+    }
   }
-  if (!refusal && slices.rank > kMaxRank) return {Rule::result_rank, slices.rank, kMaxRank};
-  return refusal;
+  return made;
 }
 
-void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indices, const Array& dense, Size axis,
-                 Size batch_dims) {
-  switch (kind) {
-    case Kind::gather_nd:
-    case Kind::scatter_nd: plan_gather_nd(plan, indexed, indices, dense, batch_dims); break;
-    case Kind::gather_elements:
-    case Kind::scatter_elements: plan_gather_elements(plan, indexed, indices, dense, axis); break;
-    case Kind::gather: plan_gather(plan, indexed, indices, dense, axis, batch_dims); break;
+PyObject* facts_of(const Refusal& refusal) { return Py_BuildValue("(nn)", refusal.first, refusal.second); }
+
+PyObject* refused_for_python() { return refused({Rule::fallback}, PyTuple_New(0), {}, {}, {}, {}); }
+
+PyObject* run(Kind kind, PyObject* const* given) {
+  return begun_anew_in_a_child([&] { return Call(kind, given).run(); });
+}
+
+Call::~Call() {
+  for (dlpack::Managed* each : {exported_, made_}) {
+    if (each != nullptr && each->deleter != nullptr) each->deleter(each);
   }
+  Py_XDECREF(result_);
 }
 
-BadEntry locate(const Outside& bad, const Plan& plan, const Array& data, const Array& indices, Size axis,
-                Size batch_dims) {
-  BadEntry entry;
-  Size rest = bad.entry;
-  entry.total = 1;
-  for (int d = indices.rank - 1; d >= 0; --d) {
-    entry.position[d] = rest % indices.shape[d];
-    rest /= indices.shape[d];
-    entry.total *= indices.shape[d];
-  }
-  entry.column = plan.tuples ? static_cast<int>(entry.position[indices.rank - 1]) : 0;
-  entry.axis = plan.tuples ? batch_dims + entry.column : axis;
-  entry.size = data.shape[entry.axis];
-  return entry;
-}
-
-PyObject* facts_of(const Refusal& refusal) {
-  return Py_BuildValue("(nn)", refusal.first, refusal.second);
-}
-
-PyObject* refused(const Refusal& refusal, PyObject* facts, PyObject* data, PyObject* indices,
-                  const Shape& slices, PyObject* updates) {
-  return Py_BuildValue("(ONNNNN)", PyTuple_GetItem(rule_names, static_cast<int>(refusal.rule)), facts,
-                       data, indices, shape_tuple(slices.size, std::min(slices.rank, kMaxRank)), updates);
-}
-
-PyObject* refused_for_python() {
-  return refused({Rule::fallback}, PyTuple_New(0), PyTuple_New(0), PyTuple_New(0), {}, PyTuple_New(0));
+PyObject* Call::run() {
+  Refusal refusal = read_arguments();
+  if (!refusal) refusal = read_shapes();
+  if (!refusal) refusal = provide_out();
+  if (!refusal) refusal = carry_out();
+  if (!refusal) refusal = deliver();
+  return refusal ? refused(refusal) : std::exchange(result_, nullptr);
 }
 
 Refusal Call::read_options() {
-  if (auto refusal = read_integer(given_[kAxis], kAxis, axis_)) return refusal;
-  if (auto refusal = read_integer(given_[kBatchDims], kBatchDims, batch_dims_)) return refusal;
+  if (auto refusal = read_integer(given_[kAxis], kAxis, options_.axis)) return refusal;
+  if (auto refusal = read_integer(given_[kBatchDims], kBatchDims, options_.batch_dims)) return refusal;
   return read_mode(given_[kMode], kind_, plan_.mode);
 }
 
-Refusal Call::read_shapes() {
-  if (auto refusal = slices_shape(kind_, data_.array(), indices_.array(), axis_, batch_dims_, slices_)) {
-    return refusal;
+Refusal Call::view(PyObject* object, View& view) {
+  if (PyArray_CheckExact(object)) {
+    view.take(array(object));
+    return {};
   }
+  const Library* const library = library_of(object);
+  if (library == nullptr) return {Rule::fallback};
+  if (library != library_) {
+    if (auto refusal = library->refuse_transforms()) return refusal;
+    library_ = library;
+  }
+  return library->borrow(object, view);
+}
+
+Refusal Call::read_arguments() {
+  // Options come first: an __index__ may run any code, and what is viewed is not held.
+  if (auto refusal = read_options()) return refusal;
+  if (auto refusal = view(given_[kIndices], indices_)) return refusal;
+  if (auto refusal = view(given_[kData], data_)) return refusal;
+  if (scatters(kind_)) {
+    if (auto refusal = view(given_[kUpdates], updates_)) return refusal;
+  }
+  if (auto refusal = read_index_type(indices_, plan_.index_type)) return refusal;
+  plan_.element = plan_.width = data_.element();
+  // References are counted, and elements without bytes have no address: NumPy moves these.
+  if (data_.numpy() != nullptr && (PyDataType_REFCHK(PyArray_DESCR(data_.numpy())) || plan_.element == 0)) {
+    return {Rule::fallback};
+  }
+  if (scatters(kind_)) {
+    const int position = position_among(given_[kReduction], reduction_names);
+    if (position < 0) return {Rule::fallback};  // mean, or unknown
+    reduction_ = static_cast<Reduction>(position);
+    if (!updates_.has_type_of(data_)) return {Rule::fallback};
+    if (reduction_ != Reduction::none &&
+        (given_[kUseInitVal] != Py_True || !read_element_type(data_, given_[kArithmetic], plan_, type_) ||
+         loops().pick_store(plan_, reduction_, type_, false) == nullptr)) {
+      return {Rule::fallback};
+    }
+  } else if (PyObject* const fill = given_[kFillValue]; fill != Py_None) {
+    View element;
+    if (plan_.mode != Mode::fill) return {Rule::fallback};
+    if (auto refusal = view(fill, element)) return refusal;
+    if (element.array().rank != 0 || !element.has_type_of(data_)) return {Rule::fallback};
+    plan_.fill = element.array().bytes;
+  }
+  return {};
+}
+
+Refusal Call::read_shapes() {
+  if (auto refusal = slices_shape(kind_, data_.array(), indices_.array(), options_, slices_)) return refusal;
   return {scatters(kind_) && !updates_.has_shape(slices_) ? Rule::updates_shape : Rule::none};
 }
 
-const Shape& Call::result_shape(Shape& whole) const {
-  if (!scatters(kind_)) return slices_;
-  whole.append(data_.array().shape, data_.array().rank);
-  return whole;
+// Takes the caller's `out`, or makes an array for the result.
+Refusal Call::provide_out() {
+  Shape whole;
+  if (scatters(kind_)) whole.append(data_.array().shape, data_.array().rank);
+  const Shape& shape = scatters(kind_) ? whole : slices_;
+  callers_out_ = given_[kOut] != Py_None;
+  if (callers_out_) return view_out(shape);
+  if (data_.numpy() != nullptr) {
+    PyArrayObject* made = nullptr;
+    if (auto refusal = make_array(data_.numpy(), shape, made)) return refusal;
+    result_ = object(made);
+    out_.take(made);
+    return {};
+  }
+  Size bytes;
+  bool empty;
+  if (!count_bytes(shape, plan_.element, bytes, empty)) return {Rule::result_size};
+  made_ = make_managed(shape, data_.type(), empty ? 0 : bytes);
+  if (made_ == nullptr) return {Rule::result_size};
+  out_.take(made_->tensor);
+  return {};
 }
 
-Refusal Call::check_overlaps() {
+Refusal Call::view_out(const Shape& shape) {
+  PyObject* const out = given_[kOut];
+  const Library* const library = library_ != nullptr ? library_of(out) : nullptr;
+  if (library == nullptr) {
+    if (auto refusal = ndgather::view_out(out, data_, shape, out_)) return refusal;
+  } else {
+    // A borrowed view does not tell whether it may be written to.
+    if (auto refusal = library->export_managed(out, exported_)) return refusal;
+    if (auto refusal = view(out, out_)) return refusal;
+    if (!out_.has_type_of(data_)) return {Rule::out_dtype};
+    if (auto refusal = out_.refuse_as_out(shape, (exported_->flags & dlpack::kReadOnly) == 0)) return refusal;
+  }
+  // It must not share memory with an input that is still read when it is written.
   const Extent extent = out_.extent();
   in_place_ = scatters(kind_) && out_.has_memory_of(data_);
-  const bool meets = extent.meets(indices_.extent()) || (!in_place_ && extent.meets(data_.extent())) ||
-                     (scatters(kind_) && extent.meets(updates_.extent())) ||
-                     (plan_.fill != nullptr && extent.meets({plan_.fill, plan_.fill + plan_.element}));
-  return {meets ? Rule::out_overlaps_input : Rule::none};
+  if (extent.meets(indices_.extent()) || (!in_place_ && extent.meets(data_.extent())) ||
+      (scatters(kind_) && extent.meets(updates_.extent())) ||
+      (plan_.fill != nullptr && extent.meets({plan_.fill, plan_.fill + plan_.element}))) {
+    return {Rule::out_overlaps_input};
+  }
+  result_ = Py_NewRef(out);
+  return {};
 }
 
 Refusal Call::carry_out() {
@@ -96,7 +180,7 @@ Refusal Call::carry_out() {
   const Array& indexed = scatters(kind_) ? out_.array() : data_.array();
   const Array& dense = scatters(kind_) ? updates_.array() : out_.array();
   const Array& indices = indices_.array();
-  plan_slices(plan_, kind_, indexed, indices, dense, axis_, batch_dims_);
+  plan_slices(plan_, kind_, indexed, indices, dense, options_);
   if (given_[kNegative] == Py_False) plan_.refuse_negative();
   return scatters(kind_) ? scatter() : gather();
 }
@@ -140,9 +224,8 @@ Refusal Call::check_all() {
   return {bad_.count > 0 ? Rule::out_of_bounds : Rule::none};
 }
 
-// Checks all entries before a call that writes into the caller's memory, or copies nothing. Should another
-// thread change an entry from now on, its slice is filled with zeros, or its update dropped: the caller's
-// memory is never left half written by an error.
+// Checks all entries before a call that writes into the caller's memory, or copies nothing: an error never leaves the
+// caller's memory half written.
 Refusal Call::check_first() {
   if (plan_.mode == Mode::fill) return {};
   const bool names_nothing =
@@ -151,7 +234,7 @@ Refusal Call::check_first() {
   if (plan_.mode == Mode::raise || names_nothing) {
     if (auto refusal = check_all()) return refusal;
   }
-  if (plan_.mode == Mode::raise) plan_.mode = Mode::fill;
+  plan_.checked = plan_.mode == Mode::raise;
   return {};
 }
 
@@ -161,16 +244,27 @@ Refusal Call::first_bad() {
   return refusal ? refusal : Refusal{Rule::indices_changed};
 }
 
+// Makes the result an object of its library, or tells the library that `out` has changed.
+Refusal Call::deliver() {
+  if (made_ != nullptr) return library_of(given_[kData])->import_managed(std::exchange(made_, nullptr), result_);
+  const Library* const library = exported_ != nullptr ? library_of(result_) : nullptr;
+  if (library == nullptr || library->written == Py_None) return {};
+  PyObject* const answer = PyObject_CallFunctionObjArgs(library->written, result_, nullptr);
+  Py_XDECREF(answer);
+  return {answer == nullptr ? Rule::raised : Rule::none};
+}
+
+// Null where an exception is set.
 PyObject* Call::refused(const Refusal& refusal) const {
+  if (refusal.rule == Rule::raised) return nullptr;
   PyObject* facts = refusal.rule == Rule::out_of_bounds ? bad_entry() : facts_of(refusal);
-  return ndgather::refused(refusal, facts, data_.shape_tuple(), indices_.shape_tuple(), slices_,
-                           updates_.shape_tuple());
+  return ndgather::refused(refusal, facts, data_.array(), indices_.array(), slices_, updates_.array());
 }
 
 // (position in indices, value, axis of data, its size, lowest allowed value, how many are out of bounds, of
 // how many entries)
 PyObject* Call::bad_entry() const {
-  const BadEntry entry = locate(bad_, plan_, data_.array(), indices_.array(), axis_, batch_dims_);
+  const BadEntry entry = locate(bad_, plan_, data_.array(), indices_.array(), options_);
   const bool is_signed = plan_.index_type != IndexType::u64;
   PyObject* where = shape_tuple(entry.position, indices_.array().rank);
   PyObject* value = is_signed ? PyLong_FromLongLong(static_cast<long long>(bad_.value))

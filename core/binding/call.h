@@ -1,48 +1,76 @@
-// call.h - one call whose arguments have been viewed: its options, its shapes, its plan, and what stops it.
-//
-// Where the views come from, and what the result is, knows the class that is derived from it.
+// call.h - one call from its arguments to its result, or to the reason why it is refused.
 #pragma once
 
 #include "arguments.h"
-#include "arrays.h"
+#include "libraries.h"
 
 namespace ndgather {
 
+// Carries out a call with kArgumentCount arguments. Returns the result; or what refused() returns; or null, with an
+// exception set.
+PyObject* run(Kind kind, PyObject* const* given);
+
+// Makes the type of refusals, once in a process. False: a Python exception is set.
+bool make_refusal_type();
+extern PyTypeObject* refusal_type;
+
+// A Refusal of Python: the rule, its facts, and the shapes of data, of indices, of the slices that they name, and of
+// updates. Takes over `facts`; null where that is, with an exception set.
+PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices,
+                  const Shape& slices, const Array& updates);
+
+// The two numbers of a refusal, as a tuple.
+PyObject* facts_of(const Refusal& refusal);
+
+// A refusal by which a call is for Python, whatever its arguments are.
+PyObject* refused_for_python();
+
+// A call on arrays of NumPy, or of libraries that exchange them in C; the result is of the kind of `data`. Refused by
+// Rule::fallback where an argument is neither, or more than a piece of memory.
 class Call {
- protected:
+ public:
   Call(Kind kind, PyObject* const* given) : kind_(kind), given_(given) {}
+  ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  Refusal read_options();  // the integers and the mode
-  Refusal read_shapes();   // of the inputs, which have been viewed
-  const Shape& result_shape(Shape& whole) const;  // of a scatter, put into `whole`
-  // Whether a caller's `out`, which has been viewed, shares memory with an input that is still read when it is written.
-  Refusal check_overlaps();
-  Refusal carry_out();
+  PyObject* run();
 
+ protected:
+  Refusal read_arguments();
+  Refusal read_shapes();
   Refusal first_bad();
   PyObject* refused(const Refusal& refusal) const;
 
   const Kind kind_;
   PyObject* const* const given_;
   Plan plan_;
-  Size axis_ = 0, batch_dims_ = 0;
-  Reduction reduction_ = Reduction::none;
-  ElementType type_ = ElementType::opaque;
+  Options options_;
   Shape slices_;
   View data_, indices_, updates_, out_;
-  bool callers_out_ = false;
 
  private:
+  Refusal read_options();
+  Refusal view(PyObject* object, View& view);
+  Refusal provide_out();
+  Refusal view_out(const Shape& shape);
+  Refusal carry_out();
   Refusal gather();
   Refusal scatter();
   Refusal check_all();
   Refusal check_first();
+  Refusal deliver();
   PyObject* bad_entry() const;
 
+  Reduction reduction_ = Reduction::none;
+  ElementType type_ = ElementType::opaque;
+  bool callers_out_ = false;
   bool in_place_ = false;  // a scatter into `data` itself
   Outside bad_;
+  const Library* library_ = nullptr;  // of the argument that was viewed last among those that are not of NumPy
+  // Of another library: the caller's `out`, or a result that is not an object yet.
+  dlpack::Managed *exported_ = nullptr, *made_ = nullptr;
+  PyObject* result_ = nullptr;
 };
 
 }  // namespace ndgather

@@ -1,10 +1,10 @@
-// fast_call.cpp - see fast_call.h.
-#include "fast_call.h"
-
+// fast_call.cpp - the public functions, which call the core without a frame of Python: such a frame costs as much as a
+// small gather.
 #include <algorithm>
 #include <utility>
 
-#include "calls.h"
+#include "call.h"
+#include "functions.h"
 
 namespace ndgather {
 namespace {
@@ -19,7 +19,7 @@ struct FastCall {
 };
 
 // A function finds its entry by its kind: a state of its own would keep it from being pickled.
-FastCall fast_calls[kKindCount];
+FastCall fast_calls[std::size(kKindNames)];
 
 // Puts what is given where run() wants it. False: it does not fit the signature.
 bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject* names,
@@ -79,7 +79,7 @@ PyObject* call(Kind kind, PyObject* const* args, Py_ssize_t count, PyObject* nam
   const auto is_given = [](PyObject* object) { return object != Py_None; };
   const bool for_python = names != nullptr && std::any_of(given + kMemory, given + kArgumentCount, is_given);
   PyObject* result = for_python ? refused_for_python() : run(kind, given);
-  if (result == nullptr || !PyTuple_Check(result)) return result;
+  if (result == nullptr || Py_TYPE(result) != refusal_type) return result;
   // The facts of a bad index say all; a text about anything else takes the arguments.
   const bool bad_index = PyTuple_GetItem(result, 0) ==
                          PyTuple_GetItem(rule_names, static_cast<int>(Rule::out_of_bounds));
@@ -132,7 +132,7 @@ PyObject* make_fast_call(PyObject*, PyObject* arguments) {
   // is put here.
   for (PyObject* kept : {answer, misuse, names, defaults, doc}) Py_INCREF(kept);
   fast_calls[kind] = to;
-  PyMethodDef& method = methods_of(std::make_integer_sequence<int, kKindCount>())[kind];
+  PyMethodDef& method = methods_of(std::make_integer_sequence<int, std::size(kKindNames)>())[kind];
   method.ml_doc = PyUnicode_AsUTF8AndSize(doc, nullptr);
   return PyCFunction_NewEx(&method, nullptr, module);
 }

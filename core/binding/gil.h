@@ -28,6 +28,18 @@ class GilRelease {
   Stop stop_{must_stop, this};
 };
 
+// A signal handler may fork in the middle of a call. The child has lost the other threads and what they had begun: it
+// leaves the call as if the handler had raised, and begins it anew. Handlers run only while nothing is written that is
+// not the call's own.
+template <class Attempt>
+PyObject* begun_anew_in_a_child(Attempt attempt) {
+  for (;;) {
+    const int before = forks();
+    PyObject* const result = attempt();
+    if (result != nullptr || forks() == before || PyErr_Occurred() != nullptr) return result;
+  }
+}
+
 // Does `work`, without the GIL where that is worth it. True: a signal handler has raised an exception,
 // or this is the child that it forked, and what was done means nothing.
 template <class Work>

@@ -1,13 +1,13 @@
-// jax_ffi.cpp - see jax_ffi.h. The handler runs on threads of XLA: it knows no Python, and formats its own errors.
-#include "jax_ffi.h"
-
+// jax_ffi.cpp - the function that XLA calls for gathers and scatters of JAX on a CPU. It runs on threads of XLA: it knows
+// no Python, and formats its own errors.
 #include <xla/ffi/api/ffi.h>
 
 #include <algorithm>
 #include <cfenv>
 #include <string>
 
-#include "calls.h"
+#include "../run.h"
+#include "functions.h"
 
 namespace ndgather {
 namespace {
@@ -19,7 +19,7 @@ struct Attributes {
   Kind kind;
   Mode mode;
   Reduction reduction;
-  Size axis, batch_dims;
+  Options options;
   Size lead;      // so many leading axes are of vmap: a buffer of size 1 there is repeated
   Size skip;      // so many axes of data are none of the caller's
   bool negative;  // whether negative index values count from the end
@@ -91,7 +91,7 @@ std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan
                     const Array& indices) {
   const bool windows = call.window.size() > 0;
   const std::string name = windows ? "starts" : "indices";
-  const BadEntry entry = locate(bad, plan, data, indices, call.axis, call.batch_dims);
+  const BadEntry entry = locate(bad, plan, data, indices, call.options);
   std::string where;
   for (int d = 0; d < indices.rank; ++d) {
     if (d < call.lead && indices.shape[d] == 1) continue;  // of vmap over others
@@ -171,7 +171,7 @@ ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ff
   const Array& dense = scatter ? updates.array : out.array;
   Shape slices;
   if ((scatter && (data.array.rank != out.array.rank || !std::equal(data.shape, data.shape + data.array.rank, out.shape))) ||
-      slices_shape(call.kind, data.array, indices.array, call.axis, call.batch_dims, slices) ||
+      slices_shape(call.kind, data.array, indices.array, call.options, slices) ||
       slices.rank != dense.rank || !std::equal(slices.size, slices.size + slices.rank, dense.shape)) {
     return refuse(call, "the shapes do not fit");
   }
@@ -199,7 +199,7 @@ ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ff
     plan_copy(copy, data.array, out.array, plan.element);
     run_gather(copy);
   }
-  plan_slices(plan, call.kind, indexed, indices.array, dense, call.axis, call.batch_dims);
+  plan_slices(plan, call.kind, indexed, indices.array, dense, call.options);
   if (!call.negative) plan.refuse_negative();
   if (plan.is_empty() ? plan.mode == Mode::fill
                       : scatter ? reduce(plan, call.reduction, type) : run_gather(plan)) {
@@ -216,8 +216,8 @@ ffi::Error handle(ffi::AnyBuffer data, ffi::AnyBuffer indices, ffi::RemainingArg
                   ffi::Result<ffi::AnyBuffer> result, std::int64_t kind, std::int64_t mode, std::int64_t reduction,
                   std::int64_t axis, std::int64_t batch_dims, std::int64_t lead, std::int64_t skip, bool negative,
                   ffi::Span<const std::int64_t> window, ffi::Span<const std::uint8_t> fill, std::string_view caller) {
-  const Attributes call{static_cast<Kind>(kind), static_cast<Mode>(mode), static_cast<Reduction>(reduction), axis,
-                        batch_dims, lead, skip, negative, window, fill, caller};
+  const Attributes call{static_cast<Kind>(kind), static_cast<Mode>(mode), static_cast<Reduction>(reduction),
+                        {axis, batch_dims, 0, {}}, lead, skip, negative, window, fill, caller};
   return carry_out(call, data, indices, rest, *result);
 }
 

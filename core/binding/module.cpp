@@ -6,12 +6,8 @@
 
 #include "../machine.h"
 #include "../pool.h"
-#include "arrays.h"
-#include "calls.h"
-#include "exchange.h"
-#include "fast_call.h"
-#include "jax_ffi.h"
-#include "points.h"
+#include "call.h"
+#include "functions.h"
 
 namespace {
 
@@ -49,10 +45,10 @@ bool read_shape(PyObject* tuple, Size* sizes, Array& array) {
 
 PyObject* shape_by_name(PyObject*, PyObject* args) {
   PyObject *name, *data_shape, *indices_shape;
-  Size axis, batch_dims;
+  Options options;
   Kind kind;
   if (!PyArg_ParseTuple(args, "OO!O!nn", &name, &PyTuple_Type, &data_shape, &PyTuple_Type,
-                        &indices_shape, &axis, &batch_dims) ||
+                        &indices_shape, &options.axis, &options.batch_dims) ||
       !read_kind(name, kind)) {
     return nullptr;
   }
@@ -62,9 +58,8 @@ PyObject* shape_by_name(PyObject*, PyObject* args) {
     return nullptr;
   }
   Shape slices;
-  const Refusal refusal = slices_shape(kind, data, indices, axis, batch_dims, slices);
-  return refused(refusal, facts_of(refusal), Py_NewRef(data_shape), Py_NewRef(indices_shape), slices,
-                 PyTuple_New(0));
+  const Refusal refusal = slices_shape(kind, data, indices, options, slices);
+  return refused(refusal, facts_of(refusal), data, indices, slices, {});
 }
 
 // Whether `out` can take a copy of `result`.
@@ -75,9 +70,8 @@ PyObject* check_out_for(PyObject*, PyObject* args) {
   view.take(array(result));
   Shape shape;
   shape.append(view.array().shape, view.array().rank);
-  const Refusal refusal = view_out(out, array(result), shape, view_of_out);
-  return refused(refusal, facts_of(refusal), view.shape_tuple(), PyTuple_New(0), shape,
-                 PyTuple_New(0));
+  const Refusal refusal = view_out(out, view, shape, view_of_out);
+  return refused(refusal, facts_of(refusal), view.array(), {}, shape, {});
 }
 
 PyObject* get_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(instruction_set()); }
@@ -113,7 +107,7 @@ PyMethodDef methods[] = {
     {"check_out", check_out_for, METH_VARARGS, "check_out(out, result, /)\n--\n\n"},
     {"fast_call", make_fast_call, METH_VARARGS,
      "fast_call(kind, answer, misuse, names, required, positional, defaults, doc, module, /)\n--\n\n"},
-    {"sort_points", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(sort_points_by_name)), METH_FASTCALL,
+    {"sort_points", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(sort_points)), METH_FASTCALL,
      "sort_points(kind, steps, begin, places, positions, data, indices, updates, axis, batch_dims, reduction, mode, "
      "fill_value, use_init_val, out, negative, arithmetic, memory, progress, executor, /)\n--\n\n"},
     {"move_points", move_points, METH_VARARGS,
@@ -146,7 +140,7 @@ int execute(PyObject* module) {
   // Once in a process: a second import, after the first was purged, shares what the functions of the first
   // still use.
   if (rule_names == nullptr) {
-    if (!make_memory_handler() || !make_names()) return -1;
+    if (!make_memory_handler() || !make_names() || !make_refusal_type()) return -1;
     loops();  // asks the processor, and the system for the sizes of its caches
     caches();
     prepare_threads();
@@ -162,6 +156,7 @@ int execute(PyObject* module) {
   for (const auto& list : lists) {
     if (PyModule_AddObjectRef(module, list.name, list.value) < 0) return -1;
   }
+  if (PyModule_AddObjectRef(module, "Refusal", reinterpret_cast<PyObject*>(refusal_type)) < 0) return -1;
   if (PyModule_AddIntConstant(module, "HIGHEST_RANK", kMaxRank) < 0) return -1;
 #ifdef NDGATHER_JAX
   PyObject* handler = make_jax_handler();

@@ -1,10 +1,9 @@
-// points.cpp - see points.h.
-#include "points.h"
-
+// points.cpp - functions for arrays that are stored in chunks: points are sorted by chunk, and moved chunk by chunk.
 #include <algorithm>
 
-#include "arrays.h"
-#include "calls.h"
+#include "../group.h"
+#include "call.h"
+#include "functions.h"
 #include "gil.h"
 
 namespace ndgather {
@@ -54,8 +53,7 @@ bool plan_move(PointMove& move, const Array& chunk, const Array& dense, PyObject
   return true;
 }
 
-}  // namespace
-
+// Reads where axis d is cut. False: a Python exception is set.
 bool read_axis(PyObject* steps, int d, Size size, GridAxis& axis) {
   PyObject* step = d < PyTuple_Size(steps) ? PyTuple_GetItem(steps, d) : nullptr;
   axis = {size, 0, 0, nullptr, 0, 0, 0, 0};
@@ -73,7 +71,83 @@ bool read_axis(PyObject* steps, int d, Size size, GridAxis& axis) {
   return false;
 }
 
-PyObject* sort_points_by_name(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// A gather whose data is elsewhere: only the shape of the given data counts.
+class PointCall : Call {
+ public:
+  PointCall(Kind kind, PyObject* const* given) : Call(kind, given) {}
+  PyObject* sort(PyObject* steps, Size begin, PyArrayObject* places, PyArrayObject* positions);
+
+ private:
+  Refusal plan_points(PyObject* steps, PointGrid& grid);
+  bool fits(const PointGrid& grid, Size begin, PyArrayObject* places, PyArrayObject* positions) const {
+    const Size n = PyArray_SIZE(positions);
+    return begin >= 0 && n <= plan_.positions - begin && n <= Size{UINT32_MAX} && PyArray_ITEMSIZE(positions) == 4 &&
+           PyArray_SIZE(places) == n && PyArray_ITEMSIZE(places) == (grid.is_wide() ? 8 : 4) &&
+           PyArray_ISCARRAY(places) && PyArray_ISCARRAY(positions);
+  }
+};
+
+PyObject* PointCall::sort(PyObject* steps, Size begin, PyArrayObject* places, PyArrayObject* positions) {
+  Refusal refusal = read_arguments();
+  if (!refusal) refusal = read_shapes();
+  PointGrid grid;
+  if (!refusal) refusal = plan_points(steps, grid);
+  const Size n = PyArray_SIZE(positions);
+  if (!refusal && !fits(grid, begin, places, positions)) {
+    return do_not_fit("places or positions");
+  }
+  bool inside = true;
+  SortedPoints sorted(refusal ? 0 : n);
+  if (sorted.block == nullptr) return PyErr_NoMemory();
+  if (!refusal) {
+    GilRelease release(static_cast<double>(n) * 20, false);
+    inside = ndgather::sort_points(plan_, grid, begin, sorted, PyArray_BYTES(places),
+                                   static_cast<std::uint32_t*>(PyArray_DATA(positions)));
+  }
+  if (!inside) refusal = first_bad();
+  if (refusal) return refused(refusal);
+  npy_intp count = sorted.groups;
+  PyObject* chunks = PyArray_SimpleNew(1, &count, NPY_INTP);
+  PyObject* starts = PyArray_SimpleNew(1, &count, NPY_INTP);
+  if (chunks != nullptr && starts != nullptr) {
+    list_groups(sorted, static_cast<Size*>(PyArray_DATA(array(chunks))),
+                static_cast<Size*>(PyArray_DATA(array(starts))));
+  }
+  return Py_BuildValue("(NN)", chunks, starts);
+}
+
+// Plans offsets that hold coordinates on the axes which positions fix: those of index tuples, all axes of elements,
+// else the batch axes and the one that is gathered.
+Refusal PointCall::plan_points(PyObject* steps, PointGrid& grid) {
+  const Array& data = data_.array();
+  const Array& indices = indices_.array();
+  const bool tuples = kind_ == Kind::gather_nd, elements = kind_ == Kind::gather_elements;
+  const Size depth = tuples ? indices.shape[indices.rank - 1] : 1;
+  grid.rank = elements ? data.rank : static_cast<int>(options_.batch_dims + depth);
+  Size shape[kMaxRank], strides[kMaxRank];
+  static constexpr Size nowhere[kMaxRank] = {};
+  for (int d = 0; d < grid.rank; ++d) {
+    shape[d] = data.shape[tuples || elements || d < options_.batch_dims ? d : options_.axis];
+    if (!read_axis(steps, d, shape[d], grid.axis[d])) return {Rule::raised};
+  }
+  if (!grid.complete()) {
+    PyErr_SetString(PyExc_ValueError, "the coordinates have more than 63 bits");
+    return {Rule::raised};
+  }
+  for (int d = 0; d < grid.rank; ++d) strides[d] = shape[d] > 1 ? Size{1} << grid.axis[d].shift : 0;
+  const Array packed{nullptr, grid.rank, shape, strides}, none{nullptr, kMaxRank, nowhere, nowhere};
+  Options local = options_;  // on these axes alone
+  if (kind_ == Kind::gather) local.axis = options_.batch_dims;
+  plan_slices(plan_, kind_, packed, indices, none, local);
+  if (given_[kNegative] == Py_False) plan_.refuse_negative();
+  plan_.width = 1;
+  simplify(plan_);
+  return {};
+}
+
+}  // namespace
+
+PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 5 + kArgumentCount || !PyTuple_Check(args[1]) || !is_vector(args[4], NPY_UINT32) ||
       (!is_vector(args[3], NPY_UINT32) && !is_vector(args[3], NPY_UINT64))) {
     return do_not_fit("arguments");
@@ -82,7 +156,11 @@ PyObject* sort_points_by_name(PyObject*, PyObject* const* args, Py_ssize_t count
   const Size begin = PyLong_AsSsize_t(args[2]);
   if (kind < 0 || scatters(static_cast<Kind>(kind))) return do_not_fit("kind");
   if (begin == -1 && PyErr_Occurred()) return nullptr;
-  return sort_points(static_cast<Kind>(kind), args + 5, args[1], begin, array(args[3]), array(args[4]));
+  PyObject* const* const given = args + 5;
+  if (!PyArray_CheckExact(given[kData]) || !PyArray_CheckExact(given[kIndices])) return refused_for_python();
+  return begun_anew_in_a_child([&] {
+    return PointCall(static_cast<Kind>(kind), given).sort(args[1], begin, array(args[3]), array(args[4]));
+  });
 }
 
 PyObject* move_points(PyObject*, PyObject* args) {
@@ -92,6 +170,9 @@ PyObject* move_points(PyObject*, PyObject* args) {
                         &bits, &places, &positions, &block, &starts, &stops, &reduction, &arithmetic)) {
     return nullptr;
   }
+  View chunk, dense;
+  chunk.take(array(chunk_array));
+  dense.take(array(dense_array));
   PointMove move;
   move.to_dense = reduction == Py_None;
   const int which = move.to_dense ? 0 : position_among(reduction, reduction_names);
@@ -100,12 +181,9 @@ PyObject* move_points(PyObject*, PyObject* args) {
   const Size element = PyArray_ITEMSIZE(written);
   if (which < 0 || element == 0 || !PyArray_ISWRITEABLE(written) || PyDataType_REFCHK(PyArray_DESCR(written)) ||
       !PyArray_EquivTypes(PyArray_DESCR(array(chunk_array)), PyArray_DESCR(array(dense_array))) ||
-      (which > 0 && !read_element_type(array(chunk_array), arithmetic, move.plan, type))) {
+      (which > 0 && !read_element_type(chunk, arithmetic, move.plan, type))) {
     return do_not_fit("arrays");
   }
-  View chunk, dense;
-  chunk.take(array(chunk_array));
-  dense.take(array(dense_array));
   if (!plan_move(move, chunk.array(), dense.array(), bits, element)) {
     if (PyErr_Occurred()) return nullptr;
     return do_not_fit("shapes");

@@ -41,9 +41,9 @@ struct Shared {
     Plan plan;
     plan.element = plan.width = sizeof(float);
     plan.index_type = IndexType::i32;
-    plan_gather_elements(plan, {reinterpret_cast<char*>(data.data()), 2, from, strides},
-                         {reinterpret_cast<char*>(indices.data()), 2, to, strides},
-                         {reinterpret_cast<char*>(result), 2, to, strides}, 0);
+    plan_slices(plan, Kind::gather_elements, {reinterpret_cast<char*>(data.data()), 2, from, strides},
+                {reinterpret_cast<char*>(indices.data()), 2, to, strides},
+                {reinterpret_cast<char*>(result), 2, to, strides}, {});
     bool right = run_gather(plan);
     for (std::size_t at = 0; at < indices.size(); at += 97) {
       const Size row = indices[at] < 0 ? indices[at] + kRows : indices[at];

@@ -1,13 +1,80 @@
-"""``python tests/core/faults.py``: the core makes each of its faults, and a test has to fail.
+"""``python tests/core/faults.py CMAKE FOLDER [FAULT...]``: build the core with a fault and test it.
 
-The core has to be built with ``-DNDGATHER_FAULTS``, as ``make faults`` does; core/fault.h lists the
-faults. Exit status 1: the tests pass with one of them.
+Every fault changes one line in a copy of the sources, and at least one test has to fail. Exit
+status 1: the tests pass with a fault. The folder holds the copy and the build.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """What is changed; the old text stands once in the file."""
+
+    file: str
+    old: str
+    new: str
+
+
+FAULTS = {
+    # an index equal to the size of its axis is allowed
+    "size-is-inside": Fault(
+        "index_policy.h", "return at < static_cast", "return at <= static_cast"
+    ),
+    # negative indices do not count from the end
+    "negative-as-is": Fault("index_policy.h", "wide + ((wide >> 63) & column.wrap)", "wide"),
+    # they count from the end of an axis that is one shorter
+    "negative-off-by-one": Fault("index_policy.h", "& column.wrap)", "& (column.wrap - 1))"),
+    # mode clip ends one before the last entry
+    "clip-before-last": Fault("index_policy.h", ": last;", ": last - (last > 0);"),
+    # mode wrap leaves a negative remainder
+    "wrap-negative": Fault("index_policy.h", "rest + ((rest >> 63) & column.extent)", "rest"),
+    # one index of a tuple inside its axis is enough
+    "one-column-inside": Fault("offsets.h", "good &= inside;", ""),
+    # batch axes do not move the offset in data
+    "base-left-out": Fault("offsets.h", "(base + bases[i]);", "(base);"),
+    # every index of a tuple steps along the first axis
+    "column-of-first-axis": Fault("plan.cpp", "indexed.strides[axis]}", "indexed.strides[0]}"),
+    # the sizes of batch axes are not compared
+    "batch-sizes-differ": Fault("plan.cpp", "data.shape[d] != indices.shape[d]", "d < 0"),
+    # index tuples may be longer than data has axes
+    "depth-unbounded": Fault("plan.cpp", "depth > data.rank - batch_dims", "depth > kMaxRank"),
+    # indices may be larger than data on the other axes
+    "off-axis-larger": Fault("plan.cpp", "indices.shape[d] > data.shape[d]", "d < 0"),
+    # elements move along the axis with their position as well
+    "axis-steps-too": Fault("plan.cpp", "d == axis ? 0 : indexed", "indexed"),
+    # windows may begin where they stick out
+    "window-sticks-out": Fault("plan.cpp", "- options.window[c] + 1", ""),
+    # dims are merged whatever their strides in the result
+    "merge-any-stride": Fault(
+        "plan.cpp", "          outer.dense == inner.size * inner.dense) {", "true) {"
+    ),
+    # the owner of a part of a partition applies the first updates of the next one too
+    "owners-overlap": Fault(
+        "partition.h",
+        "- static_cast<std::uint64_t>(first);",
+        "- static_cast<std::uint64_t>(first) + 4;",
+    ),
+    # the updates of a partition are counted from the first position of the call
+    "owned-from-the-start": Fault(
+        "partition.h", "cursor(plan, partition.begin)", "cursor(plan, 0)"
+    ),
+    # every panel of a plane begins at its first column
+    "panels-start-alike": Fault("panels.h", "number % panels.per_plane * panels.columns", "0"),
+    # what a scatter added to a packed panel stays in the buffer
+    "panel-not-copied-back": Fault("panels.h", "if (write_back)", "if (write_back && !write_back)"),
+    # an entry on the border of two chunks counts as one of the chunk before
+    "cut-is-before": Fault("group.cpp", "last, Size(c))", "last, Size(c) - 1)"),
+    # the points are not sorted by the highest digit of their chunk
+    "sort-skips-a-digit": Fault("group.cpp", "+ kDigit - 1) / kDigit", ") / kDigit"),
+    # the positions of a block of points are counted from the first one of all
+    "base-of-block-left-out": Fault("group.cpp", "static_cast<std::uint64_t>(base)", "0"),
+}
 
 # From the quickest to the slowest: the first failure ends a run.
 TESTS = (
@@ -15,8 +82,8 @@ TESTS = (
     *(f"tests/core/test_{name}.py" for name in ("error_texts", "modes", "results", "overflow")),
     *(f"tests/core/test_{name}definitions.py" for name in ("", "scatter_")),
     *("tests/core/test_scatter_refusals.py", "tests/core/test_points.py"),
-    *("tests/stored/test_definitions.py", "tests/core/test_thread_count.py"),
-    "tests/core/test_scatter_threads.py",
+    *("tests/core/test_windows.py", "tests/stored/test_definitions.py"),
+    *("tests/core/test_thread_count.py", "tests/core/test_scatter_threads.py"),
 )
 PYTEST = (
     *("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"),
@@ -26,45 +93,83 @@ FAILED = 1  # exit status of pytest
 LIMIT = 900  # seconds
 
 
-def run(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"NDGATHER_FAULT": fault, "CI": "true"}
-    command = [sys.executable, *arguments]
-    return subprocess.run(
-        command, env=environment, timeout=LIMIT, check=False, capture_output=True, text=True
-    )
+class Copy:
+    """A copy of the package, and of the sources of its core."""
+
+    def __init__(self, cmake: str, folder: Path) -> None:
+        self.cmake, self.build, self.source = cmake, folder / "build", folder / "source"
+        shutil.copytree("core", self.source / "core", dirs_exist_ok=True)
+        shutil.copytree("src", self.source / "src", dirs_exist_ok=True)
+        shutil.copy("CMakeLists.txt", self.source)
+        for stale in (self.source / "src/ndgather").glob("_core*.so"):
+            stale.unlink()
+        # One set of instructions, and little optimization: a fault is built in seconds.
+        self._run(
+            *("-S", self.source, "-B", self.build, "-G", "Ninja", "--log-level=WARNING"),
+            *("-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1"),
+            *("-DNDGATHER_LEVELS=OFF", f"-DPython_EXECUTABLE={sys.executable}"),
+        )
+
+    def compile(self, fault: Fault | None) -> None:
+        if fault is not None:
+            path = self.source / "core" / fault.file
+            text = path.read_text()
+            if text.count(fault.old) != 1:
+                sys.exit(
+                    f"{fault.file} has {fault.old!r} {text.count(fault.old)} times (allowed: 1)"
+                )
+            path.write_text(text.replace(fault.old, fault.new))
+        self._run("--build", self.build)
+        (built,) = self.build.glob("_core*.so")
+        shutil.copy(built, self.source / "src/ndgather")
+        if fault is not None:
+            path.write_text(text)
+
+    def test(self) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PYTHONPATH": str(self.source / "src"), "CI": "true"}
+        command = [sys.executable, *PYTEST, *TESTS]
+        return subprocess.run(
+            command, env=environment, timeout=LIMIT, check=False, capture_output=True, text=True
+        )
+
+    def _run(self, *arguments: object) -> None:
+        command = [self.cmake, *map(str, arguments)]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+        if ended.returncode:
+            sys.exit(f"{' '.join(command)}\n{ended.stdout}{ended.stderr}")
 
 
-def outcome(fault: str) -> tuple[bool, str]:
-    """Say whether the tests notice a fault, and which one does."""
+def outcome(copy: Copy, fault: Fault) -> tuple[bool, str]:
+    """Return whether the tests notice a fault, and which one does."""
+    copy.compile(fault)
     try:
-        ended = run(fault, *PYTEST, *TESTS)
+        ended = copy.test()
     except subprocess.TimeoutExpired:
-        return False, f"the tests were not done after {LIMIT} s, which may be the machine's doing"
+        return False, f"the tests were not done after {LIMIT} s; perhaps the machine is busy"
     if ended.returncode < 0:  # of a signal
         return True, f"the process ended with signal {-ended.returncode}"
     failed = [line for line in ended.stdout.splitlines() if line.startswith("FAILED")]
-    said = failed[0] if failed else "\n".join(ended.stdout.splitlines()[-20:])
-    return ended.returncode == FAILED, said.partition(" - ")[0]
+    report = failed[0] if failed else "\n".join(ended.stdout.splitlines()[-20:])
+    return ended.returncode == FAILED, report.partition(" - ")[0]
 
 
-def main() -> int:
-    faults = run("list", "-c", "import ndgather").stdout.split()
-    if not faults:
-        sys.exit("the core was built without faults (allowed: one built by make faults)")
-    passed = run("", *PYTEST, *TESTS)
+def main(cmake: str, folder: str, *names: str) -> int:
+    copy = Copy(cmake, Path(folder).resolve())
+    copy.compile(None)
+    passed = copy.test()
     if passed.returncode:
         sys.exit(f"the tests fail without a fault:\n{passed.stdout[-2000:]}")
     unnoticed = []
-    for fault in sys.argv[1:] or faults:
+    for name in names or FAULTS:
         start = time.monotonic()
-        noticed, how = outcome(fault)
+        noticed, how = outcome(copy, FAULTS[name])
         seconds = time.monotonic() - start
         verdict = "noticed" if noticed else "PASSED"
-        print(f"{verdict:8} {seconds:4.0f} s  {fault}: {how}", flush=True)
-        unnoticed += [] if noticed else [fault]
-    print(f"{len(faults)} faults, not noticed: {unnoticed or 'none'}")
+        print(f"{verdict:8} {seconds:4.0f} s  {name}: {how}", flush=True)
+        unnoticed += [] if noticed else [name]
+    print(f"{len(names or FAULTS)} faults, not noticed: {unnoticed or 'none'}")
     return int(bool(unnoticed))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

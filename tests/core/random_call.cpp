@@ -48,7 +48,7 @@ Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
   // Many rows, one page after the other.
   if (scale == Scale::columns) return {256 + 4 * choices.below(200), 4096 / call.type.element};
   Sizes shape = some_shape(choices.one_of(kRanks), choices, scale, most_elements(scale));
-  if (!call.scatters && !shape.empty() && choices.one_in(16)) {
+  if (!call.writes() && !shape.empty() && choices.one_in(16)) {
     constexpr Size kHuge[] = {Size{1} << 31, Size{1} << 32,           (Size{1} << 31) - 1, Size{1} << 53,
                               Size{1} << 62, Size{PTRDIFF_MAX}, (Size{1} << 32) + 1, 65536};
     shape[static_cast<std::size_t>(choices.below(rank(shape)))] = choices.one_of(kHuge);
@@ -81,10 +81,10 @@ void spoil(Call& call, Sizes& shape, Choices& choices) {
 Sizes index_shape(Call& call, const Sizes& data, Choices& choices, Scale scale) {
   const Size r = rank(data);
   if (scale == Scale::columns) return {(data[0] + 1) / 2 + choices.below(40), data[1] - choices.below(3)};
-  if (call.kind != Kind::nd && r > 0) call.axis = choices.below(2 * r) - r;
+  if (!call.has_tuples() && r > 0) call.axis = choices.below(2 * r) - r;
   const Size axis = axis_of(call, data);
   Sizes shape;
-  if (call.kind == Kind::elements) {
+  if (call.has_elements()) {
     for (Size d = 0; d < r; ++d) {
       if (d == axis) {
         shape.push_back(some_size(choices, scale, most_elements(scale)));
@@ -94,12 +94,17 @@ Sizes index_shape(Call& call, const Sizes& data, Choices& choices, Scale scale) 
     }
     return shape;
   }
-  const bool nd = call.kind == Kind::nd;
+  const bool nd = call.has_tuples();
   const Size b = choices.one_in(2) ? choices.below((nd ? r : axis) + 1) : 0;
   const Size depth = nd ? choices.below(r - b + 1) : 1;
   Size most = most_elements(scale);
   for (Size d = 0; d < r; ++d) {
     if (nd ? d < b || d >= b + depth : d != axis) most /= std::max<Size>(at(data, d), 1);
+  }
+  for (Size c = 0; call.has_windows() && c < depth; ++c) {
+    const Size size = at(data, b + c);
+    call.window.push_back(std::min(size, choices.below(4)) + Size{choices.one_in(16)});
+    most /= std::max<Size>(call.window.back(), 1);
   }
   shape.assign(data.begin(), data.begin() + b);
   const Sizes rest = some_shape(choices.one_in(16) ? 60 : choices.below(4), choices, scale, most);
@@ -137,7 +142,7 @@ std::optional<Tensor> some_indices(const Call& call, const Sizes& data, const Si
   const int style = static_cast<int>(choices.below(8));
   Size entry = 0;
   each(shape, [&](const Sizes& where) {
-    const Size extent = at(data, addressed(call, data, where));
+    const Size extent = extent_of(call, data, where);
     store_integer(tensor->place(where), call.index_type, index_value(style, extent, entry++, call.index_type, choices));
   });
   return tensor;
@@ -158,12 +163,10 @@ std::optional<Tensor> some_elements(const Call& call, const Sizes& shape, bool w
   return tensor;
 }
 
-Refusal shape_of(Call& call, const Array& data, const Array& indices, Shape& shape) {
-  switch (call.kind) {
-    case Kind::nd: return shape_gather_nd(data, indices, call.batch_dims, shape);
-    case Kind::elements: return shape_gather_elements(data, indices, call.axis, shape);
-    default: return shape_gather(data, indices, call.axis, call.batch_dims, shape);
-  }
+Options options_of(const Call& call) {
+  Options options{call.axis, call.batch_dims, static_cast<int>(call.window.size()), {}};
+  std::copy(call.window.begin(), call.window.end(), options.window);
+  return options;
 }
 
 // Whether the shape rule of the core says what the operator does; it also normalises the options.
@@ -172,18 +175,17 @@ void compare_shapes(Call& call, const Sizes& data, const Sizes& indices, const s
   const Array data_view{nullptr, static_cast<int>(data.size()), data.data(), unread.data()};
   const Array indices_view{nullptr, static_cast<int>(indices.size()), indices.data(), unread.data()};
   Shape shape;
-  const Refusal refusal = shape_of(call, data_view, indices_view, shape);
+  Options options = options_of(call);
+  const Refusal refusal = slices_shape(call.kind, data_view, indices_view, options, shape);
+  call.axis = options.axis;
+  call.batch_dims = options.batch_dims;
   require(static_cast<bool>(refusal) != wanted.has_value(), "the shape rule refuses other shapes");
   if (refusal) return;
   require(std::equal(wanted->begin(), wanted->end(), shape.size, shape.size + shape.rank), "the shape differs");
 }
 
 void plan_by(const Call& call, Plan& plan, const Array& indexed, const Array& indices, const Array& dense) {
-  switch (call.kind) {
-    case Kind::nd: plan_gather_nd(plan, indexed, indices, dense, call.batch_dims); break;
-    case Kind::elements: plan_gather_elements(plan, indexed, indices, dense, call.axis); break;
-    default: plan_gather(plan, indexed, indices, dense, call.axis, call.batch_dims); break;
-  }
+  plan_slices(plan, call.kind, indexed, indices, dense, options_of(call));
   for (int c = 0; c < plan.column_count && !call.negative; ++c) plan.column[c].wrap = 0;
 }
 
@@ -214,7 +216,7 @@ void carry_out(const Call& call, const Plan& plan, const Tensor& data, const Ten
   Meeting meeting{call, data, indices};
   each(dense.shape, [&](const Sizes& to) {
     const bool inside = meeting.find(to);
-    if (call.scatters) {
+    if (call.writes()) {
       if (!inside) return;
       apply(call.reduction, call.type, plan.table, before.data() + data.offset(meeting.found), dense.place(to));
     } else {
@@ -249,9 +251,9 @@ std::optional<Arrays> some_arrays(Call& call, const Sizes& data, const Sizes& in
   const auto results = product(result, call.type.element), entries = product(indices, 8);
   const Size most = most_elements(scale);
   if (!results || !entries || *results > most || *entries > most) return {};
-  auto first = some_elements(call, data, call.scatters, choices);
+  auto first = some_elements(call, data, call.writes(), choices);
   auto second = some_indices(call, data, indices, choices);
-  auto third = some_elements(call, result, !call.scatters, choices);
+  auto third = some_elements(call, result, !call.writes(), choices);
   if (!first || !second || !third) return {};
   return Arrays{std::move(*first), std::move(*second), std::move(*third)};
 }
@@ -265,11 +267,11 @@ void compare(const Call& call, Arrays& arrays, Choices& choices) {
   plan.index_type = call.index_type;
   plan.mode = call.mode;
   plan.element = plan.width = call.type.element;
-  if (!call.scatters && choices.one_in(2)) plan.fill = fill.data();
+  if (!call.writes() && choices.one_in(2)) plan.fill = fill.data();
   if (!table.empty()) plan.table = table.data();
   plan_by(call, plan, data.view(), indices.view(), dense.view());
 
-  const Tensor &target = call.scatters ? data : dense, &source = call.scatters ? dense : data;
+  const Tensor &target = call.writes() ? data : dense, &source = call.writes() ? dense : data;
   Block wanted = target.copy();
   const Block source_before = source.copy(), indices_before = indices.copy();
   const Outside bad = look(call, data, indices);
@@ -281,11 +283,11 @@ void compare(const Call& call, Arrays& arrays, Choices& choices) {
 
   if (call.mode == Mode::raise && choices.one_in(3)) {  // as for the caller's memory
     if (bad.count > 0) return;
-    plan.mode = Mode::fill;
+    plan.checked = true;
   }
   const bool stops = choices.one_in(16);
   Stop stop([](void*) noexcept { return true; }, nullptr);
-  const bool good = call.scatters ? run_scatter(plan, call.reduction, call.type.type, stops ? &stop : nullptr)
+  const bool good = call.writes() ? run_scatter(plan, call.reduction, call.type.type, stops ? &stop : nullptr)
                                   : run_gather(plan, stops ? &stop : nullptr);
   require(source.equals(source_before) && indices.equals(indices_before), "an input changed");
   if (stop.wanted()) return require_gaps_untouched(target, std::move(wanted));
@@ -313,14 +315,15 @@ bool random_call(const std::uint8_t* bytes, std::size_t count) {
   Choices choices(bytes, count);
   Call call;
   const Scale scale = some_scale(choices);
-  const Size what = choices.below(6);
-  call.kind = scale == Scale::columns ? Kind::elements : static_cast<Kind>(what % 3);
-  call.scatters = what == 3 || what == 4;
+  const auto what = static_cast<Kind>(choices.below(7));
+  const bool copies = what > Kind::gather_windows;
+  call.kind = copies ? Kind::gather : what;
+  if (scale == Scale::columns) call.kind = scatters(what) ? Kind::scatter_elements : Kind::gather_elements;
   call.index_type = static_cast<IndexType>((choices.below(8) + 3) % 8);
   call.mode = static_cast<Mode>(choices.below(4));
   call.negative = choices.below(4) != 3;
   set_threads(1 + static_cast<int>(choices.below(4)));
-  if (call.scatters && choices.one_in(2)) {
+  if (call.writes() && choices.one_in(2)) {
     call.reduction = static_cast<Reduction>(1 + choices.below(5));
     call.type = choices.one_of(kTypes);
     if (!has_meaning(call.reduction, call.type.type)) return false;
@@ -330,14 +333,14 @@ bool random_call(const std::uint8_t* bytes, std::size_t count) {
   }
   const Sizes data = data_shape(call, choices, scale);
   if (!product(data, call.type.element)) return false;
-  if (what == 5 && choices.one_in(2)) return copy_whole(call, data, choices);
+  if (copies) return copy_whole(call, data, choices);
   Sizes indices = index_shape(call, data, choices, scale);
   spoil(call, indices, choices);
   if (rank(indices) > kMaxRank) return false;
-  const auto result = result_shape(call, data, indices);
+  auto result = result_shape(call, data, indices);
+  if (result && rank(*result) > kMaxRank) result.reset();
   compare_shapes(call, data, indices, result);
   if (!result) return true;
-  if (rank(*result) > kMaxRank) return false;
   auto arrays = some_arrays(call, data, indices, *result, choices, scale);
   if (!arrays) return false;
   compare(call, *arrays, choices);
