@@ -25,7 +25,7 @@ from ndgather.models.graph import (
     diagnostics,
 )
 from ndgather.published import operator
-from ndgather.published.tensor_types import TensorType
+from ndgather.published.schema import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

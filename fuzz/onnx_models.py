@@ -16,7 +16,7 @@ from fuzz.verdict import Desk
 from ndgather.models import interchange
 from ndgather.models import onnx as models
 from ndgather.models.graph import diagnostics
-from ndgather.models.onnx.domains import OURS, row_domain, subgraphs
+from ndgather.models.onnx.nodes import OURS, row_domain, subgraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

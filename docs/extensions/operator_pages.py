@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from generated_files import write
 
 from ndgather import pages
-from ndgather.pages.comparison import comparison
 from ndgather.pages.document import Document, Example, Paragraph, Section, Table, Text, plain
 from ndgather.pages.formats import render
-from ndgather.pages.operator_page import operator_document
-from ndgather.pages.rules import rules
+from ndgather.pages.operator_page import comparison, operator_document, rules
 from ndgather.published import Operator, operators
 from ndgather.published.schema import Kind
 

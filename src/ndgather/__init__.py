@@ -22,9 +22,9 @@ from ndgather.version import __version__
 
 if TYPE_CHECKING:
     from ndgather import show, vjp
-    from ndgather.installation import show_versions
     from ndgather.published import Operator, operator, operators
-    from ndgather.published.tensor_types import RankAtLeast, TensorType
+    from ndgather.published.schema import RankAtLeast, TensorType
+    from ndgather.settings import show_versions
 
 __all__ = [
     "Operator",
@@ -53,12 +53,12 @@ __all__ = [
 # What is imported only when it is asked for: an import of the package stays about as short as one
 # of NumPy.
 _LATER = {
-    "show_versions": "installation",
+    "show_versions": "settings",
     "Operator": "published",
     "operator": "published",
     "operators": "published",
-    "RankAtLeast": "published.tensor_types",
-    "TensorType": "published.tensor_types",
+    "RankAtLeast": "published.schema",
+    "TensorType": "published.schema",
 }
 
 

@@ -4,28 +4,68 @@ They take everything that is unambiguous. The operators of published specificati
 they make a `Call`, which has options that the functions do not have, and `run` it.
 """
 
-# mypy: disable-error-code="empty-body"
-# The core has the bodies of the functions that are a `fast_call`.
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import inspect
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from ndgather import plain_arrays, windows
-from ndgather.array_call import Call
-from ndgather.fallback import choice, result_shape, run
-from ndgather.fast_call import fast_call
+from ndgather import slow_path
+from ndgather.array_call import Call, _core
+from ndgather.errors import call_errors
+from ndgather.slow_path import choice, result_shape, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from ndgather.call_options import Executor
+    from ndgather.array_call import Executor
 
     Mode = Literal["raise", "wrap", "clip", "fill"]
     ScatterMode = Literal["raise", "wrap", "clip", "drop"]
     Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
+
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_DEFAULTS = {each.name: each.default for each in fields(Call) if each.default is not MISSING}
+
+
+def fast_call(function: F) -> F:
+    """Return a function of the core with the name, signature and documentation of `function`.
+
+    The name is one of ``_core.KINDS``, the names of the parameters are of ``_core.ARGUMENTS``, and
+    those without a default come first. The body of `function` is never used.
+    """
+    empty = inspect.Parameter.empty
+    signature = inspect.signature(function)
+    given = signature.parameters.values()
+    own = {each.name: each.default for each in given if each.default is not empty}
+    bare = signature.replace(
+        parameters=[each.replace(annotation=empty) for each in given], return_annotation=empty
+    )
+
+    def misuse(_: str, names: tuple[str, ...], *arguments: object) -> Exception:
+        return call_errors.misused(function.__name__, bare, names, arguments)
+
+    made = _core.fast_call(
+        function.__name__,
+        slow_path.answer,
+        misuse,
+        tuple(signature.parameters),
+        len(given) - len(own),
+        sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in given),
+        tuple((_DEFAULTS | own).get(name) for name in _core.ARGUMENTS),
+        f"{function.__name__}{bare}\n--\n\n{function.__doc__}",
+        function.__module__,
+    )
+    return cast("F", made)
+
+
+# mypy: disable-error-code="empty-body"
+# The core has the bodies of the functions that are a `fast_call`.
+
 
 __all__ = [
     "Call",
@@ -385,13 +425,13 @@ def gather_windows(
             caller,
             data,
             starts,
-            mode=choice(caller, "mode", mode, windows.MODES),
+            mode=choice(caller, "mode", mode, slow_path.MODES),
             fill_value=fill_value,
             out=out,
             memory=memory,
             progress=progress,
             executor=executor,
-            window_shape=plain_arrays.sizes(caller, "window_shape", window_shape),
+            window_shape=slow_path.sizes(caller, "window_shape", window_shape),
         )
     )
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndgather.array_call import Call as Call
-from ndgather.call_options import Executor
-from ndgather.fallback import result_shape as result_shape
-from ndgather.fallback import run as run
+from ndgather.array_call import Executor
+from ndgather.slow_path import result_shape as result_shape
+from ndgather.slow_path import run as run
 
 __all__ = [
     "Call",

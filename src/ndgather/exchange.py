@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ndgather.compiled import _core
+from ndgather.array_call import _core
 from ndgather.errors import option_errors
 
 __all__ = ["accept"]

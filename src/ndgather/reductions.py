@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather.compiled import _core
+from ndgather.array_call import _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import os
+import platform
+import sys
+from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ndgather.compiled import _core
+from ndgather.array_call import _core
 from ndgather.errors import option_errors
+from ndgather.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
 
 _KEPT_AT_MOST = 256 << 20
 _SHARE_OF_MEMORY = 16
@@ -175,3 +186,83 @@ def _memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return _KEPT_AT_MOST * _SHARE_OF_MEMORY
+
+
+# Packages whose arrays, files or runtimes this one works with.
+_OPTIONAL = (
+    "array-api-strict",
+    "astropy",
+    "dask",
+    "defusedxml",
+    "h5py",
+    "jax",
+    "jaxlib",
+    "matplotlib",
+    "ml_dtypes",
+    "mlx",
+    "ndonnx",
+    "obstore",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "openvino",
+    "pandas",
+    "pint",
+    "polars",
+    "pyarrow",
+    "scipy",
+    "sparse",
+    "tensorflow",
+    "tensorstore",
+    "torch",
+    "xarray",
+    "zarr",
+)
+
+
+def show_versions(file: TextIO | None = None) -> None:
+    """Print what a report of a bug needs: versions, processor, threads.
+
+    Packages are looked up, not imported, and only this package's own work is described.
+
+    Parameters
+    ----------
+    file : text file, optional
+        Where to print; standard output by default.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> ndgather.show_versions()  # doctest: +ELLIPSIS
+    ndgather: ...
+    python: ...
+    """
+    for name, value in _facts():
+        print(f"{name}: {value}", file=file)
+
+
+def _facts() -> Iterator[tuple[str, object]]:
+    yield "ndgather", __version__
+    yield "python", sys.version.replace("\n", " ")
+    yield "system", platform.platform()
+    yield "machine", platform.machine()
+    yield "instruction set", _core.instruction_set()
+    yield "threads", get_num_threads()
+    yield "memory limit", f"{get_memory_limit()} bytes"
+    for package in ("numpy", *_OPTIONAL):
+        yield package, _version(package)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+LOGGER = logging.getLogger("ndgather")
+LOGGER.addHandler(logging.NullHandler())
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import dispatch, plain_arrays, reductions, windows
+from ndgather import dispatch, reductions, slow_path
 from ndgather.api import Call, run
 from ndgather.errors import argument_errors, shape_errors
-from ndgather.fallback import choice
+from ndgather.slow_path import choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,15 +192,15 @@ def gather_windows(
     array([ 1., 12., 20.,  0.])
     """
     caller = "vjp.gather_windows"
-    window = plain_arrays.sizes(caller, "window_shape", window_shape)
+    window = slow_path.sizes(caller, "window_shape", window_shape)
     elsewhere = _adapted(Call(caller, "gather_windows", cotangent, starts, window_shape=window))
     if elsewhere is not None:
-        return elsewhere(plain_arrays.sizes(caller, "data_shape", data_shape))  # type: ignore[no-any-return]  # an array
+        return elsewhere(slow_path.sizes(caller, "data_shape", data_shape))  # type: ignore[no-any-return]  # an array
     pair = _Pair(caller, "gather_nd", "scatter_nd")
     cotangent = pair.numbers(cotangent)
     result = pair.zeros(data_shape, cotangent.dtype)
-    starts = plain_arrays.native_indices(caller, starts, "starts")
-    windows.check(Call(caller, "gather_windows", result, starts, window_shape=window))
+    starts = slow_path.native_indices(caller, starts, "starts")
+    slow_path.check(Call(caller, "gather_windows", result, starts, window_shape=window))
     depth, lead = len(window), starts.shape[:-1]
     wanted = (*lead, *window, *result.shape[depth:])
     if cotangent.shape != wanted:
@@ -374,13 +374,13 @@ class _Pair:
         )
 
     def numbers(self, cotangent: ArrayLike) -> Array:
-        array = plain_arrays.plain_array(self.caller, "cotangent", cotangent)
+        array = slow_path.plain_array(self.caller, "cotangent", cotangent)
         if reductions.number_kind(array.dtype) in ("", "b"):
             raise argument_errors.cotangent_dtype(self.caller, array.dtype)
         return array
 
     def zeros(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        sizes = plain_arrays.sizes(self.caller, "data_shape", shape)
+        sizes = slow_path.sizes(self.caller, "data_shape", shape)
         try:
             return np.zeros(sizes, dtype)
         except ValueError:  # more axes or more bytes than an array can have
@@ -391,7 +391,7 @@ class _Pair:
     ) -> Array:
         elsewhere = _adapted(self.call(self.gather_kind, cotangent, indices))
         if elsewhere is not None:
-            sizes = plain_arrays.sizes(self.caller, "data_shape", data_shape)
+            sizes = slow_path.sizes(self.caller, "data_shape", data_shape)
             return elsewhere(sizes)  # type: ignore[no-any-return]  # an array
         cotangent = self.numbers(cotangent)
         return self.scatter(self.zeros(data_shape, cotangent.dtype), indices, cotangent, "add")
@@ -405,7 +405,7 @@ class _Pair:
         if elsewhere is not None:
             return elsewhere()  # type: ignore[no-any-return]  # two arrays
         cotangent = self.numbers(cotangent)
-        indices = plain_arrays.native_indices(self.caller, indices)
+        indices = slow_path.native_indices(self.caller, indices)
         of_updates = self.gather(cotangent, indices)
         if reduction == "add":
             return cotangent.copy(), of_updates

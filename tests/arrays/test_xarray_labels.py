@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgather.arrays.xarray.label_lookup import look_up
+from ndgather.arrays.xarray.labels import look_up
 from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
 
 SIZES = st.integers(0, 12)

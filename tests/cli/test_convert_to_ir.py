@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 pytest.importorskip("defusedxml")
 
-from ndgather.models.openvino import openvino_converter
+from ndgather.models.openvino import model as ir_model
 
 DATA = np.arange(12, dtype=np.int16).reshape(3, 4)
 PICKED = np.array([3, 4, 11], np.int16)  # DATA at (0, 3), (1, 0), (2, -1), by hand
@@ -168,7 +168,7 @@ def cut():
 
 
 def test_a_node_that_no_ir_here_has_is_named(ndgather, cut, monkeypatch):
-    monkeypatch.setattr(openvino_converter, "is_installed", lambda: False)
+    monkeypatch.setattr(ir_model, "is_installed", lambda: False)
     outcome = ndgather("convert cut.onnx -o out.xml")
     assert outcome.status == 1
     assert "node 'cut' (Abs): op_type = 'Abs'" in outcome.err

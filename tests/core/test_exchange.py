@@ -16,11 +16,7 @@ import ndgather
 from ndgather import exchange
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 from ndgather.testing import assert_same_elements, bad_entries, expected
-from ndgather.testing.scatter_strategies import (
-    assert_same_numbers,
-    expected_scatter,
-    scatter_calls,
-)
+from ndgather.testing.scatter_strategies import assert_same_numbers, expected_scatter, scatter_calls
 from ndgather.testing.strategies import calls
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -9,7 +9,7 @@ import pytest
 import ndgather
 from ndgather import _core, api, gather, gather_elements, gather_nd, operator, reference, scatter_nd
 from ndgather.errors import AttributeValueError, CallError, DTypeError, NdgatherError, ShapeError
-from ndgather.explain import explain
+from ndgather.slow_path import explain
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 

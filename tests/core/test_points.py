@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from ndgather.array_call import Call
-from ndgather.compiled import _core
+from ndgather.array_call import Call, _core
 
 DATA = np.broadcast_to(np.uint8(0), (10, 8))
 INDICES = np.array([[0, 0], [9, 7], [-1, 3]])

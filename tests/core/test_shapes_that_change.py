@@ -12,8 +12,8 @@ import ndgather
 from ndgather import published
 from ndgather.api import Call
 from ndgather.errors import NdgatherError, ShapeError
-from ndgather.explain import explain
-from ndgather.published.known_calls import KnownCalls
+from ndgather.published.callables import KnownCalls
+from ndgather.slow_path import explain
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning"),

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from ndgather import pages, reference
-from ndgather.pages.examples import CALLS
-from ndgather.pages.text_examples import TEXT_EXAMPLES
+from ndgather.pages.examples import CALLS, TEXT_EXAMPLES
 from ndgather.published import operators
 from ndgather.published.schema import BatchRule, Kind, Outside
 

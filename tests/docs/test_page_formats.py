@@ -23,11 +23,11 @@ from ndgather.pages.document import (
     Style,
     Table,
     code,
+    listing,
     plain,
     string,
 )
 from ndgather.pages.formats import render
-from ndgather.pages.listing import listing
 from ndgather.pages.operator_page import operator_document
 from ndgather.published import operator, operators
 

@@ -11,7 +11,7 @@ from tests.operators import source_examples as source
 from ndgather import pages, reference
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
-from ndgather.pages import words
+from ndgather.pages import document
 from ndgather.published import operator, operators
 from ndgather.published.schema import Kind
 
@@ -132,12 +132,12 @@ def test_the_reverse_is_of_the_same_domain_where_it_has_one(row, name):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("kind", words.BY_AXIS)
+@pytest.mark.parametrize("kind", document.BY_AXIS)
 def test_equations_axis_by_axis_are_the_rule(kind, axis):
     data = np.arange(27).reshape(3, 3, 3)
     indices = np.random.default_rng(axis).permuted(np.indices(data.shape)[axis], axis=axis)
     updates = -data
-    equation = words.BY_AXIS[kind][axis]
+    equation = document.BY_AXIS[kind][axis]
 
     output = data.copy()
     for i, j, k in itertools.product(range(3), repeat=3):
@@ -152,7 +152,7 @@ def test_equations_axis_by_axis_are_the_rule(kind, axis):
 def test_facts_are_those_of_the_registry_of_onnx(op):
     schema = onnx.defs.get_schema(op.name, op.version, "")
 
-    assert dict(words.REGISTERED["ai.onnx"]) == {
+    assert dict(document.REGISTERED["ai.onnx"]) == {
         "function": "yes" if schema.has_function else "no",
         "support level": schema.support_level.name.lower(),
         "shape inference": "yes" if schema.has_type_and_shape_inference_function else "no",

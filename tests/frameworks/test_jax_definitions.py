@@ -14,11 +14,7 @@ import ndgather
 from ndgather import reference
 from ndgather.errors import IndexOutOfBoundsError
 from ndgather.testing import assert_same_elements, bad_entries, expected
-from ndgather.testing.scatter_strategies import (
-    assert_same_numbers,
-    expected_scatter,
-    scatter_calls,
-)
+from ndgather.testing.scatter_strategies import assert_same_numbers, expected_scatter, scatter_calls
 from ndgather.testing.strategies import calls
 
 GATHERS = ("gather_nd", "gather_elements", "gather")

@@ -7,8 +7,8 @@ import pytest
 
 import ndgather
 from ndgather import vjp
-from ndgather.arrays.jax import export_checks, routes
-from ndgather.compiled import _core
+from ndgather.array_call import _core
+from ndgather.arrays.jax import export_checks, operation
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
 
 DATA = jnp.arange(3.0)
@@ -144,7 +144,7 @@ def test_a_call_that_was_changed_after_its_export_is_refused(changed):
 def test_a_handler_of_a_newer_interface_is_left_alone():
     """With one of them registered no function of JAX would run."""
     made, major, minor = _core.jax_handler
-    assert routes.usable((made, major, minor)) is made
-    assert routes.usable((made, major, minor + 1000)) is None
-    assert routes.usable((made, major + 1, 0)) is None
-    assert routes.usable(None) is None
+    assert operation.usable((made, major, minor)) is made
+    assert operation.usable((made, major, minor + 1000)) is None
+    assert operation.usable((made, major + 1, 0)) is None
+    assert operation.usable(None) is None

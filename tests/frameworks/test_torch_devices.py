@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 import ndgather
 from ndgather.array_call import Call
 from ndgather.arrays.torch import checks, composition
-from ndgather.arrays.torch.calls import counted
+from ndgather.arrays.torch.checks import counted
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 
 

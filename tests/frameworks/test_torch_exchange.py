@@ -7,7 +7,7 @@ from torch.autograd import forward_ad
 
 import ndgather
 import ndgather.arrays.torch
-from ndgather.compiled import _core
+from ndgather.array_call import _core
 from ndgather.errors import IndexOutOfBoundsError
 
 DTYPES = [

@@ -15,7 +15,7 @@ from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.onnx import Backend
-from ndgather.published.tensor_types import TensorType
+from ndgather.published.schema import TensorType
 
 GATHER_ND = helper.make_node("GatherND", ["data", "indices"], ["output"])
 MODEL = helper.make_model(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ndgather.errors import FileError
-from ndgather.models.tensors import atomic_write
+from ndgather.models.tensors import tensor_files
 
 TEXT = {"a": "old a", "b": "old b"}
 
@@ -35,7 +35,7 @@ def test_all_files_are_made_before_one_takes_its_place(here):
         seen.append(texts(here))
         part.write_text("new b")
 
-    atomic_write.replace((Path("a"), writing("new a")), (Path("b"), make))
+    tensor_files.replace_file((Path("a"), writing("new a")), (Path("b"), make))
 
     assert [{name: each[name] for name in TEXT} for each in seen] == [TEXT]
     assert texts(here) == {"a": "new a", "b": "new b"}
@@ -48,7 +48,7 @@ def test_where_the_second_cannot_be_made_the_first_stays(here, error):
         raise error(28, "No space left on device")
 
     with pytest.raises(FileError if error is OSError else error) as caught:
-        atomic_write.replace((Path("a"), writing("new a")), (Path("b"), make))
+        tensor_files.replace_file((Path("a"), writing("new a")), (Path("b"), make))
 
     if error is OSError:
         assert str(caught.value) == "b: cannot be written: no space left on device"
@@ -62,7 +62,7 @@ def test_where_the_second_cannot_take_its_place_the_first_is_taken_back(here, na
     Path("folder/in it").touch()
 
     with pytest.raises(FileError, match=r"^folder: cannot be written: "):
-        atomic_write.replace((Path(name), writing("new")), (Path("folder"), writing("new")))
+        tensor_files.replace_file((Path(name), writing("new")), (Path("folder"), writing("new")))
 
     assert texts(here) == TEXT
     assert sorted(path.name for path in here.iterdir()) == ["a", "b", "folder"]
@@ -77,7 +77,7 @@ def test_an_unfinished_file_is_beside_its_place_and_goes(here):
         raise FileError("the reason")
 
     with pytest.raises(FileError, match=r"^the reason$"):
-        atomic_write.replace((Path("a"), make))
+        tensor_files.replace_file((Path("a"), make))
 
     assert names[0].startswith(".ndgather-")
     assert texts(here) == TEXT
@@ -85,10 +85,10 @@ def test_an_unfinished_file_is_beside_its_place_and_goes(here):
 
 def test_a_folder_that_is_not_there_is_named(here):
     with pytest.raises(FileError, match=r"^none.a: cannot be written: no such file or directory$"):
-        atomic_write.replace((Path("none/a"), writing("new")))
+        tensor_files.replace_file((Path("none/a"), writing("new")))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc takes no files of anyone")
 def test_a_folder_that_takes_no_files_is_named():
     with pytest.raises(FileError, match=r"^/proc/a: cannot be written: "):
-        atomic_write.replace((Path("/proc/a"), writing("new")))
+        tensor_files.replace_file((Path("/proc/a"), writing("new")))

@@ -13,10 +13,10 @@ from onnx.parser import parse_model
 
 from ndgather.errors import ModelError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.graph.index_places import index_places
-from ndgather.models.onnx.judged_nodes import judged
-from ndgather.models.onnx.op_nodes import op_nodes
-from ndgather.models.onnx.rulings import ruling
+from ndgather.models.graph.calls import index_places
+from ndgather.models.onnx.comparison import ruling
+from ndgather.models.onnx.model import judged
+from ndgather.models.onnx.nodes import op_nodes
 from ndgather.published import operator
 
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 18]>

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ndgather.errors import FileError, NdgatherError
-from ndgather.models.tensors import npz_archive, tensor_files
+from ndgather.models.tensors import formats, tensor_files
 
 ARRAY = np.arange(12, dtype=np.int16).reshape(3, 4)
 OBJECTS = "holds pickled Python objects, which are never loaded (allowed: numbers, booleans, dates"
@@ -114,7 +114,7 @@ def test_an_encrypted_member_is_refused(place):
 
 @pytest.mark.parametrize("factor", [1, 2])
 def test_a_bomb_is_refused_before_it_inflates(place, monkeypatch, factor):
-    monkeypatch.setattr(npz_archive, "LARGEST_INFLATED", 2**20)
+    monkeypatch.setattr(formats, "LARGEST_INFLATED", 2**20)
     count = factor * 2**20 - len(npy(np.zeros(0, np.uint8)))
     archive(place, [("a.npy", npy(np.zeros(count, np.uint8)))])
     tracemalloc.start()
@@ -132,7 +132,7 @@ def test_a_bomb_is_refused_before_it_inflates(place, monkeypatch, factor):
 
 
 def test_what_does_not_shrink_may_be_as_large_as_it_is(place, monkeypatch):
-    monkeypatch.setattr(npz_archive, "LARGEST_INFLATED", 100)
+    monkeypatch.setattr(formats, "LARGEST_INFLATED", 100)
     archive(place, [("a.npy", npy(ARRAY))])
 
     np.testing.assert_array_equal(tensor_files.read(str(place)), ARRAY, strict=True)

@@ -7,9 +7,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.errors import FileError, NdgatherError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.graph.call_conditions import Condition
-from ndgather.models.graph.diagnostics import Severity
-from ndgather.models.graph.runtime_notes import RUNTIME_NOTES
+from ndgather.models.graph.calls import Condition
+from ndgather.models.graph.diagnostics import RUNTIME_NOTES, Severity
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 ERROR, DIFFERS, PORTABLE = Severity.ERROR, Severity.DIFFERS, Severity.PORTABLE

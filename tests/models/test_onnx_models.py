@@ -18,7 +18,7 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.models import onnx as onnx_models
-from ndgather.models.onnx import domains, onnx_evaluation
+from ndgather.models.onnx import model, nodes
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -57,9 +57,9 @@ def ours(monkeypatch):
 
     def counted(op_type, domain, opset):
         calls.append(op_type)
-        return domains.implementation(op_type, domain, opset)
+        return nodes.implementation(op_type, domain, opset)
 
-    monkeypatch.setattr(onnx_evaluation, "implementation", counted)
+    monkeypatch.setattr(model, "implementation", counted)
     return calls
 
 

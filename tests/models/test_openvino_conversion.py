@@ -16,13 +16,12 @@ from ndgather.errors import FileError, IndexOutOfBoundsError, ModelError, Ndgath
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.models.graph.conversion import translate
 from ndgather.models.graph.diagnostics import has_errors
-from ndgather.models.graph.translation import translate
-from ndgather.models.onnx.graph_of_model import graph_of
-from ndgather.models.onnx.model_of_graph import model_of
+from ndgather.models.onnx.interchange import graph_of, model_of
 from ndgather.models.openvino import Model
 from ndgather.published import operator
-from ndgather.published.tensor_types import TensorType
+from ndgather.published.schema import TensorType
 from ndgather.testing import assert_same_elements, bad_entries, expected
 from ndgather.testing.strategies import calls
 

@@ -15,7 +15,7 @@ from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, Oper
 from ndgather.models.graph.diagnostics import has_errors
 from ndgather.models.openvino import Model
 from ndgather.published import operator
-from ndgather.published.tensor_types import TensorType
+from ndgather.published.schema import TensorType
 
 WORDS = (
     *("", "x", "0", "1", "2", "3", "-1", "-9", "64", "9223372036854775807", "18446744073709551616"),

@@ -12,8 +12,7 @@ from ndgather.models import openvino as ours
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.graph.diagnostics import has_errors
 from ndgather.published import operator
-from ndgather.published.array_types import dtype_name
-from ndgather.published.tensor_types import TensorType
+from ndgather.published.schema import TensorType, dtype_name
 from ndgather.testing import assert_same_elements
 
 

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from ndgather.errors import FileError
-from ndgather.models.tensors.safe_read import content
+from ndgather.models.tensors.tensor_files import content
 
 GIB = 2**30
 

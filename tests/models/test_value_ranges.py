@@ -9,9 +9,8 @@ from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 
 from ndgather.models import onnx as onnx_models
-from ndgather.models.onnx.fixpoint import infer_to_fixpoint
-from ndgather.models.onnx.op_nodes import nodes
-from ndgather.models.onnx.value_ranges import Ranges
+from ndgather.models.onnx.inference import Ranges, infer_to_fixpoint
+from ndgather.models.onnx.nodes import nodes
 
 TWO = ("Add", "Sub", "Mul", "Min", "Max", "Concat")
 ONE = ("Neg", "Abs", "Identity", "Unsqueeze", "ReduceMax")

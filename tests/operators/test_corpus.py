@@ -18,8 +18,7 @@ import pytest
 from ndgather import reference
 from ndgather.published.schema import Kind
 from ndgather.runtimes.known_runtimes import RUNTIMES, runtime_named
-from ndgather.runtimes.operator_call import asked_of, row_of
-from ndgather.runtimes.runtime import Runtime
+from ndgather.runtimes.runtime import Runtime, asked_of, row_of
 from ndgather.testing import Call, bad_entries, expected
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
 from ndgather.testing.conformance.__main__ import main
@@ -226,7 +225,7 @@ def test_byte_order_is_no_part_of_a_result():
 STAND_IN = """
     import os, time
     from ndgather.runtimes import ndgather
-    from ndgather.runtimes.operator_call import CannotExpressError
+    from ndgather.runtimes.runtime import CannotExpressError
 
     before = []
 

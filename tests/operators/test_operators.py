@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ndgather import errors
-from ndgather.compiled import _core
+from ndgather.array_call import _core
 from ndgather.published import Operator, operator, operators
-from ndgather.published.diff import Difference
-from ndgather.published.tensor_types import TensorType
+from ndgather.published.callables import Difference
+from ndgather.published.schema import TensorType
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -4,7 +4,7 @@ import pytest
 
 from ndgather import operator
 from ndgather.errors import AttributeValueError, NdgatherError, ShapeError
-from ndgather.published.tensor_types import RankAtLeast, TensorType
+from ndgather.published.schema import RankAtLeast, TensorType
 
 DATA, INDICES = TensorType("float32"), TensorType("int64")
 HUGE = 2**40

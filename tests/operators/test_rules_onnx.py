@@ -11,8 +11,7 @@ import pytest
 
 from ndgather import errors
 from ndgather.published import operator
-from ndgather.published.schema import Duplicates
-from ndgather.published.tensor_types import RankAtLeast
+from ndgather.published.schema import Duplicates, RankAtLeast
 
 I64 = np.int64
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)

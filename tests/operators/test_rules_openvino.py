@@ -14,8 +14,7 @@ import pytest
 
 from ndgather import errors
 from ndgather.published import operator
-from ndgather.published.schema import Duplicates
-from ndgather.published.tensor_types import RankAtLeast, TensorType
+from ndgather.published.schema import Duplicates, RankAtLeast, TensorType
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -15,8 +15,7 @@ from ndgather import errors, reference
 from ndgather.published import operators
 from ndgather.published.inference import infer
 from ndgather.published.rows.functions import FUNCTIONS
-from ndgather.published.schema import AttributeRange, Kind, Role
-from ndgather.published.tensor_types import RankAtLeast, TensorType
+from ndgather.published.schema import AttributeRange, Kind, RankAtLeast, Role, TensorType
 
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
 GATHERS = tuple(op for op in operators() if not op.row.kind.scatters)

@@ -8,7 +8,7 @@ import pytest
 
 from ndgather import errors
 from ndgather.published import operator
-from ndgather.published.tensor_types import Equality, RankAtLeast, TensorType
+from ndgather.published.schema import Equality, RankAtLeast, TensorType
 
 
 @dataclass(frozen=True, kw_only=True)

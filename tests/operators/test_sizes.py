@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ndgather.published.symbolic_dims import Axes, Sizes, Unknown
-from ndgather.published.tensor_types import RankAtLeast
+from ndgather.published.schema import RankAtLeast
+from ndgather.published.shapes import Axes, Sizes, Unknown
 
 
 def test_a_value_stands_for_its_names_and_a_name_for_unknowns():

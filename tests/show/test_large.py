@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ndgather.array_call import Call
-from ndgather.show.attempt import attempted
-from ndgather.show.coordinates import chosen, with_gaps, within
-from ndgather.show.scene import Map
-from ndgather.show.staging import staged
+from ndgather.show.resolve import attempted
+from ndgather.show.scene import Map, chosen, with_gaps, within
+from ndgather.show.stage import staged
 
 
 @given(

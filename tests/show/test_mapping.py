@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from ndgather import reference
 from ndgather.array_call import Call
-from ndgather.show.attempt import attempted
-from ndgather.show.scene import State
-from ndgather.show.staging import staged
-from ndgather.show.trace import traced
-from ndgather.show.values import written
+from ndgather.show.resolve import attempted, traced
+from ndgather.show.scene import State, written
+from ndgather.show.stage import staged
 from ndgather.testing.scatter_strategies import scatter_calls
 from ndgather.testing.strategies import calls
 

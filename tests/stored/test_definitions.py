@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.stored.cut_array import CutArray
 
 import ndgather
-from ndgather.array_call import Call
-from ndgather.compiled import _core
+from ndgather.array_call import Call, _core
 from ndgather.errors import IndexOutOfBoundsError
 from ndgather.stored import calls, grouping
 from ndgather.stored.chunks import Grid, stand_in

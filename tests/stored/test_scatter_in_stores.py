@@ -10,10 +10,7 @@ import tensorstore
 import zarr
 
 import ndgather
-from ndgather.errors import (
-    AttributeValueError,
-    NdgatherError,
-)
+from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.testing import assert_same_elements
 
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")

@@ -9,8 +9,8 @@ import onnx
 
 from ndgather.errors import NdgatherError
 from ndgather.models import onnx as onnx_models
-from ndgather.runtimes.apart import RuntimeProcess
-from ndgather.runtimes.whole_model import LoadOptions, ModelSource
+from ndgather.runtimes.children import RuntimeProcess
+from ndgather.runtimes.runtime import LoadOptions, ModelSource
 from tools.models.report import TOLERANCE, error_of
 
 if TYPE_CHECKING:

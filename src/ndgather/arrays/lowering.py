@@ -8,17 +8,131 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ndgather.arrays.row_views import Shape, View, check_shapes, view_of
-from ndgather.explain import explain
+from ndgather import dispatch, slow_path, vjp
+from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from ndgather.array_call import Call
+
+    Numbers = NDArray[np.int64]
+
+
+Shape: TypeAlias = "Sequence[Any]"  # integers, or scalars of a library for sizes not known yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How data is seen as rows, and which number a row has: of shapes alone."""
+
+    outer: Any
+    count: Any
+    width: Any
+    axes: Sequence[int]  # of data, that the entries of an index tuple address
+    steps: Shape  # rows between neighbours on these axes
+    offsets: Sequence[tuple[int, Any, Any]]  # axes of places with the size and the step of each
+    shape: Shape  # of the tuples, to be broadcast to places
+    places: Shape  # the positions that have a row
+    result: Shape  # of the slices that these rows make
+
+
+def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
+    """Raise the error of shapes that do not fit.
+
+    Where some sizes are not known the ranks are checked, and the library meets the rest later.
+    """
+    if not all(isinstance(size, int) for size in (*data, *indices)):
+        last = indices[-1:] if call.kind.endswith(("_nd", "_windows")) else ()
+        indices = (*(1 for _ in indices[: len(indices) - len(last)]), *last)
+        data = (max((1, *call.window_shape)),) * len(data)
+    shapes = [SimpleNamespace(shape=tuple(each)) for each in (data, indices)]
+    call = replace(call, data=shapes[0], indices=shapes[1])
+    if call.kind == "gather_windows":
+        slow_path.check_shapes(call)
+    else:
+        slow_path.result_shape(call)
+
+
+def result_of(call: Call, data: Shape, indices: Shape) -> Shape:
+    """Return the shape of the slices that a call names, whose shapes are checked."""
+    if call.kind == "gather_windows":
+        return (*indices[:-1], *call.window_shape, *data[len(call.window_shape) :])
+    return view_of(call, data, indices).result
+
+
+def view_of(call: Call, data: Shape, indices: Shape) -> View:
+    if call.kind.endswith("_nd"):
+        return _view_of_tuples(int(call.batch_dims), data, indices)
+    axis = int(call.axis) % len(data)
+    if call.kind.endswith("_elements"):
+        return _view_of_elements(axis, data, indices)
+    batch = int(call.batch_dims)
+    return _view_of_slices(axis, batch + len(indices) * (batch < 0), data, indices)
+
+
+def _view_of_tuples(batch: int, data: Shape, indices: Shape) -> View:
+    end = batch + indices[-1]
+    steps = [prod(data[axis + 1 : end]) for axis in range(end)]
+    return View(
+        outer=1,
+        count=prod(data[:end]),
+        width=prod(data[end:]),
+        axes=range(batch, end),
+        steps=steps[batch:],
+        offsets=[(axis, data[axis], steps[axis]) for axis in range(batch)],
+        shape=indices[:-1],
+        places=indices[:-1],
+        result=(*indices[:-1], *data[end:]),
+    )
+
+
+def _view_of_elements(axis: int, data: Shape, indices: Shape) -> View:
+    steps = [prod(data[each + 1 :]) for each in range(len(data))]
+    others = [each for each in range(len(data)) if each != axis]
+    return View(
+        outer=1,
+        count=prod(data),
+        width=1,
+        axes=(axis,),
+        steps=(steps[axis],),
+        offsets=[(each, indices[each], steps[each]) for each in others],
+        shape=indices,
+        places=indices,
+        result=indices,
+    )
+
+
+def _view_of_slices(axis: int, batch: int, data: Shape, indices: Shape) -> View:
+    before, after = data[:axis], data[axis + 1 :]
+    view = View(
+        outer=prod(before),
+        count=data[axis],
+        width=prod(after),
+        axes=(axis,),
+        steps=(1,),
+        offsets=(),
+        shape=indices,
+        places=indices,
+        result=(*before, *indices[batch:], *after),
+    )
+    if not batch:
+        return view
+    return replace(
+        view,
+        outer=1,
+        count=prod(data[: axis + 1]),
+        offsets=[(each, data[each], prod(data[each + 1 : axis + 1])) for each in range(axis)],
+        shape=(*indices[:batch], *(1,) * (axis - batch), *indices[batch:]),
+        places=(*before, *indices[batch:]),
+    )
 
 
 class Library(Protocol):
@@ -183,3 +297,80 @@ def _elements_of_windows(
     mode = "fill" if call.mode == "fill" else "clip" if known else "raise"
     elements = replace(bare, kind="gather_nd", indices=values, batch_dims=0, mode=mode)
     return elements, (*starts[:-1], *window, depth)
+
+
+NO_ELEMENT = -1  # the number of an element that is filled
+
+
+def with_plain_arguments(call: Call) -> Call:
+    """Return a call whose indices and updates are in the memory of the CPU, as data is.
+
+    Raises
+    ------
+    NdgatherError
+        They are of a library whose arrays are not converted unasked.
+    """
+    updates = call.updates
+    if not isinstance(updates, np.ndarray) and dispatch.adapter_name(updates) is not None:
+        updates = slow_path.plain_array(call.caller, call.updates_name, updates)
+    indices = slow_path.native_indices(call.caller, call.indices, call.indices_name)
+    return replace(call, indices=indices, updates=updates)
+
+
+def element_numbers(call: Call, shape: tuple[int, ...]) -> Numbers:
+    """Return the numbers in C order of the elements that a gather of data of `shape` copies."""
+    numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)
+    fill_value = NO_ELEMENT if call.mode == "fill" else call.fill_value
+    return slow_path.run(replace(call, data=numbers, fill_value=fill_value, out=None))
+
+
+def row_numbers(call: Call, shape: tuple[int, int]) -> Numbers | None:
+    """Return the numbers of rows of a table, if that is what a gather copies; else None."""
+    if call.kind == "gather":
+        whole = call.axis in (0, -2) and call.batch_dims == 0
+    else:
+        whole = call.kind == "gather_nd" and np.shape(call.indices)[-1:] == (1,)
+        whole = whole and call.batch_dims == 0
+    if not whole:
+        return None
+    slow_path.result_shape(
+        replace(
+            call,
+            data=SimpleNamespace(shape=shape),
+            indices=SimpleNamespace(shape=np.shape(call.indices)),
+        )
+    )
+    return element_numbers(replace(call, axis=0), shape[:1])
+
+
+def wrapped(
+    call: Call,
+    data_shape: tuple[int, ...] | None,
+    plain: Callable[[str, str, Any], Any],
+    like: Callable[[Any], Any],
+) -> Any:
+    """Return the cotangents of a call of containers.
+
+    `plain` makes NumPy arrays of them, given the caller and the name of the argument; `like` makes
+    what the cotangent of the call is of a NumPy array.
+    """
+    given = plain(call.caller, "cotangent", call.data)
+    indices = plain(call.caller, call.indices_name, call.indices)
+    results = cotangents(replace(call, data=given, indices=indices), data_shape)
+    return tuple(map(like, results)) if isinstance(results, tuple) else like(results)
+
+
+def cotangents(call: Call, data_shape: tuple[int, ...] | None) -> Any:
+    """Return what the function of `ndgather.vjp` returns that made `call`.
+
+    `data` of the call is the cotangent of the result; `data_shape` is None for a scatter.
+    """
+    given, indices = call.data, call.indices
+    if data_shape is None:
+        if call.kind == "scatter_nd":
+            return vjp.scatter_nd(given, indices, call.reduction)
+        return vjp.scatter_elements(given, indices, call.axis, call.reduction)
+    if call.kind == "gather_windows":
+        return vjp.gather_windows(given, data_shape, indices, call.window_shape)
+    option = call.batch_dims if call.kind == "gather_nd" else call.axis
+    return getattr(vjp, call.kind)(given, data_shape, indices, option)

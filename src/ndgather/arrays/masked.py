@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import fallback
+from ndgather import slow_path
 from ndgather.errors import argument_errors
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def run(call: Call) -> Any:
         updates=np.ma.getdata(call.updates) if _is_masked(call.updates) else call.updates,
         out=None if out is None else out.data,
     )
-    values = fallback.run(plain)
+    values = slow_path.run(plain)
     mask = _scattered_mask(call) if call.scatters else _gathered_mask(call)
     if out is None:
         out = np.ma.MaskedArray.__array_wrap__(data, values)
@@ -69,7 +69,7 @@ def _gathered_mask(call: Call) -> Mask | None:
         return None
     mask = np.ma.getmaskarray(call.data)
     fill = np.full((), outside, mask.dtype) if call.mode == "fill" else None
-    return fallback.run(replace(call, data=mask, fill_value=fill, out=None))
+    return slow_path.run(replace(call, data=mask, fill_value=fill, out=None))
 
 
 def _scattered_mask(call: Call) -> Mask | None:
@@ -82,4 +82,4 @@ def _scattered_mask(call: Call) -> Mask | None:
     if updates is np.ma.nomask:
         updates = np.zeros(np.shape(call.updates), mask.dtype)
     reduction = "none" if call.reduction == "none" else "max"  # of booleans: or
-    return fallback.run(replace(call, data=mask, updates=updates, reduction=reduction, out=None))
+    return slow_path.run(replace(call, data=mask, updates=updates, reduction=reduction, out=None))

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ndgather import fallback
-from ndgather.arrays.column_calls import Columns
-from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
+from ndgather import slow_path
+from ndgather.arrays.columns import Columns
+from ndgather.arrays.lowering import NO_ELEMENT, element_numbers, row_numbers
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
-    from ndgather.arrays.element_numbers import Numbers
+    from ndgather.arrays.lowering import Numbers
 
 _ARRAYS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 
@@ -120,7 +120,7 @@ def _taken(call: Call, data: pd.Series, numbers: Numbers) -> pd.Series:
     if isinstance(data.dtype, np.dtype):
         by_number = replace(call, kind="gather", axis=0, batch_dims=0, indices=numbers)
         far = np.where(numbers == NO_ELEMENT, len(data), numbers)
-        values = fallback.run(replace(by_number, data=data.to_numpy(), indices=far))
+        values = slow_path.run(replace(by_number, data=data.to_numpy(), indices=far))
     else:
         missing = data.dtype.na_value if call.fill_value is None else call.fill_value
         try:
@@ -203,7 +203,7 @@ def _scatter(call: Call) -> Any:
         shown = " and ".join(map(str, dtypes))
         raise container_errors.no_scatter(call.caller, data, shown, "data.to_numpy()")
     updates = _plain(call.caller, call.updates_name, call.updates)
-    values = fallback.run(replace(call, data=data.to_numpy(), updates=updates))
+    values = slow_path.run(replace(call, data=data.to_numpy(), updates=updates))
     if isinstance(data, pd.DataFrame):
         table = data._constructor(values, index=data.index, columns=data.columns, copy=False)
         return table.__finalize__(data)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pint
 
-from ndgather import fallback
-from ndgather.arrays.cotangents import cotangents
+from ndgather import slow_path
+from ndgather.arrays.lowering import cotangents
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def run(call: Call) -> Any:
         if of_out != units:
             raise argument_errors.other_units(caller, "out", of_out or "no units", units)
         plain = replace(plain, out=call.out if units is None else call.out.magnitude)
-    result = fallback.run(plain)
+    result = slow_path.run(plain)
     if call.out is not None:
         return call.out
     return result if units is None else data.__class__(result, units)

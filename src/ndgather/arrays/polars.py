@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from ndgather import fallback
-from ndgather.arrays.column_calls import Columns
-from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
+from ndgather import slow_path
+from ndgather.arrays.columns import Columns
+from ndgather.arrays.lowering import NO_ELEMENT, element_numbers, row_numbers
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
-    from ndgather.arrays.element_numbers import Numbers
+    from ndgather.arrays.lowering import Numbers
 
 
 def run(call: Call) -> Any:
@@ -130,10 +130,10 @@ def _scatter(call: Call) -> pl.Series:
     if not _has_nulls(data) and not _has_nulls(updates):
         plain = updates.to_numpy() if _of_polars(updates) else updates
         return pl.Series(
-            data.name, fallback.run(replace(call, data=data.to_numpy(), updates=plain))
+            data.name, slow_path.run(replace(call, data=data.to_numpy(), updates=plain))
         )
     masked = _masked(updates) if isinstance(updates, pl.Series) else updates
-    result = fallback.run(replace(call, data=_masked(data), updates=masked))
+    result = slow_path.run(replace(call, data=_masked(data), updates=masked))
     values = pl.DataFrame({data.name: result.data, "mask": np.ma.getmaskarray(result)})
     return values.select(pl.when(~pl.col("mask")).then(pl.col(data.name))).to_series()
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ndgather import fallback
-from ndgather.arrays.column_calls import Columns
-from ndgather.arrays.element_numbers import NO_ELEMENT, element_numbers, row_numbers
+from ndgather import slow_path
+from ndgather.arrays.columns import Columns
+from ndgather.arrays.lowering import NO_ELEMENT, element_numbers, row_numbers
 from ndgather.errors import argument_errors, container_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
-    from ndgather.arrays.element_numbers import Numbers
+    from ndgather.arrays.lowering import Numbers
 
 _COLUMNS = (pa.Array, pa.ChunkedArray)
 _TABLES = (pa.Table, pa.RecordBatch)
@@ -58,7 +58,7 @@ def _carry_out(call: Call) -> Any:
     data = call.data
     if isinstance(data, pa.Tensor):
         updates = _plain(call.caller, call.updates_name, call.updates)
-        result = fallback.run(replace(call, data=data.to_numpy(), updates=updates))
+        result = slow_path.run(replace(call, data=data.to_numpy(), updates=updates))
         return pa.Tensor.from_numpy(result, dim_names=data.dim_names if call.scatters else None)
     if call.scatters:
         return _scatter(call)
@@ -101,7 +101,7 @@ def _gather_of_column(call: Call) -> Any:
     """Return a column, or a scalar where indices have no axis left."""
     data = call.data
     if _is_plain(data) and call.mode != "fill" and np.ndim(call.indices):
-        values = fallback.run(replace(call, data=data.to_numpy(zero_copy_only=True)))
+        values = slow_path.run(replace(call, data=data.to_numpy(zero_copy_only=True)))
         if values.ndim == 1:
             return _array(data.type, values)
     numbers = element_numbers(call, (len(data),))
@@ -158,11 +158,11 @@ def _scatter(call: Call) -> Any:
         if isinstance(updates, _COLUMNS):
             nothing = pa.types.is_null(updates.type)
             updates = _masked(updates.cast(data.type) if nothing else updates)
-        result = fallback.run(replace(call, data=_masked(data), updates=updates))
+        result = slow_path.run(replace(call, data=_masked(data), updates=updates))
         made = pa.array(result.data, type=data.type, mask=np.ma.getmaskarray(result))
     else:
         updates = _plain(call.caller, call.updates_name, updates)
-        values = fallback.run(replace(call, data=_numpy(data), updates=updates))
+        values = slow_path.run(replace(call, data=_numpy(data), updates=updates))
         made = _array(data.type, values) if _is_plain(data) else pa.array(values, type=data.type)
     return pa.chunked_array([made]) if isinstance(data, pa.ChunkedArray) else made
 

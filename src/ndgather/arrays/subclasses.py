@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import fallback
-from ndgather.arrays.cotangents import cotangents
-from ndgather.compiled import _core
+from ndgather import slow_path
+from ndgather.array_call import _core
+from ndgather.arrays.lowering import cotangents
 from ndgather.errors import argument_errors
-from ndgather.explain import explain
+from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,9 +56,9 @@ def run(call: Call) -> Any:
         fill = _like(call.caller, "fill_value", call.fill_value, data)
         plain = replace(plain, fill_value=fill)
     if out is None or not (_has_meaning(data) or _has_meaning(out)) or out is data:
-        result = fallback.run(replace(plain, out=_plain(out)))
+        result = slow_path.run(replace(plain, out=_plain(out)))
         return _wrapped(call, result) if out is None else out
-    result = _wrapped(call, fallback.run(replace(plain, out=None)))
+    result = _wrapped(call, slow_path.run(replace(plain, out=None)))
     if not isinstance(result, np.ndarray):
         raise argument_errors.out_of_another_kind(call.caller, out, result)
     refusal = _core.check_out(_plain(out), _plain(result))

@@ -15,10 +15,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ndgather.cli.completion import complete
-from ndgather.cli.options import refuse_unknown, with_later_words
-from ndgather.cli.own_process import outlived
+from ndgather.cli.models import outlived
+from ndgather.cli.options import refuse_unknown, told, with_later_words
 from ndgather.cli.parser import command_line
-from ndgather.cli.screen import told
 from ndgather.errors import NdgatherError, file_errors, runtime_errors
 from ndgather.errors.texts import one_line, reason
 from ndgather.settings import set_num_threads

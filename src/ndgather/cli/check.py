@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.options import add_command, add_common, add_runtimes
-from ndgather.cli.screen import terminal
-from ndgather.models.graph import diagnostics, runtime_notes
+from ndgather.cli.options import add_command, add_common, add_runtimes, terminal
+from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Severity
 from ndgather.version import __version__
 
@@ -71,7 +70,7 @@ def add_to(commands: Any) -> None:
 
 def _check(options: argparse.Namespace) -> int:
     names = options.runtimes
-    runtime_notes.check_runtimes(names)
+    diagnostics.check_runtimes(names)
     found = {model: _findings(model) for model in options.models}
     if names:
         found = {model: diagnostics.about(each, names) for model, each in found.items()}

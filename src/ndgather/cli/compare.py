@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.model_inputs import add_inputs, inputs_of, keep_inputs
+from ndgather.cli.models import add_inputs, inputs_of, keep_inputs
 from ndgather.cli.options import add_command, add_common, add_loading, add_runtimes, positive
 from ndgather.errors import runtime_errors
 from ndgather.errors.texts import one_line
-from ndgather.models.tensors.atomic_write import replace
+from ndgather.models.tensors.tensor_files import replace_file
 
 if TYPE_CHECKING:
     import argparse
@@ -75,9 +75,9 @@ def _compare(options: argparse.Namespace) -> int:
     if Path(options.model).suffix == ".xml":
         raise runtime_errors.only_onnx("compare")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx import comparison_report  # noqa: PLC0415 - as above
-    from ndgather.models.onnx.model_files import opened  # noqa: PLC0415 - as above
-    from ndgather.models.onnx.onnx_model import model_ports  # noqa: PLC0415 - as above
+    from ndgather.models.onnx import comparison  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.files import opened  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.model import model_ports  # noqa: PLC0415 - as above
 
     proto, _ = opened(options.model, "compare")
     runtimes = options.runtimes or RUNTIMES
@@ -119,13 +119,13 @@ def _compare(options: argparse.Namespace) -> int:
             **how,
         )
     if options.html is not None:
-        page = comparison_report.to_html(found, proto, options.model)
-        replace((options.html, lambda part: part.write_text(page, encoding="utf-8")))
+        page = comparison.to_html(found, proto, options.model)
+        replace_file((options.html, lambda part: part.write_text(page, encoding="utf-8")))
     if options.json:
-        report = comparison_report.to_json(found)
+        report = comparison.to_json(found)
         print(json.dumps({**report, "search": searched} if searched else report, indent=2))
     else:
-        print(comparison_report.to_text(found))
+        print(comparison.to_text(found))
     return int(not found.same)
 
 

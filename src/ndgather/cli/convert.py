@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.options import add_command, add_common, positive
-from ndgather.cli.screen import node_count, terminal
+from ndgather.cli.options import add_command, add_common, node_count, positive, terminal
 from ndgather.errors import conversion_errors
 from ndgather.errors.texts import one_line
 from ndgather.models.graph import diagnostics

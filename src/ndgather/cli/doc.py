@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.options import add_command, add_page_options, completed_by, operator_names
-from ndgather.cli.screen import terminal
+from ndgather.cli.options import (
+    add_command,
+    add_page_options,
+    completed_by,
+    operator_names,
+    terminal,
+)
 
 if TYPE_CHECKING:
     import argparse

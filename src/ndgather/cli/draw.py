@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import reductions
 from ndgather.cli.gather_files import fill_value
-from ndgather.cli.options import add_command, add_common
-from ndgather.cli.screen import terminal
+from ndgather.cli.options import add_command, add_common, terminal
 from ndgather.errors import call_errors
 from ndgather.models.tensors import tensor_files
-from ndgather.stored import places
+from ndgather.stored import paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,8 +104,8 @@ _OPTIONS = ("axis", "batch_dims", "window_shape", "mode", "reduction", "use_init
 def _draw(options: argparse.Namespace) -> None:
     from ndgather import show  # noqa: PLC0415 - few commands draw
 
-    stored = places.is_stored(options.data)
-    data: Any = (places.opened if stored else tensor_files.read)(options.data)
+    stored = paths.is_stored(options.data)
+    data: Any = (paths.opened if stored else tensor_files.read)(options.data)
     files = [options.indices] + [options.updates] * (options.updates is not None)
     arrays = [data, *map(tensor_files.read, files)]
     given = {name: getattr(options, name) for name in _OPTIONS}

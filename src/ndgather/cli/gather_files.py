@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import api
-from ndgather.cli.options import add_command, add_common, add_reading, npy_file
-from ndgather.cli.progress import bar
-from ndgather.cli.screen import columns, print_estimate, print_table
-from ndgather.compiled import _core
+from ndgather.array_call import _core
+from ndgather.cli.options import (
+    add_command,
+    add_common,
+    add_reading,
+    bar,
+    columns,
+    npy_file,
+    print_estimate,
+    print_table,
+)
 from ndgather.errors import NdgatherError
 from ndgather.models.tensors import tensor_files
 from ndgather.published.inference import infer
 from ndgather.published.rows.functions import FUNCTIONS
-from ndgather.published.tensor_types import TensorType
-from ndgather.stored import estimate, places
+from ndgather.published.schema import TensorType
+from ndgather.stored import estimate, paths
 
 if TYPE_CHECKING:
     import argparse
@@ -97,8 +104,8 @@ class GatherCommand:
 
     def work(self, options: argparse.Namespace) -> None:
         tensor_files.check_place(options.output)
-        stored = places.is_stored(options.data)
-        data = (places.opened if stored else tensor_files.read)(options.data)
+        stored = paths.is_stored(options.data)
+        data = (paths.opened if stored else tensor_files.read)(options.data)
         indices = tensor_files.read(options.indices)
         given = {name: getattr(options, name) for name in self.options}
         if options.dry_run:

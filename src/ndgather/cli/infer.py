@@ -6,29 +6,22 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.model_inputs import add_sizes
-from ndgather.cli.options import (
-    add_command,
-    add_common,
-    completed_by,
-    domain_names,
-    operator_names,
-)
+from ndgather.cli.models import add_sizes
+from ndgather.cli.options import add_command, add_common, completed_by, domain_names, operator_names
 from ndgather.errors import input_errors, runtime_errors
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import one_line
-from ndgather.models.graph.ports import dtype_name
+from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
-from ndgather.published.schema import AttributeType
-from ndgather.published.tensor_types import RankAtLeast, TensorType
+from ndgather.published.schema import AttributeType, RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ndgather.models.graph.ports import Port
+    from ndgather.models.graph import Port
     from ndgather.published import Operator
-    from ndgather.published.tensor_types import Dim, Inference
+    from ndgather.published.schema import Dim, Inference
 
     Values = dict[str, dict[str, TensorType]]
 
@@ -94,7 +87,7 @@ def _infer(options: argparse.Namespace) -> None:
             del values["value"]
         _print(options, values)
         return
-    from ndgather.pages.lookup import find  # noqa: PLC0415 - no model needs it
+    from ndgather.pages.catalog import find  # noqa: PLC0415 - no model needs it
 
     operator = find(
         "infer",
@@ -130,7 +123,7 @@ def _of_model(options: argparse.Namespace) -> Values:
         model = openvino.Model.load(options.target)
         return {"input": _of_ports(model.inputs), "output": _of_ports(model.outputs), "value": {}}
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.typed_values import typed_values  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.nodes import typed_values  # noqa: PLC0415 - as above
 
     if options.output is not None:
         tensor_files.check_place(options.output, (".onnx",))
@@ -143,7 +136,7 @@ def _of_model(options: argparse.Namespace) -> Values:
 def _of_ports(ports: Sequence[Port]) -> dict[str, TensorType]:
     return {
         each.name: TensorType(
-            None if each.dtype is None else dtype_name(each.dtype),
+            None if each.dtype is None else port_dtype_name(each.dtype),
             None if each.shape is None else tuple(None if size == "?" else size
                                                   for size in each.shape),
         )

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import math
+import os
+import shutil
+import sys
+import threading
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from ndgather.errors.shape_errors import shown
 from ndgather.errors.similar_names import did_you_mean, similar
+from ndgather.errors.texts import one_line
+from ndgather.models.graph import port_dtype_name
+from ndgather.settings import LOGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy as np
+
+    from ndgather.models.graph import NodeTime
+    from ndgather.stored import Estimate
+
 
 FORMATS = ("text", "md", "rst", "html", "json")
 
@@ -207,3 +225,157 @@ def npy_file(text: str) -> Path:
     if Path(text).suffix != ".npy":
         raise argparse.ArgumentTypeError(f"{text!r} does not end in .npy")
     return Path(text)
+
+
+TITLES = ("output", "shape", "dtype", "time", "rate", "file")
+NUMBERS = ("time", "rate")
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+RATES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+WIDTHS = (40, 100)  # of text: narrower breaks every line, wider is hard to read
+
+
+def terminal() -> tuple[int, bool]:
+    """Return how long a line of text may be, and whether it may have colours."""
+    narrowest, widest = WIDTHS
+    width = min(max(shutil.get_terminal_size().columns, narrowest), widest)
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return width, sys.stdout.isatty() and not plain
+
+
+class _OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return one_line(super().format(record))
+
+
+@contextmanager
+def told(verbose: bool) -> Iterator[None]:
+    """Write what is logged to standard error, if that is wanted."""
+    if not verbose:
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("ndgather: %(message)s"))
+    level = LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOGGER.setLevel(level)
+        LOGGER.removeHandler(handler)
+
+
+def columns(
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    seconds: float | None,
+    file: Path | None,
+) -> tuple[str, ...]:
+    count = math.prod(shape) * dtype.itemsize
+    rate = f"{_scaled(count / seconds, RATES)}/s" if count and seconds else ""
+    passed = "" if seconds is None else time_text(seconds)
+    return (name, shown(shape), port_dtype_name(dtype), passed, rate, str(file or ""))
+
+
+def print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows of texts in columns, numbers to the right; an empty column is left out."""
+    lines = [""] * (len(rows) + 1)
+    for title, *texts in zip(TITLES, *rows, strict=True):
+        if any(texts):
+            column = [title, *map(one_line, texts)]
+            width = max(map(len, column))
+            lines = [
+                f"{line}  {text.rjust(width) if title in NUMBERS else text.ljust(width)}"
+                for line, text in zip(lines, column, strict=True)
+            ]
+    print("\n".join(line[2:].rstrip() for line in lines))
+
+
+def print_nodes(nodes: Sequence[NodeTime]) -> None:
+    """Print what each node took, the slowest first."""
+    print()
+    for each in sorted(nodes, key=lambda node: -node.seconds):
+        size = _scaled(each.bytes, RATES)
+        print(f"{time_text(each.seconds):>8}  {size:>8}  {each.operator}  {one_line(each.name)}")
+
+
+def print_estimate(found: Estimate, result: str = "the result has") -> None:
+    """Print what a call would read and take; `result` is what has `found.result_bytes`."""
+    known = "" if found.stored_is_known else "about "
+    stored = f"{known}{_scaled(found.stored_bytes, RATES)}"
+    print(
+        f"{found.points} points in {found.chunks} chunks: {_scaled(found.decoded_bytes, RATES)} "
+        f"to decode, {stored} as they are stored; {result} "
+        f"{_scaled(found.result_bytes, RATES)}; memory at most {_scaled(found.memory_bytes, RATES)}"
+    )
+
+
+def time_text(seconds: float) -> str:
+    return _scaled(seconds, TIMES)
+
+
+def node_count(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"
+
+
+def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """Write `value` in the largest unit that it reaches, three digits at least."""
+    size, unit = next((item for item in units if value >= item[0]), units[-1])
+    return f"{value / size:#.3g} {unit}".replace(". ", " ")
+
+
+PATIENCE_S = 1.0  # before a bar of nodes is shown
+_STEP_S = 0.25
+
+
+def bar(options: argparse.Namespace) -> Literal[True] | None:
+    """Return whether a call shows its progress: to somebody who looks, where tqdm is installed."""
+    seen = sys.stderr.isatty() and not options.quiet and find_spec("tqdm") is not None
+    return True if seen else None
+
+
+@contextmanager
+def node_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int], object] | None]:
+    """Show how many nodes of a model ran, and for how long it is loaded or runs."""
+    if bar(options) is None:
+        yield None
+        return
+    from tqdm import tqdm  # noqa: PLC0415 - an optional package
+
+    with (
+        tqdm(
+            desc=one_line(Path(options.model).name),
+            unit="node",
+            leave=False,
+            delay=PATIENCE_S,
+            ncols=shutil.get_terminal_size().columns,
+        ) as shown_bar,
+        _moving(shown_bar),
+    ):
+
+        def progress(done: int, total: int) -> None:
+            shown_bar.total = total
+            shown_bar.update(done - shown_bar.n)
+
+        yield progress
+
+
+@contextmanager
+def _moving(shown_bar: Any) -> Iterator[None]:
+    """Have the time of a bar move on, also while no node says that it ran."""
+    ended = threading.Event()
+
+    def move() -> None:
+        if ended.wait(PATIENCE_S):
+            return
+        while not ended.wait(_STEP_S):
+            shown_bar.refresh()
+
+    thread = threading.Thread(name="ndgather-bar", target=move, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -9,27 +9,31 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.model_inputs import add_inputs, compare_outputs, inputs_of
+from ndgather.cli.models import add_inputs, compare_outputs, inputs_of
 from ndgather.cli.options import (
     Named,
     add_command,
     add_common,
     add_loading,
+    columns,
     completed_by,
+    node_bar,
+    node_count,
+    print_nodes,
+    print_table,
     runtime_names,
+    time_text,
 )
-from ndgather.cli.progress import node_bar
-from ndgather.cli.screen import columns, node_count, print_nodes, print_table, time_text
 from ndgather.errors import file_errors, run_errors, runtime_errors
 from ndgather.errors.texts import one_line
-from ndgather.models.graph.ports import dtype_name
+from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from ndgather.models.graph.ports import Run
+    from ndgather.models.graph import Run
 
 DESCRIPTION = """\
 Run a model, an ONNX file or an OpenVINO IR, on arrays from files. For each
@@ -204,7 +208,7 @@ def _as_json(
         "outputs": [
             {
                 "name": each.name,
-                "dtype": dtype_name(each.array.dtype),
+                "dtype": port_dtype_name(each.array.dtype),
                 "shape": list(each.array.shape),
                 "seconds": each.seconds,
                 "file": str(files[each.name]) if each.name in files else None,

@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather import api, reductions
-from ndgather.cli.options import add_command, add_common, add_reading, npy_file
-from ndgather.cli.progress import bar
-from ndgather.cli.screen import columns, print_estimate, print_table
-from ndgather.compiled import _core
+from ndgather.array_call import _core
+from ndgather.cli.options import (
+    add_command,
+    add_common,
+    add_reading,
+    bar,
+    columns,
+    npy_file,
+    print_estimate,
+    print_table,
+)
 from ndgather.errors import place_errors
 from ndgather.models.tensors import tensor_files
-from ndgather.stored import estimate, places
+from ndgather.stored import estimate, paths
 
 if TYPE_CHECKING:
     import argparse
@@ -100,7 +107,7 @@ class ScatterCommand:
         add_common(parser, self.work)
 
     def work(self, options: argparse.Namespace) -> None:
-        stored = places.is_stored(options.data)
+        stored = paths.is_stored(options.data)
         if stored and not options.in_place:
             raise place_errors.only_in_place(options.data)
         if not options.in_place:
@@ -108,7 +115,7 @@ class ScatterCommand:
         indices, updates = map(tensor_files.read, (options.indices, options.updates))
         given = {"axis": options.axis} if self.has_axis else {}
         if options.dry_run:
-            data = (places.opened if stored else tensor_files.read)(options.data)
+            data = (paths.opened if stored else tensor_files.read)(options.data)
             found = estimate(
                 self.kind.value, data, indices, **given, mode=options.mode, memory=options.memory
             )
@@ -137,7 +144,7 @@ class ScatterCommand:
 
         if options.in_place:
             place = options.data if stored else Path(options.data)
-            with (places if stored else tensor_files).in_place(place) as data:
+            with (paths if stored else tensor_files).in_place(place) as data:
                 work(data, data)
                 form = data.shape, data.dtype
         else:

@@ -6,11 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.options import Named, add_command, add_common, add_reading
-from ndgather.cli.progress import bar
-from ndgather.cli.screen import time_text
+from ndgather.cli.options import Named, add_command, add_common, add_reading, bar, time_text
 from ndgather.errors import run_errors
-from ndgather.models.tensors import atomic_write, tensor_files
+from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     import argparse
@@ -87,12 +85,12 @@ def add_to(commands: Any) -> None:
 
 def work(options: argparse.Namespace) -> None:
     try:
-        from ndgather.arrays.xarray import point_tables  # noqa: PLC0415 - slow, and an extra
+        from ndgather.arrays.xarray import tables  # noqa: PLC0415 - slow, and an extra
     except ImportError as error:
         raise run_errors.extra_missing(error.name or "xarray", "xarray") from None
-    tensor_files.check_place(options.output, point_tables.SUFFIXES)
+    tensor_files.check_place(options.output, tables.SUFFIXES)
     start = time.perf_counter()
-    table = point_tables.values_at(
+    table = tables.values_at(
         options.data,
         options.points,
         options.variable,
@@ -107,7 +105,7 @@ def work(options: argparse.Namespace) -> None:
     )
     seconds = time.perf_counter() - start
     suffix = options.output.suffix
-    atomic_write.replace((options.output, lambda part: point_tables.write(part, table, suffix)))
+    tensor_files.replace_file((options.output, lambda part: tables.write(part, table, suffix)))
     print(
         f"{options.output}: {len(table)} rows of {', '.join(map(str, table.columns))}; "
         f"{time_text(seconds)}"

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import file_errors
 from ndgather.models import onnx, openvino
-from ndgather.models.onnx.graph_of_model import graph_of, is_graph
-from ndgather.models.onnx.model_files import loaded, opened, places_of_tensors
-from ndgather.models.onnx.model_of_graph import DEFAULT_OPSET, model_of
-from ndgather.models.openvino import openvino_converter
-from ndgather.models.tensors.atomic_write import resolved
+from ndgather.models.onnx.files import loaded, opened, places_of_tensors
+from ndgather.models.onnx.interchange import DEFAULT_OPSET, graph_of, is_graph, model_of
+from ndgather.models.openvino import model
+from ndgather.models.tensors.tensor_files import resolved
 from ndgather.published.rows.onnx import DOMAIN
 
 if TYPE_CHECKING:
@@ -45,8 +44,8 @@ def onnx_to_openvino(
     for path in (constants, Path(target)):
         if resolved(path) in taken:
             raise file_errors.keeps_tensors(path, source)
-    if openvino_converter.is_installed() and not is_graph(opened(source, "convert")[0]):
-        return openvino_converter.write_converted(Path(source), Path(target), constants)
+    if model.is_installed() and not is_graph(opened(source, "convert")[0]):
+        return model.write_converted(Path(source), Path(target), constants)
     graph = graph_of(loaded(source, "convert"))
     return len(graph.nodes), openvino.write(graph, target, constants)
 

@@ -23,14 +23,14 @@ from ndgather.pages.document import (
     Style,
     Table,
     Text,
+    listing,
 )
-from ndgather.pages.listing import listing
 from ndgather.show import style_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ndgather.pages.listing import Line
+    from ndgather.pages.document import Line
 
 _SHEET = """\
 :root {

@@ -20,7 +20,7 @@ from ndgather.pages.document import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ndgather.pages.runs import Run
+    from ndgather.pages.examples import Run
 
 Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value] | None"
 

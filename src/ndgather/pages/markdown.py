@@ -17,8 +17,8 @@ from ndgather.pages.document import (
     Style,
     Table,
     Text,
+    listing,
 )
-from ndgather.pages.listing import listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

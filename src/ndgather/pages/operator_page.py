@@ -7,8 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from ndgather.pages import words
-from ndgather.pages.comparison import changes, comparison
+from ndgather.pages import document
 from ndgather.pages.document import (
     Block,
     Bullets,
@@ -25,19 +24,183 @@ from ndgather.pages.document import (
     plain,
     prose,
 )
-from ndgather.pages.examples import CALLS
-from ndgather.pages.model_node import in_a_model
-from ndgather.pages.rules import rules
-from ndgather.pages.runs import applies, run
-from ndgather.pages.text_examples import TEXT_EXAMPLES, TEXT_LAYERS
+from ndgather.pages.examples import CALLS, TEXT_EXAMPLES, TEXT_LAYERS, applies, in_a_model, run
 from ndgather.published import Operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN
+from ndgather.published.schema import (
+    BatchRule,
+    Duplicates,
+    Kind,
+    OffAxisRule,
+    OperatorVersion,
+    Role,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ndgather.pages.runs import Run
-    from ndgather.published.schema import Attribute, Input, OperatorVersion
+    from ndgather.pages.examples import Run
+    from ndgather.published.callables import Difference
+    from ndgather.published.schema import Attribute, Input
+
+
+_BY_TUPLE = {Kind.GATHER_ND, Kind.SCATTER_ND}
+_BY_ELEMENT = {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}
+
+
+def rules(row: OperatorVersion) -> tuple[tuple[str, Text], ...]:
+    """Return the rules that a call has to follow, and the shape of its result."""
+    return tuple((label, prose(text)) for label, text in _rule_rows(row))
+
+
+def _rule_rows(row: OperatorVersion) -> Iterator[tuple[str, str]]:
+    batched = row.batch_rule is not BatchRule.NONE
+    yield "ranks", _ranks(row)
+    if batched:
+        yield "batch axes", document.BATCH[row.batch_rule]
+    if row.kind in _BY_TUPLE:
+        most = "r - b" if batched else "r"
+        yield "tuples", f"`k` indices each: `{row.lowest_depth} <= k <= {most}`"
+    if row.off_axis_rule is not OffAxisRule.FREE:
+        yield "sizes of indices", document.OFF_AXIS[row.off_axis_rule]
+    if row.kind.scatters:
+        yield "shape of updates", _updates(row)
+    yield "shape of the result", _result(row)
+    yield "index values", document.NEGATIVE[row.index_rule.negative]
+    yield "indices out of bounds", document.OUTSIDE[row.index_rule.outside]
+    if row.duplicates is not Duplicates.NOT_APPLICABLE:
+        yield "duplicate indices", document.DUPLICATES[row.duplicates]
+
+
+def _ranks(row: OperatorVersion) -> str:
+    lowest = {each.role: each.lowest_rank for each in row.inputs}
+    data = f"`data` has rank `r >= {lowest[Role.DATA]}`"
+    if row.kind in _BY_ELEMENT:
+        return f"{data}, `indices` have the same rank"
+    text = f"{data}, `indices` have rank `q >= {lowest[Role.INDICES]}`"
+    return text if row.batch_rule is BatchRule.NONE else f"{text}, `b` is `batch_dims`"
+
+
+def _updates(row: OperatorVersion) -> str:
+    if row.kind in _BY_ELEMENT:
+        return "`indices.shape`"
+    text = "`indices.shape[:-1] + data.shape[k:]`"
+    return f"{text}; {document.ONE_ELEMENT_UPDATES[True]}" if row.one_element_updates else text
+
+
+def _result(row: OperatorVersion) -> str:
+    if row.kind.scatters:
+        return "`data.shape`"
+    if row.kind is Kind.GATHER_ELEMENTS:
+        return "`indices.shape`"
+    batched = row.batch_rule is not BatchRule.NONE
+    if row.kind is Kind.GATHER:
+        taken, less = ("indices.shape[b:]", " - b") if batched else ("indices.shape", "")
+        shape = f"data.shape[:axis] + {taken} + data.shape[axis+1:]"
+        return f"`{shape}`, of rank `r - 1 + q{less}`"
+    after, less = ("b+k", " - b - k") if batched else ("k", " - k")
+    shape = f"indices.shape[:-1] + data.shape[{after}:]"
+    text = f"`{shape}`, of rank `q - 1 + r{less}`"
+    if row.batch_rule is BatchRule.FUSED:
+        return f"{text}; where `b > 1`, its first `b` axes become one"
+    return text
+
+
+_LABELS = {
+    "index_rule.negative": "index values",
+    "index_rule.outside": "indices out of bounds",
+    "batch_rule": "batch axes",
+    "off_axis_rule": "sizes of indices",
+    "lowest_depth": "minimum length of a tuple",
+    "duplicates": "duplicate indices",
+    "one_element_updates": "shape of updates",
+}
+_GROUPS = {"inputs": "input", "attributes": "attribute"}
+_FIELDS = {
+    "types": "types",
+    "lowest_rank": "minimum rank",
+    "name": "name",
+    "choices": "choices",
+    "default": "default",
+    "required": "required",
+    "range": "range",
+    "type": "type",
+}
+_LISTS = {"types", "choices"}
+_OF_FLAG = {
+    "index_rule.negative": document.NEGATIVE_IN_SHORT,
+    "one_element_updates": document.ONE_ELEMENT_UPDATES,
+}
+_YES_OR_NO = {True: "yes", False: "no"}
+
+
+def comparison(here: Operator, there: Operator) -> Section:
+    """Return the differences of two operators of one kind as a section."""
+    return Section(
+        title=f"Differences from {there.row}",
+        blocks=(_rules(here, there), *_telling_examples(here, there)),
+    )
+
+
+def changes(here: Operator, there: Operator) -> tuple[Text, ...]:
+    """Say what `here` has changed since `there`, a text for each change."""
+    return tuple(prose(_change(each)) for each in here.diff(there))
+
+
+def _rules(here: Operator, there: Operator) -> Block:
+    found = here.diff(there)
+    if not found:
+        return Paragraph(plain("The rules are the same; only the wording differs."))
+    return Table(
+        titles=("rule", str(here.row), str(there.row)),
+        rows=tuple(
+            (prose(_label(each)), prose(_side(each, each.here)), prose(_side(each, each.there)))
+            for each in found
+        ),
+    )
+
+
+def _telling_examples(here: Operator, there: Operator) -> Iterator[Block]:
+    for call in CALLS[here.row.kind]:
+        mine, other = run(call, here), run(call, there)
+        if not mine.agrees(other):
+            yield Example(title=f"{call.title}, in both", why=call.why, runs=(mine, other))
+
+
+def _label(difference: Difference) -> str:
+    group, _, rest = difference.what.partition(".")
+    if group not in _GROUPS:
+        return _LABELS[difference.what]
+    name, _, field = rest.partition(".")
+    return f"{_FIELDS[field]} of `{name}`" if field else f"{_GROUPS[group]} `{name}`"
+
+
+def _is_list(difference: Difference) -> bool:
+    return difference.what.rpartition(".")[2] in _LISTS
+
+
+def _side(difference: Difference, value: object) -> str:
+    """Say one side; for lists, each side says what the other does not have."""
+    if isinstance(value, bool):
+        return _OF_FLAG.get(difference.what, _YES_OR_NO)[value]
+    if _is_list(difference):
+        return f"also {document.said(value)}" if value else "none of these"
+    return document.said(value)
+
+
+def _change(difference: Difference) -> str:
+    label = _label(difference)
+    if _is_list(difference):
+        gained = f"also {document.said(difference.here)}" if difference.here else ""
+        lost = f"no longer {document.said(difference.there)}" if difference.there else ""
+        return f"{label}: {'; '.join(filter(None, (gained, lost)))}"
+    here, there = (_side(difference, value) for value in (difference.here, difference.there))
+    if there == document.NONE:
+        return f"{label}: {here}"
+    if here == document.NONE:
+        return f"{label}: removed"
+    return f"{label}: {here} (before: {there})"
+
 
 _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
 
@@ -82,9 +245,9 @@ def _facts(operator: Operator) -> Facts:
         (
             ("domain", prose(f"`{row.domain}`{also}")),
             ("version", plain(f"{row.since}, {until}")),
-            *((label, plain(said)) for label, said in words.REGISTERED[row.domain]),
+            *((label, plain(said)) for label, said in document.REGISTERED[row.domain]),
             ("reverse", prose(_reverse(row))),
-            ("alike", prose(words.ALIKE[row.kind])),
+            ("alike", prose(document.ALIKE[row.kind])),
             ("source", link(row.source)),
         )
     )
@@ -92,12 +255,12 @@ def _facts(operator: Operator) -> Facts:
 
 def _reverse(row: OperatorVersion) -> str:
     """Return which operator reads where this one writes, or writes where it reads."""
-    kind = words.REVERSE.get(row.kind)
+    kind = document.REVERSE.get(row.kind)
     if kind is None:
-        return words.NONE
+        return document.NONE
     found = {each.domain: each.name for each in operators() if each.row.kind is kind}
     domain = row.domain if row.domain in found else DEFAULT_DOMAIN
-    return f"`{domain} {found[domain]}` {words.REVERSED[row.kind.scatters]}"
+    return f"`{domain} {found[domain]}` {document.REVERSED[row.kind.scatters]}"
 
 
 def _formula(operator: Operator, first: Example) -> Section:
@@ -106,7 +269,7 @@ def _formula(operator: Operator, first: Example) -> Section:
         title="Formula",
         blocks=(
             Code(tuple(_CLAUSE_ENDS.split(row.formula))),
-            Paragraph(prose(words.SYMBOLS[row.kind])),
+            Paragraph(prose(document.SYMBOLS[row.kind])),
             *_by_axis(row),
             first,
         ),
@@ -114,7 +277,7 @@ def _formula(operator: Operator, first: Example) -> Section:
 
 
 def _by_axis(row: OperatorVersion) -> Iterator[Block]:
-    lines = words.BY_AXIS.get(row.kind)
+    lines = document.BY_AXIS.get(row.kind)
     if lines is not None:
         yield Paragraph(plain("Written out for data of rank 3:"))
         yield Code(tuple(f"{line}  # axis {axis}" for axis, line in enumerate(lines)))
@@ -130,7 +293,7 @@ def _inputs(row: OperatorVersion) -> Section:
         (
             code(each.name),
             _type(each.type_variable, variables[each.type_variable]),
-            plain(each.summary or words.OUTPUTS[row.kind]),
+            plain(each.summary or document.OUTPUTS[row.kind]),
         )
         for each in row.outputs
     )
@@ -154,7 +317,7 @@ def _type(variable: str, types: tuple[str, ...]) -> Text:
 
 
 def _about(row: OperatorVersion, given: Input) -> str:
-    return given.summary or words.INPUTS[row.kind, given.role]
+    return given.summary or document.INPUTS[row.kind, given.role]
 
 
 def _attributes(row: OperatorVersion) -> Section:
@@ -175,7 +338,7 @@ def _attribute(attribute: Attribute) -> tuple[Text, ...]:
         code(attribute.name),
         plain(attribute.type.value),
         default,
-        prose(words.allowed(attribute)),
+        prose(document.allowed(attribute)),
         plain(attribute.summary),
     )
 
@@ -184,7 +347,7 @@ def _reductions(row: OperatorVersion) -> Iterator[Section]:
     reduction = row.attribute("reduction")
     if reduction is not None:
         items = tuple(
-            (each.word, plain(words.REDUCTIONS[each.reduction])) for each in reduction.choices
+            (each.word, plain(document.REDUCTIONS[each.reduction])) for each in reduction.choices
         )
         yield Section(title="Reductions", blocks=(Facts(items),))
 

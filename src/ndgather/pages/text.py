@@ -13,13 +13,14 @@ from ndgather.pages.document import (
     Example,
     Facts,
     Paragraph,
+    Part,
     Style,
     Table,
     Text,
+    listing,
     plain,
     string,
 )
-from ndgather.pages.listing import Part, listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

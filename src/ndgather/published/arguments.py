@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import plain_arrays
+from ndgather import slow_path
 from ndgather.errors import operator_errors, option_errors
-from ndgather.published.array_types import keeps_its_kind, type_of
-from ndgather.published.schema import Attribute, AttributeType, OperatorVersion, Role
-from ndgather.published.tensor_types import RankAtLeast, TensorType
+from ndgather.published.schema import (
+    Attribute,
+    AttributeType,
+    OperatorVersion,
+    RankAtLeast,
+    Role,
+    TensorType,
+    keeps_its_kind,
+    type_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,8 +124,8 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
 def plain_input(row: OperatorVersion, name: str, value: object) -> Array:
     """Return an input as a NumPy array."""
     if name == Role.INDICES:
-        return plain_arrays.plain_indices(str(row), value)
-    return plain_arrays.plain_array(str(row), name, value)
+        return slow_path.plain_indices(str(row), value)
+    return slow_path.plain_array(str(row), name, value)
 
 
 def checked_type(caller: str, name: str, given: TensorType) -> TensorType:

@@ -2,25 +2,267 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ndgather import api
-from ndgather.published import arguments, execution
-from ndgather.published.array_types import reshaped
-from ndgather.published.diff import Difference, differences
+import numpy as np
+
+from ndgather import api, reductions
+from ndgather.api import Call
+from ndgather.errors import NdgatherError, argument_errors, index_errors
+from ndgather.published import arguments
 from ndgather.published.inference import infer
-from ndgather.published.known_calls import KnownCalls
-from ndgather.published.schema import OperatorVersion, Role
-from ndgather.published.tensor_types import Inference, Shape, TensorType
+from ndgather.published.schema import (
+    IndexRule,
+    Inference,
+    Kind,
+    OperatorVersion,
+    Reduction,
+    Role,
+    Shape,
+    TensorType,
+    reshaped,
+    type_of,
+)
+from ndgather.show.picture import Picture, picture, picture_of_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from ndgather.show.picture import Picture
+    from ndgather.published.arguments import AttributeValue
 
     Array = NDArray[Any]
+
+
+Key: TypeAlias = tuple[object, ...]
+_MOST = 512
+
+
+class KnownCalls:
+    """The checked calls of one operator by their keys."""
+
+    def __init__(self, row: OperatorVersion) -> None:
+        self._caller = str(row)
+        roles = [each.role for each in row.inputs]
+        self._axis = roles.index(Role.AXIS) if Role.AXIS in roles else -1
+        # A function of the inputs that are arrays, how many these are, and the shape of the result.
+        self._known: dict[Key, tuple[Callable[..., Any], int, tuple[int, ...]]] = {}
+
+    def key(self, inputs: Sequence[object], named: Mapping[str, object]) -> Key | None:
+        """Return what the checks of a call depend on, or None where they depend on its values."""
+        key: list[object] = []
+        for position, each in enumerate(inputs):
+            if type(each) is np.ndarray and each.dtype.kind != "O":
+                key += (each.dtype, each.shape)
+                if position == self._axis:
+                    key.append(each.tobytes())
+            elif type(each) is int:
+                key += (int, each)
+            else:
+                return None
+        for name, value in named.items():
+            if type(value) not in (int, str, bool):
+                return None
+            key += (name, type(value), value)
+        return tuple(key)
+
+    def result(self, key: Key, inputs: Sequence[ArrayLike]) -> Array | None:
+        """Return the result of a call like an earlier one.
+
+        It is None where there was none, and where the call has to be checked after all: another
+        thread has given an input another shape, or the core refuses what it took before.
+
+        Raises
+        ------
+        IndexOutOfBoundsError
+            An index is out of bounds, which no key tells.
+        """
+        known = self._known.get(key)
+        if known is None:
+            return None
+        function, count, shape = known
+        made = function(*inputs[:count])
+        if isinstance(made, np.ndarray):
+            with suppress(ValueError):
+                return made.reshape(shape)
+        elif made[0] == "out_of_bounds":
+            raise index_errors.index_out_of_bounds(self._caller, *made[1])
+        return None
+
+    def held(self, inputs: Sequence[ArrayLike]) -> tuple[ArrayLike, ...]:
+        """Return the inputs with shapes, and a value of the axis, that no other thread can set."""
+        return tuple(
+            each
+            if not isinstance(each, np.ndarray)
+            else (each.copy() if position == self._axis else each.view())
+            for position, each in enumerate(inputs)
+        )
+
+    def add(self, key: Key, call: Call, count: int, shape: tuple[int, ...]) -> None:
+        """Keep a checked call, its number of arrays and the shape of its result."""
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._known[key] = (call.repeatable(), count, shape)
+
+
+def planned(
+    row: OperatorVersion, arrays: Mapping[Role, Any], attributes: Mapping[str, AttributeValue]
+) -> tuple[Call, tuple[Any, ...]]:
+    """Check all of a call but its index values; return the native call and the result's shape."""
+    types = {role: type_of(each) for role, each in arrays.items()}
+    values = {}
+    if Role.AXIS in arrays:
+        values[Role.AXIS] = arrays[Role.AXIS]
+    inferred = infer(row, [*types.values()], attributes, values=values, check_empty_axes=False)
+    if values:
+        attributes = {**attributes, "axis": int(values[Role.AXIS].item())}
+    call = _native_call(row, types, arrays, attributes)
+    return call, inferred.outputs[0].shape  # type: ignore[return-value]  # every rank is known
+
+
+def _native_call(
+    row: OperatorVersion,
+    types: Mapping[Role, TensorType],
+    arrays: Mapping[Role, Any],
+    attributes: Mapping[str, AttributeValue],
+) -> Call:
+    """Return the native call that does what the row says."""
+    data, indices = arrays[Role.DATA], arrays[Role.INDICES]
+    data_shape, indices_shape = _shape(types[Role.DATA]), _shape(types[Role.INDICES])
+    batch_dims = int(attributes.get("batch_dims", 0))
+    batch_dims += len(indices_shape) if batch_dims < 0 else 0
+    call = Call(
+        str(row),
+        row.kind.value,
+        data,
+        indices,
+        axis=int(attributes.get("axis", 0)) % max(len(data_shape), 1),
+        batch_dims=batch_dims,
+        negative=row.index_rule.negative,
+    )
+    if row.kind.scatters:
+        updates = arrays[Role.UPDATES]
+        # For one element of data they may have any rank.
+        names_one = row.kind is Kind.SCATTER_ND and indices_shape == (len(data_shape),)
+        return replace(
+            call,
+            updates=reshaped(updates, ()) if names_one else updates,
+            reduction=_reduction(row, attributes, data, types[Role.DATA]).value,
+            use_init_val=bool(attributes.get("use_init_val", True)),
+        )
+    fills = not row.index_rule.raises
+    # Where text is elements that are references, the core has no zero for it.
+    objects = getattr(getattr(data, "dtype", None), "kind", "O") == "O"
+    texts = objects and types[Role.DATA].dtype == "string"
+    return replace(
+        call, mode="fill" if fills else "raise", fill_value="" if fills and texts else None
+    )
+
+
+def _shape(given: TensorType) -> tuple[Any, ...]:
+    return given.shape  # type: ignore[return-value]  # of an array it is known
+
+
+def _reduction(
+    row: OperatorVersion, attributes: Mapping[str, AttributeValue], data: Any, given: TensorType
+) -> Reduction:
+    attribute = row.attribute("reduction")
+    if attribute is None:
+        return Reduction.NONE
+    word = attributes["reduction"]
+    dtype: Any = getattr(data, "dtype", given.dtype)
+    meaningful = reductions.NAMES  # what the adapter of another library refuses, it knows
+    if isinstance(dtype, np.dtype):
+        meaningful = reductions.meaningful(dtype)
+    allowed = {
+        each.word: each.reduction
+        for each in attribute.choices
+        if each.reduction.value in meaningful
+    }
+    if word not in allowed:
+        raise argument_errors.reduction_type(str(row), str(word), dtype, tuple(allowed))
+    return allowed[str(word)]
+
+
+_RULES = (
+    "kind",
+    "index_rule",
+    "batch_rule",
+    "off_axis_rule",
+    "lowest_depth",
+    "duplicates",
+    "one_element_updates",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One rule in which two operators differ.
+
+    Attributes
+    ----------
+    what : str
+        The rule, such as ``"attributes.axis.required"``.
+    here, there : object
+        Its value on each side, None where a side does not have it. For types and choices these
+        are the ones that only that side has.
+    """
+
+    what: str
+    here: object
+    there: object
+
+
+def differences(here: OperatorVersion, there: OperatorVersion) -> tuple[Difference, ...]:
+    """Return every rule in which `here` and `there` differ, in a fixed order."""
+    return (
+        *_compared("inputs", _by_role(here), _by_role(there)),
+        *_compared("attributes", _by_name(here), _by_name(there)),
+        *(each for rule in _RULES for each in _of_field(rule, rule, here, there)),
+    )
+
+
+def _by_role(row: OperatorVersion) -> dict[str, object]:
+    return {each.role.value: each for each in row.inputs}
+
+
+def _by_name(row: OperatorVersion) -> dict[str, object]:
+    return {each.name: each for each in row.attributes}
+
+
+def _compared(what: str, here: dict[str, object], there: dict[str, object]) -> Iterator[Difference]:
+    for name in dict.fromkeys([*here, *there]):
+        mine, other = here.get(name), there.get(name)
+        if mine is None or other is None:
+            yield Difference(what=f"{what}.{name}", here=mine, there=other)
+            continue
+        yield from _of_fields(f"{what}.{name}", mine, other)
+
+
+def _of_fields(what: str, here: object, there: object) -> Iterator[Difference]:
+    for each in fields(here):  # type: ignore[arg-type]  # called with the dataclasses of spec only
+        if each.name not in {"summary", "type_variable"}:
+            yield from _of_field(f"{what}.{each.name}", each.name, here, there)
+
+
+def _of_field(what: str, name: str, here: object, there: object) -> Iterator[Difference]:
+    mine, other = getattr(here, name), getattr(there, name)
+    if mine == other:
+        return
+    if isinstance(mine, IndexRule):
+        yield from _of_fields(what, mine, other)
+        return
+    if name in {"types", "choices"}:
+        mine, other = (
+            tuple(each for each in mine if each not in other),
+            tuple(each for each in other if each not in mine),
+        )
+        if not mine and not other:
+            return
+    yield Difference(what=what, here=mine, there=other)
 
 
 class Operator:
@@ -137,7 +379,7 @@ class Operator:
             inputs = self._known.held(inputs)
             key = self._known.key(inputs, named)
         arrays, attributes = arguments.bind_arrays(self.row, inputs, named)
-        call, shape = execution.planned(self.row, arrays, attributes)
+        call, shape = planned(self.row, arrays, attributes)
         result: Any = api.run(call)
         if len(shape) != len(getattr(result, "shape", shape)):  # some versions join batch axes
             result = reshaped(result, shape)
@@ -181,8 +423,6 @@ class Operator:
         10 b  11  12 a      [0]     2 a              12 a  10 b
                             [1]     0 b
         """
-        from ndgather.published.pictures import operator_picture  # noqa: PLC0415 - few draw
-
         return operator_picture(self.row, inputs, named)
 
     def infer(
@@ -298,3 +538,23 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         [('inputs.data.types', ('bfloat16',), ())]
         """
         return differences(self.row, other.row)
+
+
+def operator_picture(
+    row: OperatorVersion, inputs: Sequence[Any], named: Mapping[str, Any]
+) -> Picture:
+    """Draw a call of an operator.
+
+    Raises
+    ------
+    NdgatherError
+        An input is missing or not an array, or an attribute is not allowed.
+    """
+    arrays, attributes = arguments.bind_arrays(row, inputs, named)
+    try:
+        call, shape = planned(row, arrays, attributes)
+    except NdgatherError as error:
+        data, indices = arrays[Role.DATA], arrays[Role.INDICES]
+        plain = Call(str(row), row.kind.value, data, indices, arrays.get(Role.UPDATES))
+        return picture_of_refused(plain, error)
+    return picture(call, shape)

@@ -11,13 +11,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ndgather.errors import NdgatherError, operator_errors, shape_errors
-from ndgather.published import call_shapes
-from ndgather.published.call_shapes import CallShapes
-from ndgather.published.index_check import refuse_outside
-from ndgather.published.schema import Kind, OperatorVersion, Role
-from ndgather.published.shape_rules import RULES, known_of_result
-from ndgather.published.symbolic_dims import LARGEST_RANK, Axes, Sizes, Unknown
-from ndgather.published.tensor_types import Equality, Inference, RankAtLeast, Shape, TensorType
+from ndgather.published import shapes
+from ndgather.published.schema import (
+    Equality,
+    Inference,
+    Kind,
+    OperatorVersion,
+    RankAtLeast,
+    Role,
+    Shape,
+    TensorType,
+)
+from ndgather.published.shapes import (
+    LARGEST_RANK,
+    RULES,
+    Axes,
+    CallShapes,
+    Sizes,
+    Unknown,
+    known_of_result,
+    refuse_outside,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,13 +79,13 @@ def infer(
         check_empty_axes=check_empty_axes,
     )
     for role, value in values.items():
-        call_shapes.settle_value(call, role, value)
-    call_shapes.settle_ranks(call)
+        shapes.settle_value(call, role, value)
+    shapes.settle_ranks(call)
     if "axis" in attributes:
-        call_shapes.settle_axis(call, int(attributes["axis"]))
+        shapes.settle_axis(call, int(attributes["axis"]))
     elif Role.AXIS in values:
-        call_shapes.settle_axis(call, int(values[Role.AXIS].item()))
-    call_shapes.settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
+        shapes.settle_axis(call, int(values[Role.AXIS].item()))
+    shapes.settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
     call, shape, depth = _settle(call)
     _refuse_known_outside(call, values)
     names = dict.fromkeys(

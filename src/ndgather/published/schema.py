@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ndgather import dispatch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")
@@ -209,3 +218,147 @@ class OperatorVersion:
 
     def input(self, role: Role) -> Input | None:
         return next((found for found in self.inputs if found.role is role), None)
+
+
+Dim: TypeAlias = int | str | None
+"""The size of an axis: known, known by a name, or unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankAtLeast:
+    """A shape of which only the first sizes are given; more axes may follow.
+
+    Parameters
+    ----------
+    first : tuple of int, str or None
+        The first sizes: numbers, names, or None where a size is unknown.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> some = ndgather.RankAtLeast(("N",))
+    >>> ndgather.operator("Gather").infer_shape(some, (3,), axis=0)
+    RankAtLeast(first=(3,))
+    """
+
+    first: tuple[Dim, ...]
+
+
+Shape: TypeAlias = tuple[Dim, ...] | RankAtLeast | None
+"""A shape: every size, the first sizes, or (None) not even the rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The element type and the shape of a tensor; None stands for what is unknown.
+
+    Parameters
+    ----------
+    dtype : str, optional
+        The name of the element type as NumPy and ml_dtypes have it, or ``"string"``.
+    shape : tuple of int, str or None; or RankAtLeast, optional
+        The sizes: numbers, names, or None where a size is unknown.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> ndgather.TensorType("float32", ("N", 3, None))
+    TensorType(dtype='float32', shape=('N', 3, None))
+    """
+
+    dtype: str | None = None
+    shape: Shape = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equality:
+    """The name of a size, and the number or the other name that it must equal."""
+
+    name: str
+    equals: int | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inference:
+    """What follows from the types and shapes of the inputs of one call.
+
+    Attributes
+    ----------
+    outputs : tuple of TensorType
+        The types of the outputs.
+    inputs : tuple of TensorType
+        The types of the inputs, with the sizes and ranks that follow from the call.
+    equalities : tuple of Equality
+        The names of sizes that the call forces to be equal to a number or to another name.
+    depth : int or None
+        The length of an index tuple, if there are tuples and only one length fits.
+    """
+
+    outputs: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]
+    equalities: tuple[Equality, ...] = ()
+    depth: int | None = None
+
+
+# What libraries call types of the specifications, where it is not what NumPy calls them.
+_NAMES = {
+    "boolean": "bool",
+    "halffloat": "float16",
+    "float": "float32",
+    "double": "float64",
+    "str": "string",
+    "large_string": "string",
+    "string_view": "string",
+}
+
+
+def dtype_name(array: NDArray[Any]) -> str:
+    """Return the name that the specifications' rows have for the type of a NumPy array."""
+    kind = array.dtype.kind
+    if kind in "UST" or (
+        kind == "O" and all(isinstance(each, (str, bytes)) for each in array.flat)
+    ):
+        return "string"
+    return array.dtype.name
+
+
+def type_of(array: Any) -> TensorType:
+    """Return the type of an array of any library; a table of one type counts as an array of it."""
+    if isinstance(array, np.ndarray):
+        return TensorType(dtype_name(array), array.shape)
+    shape = tuple(array.shape) if hasattr(array, "shape") else (len(array),)
+    if hasattr(array, "dtype"):
+        return TensorType(_name(array.dtype), shape)
+    dtypes = getattr(array, "dtypes", None)
+    if dtypes is None:
+        dtypes = array.schema.types if hasattr(array, "schema") else (array.type,)
+    return TensorType(" and ".join(dict.fromkeys(map(_name, dtypes))), shape)
+
+
+def _name(dtype: Any) -> str:
+    if isinstance(dtype, np.dtype):
+        return dtype_name(np.empty(0, dtype)) if dtype.kind != "O" else "object"
+    name = str(getattr(dtype, "name", dtype)).rpartition(".")[2].lower()
+    return _NAMES.get(name, name)
+
+
+def keeps_its_kind(value: Any) -> bool:
+    """Whether an operator takes `value` as it is: it has an adapter, a type and a shape."""
+    if not dispatch.adapter_of(value) or getattr(value, "is_nested", False):
+        return False
+    try:
+        return type_of(value).dtype != "object"  # what such elements are, NumPy tells
+    except MemoryError:
+        raise
+    except Exception:  # whatever a container raises that has no type or no shape
+        return False
+
+
+def reshaped(array: Any, shape: tuple[Any, ...]) -> Any:
+    """Return an array in a shape of as many elements, as an array of its library."""
+    if hasattr(array, "reshape"):
+        return array.reshape(shape)
+    if hasattr(array, "__array_namespace__"):
+        return array.__array_namespace__().reshape(array, shape)
+    reshape = getattr(dispatch.adapter_of(array), "reshape", np.reshape)
+    return reshape(array, shape)

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import api, errors
 from ndgather.published import operator
-from ndgather.runtimes.operator_call import CannotExpressError, arrays_of
-from ndgather.runtimes.runtime import EVERY_DOMAIN, Runtime
+from ndgather.runtimes.runtime import EVERY_DOMAIN, CannotExpressError, Runtime, arrays_of
 from ndgather.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ndgather.runtimes.operator_call import OperatorCall
+    from ndgather.runtimes.runtime import OperatorCall
 
 RUNTIME = Runtime(
     name="ndgather",

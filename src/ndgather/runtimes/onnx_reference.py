@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.published.rows import onnx
-from ndgather.runtimes.external_data import model_with_data
-from ndgather.runtimes.one_node import model_of
-from ndgather.runtimes.runtime import Runtime
+from ndgather.runtimes.runtime import Runtime, model_of, model_with_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ndgather.runtimes.operator_call import OperatorCall
-    from ndgather.runtimes.whole_model import LoadOptions, ModelSource
+    from ndgather.runtimes.runtime import LoadOptions, ModelSource, OperatorCall
 
 Array = NDArray[Any]
 

@@ -14,15 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.published.rows import microsoft, onnx
-from ndgather.runtimes.array_types import dtype_named
-from ndgather.runtimes.one_node import element_type, model_of
-from ndgather.runtimes.runtime import Runtime
+from ndgather.runtimes.runtime import Runtime, dtype_named, element_type, model_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ndgather.runtimes.operator_call import OperatorCall
-    from ndgather.runtimes.whole_model import LoadOptions, ModelSource
+    from ndgather.runtimes.runtime import LoadOptions, ModelSource, OperatorCall
 
 Array = NDArray[Any]
 

@@ -12,15 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.published.rows import onnx, openvino
-from ndgather.runtimes.array_types import STRING, dtype_named
-from ndgather.runtimes.operator_call import CannotExpressError, arrays_of
-from ndgather.runtimes.runtime import Runtime
+from ndgather.runtimes.runtime import STRING, CannotExpressError, Runtime, arrays_of, dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ndgather.runtimes.operator_call import OperatorCall
-    from ndgather.runtimes.whole_model import LoadOptions, ModelSource
+    from ndgather.runtimes.runtime import LoadOptions, ModelSource, OperatorCall
 
 Array = NDArray[Any]
 
@@ -59,7 +56,7 @@ def run(call: OperatorCall) -> Array:
         model, given = _native_model(call, arrays), list(_fed(arrays).values())
     else:
         # Only this way needs another package to write the model with.
-        one_node = import_module("ndgather.runtimes.one_node")
+        one_node = import_module("ndgather.runtimes.runtime")
         proto, arrays = one_node.model_of(call)
         model = _openvino().Core().read_model(BytesIO(proto.SerializeToString()))
         given = list(arrays.values())
@@ -78,7 +75,7 @@ class _Session:
         content = source.content
         if source.folder is not None and isinstance(content, bytes):
             # Only this way needs another package to read the model with.
-            external = import_module("ndgather.runtimes.external_data")
+            external = import_module("ndgather.runtimes.runtime")
             content = external.model_with_data(source).SerializeToString()
         model = core.read_model(BytesIO(content) if isinstance(content, bytes) else content)
         settings: dict[str, Any] = dict(_SETTINGS)

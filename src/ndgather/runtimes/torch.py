@@ -10,12 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.published.schema import Kind
-from ndgather.runtimes.index_keys import batch_key, check, tuple_key
-from ndgather.runtimes.operator_call import CannotExpressError, asked_of
-from ndgather.runtimes.runtime import EVERY_DOMAIN, Runtime
+from ndgather.runtimes.runtime import (
+    EVERY_DOMAIN,
+    CannotExpressError,
+    Runtime,
+    asked_of,
+    batch_key,
+    check,
+    tuple_key,
+)
 
 if TYPE_CHECKING:
-    from ndgather.runtimes.operator_call import Asked, OperatorCall
+    from ndgather.runtimes.runtime import Asked, OperatorCall
 
 Array = NDArray[Any]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgather import plain_arrays
+from ndgather import slow_path
 from ndgather.array_call import Call
-from ndgather.show.html import style_sheet
 from ndgather.show.picture import Picture, picture
+from ndgather.show.svg import style_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +196,7 @@ def gather_windows(
                           [1]     1 b             1  2 b  3 b
     """
     caller = "gather_windows"
-    sizes = plain_arrays.sizes(caller, "window_shape", window_shape)
+    sizes = slow_path.sizes(caller, "window_shape", window_shape)
     options = {"mode": mode, "fill_value": fill_value, "window_shape": sizes}
     return _picture(caller, data, starts, **options)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ndgather.errors import option_errors
-from ndgather.show import html, svg, text
-from ndgather.show.attempt import attempted, refused
-from ndgather.show.staging import staged
+from ndgather.show import svg, text
+from ndgather.show.resolve import attempted, refused
+from ndgather.show.stage import staged
 from ndgather.show.theme import THEMES
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Picture:
             Whether it has its style sheet with it. A page of many pictures may have that of
             `ndgather.show.style_sheet` once instead.
         """
-        return html.render(self._scene, style)
+        return svg.render_html(self._scene, style)
 
     def to_svg(self, theme: str | None = None) -> str:
         """Return the picture as the text of an SVG file.

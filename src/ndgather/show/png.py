@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather.errors import run_errors
 from ndgather.show import theme
-from ndgather.show.composition import composed
-from ndgather.show.drawing import Group, Label, Line, Rect
+from ndgather.show.layout import composed
+from ndgather.show.scene import Group, Label, Line, Rect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ndgather.show.drawing import Drawing, Shape
-    from ndgather.show.scene import Scene
+    from ndgather.show.scene import Drawing, Scene, Shape
 
 _DOTS = 192  # an inch: two for each pixel of CSS
 _INCH = 96.0  # pixels of CSS

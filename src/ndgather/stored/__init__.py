@@ -1,5 +1,5 @@
 """Arrays that are stored in chunks: gathers and scatters that read each touched chunk once."""
 
-from ndgather.stored.dry_run import Estimate, estimate
+from ndgather.stored.estimates import Estimate, estimate
 
 __all__ = ["Estimate", "estimate"]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-    Chunk = tuple[int, ...]  # its number along each axis
-    Box = tuple[slice, ...]  # the part of an array that lies in a chunk
+    Chunk = tuple[int, ...]
+    Box = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,3 +210,13 @@ class Buffers:
             self._has_turn = False
             memory, self._decoded = self._decoded, None
             self._turns.give_back(memory)
+
+
+def box_shape(shape: Sequence[int], item_bytes: int, most_bytes: int = 2**20) -> tuple[int, ...]:
+    """Return the shape of boxes whose elements lie together in C order, of bounded size."""
+    left = max(1, most_bytes // max(1, item_bytes))
+    lengths = []
+    for size in reversed(shape):
+        lengths.append(max(1, min(size, left)))
+        left //= lengths[-1]
+    return tuple(reversed(lengths))

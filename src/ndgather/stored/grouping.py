@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather.array_call import Call
-from ndgather.compiled import _core
+from ndgather.array_call import Call, _core
 from ndgather.errors import stored_errors
-from ndgather.explain import explain
+from ndgather.slow_path import explain
 from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:

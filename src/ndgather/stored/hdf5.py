@@ -15,8 +15,7 @@ import numpy as np
 
 from ndgather.errors import stored_errors
 from ndgather.stored import calls
-from ndgather.stored.boxes import box_shape
-from ndgather.stored.chunks import Grid
+from ndgather.stored.chunks import Grid, box_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

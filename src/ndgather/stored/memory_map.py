@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import fallback, plain_arrays
-from ndgather.stored.boxes import box_shape
-from ndgather.stored.chunks import Grid
+from ndgather import slow_path
+from ndgather.stored.chunks import Grid, box_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +38,7 @@ def run(call: Call) -> Any:
         out=_plain(call.out),
     )
     with _advised(data, plain):
-        result = fallback.run(plain)
+        result = slow_path.run(plain)
     return result if call.out is None else call.out
 
 
@@ -110,7 +109,7 @@ def _mapping(data: Any) -> mmap.mmap | None:
 def _pages(call: Call) -> int:
     """Return about how many pages a call touches, which is checked elsewhere."""
     data: Array = call.data
-    indices = plain_arrays.native_indices(call.caller, call.indices)
+    indices = slow_path.native_indices(call.caller, call.indices)
     if call.kind.endswith("_nd"):
         depth = indices.shape[-1] if indices.ndim else 0
         count = prod(indices.shape[:-1])

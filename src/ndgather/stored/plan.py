@@ -2,23 +2,70 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import fallback, plain_arrays
-from ndgather.compiled import _core
+from ndgather import slow_path
+from ndgather.array_call import _core
 from ndgather.errors import argument_errors, stored_errors
-from ndgather.explain import explain
+from ndgather.slow_path import explain
 from ndgather.stored import grouping
 from ndgather.stored.chunks import stand_in
-from ndgather.stored.steps import Steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Grid
     from ndgather.stored.grouping import ChunkedPoints
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """For each group of points, one after another, the chunks that it needs.
+
+    Along some axes that is the chunk in which the points lie, along the others every chunk.
+    """
+
+    chunks: NDArray[np.int64]  # of each group, along its axes: numbers in C order
+    rank: int
+    counts: tuple[tuple[int, int], ...]  # axes of groups, the last first, and their chunks
+    other_counts: tuple[tuple[int, int], ...]  # the same of the other axes
+    each: int  # chunks of a group
+
+    @classmethod
+    def of(cls, grid: Grid, axes: Sequence[int], chunks: NDArray[np.int64]) -> Steps:
+        """Return the steps of groups whose chunks are numbered along `axes` of a grid."""
+        others = [axis for axis in range(len(grid.shape)) if axis not in axes]
+        counts, other_counts = (
+            tuple(zip(some[::-1], grid.along(some).counts[::-1], strict=True))
+            for some in (tuple(axes), others)
+        )
+        each = math.prod(count for _, count in other_counts)
+        return cls(chunks, len(grid.shape), counts, other_counts, each)
+
+    def __len__(self) -> int:
+        return len(self.chunks) * self.each
+
+    def group(self, step: int) -> int:
+        """Return which group a step is for."""
+        return step // self.each
+
+    def chunk(self, step: int) -> Chunk:
+        """Return which chunk a step needs."""
+        group, rest = divmod(step, self.each)
+        chunk = [0] * self.rank
+        at = self.chunks.item(group)
+        for axis, count in self.counts:
+            at, chunk[axis] = divmod(at, count)
+        for axis, count in self.other_counts:
+            rest, chunk[axis] = divmod(rest, count)
+        return tuple(chunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +145,8 @@ def plan(call: Call, grid: Grid) -> Plan:
     NdgatherError
         The call is refused, as it would be for an array in memory.
     """
-    call = replace(call, indices=plain_arrays.native_indices(call.caller, call.indices))
-    dense_shape = fallback.result_shape(call)
+    call = replace(call, indices=slow_path.native_indices(call.caller, call.indices))
+    dense_shape = slow_path.result_shape(call)
     axes = axes_of(call)
     points = grouping.group(call, axes.points, grid.along(axes.points))
     steps = Steps.of(grid, axes.points, points.chunks)
@@ -137,12 +184,12 @@ def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
 
 def plain_gather(call: Call) -> Call:
     """Return a gather with its mode checked and its fill value as an element."""
-    mode = fallback.choice(call.caller, "mode", call.mode, _core.GATHER_MODES)
+    mode = slow_path.choice(call.caller, "mode", call.mode, _core.GATHER_MODES)
     fill_value = call.fill_value
     if fill_value is not None:
         if mode != "fill":
             raise argument_errors.fill_value_unused(call.caller, mode)
-        fill_value = plain_arrays.fill_element(call.caller, fill_value, call.data.dtype)
+        fill_value = slow_path.fill_element(call.caller, fill_value, call.data.dtype)
     return replace(call, mode=mode, fill_value=fill_value)
 
 
@@ -155,7 +202,7 @@ def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
             raise argument_errors.result_too_large(call.caller, shape) from None
     out: Array = call.out
     if isinstance(out, np.ndarray):
-        out = plain_arrays.plain_array(call.caller, "out", out)
+        out = slow_path.plain_array(call.caller, "out", out)
     like = stand_in(shape, call.data.dtype)
     refusal = _core.check_out(out, like)
     if refusal[0] != "none":

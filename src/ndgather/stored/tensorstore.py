@@ -10,8 +10,7 @@ import numpy as np
 import tensorstore
 
 from ndgather.stored import calls
-from ndgather.stored.boxes import box_shape
-from ndgather.stored.chunks import Grid
+from ndgather.stored.chunks import Grid, box_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

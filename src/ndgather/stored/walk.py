@@ -6,18 +6,74 @@ import math
 import queue
 import threading
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ndgather.compiled import _core
-from ndgather.errors import NdgatherError, option_errors, stored_errors
+import numpy as np
+
+from ndgather import slow_path
+from ndgather.array_call import _core
+from ndgather.errors import NdgatherError, option_errors, run_errors, stored_errors
 from ndgather.stored.chunks import Buffers, Turns
-from ndgather.stored.progress import reporter
+from ndgather.stored.grouping import ChunkedPoints, coordinates, move
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
+    from ndgather.stored.chunks import Array, Chunk, Grid, Reader, Writer
+
+    Integers = NDArray[np.int64]
+
+
+class Report(Protocol):
+    """Is called with the numbers of chunks done and in all, and closed at the end."""
+
+    def __call__(self, done: int, total: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Calls:
+    """Calls a function of the caller's, or nobody."""
+
+    def __init__(self, function: Callable[[int, int], object] | None) -> None:
+        self._function = function
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._function is not None:
+            self._function(done, total)
+
+    def close(self) -> None:
+        pass
+
+
+class _Bar:
+    """A bar of tqdm."""
+
+    def __init__(self) -> None:
+        try:
+            from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
+        except ImportError:
+            raise run_errors.extra_missing("tqdm", "stores") from None
+        self._make = tqdm
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            self._bar = self._make(total=total, unit="chunk")
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def reporter(progress: Any) -> Report:
+    """Return whom to tell: a bar for True, nobody for None."""
+    return _Bar() if progress is True else _Calls(progress)
 
 
 def walk(
@@ -230,3 +286,192 @@ def read(caller: str, reader: Reader, chunk: Chunk, buffers: Buffers) -> Array:
             caller, reader.name, chunk, box, wrong, f"{reader.dtype} values of shape {shape}"
         )
     return values
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where points lie in a block: their coordinates, as `ChunkedPoints` packs them."""
+
+    bits: tuple[int, ...]
+    local: NDArray[np.unsignedinteger[Any]]
+
+    def read(self, block: Array) -> Array:
+        """Return the values at these places; the axes that they have coordinates on come first."""
+        count = len(self.local)
+        values = np.empty((count, *block.shape[len(self.bits) :]), block.dtype)
+        self.copy(np.arange(count, dtype=np.uint32), block, values)
+        return values
+
+    def copy(self, positions: Array, source: Array, target: Array) -> None:
+        """Copy from these places of `source` to positions of `target`, whose axes come first."""
+        if not len(self.local):
+            return
+        # What came from another process may begin at any byte.
+        local, positions = (np.require(each, None, ["C", "A"]) for each in (self.local, positions))
+        points = ChunkedPoints.one_group(self.bits, local, positions)
+        move(points, points.runs(0), source, target)
+
+    def coordinates(self) -> Array:
+        """Return the places as tuples of indices."""
+        unpacked = np.empty((len(self.local), len(self.bits)), np.intp)
+        for axis, column in enumerate(coordinates(self.bits, self.local)):
+            unpacked[:, axis] = column
+        return unpacked
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What is copied from one chunk: points that lie in it, to the part of the result they fill."""
+
+    points: ChunkedPoints
+    runs: tuple[Array, Array]
+    view: Callable[[Array], Array]  # of the chunk: the axes of the points come first; is pickled
+    target: Array  # the axes of the positions come first
+    rank: int  # how many these are
+
+    @property
+    def value_bytes(self) -> int:
+        """How many bytes there are for each point."""
+        return math.prod(self.target.shape[self.rank :]) * self.target.itemsize
+
+    def copy(self, chunk: Array) -> None:
+        move(self.points, self.runs, self.view(chunk), self.target)
+
+
+def write_piece(values: Array, positions: Array, dense: Array) -> None:
+    """Set the positions of `dense`, whose axes of positions come first, to values."""
+    count = len(positions)
+    places = Places((max(0, count - 1).bit_length(),), np.arange(count, dtype=np.uint32))
+    places.copy(positions, values, dense)
+
+
+MOST_WINDOWS = 2**32  # whose numbers have 4 bytes
+BLOCK = 2**17  # parts that are grouped at a time: what that takes is a few MiB
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of all windows, by chunk and by kind.
+
+    Chunk ``chunks[c]`` has the kinds ``first[c]..first[c + 1]``. Parts of kind i are the points
+    ``starts[i]..stops[i]``, and each is the box ``low[i]..high[i]`` of its window.
+    """
+
+    points: ChunkedPoints  # whose positions are the numbers of windows
+    chunks: Integers
+    first: Integers
+    starts: Integers
+    stops: Integers
+    low: Integers
+    high: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The parts of some windows: as in `Parts`, with the chunk of each kind."""
+
+    local: NDArray[np.unsignedinteger]
+    positions: NDArray[np.uint32]
+    chunk: Integers
+    starts: Integers
+    low: Integers
+    high: Integers
+
+
+def parts_of(call: Call, grid: Grid) -> Parts:
+    """Return the parts of the windows of a call; `grid` is that of the axes of windows."""
+    window = call.window_shape
+    starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
+    some = max(1, BLOCK // _most_parts(window, grid))
+    blocks = [
+        _block(call, starts[first : first + some], first, grid)
+        for first in range(0, max(len(starts), 1), some)
+    ]
+    begins = np.cumsum([0, *(len(each.local) for each in blocks)])
+    chunk = np.concatenate([each.chunk for each in blocks])
+    first_points = np.concatenate(
+        [each.starts + begin for each, begin in zip(blocks, begins[:-1], strict=True)]
+    )
+    stops = np.append(first_points[1:], begins[-1])
+    order = np.argsort(chunk, kind="stable")
+    chunks, first = np.unique(chunk[order], return_index=True)
+    points = ChunkedPoints(
+        grid.bits,
+        np.concatenate([each.local for each in blocks]),
+        np.concatenate([each.positions for each in blocks]),
+        int(begins[-1]) + 1,
+        chunks,
+        first,
+        first_points,
+        stops,
+        0,
+    )
+    return Parts(
+        points,
+        chunks,
+        np.append(first, len(chunk)),
+        first_points[order],
+        stops[order],
+        np.concatenate([each.low for each in blocks])[order],
+        np.concatenate([each.high for each in blocks])[order],
+    )
+
+
+def _most_parts(window: tuple[int, ...], grid: Grid) -> int:
+    """Return how many chunks a window can meet."""
+    shortest = (
+        step if isinstance(step, int) else int(np.diff(step).min(initial=1)) for step in grid.steps
+    )
+    return math.prod(
+        min(size // step + 2, count)
+        for size, step, count in zip(window, shortest, grid.counts, strict=True)
+    )
+
+
+def _block(call: Call, starts: Array, number: int, grid: Grid) -> _Block:
+    """Return the parts of some windows; `number` is that of the first."""
+    window, shape = np.array(call.window_shape, np.int64), np.array(grid.shape, np.int64)
+    starts = slow_path.signed(starts).clip(-window, shape)
+    if call.mode != "fill":
+        starts = starts.clip(0, shape - window)
+    low, high = slow_path.shared_parts(starts, grid.shape, call.window_shape)
+    member = np.flatnonzero((low < high).all(axis=1))
+    chunk: list[Integers] = []
+    for axis, step in enumerate(grid.steps):
+        first = _chunk_at(step, (starts + low)[member, axis])
+        count = _chunk_at(step, (starts + high)[member, axis] - 1) - first + 1
+        member = np.repeat(member, count)
+        chunk = [np.repeat(each, count) for each in (*chunk, first)]
+        chunk[-1] += np.arange(len(member)) - np.repeat(np.cumsum(count) - count, count)
+    starts, low, high = starts[member], low[member], high[member]
+    numbers = np.zeros(len(member), np.int64)
+    local = np.zeros(len(member), np.uint64)
+    for axis, step in enumerate(grid.steps):
+        begin, end = _bounds(step, grid.shape[axis], chunk[axis])
+        low[:, axis] = np.maximum(low[:, axis], begin - starts[:, axis])
+        high[:, axis] = np.minimum(high[:, axis], end - starts[:, axis])
+        at = (starts[:, axis] + low[:, axis] - begin).astype(np.uint64)
+        local = (local << np.uint64(grid.bits[axis])) | at
+        numbers = numbers * grid.counts[axis] + chunk[axis]
+    order = np.lexsort((*high.T, *low.T, numbers))
+    keys = np.column_stack([numbers, low, high])[order]
+    new = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)])
+    return _Block(
+        local[order].astype(np.uint32 if sum(grid.bits) <= 32 else np.uint64),
+        (member[order] + number).astype(np.uint32),
+        keys[new, 0],
+        new,
+        low[order[new]],
+        high[order[new]],
+    )
+
+
+def _chunk_at(step: int | Integers, at: Integers) -> Integers:
+    return at // step if isinstance(step, int) else np.searchsorted(step, at, side="right") - 1
+
+
+def _bounds(step: int | Integers, size: int, chunk: Integers) -> tuple[Integers, Integers]:
+    """Return where chunks begin and end along one axis."""
+    if isinstance(step, int):
+        return chunk * step, np.minimum((chunk + 1) * step, size)
+    return step[chunk], step[chunk + 1]

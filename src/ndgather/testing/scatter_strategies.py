@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ndgather import reference
-from ndgather.compiled import _core
+from ndgather.array_call import _core
 from ndgather.reductions import NAMES, every, meaningful, number_kind
 from ndgather.testing import Call, element_bytes, moves_as_bytes, split
 from ndgather.testing.strategies import (

@@ -14,7 +14,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ndgather.compiled import _core
+from ndgather.array_call import _core
 from ndgather.testing import Call, moves_as_bytes
 
 if TYPE_CHECKING:

@@ -16,18 +16,16 @@ import numpy as np
 from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
-from ndgather import dispatch, fallback, plain_arrays
+from ndgather import dispatch, slow_path
 from ndgather.arrays.dask.gather import gather_blocks, gather_known, gather_lazy
-from ndgather.arrays.dask.graph import StoredData, cut_indices
 from ndgather.arrays.dask.layout import layout_of
-from ndgather.arrays.dask.lazy_windows import gather_lazy_windows
 from ndgather.arrays.dask.scatter import scatter
-from ndgather.arrays.dask.windows import gather_windows
+from ndgather.arrays.dask.tasks import StoredData, cut_indices
+from ndgather.arrays.dask.windows import gather_lazy_windows, gather_windows
 from ndgather.errors import argument_errors, lazy_errors
 from ndgather.errors.texts import reason
-from ndgather.explain import explain
+from ndgather.slow_path import check_shapes, explain
 from ndgather.stored.chunks import stand_in
-from ndgather.windows import check_shapes
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -77,8 +75,8 @@ def _argument(caller: str, name: str, value: Any) -> Any:
     if name == "data" and adapter is not None and not isinstance(value, np.ndarray):
         return _stored(caller, adapter, value)
     if name in ("indices", "starts"):
-        return plain_arrays.native_indices(caller, value, name)
-    return plain_arrays.plain_array(caller, name, value) if name == "data" else value
+        return slow_path.native_indices(caller, value, name)
+    return slow_path.plain_array(caller, name, value) if name == "data" else value
 
 
 def _stored(caller: str, adapter: str, value: Any) -> StoredData:
@@ -93,14 +91,14 @@ def _stored(caller: str, adapter: str, value: Any) -> StoredData:
 
 def _checked(call: Call) -> tuple[int, ...]:
     """Check all but the values of indices; return the shape of the slices that these name."""
-    slices = fallback.result_shape(call)
+    slices = slow_path.result_shape(call)
     ones = [1] * (call.indices.ndim - 1)
     last = call.indices.shape[-1:] if call.kind.endswith("_nd") else (1,) * call.indices.ndim
     indices = np.zeros((*ones, *last)[-call.indices.ndim or 1 :], call.indices.dtype)
     small = replace(call, data=np.zeros((1,) * call.data.ndim, call.data.dtype), indices=indices)
     if call.scatters:
         small = replace(small, updates=np.zeros((1,) * len(slices), call.updates.dtype))
-    fallback.run(small)
+    slow_path.run(small)
     return slices
 
 
@@ -126,14 +124,14 @@ def _fill_element(call: Call) -> np.ndarray[Any, Any]:
     dtype = np.dtype(call.data.dtype)
     if call.fill_value is None:
         return np.zeros((), dtype)
-    return plain_arrays.fill_element(call.caller, call.fill_value, dtype)
+    return slow_path.fill_element(call.caller, call.fill_value, dtype)
 
 
 def _gather_windows(call: Call) -> DaskArray:
     check_shapes(replace(call, data=stand_in(call.data.shape, call.data.dtype)))
     small = np.zeros((1,) * call.data.ndim, call.data.dtype)
     starts = np.zeros((1, *call.indices.shape[-1:]), call.indices.dtype)
-    fallback.run(replace(call, data=small, indices=starts, window_shape=(1,) * starts.shape[-1]))
+    slow_path.run(replace(call, data=small, indices=starts, window_shape=(1,) * starts.shape[-1]))
     if isinstance(call.indices, DaskArray):
         return gather_lazy_windows(call, _fill_element(call))
     return gather_windows(call, _fill_element(call))
@@ -156,7 +154,7 @@ def _scatter(call: Call) -> DaskArray:
     if not isinstance(call.data, DaskArray):
         raise lazy_errors.data_not_lazy(call.caller, call.data.array)
     if not isinstance(call.updates, DaskArray):
-        updates = plain_arrays.plain_updates(
+        updates = slow_path.plain_updates(
             call.caller, call.updates, call.data.dtype, call.updates_name
         )
         call = replace(call, updates=updates)

@@ -15,12 +15,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ndgather import slow_path
 from ndgather.array_call import Call
-from ndgather.stored.chunks import stand_in
-from ndgather.stored.plan import Axes, axes_of
+from ndgather.errors import IndexOutOfBoundsError, index_errors, lazy_errors
+from ndgather.stored.chunks import Grid, stand_in
+from ndgather.stored.plan import Axes, axes_of, plan
+from ndgather.stored.walk import Places, write_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.stored.walk import Parts
+
+    Array = NDArray[Any]
+
 
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]  # the sizes of the chunks along each axis
 Coordinates: TypeAlias = tuple[int, ...]  # the number of a chunk along each axis
@@ -167,3 +177,198 @@ def _cut_to(chunks: Sequence[int], size: int) -> tuple[int, ...]:
 
 def _pick(lines: Iterable[Sequence[int]], at: Coordinates) -> tuple[int, ...]:
     return tuple(line[number] for line, number in zip(lines, at, strict=True))
+
+
+_MOST = 2**32  # entries of indices in a region: positions have four bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Points by the number of their block along the indexed axes; 8 bytes each.
+
+    Those of a block stand in C order of their positions. Positions whose index ``mode="fill"``
+    leaves out of bounds are in no group.
+    """
+
+    blocks: NDArray[np.int64]  # rising
+    starts: NDArray[np.int64]  # where the points of each block begin, and the end
+    positions: NDArray[np.uint32]  # within the region, in C order
+    bits: tuple[int, ...]
+    local: NDArray[np.unsignedinteger[Any]]
+
+    def of(self, block: int) -> slice:
+        """Return where the points of a block stand."""
+        at = int(np.searchsorted(self.blocks, block))
+        if at == len(self.blocks) or self.blocks[at] != block:
+            return slice(0, 0)
+        return slice(int(self.starts[at]), int(self.starts[at + 1]))
+
+    def places(self, block: int) -> Places:
+        return Places(self.bits, self.local[self.of(block)])
+
+    def without_places(self) -> Points:
+        """Return what is needed to put values at positions."""
+        return replace(self, local=self.local[:0])
+
+
+def points_of(call: Call, sizes: Chunks, indexed: Sequence[int], indices: Array) -> Points:
+    """Check the indices of a region and group its points.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        An index is out of bounds; its position is that within the region.
+    """
+    if math.prod(indices.shape) > _MOST:
+        raise lazy_errors.too_many_in_a_block(call.caller, indices.shape, _MOST)
+    data = stand_in(tuple(map(sum, sizes)), np.dtype(np.uint8))
+    call = replace(call, data=data, indices=indices)
+    made = plan(call, Grid.of_sizes(sizes))
+    found = made.points
+    groups = range(len(found.chunks))
+    runs = [
+        slice(start, stop)
+        for group in groups
+        for start, stop in zip(*(line.tolist() for line in found.runs(group)), strict=True)
+    ]
+    counts = np.array([found.count(group) for group in groups], np.int64)
+    positions = [found.positions[run] + run.start // found.block * found.block for run in runs]
+    return Points(
+        _numbers(found.chunks, sizes, made.axes.points, indexed),
+        np.append(0, counts.cumsum()),
+        np.concatenate([np.empty(0, np.uint32), *positions]).astype(np.uint32, copy=False),
+        found.bits,
+        np.concatenate([found.local[:0], *(found.local[run] for run in runs)]),
+    )
+
+
+def _numbers(
+    chunks: NDArray[np.int64], sizes: Chunks, axes: Sequence[int], indexed: Sequence[int]
+) -> NDArray[np.int64]:
+    """Return the numbers of chunks along the indexed axes, those without elements counted too."""
+    filled = {axis: np.flatnonzero(sizes[axis]) for axis in axes}
+    numbers, rest, weight = np.zeros_like(chunks), chunks, 1
+    for axis in reversed(axes):
+        rest, at = np.divmod(rest, max(1, len(filled[axis])))
+        if axis in indexed and len(chunks):
+            numbers += weight * filled[axis][at]
+            weight *= len(sizes[axis])
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with the index values of some regions: the first bad entry in C order."""
+
+    seen: int  # entries of indices that were looked at
+    bad: int = 0
+    position: tuple[int, ...] = ()
+    value: int = 0
+    axis: int = 0
+    size: int = 0
+
+    @classmethod
+    def of(cls, error: IndexOutOfBoundsError, start: Sequence[int], seen: int) -> Verdict:
+        """Return the verdict on a region that begins at `start`."""
+        shift = (*start, *[0] * (len(error.position) - len(start)))
+        position = tuple(p + s for p, s in zip(error.position, shift, strict=True))
+        return cls(seen, error.count, position, error.value, error.axis, error.size)
+
+    def refuse(self, call: Call, index_shape: Sequence[int]) -> None:
+        """Raise the error that a call in memory raises, if an entry is bad.
+
+        How many are bad in all is said where all were looked at.
+        """
+        if not self.bad:
+            return
+        total = math.prod(index_shape)
+        count = self.bad if self.seen == total else 1
+        if call.kind == "gather_windows":
+            begins = self.size - call.window_shape[self.axis] + 1
+            facts = self.position, self.value, self.axis, begins, 0, count, total
+            raise index_errors.window_outside(call.caller, call.window_shape, *facts)
+        raise index_errors.index_out_of_bounds(
+            call.caller,
+            self.position,
+            self.value,
+            self.axis,
+            self.size,
+            -self.size if call.negative else 0,
+            count,
+            total,
+        )
+
+
+def lowest(earlier: Verdict | None, *verdicts: Verdict) -> Verdict:
+    """Return the verdict on several regions, all of which come after those of `earlier`."""
+    if earlier is not None and earlier.bad:
+        return earlier
+    seen = sum(each.seen for each in verdicts) + (0 if earlier is None else earlier.seen)
+    bad = [each for each in verdicts if each.bad]
+    if not bad:
+        return Verdict(seen)
+    first = min(bad, key=lambda each: each.position)
+    return replace(first, seen=seen, bad=sum(each.bad for each in bad))
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Which parts there are: of kind i ``ends[i] - ends[i - 1]``, each this box of its window."""
+
+    ends: Array
+    low: Array
+    high: Array
+
+    def runs(self) -> list[tuple[slice, tuple[slice, ...]]]:
+        """Return where the points of each kind stand, and its box."""
+        ends = self.ends.tolist()
+        boxes = [
+            tuple(map(slice, low, high))
+            for low, high in zip(self.low.tolist(), self.high.tolist(), strict=True)
+        ]
+        return [*zip(map(slice, [0, *ends], ends), boxes, strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenParts:
+    """Where the parts of windows begin in a block."""
+
+    kinds: Kinds
+    places: Places
+
+    def read(self, block: Array) -> list[Array]:
+        """Return the values of each kind of parts."""
+        values = []
+        for points, box in self.kinds.runs():
+            shape = tuple(each.stop - each.start for each in box)
+            places = Places(self.places.bits, self.places.local[points])
+            values.append(places.read(slow_path.view(block, shape)))
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class PutParts:
+    """Which windows of a region the parts belong to."""
+
+    kinds: Kinds
+    positions: Array
+
+    def write(self, values: Sequence[Array], dense: Array) -> None:
+        """Put the values of each kind of parts into the windows of `dense`."""
+        for (points, box), each in zip(self.kinds.runs(), values, strict=True):
+            write_piece(each, self.positions[points], dense[(slice(None), *box)])
+
+
+def parts_in_blocks(parts: Parts) -> dict[int, tuple[TakenParts, PutParts]]:
+    """Return the parts by the number of their block."""
+    found = {}
+    for number, block in enumerate(parts.chunks.tolist()):
+        kinds = slice(int(parts.first[number]), int(parts.first[number + 1]))
+        starts, stops = parts.starts[kinds], parts.stops[kinds]
+        runs = [slice(a, b) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
+        same = Kinds((stops - starts).cumsum(), parts.low[kinds], parts.high[kinds])
+        local = np.concatenate([parts.points.local[run] for run in runs])
+        positions = np.concatenate([parts.points.positions[run] for run in runs])
+        taken = TakenParts(same, Places(parts.points.bits, local))
+        found[block] = taken, PutParts(same, positions)
+    return found

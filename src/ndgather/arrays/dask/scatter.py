@@ -11,8 +11,8 @@ from dask.array.core import from_array
 from dask.base import tokenize
 
 from ndgather.arrays.dask import tasks
-from ndgather.arrays.dask.graph import Graph, cut_indices, dask_array, data_block, rechunked
-from ndgather.arrays.dask.regions import KnownRegions, LazyRegions
+from ndgather.arrays.dask.gather import KnownRegions, LazyRegions
+from ndgather.arrays.dask.tasks import Graph, cut_indices, dask_array, data_block, rechunked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ndgather import reductions
-from ndgather.arrays.jax import batching, derivatives, native
-from ndgather.arrays.jax.arguments import array, checked, is_narrow
+from ndgather.arrays.jax import batching, derivatives, operation
+from ndgather.arrays.jax.checks import array, checked, is_narrow
+from ndgather.arrays.jax.operation import get_route, set_route
 from ndgather.arrays.jax.primitives import TARGET, gather, scatter
-from ndgather.arrays.jax.routes import get_route, set_route
 from ndgather.errors import argument_errors, shape_errors
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
 def _gather(call: Call, op: Operation) -> jax.Array:
     if not op.window or op.mode != "fill":
         return gather(call.data, call.indices, op)
-    return gather(call.data, native.positions(call.indices, op.window), replace(op, window=()))
+    return gather(call.data, operation.positions(call.indices, op.window), replace(op, window=()))
 
 
 def _scatter(call: Call, op: Operation) -> jax.Array:

@@ -11,9 +11,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from ndgather import reductions
-from ndgather.arrays.jax import host, native
-from ndgather.arrays.jax.routes import HANDLER
-from ndgather.compiled import _core
+from ndgather.array_call import _core
+from ndgather.arrays.jax import operation
+from ndgather.arrays.jax.operation import HANDLER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def _called_back(*arrays: jax.Array, op: Operation) -> jax.Array:
     result = jax.ShapeDtypeStruct(shape, data.dtype)
 
     def call(*given: Any) -> Any:
-        return host.run(op, *map(np.asarray, given[:3]))
+        return operation.run(op, *map(np.asarray, given[:3]))
 
     return jax.pure_callback(call, result, data, indices, *rest[:1], vmap_method=None)
 
@@ -82,7 +82,7 @@ def _lower_elsewhere(ctx: Any, *operands: Any, op: Operation) -> Any:
 
 
 def _native(op: Operation) -> Callable[..., jax.Array]:
-    return native.scatter if op.scatters else native.gather
+    return operation.scatter if op.scatters else operation.gather
 
 
 @lru_cache(maxsize=1024)
@@ -101,7 +101,7 @@ def _run(*arrays: Any, op: Operation) -> jax.Array:
     except (ValueError, RuntimeError) as error:  # as JAX raises what a handler or callback refuses
         failed = error
     if failed is not None or (_was_unchecked(op, result) and _has_outside(*arrays[:2], op)):
-        host.run(op, *map(np.asarray, arrays[:3]))
+        operation.run(op, *map(np.asarray, arrays[:3]))
     if failed is not None:
         raise failed
     return result
@@ -117,7 +117,7 @@ def _was_unchecked(op: Operation, result: jax.Array) -> bool:
 
 @partial(jax.jit, static_argnums=2)
 def _has_outside(data: jax.Array, indices: jax.Array, op: Operation) -> jax.Array:
-    return native.any_outside(data.shape, indices, op)
+    return operation.any_outside(data.shape, indices, op)
 
 
 for _primitive, _shape in ((gather_p, _shape_of_gather), (scatter_p, _shape_of_scatter)):

@@ -13,20 +13,8 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
-from ndgather import dispatch, fallback
-from ndgather.arrays.torch import (
-    arguments,
-    calls,
-    checks,
-    compiling,
-    composition,
-    cotangents,
-    elements,
-    host,
-    operators,
-    plain,
-    recorded,
-)
+from ndgather import dispatch, slow_path
+from ndgather.arrays.torch import autograd, checks, compiling, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
 from ndgather.errors import NdgatherError, argument_errors, tensor_errors
 
@@ -36,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["onnx_translations", "run", "vjp"]
 
 operators.register()
-recorded.register()
-plain.accept()
+autograd.register()
+checks.accept()
 compiling.register()
 
-vjp = cotangents.vjp
+vjp = autograd.vjp
 
 
 def run(call: Call) -> Any:
@@ -53,15 +41,15 @@ def run(call: Call) -> Any:
     """
     if not any(isinstance(each, torch.Tensor) for each in (call.data, call.updates, call.out)):
         return _with_indices_alone(call)
-    result = recorded.direct(*call.arguments())
+    result = autograd.direct(*call.arguments())
     if result is not NotImplemented:
         return result
-    call = arguments.with_tensors(call)
+    call = checks.with_tensors(call)
     if call.out is not None:
         return _into(call)
     if any(_composes(each) for _, each in checks.tensors(call)):
         return _composed(call)
-    return calls.operate(call)
+    return checks.operate(call)
 
 
 def _with_indices_alone(call: Call) -> Any:
@@ -78,13 +66,13 @@ def _with_indices_alone(call: Call) -> Any:
             raise argument_errors.not_an_array(call.caller, name, each, "is no tensor")
     indices = call.indices
     if not isinstance(indices, torch.Tensor):
-        return fallback.run(call)
+        return slow_path.run(call)
     checks.check_layout(call.caller, call.indices_name, indices)
     if indices.device.type != "cpu":
         raise tensor_errors.devices_differ(call.caller, call.indices_name, indices.device, "cpu")
-    if elements.numpy_dtype(indices.dtype) is None:
+    if checks.numpy_dtype(indices.dtype) is None:
         checks.check_index_type(call)
-    return fallback.run(replace(call, indices=elements.array_of(indices)))
+    return slow_path.run(replace(call, indices=checks.array_of(indices)))
 
 
 def _composed(call: Call) -> torch.Tensor:
@@ -101,18 +89,18 @@ def _composed(call: Call) -> torch.Tensor:
 def _into(call: Call) -> torch.Tensor:
     """Make a call whose result goes to `out`."""
     slices = checks.check_shapes(call)
-    arguments.check_out(call, tuple(call.data.shape) if call.scatters else slices)
+    checks.check_out(call, tuple(call.data.shape) if call.scatters else slices)
     out = call.out
     for name, each in [*checks.tensors(call), ("out", out)]:
         if (torch.is_grad_enabled() and each.requires_grad) or _transformed(each):
             raise tensor_errors.out_with_gradient(call.caller, name)
     is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())
-    if is_memory and all(type(each) in plain.KINDS for _, each in checks.tensors(call)):
-        host.run(call)
-        plain.written(out)
+    if is_memory and all(type(each) in checks.KINDS for _, each in checks.tensors(call)):
+        operators.run(call)
+        checks.written(out)
         return out
     with torch.no_grad():
-        return out.copy_(calls.operate(replace(call, out=None)))
+        return out.copy_(checks.operate(replace(call, out=None)))
 
 
 def _composes(tensor: torch.Tensor) -> bool:

@@ -1,18 +1,128 @@
-"""What a call on tensors has to be, apart from the values of its indices."""
+"""From what a caller gives to tensors of one device, with no value lost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from torch.autograd import forward_ad
+from torch.nn.parameter import is_lazy
 
-from ndgather import fallback, reductions, windows
-from ndgather.arrays.torch import elements
-from ndgather.compiled import _core
-from ndgather.errors import argument_errors, index_errors, shape_errors, tensor_errors
+from ndgather import exchange, reductions, slow_path
+from ndgather.array_call import Call, _core
+from ndgather.errors import (
+    argument_errors,
+    index_errors,
+    option_errors,
+    shape_errors,
+    tensor_errors,
+)
+from ndgather.errors.texts import reason
 
 if TYPE_CHECKING:
-    from ndgather.array_call import Call
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
+_SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
+INTEGERS = (*_SIGNED, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+_NUMPY = {
+    each: torch.empty(0, dtype=each).numpy().dtype
+    for each in (
+        *INTEGERS,
+        torch.bool,
+        torch.float16,
+        torch.float32,
+        torch.float64,
+        torch.complex64,
+        torch.complex128,
+    )
+}
+_FLOATS = {torch.bfloat16} | {
+    value
+    for name, value in vars(torch).items()
+    if name.startswith("float8_") and isinstance(value, torch.dtype)
+}
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any] | None:
+    """Return NumPy's type for the elements; None where it has none."""
+    return _NUMPY.get(dtype)
+
+
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of a type that NumPy has, with the same bits in the same memory."""
+    return tensor if tensor.dtype in _NUMPY else tensor.view(_BITS[tensor.itemsize])
+
+
+def array_of(tensor: torch.Tensor) -> Array:
+    """Return an array that shares the memory of a tensor, conj and neg views resolved."""
+    tensor = bits_of(tensor.detach().resolve_conj().resolve_neg())
+    array: Array = tensor.numpy()
+    return array
+
+
+def tensor_of(array: Array, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor of `dtype` that shares the memory of an array of its bits."""
+    tensor = torch.from_numpy(array)
+    return tensor if tensor.dtype == dtype else tensor.view(dtype)
+
+
+def meaningful_reductions(dtype: torch.dtype) -> tuple[str, ...]:
+    """Return the reductions that have a meaning for elements of `dtype`."""
+    alike = np.dtype(np.float32) if dtype in _FLOATS else _NUMPY.get(dtype, np.dtype("V1"))
+    return reductions.meaningful(alike)
+
+
+def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
+    """Return what the core has to be told to compute with the bits of `dtype`."""
+    if dtype in _NUMPY or reduction == "none":
+        return None
+    return "bfloat16" if dtype == torch.bfloat16 else table(dtype, reduction)
+
+
+@lru_cache(maxsize=64)
+def table(dtype: torch.dtype, reduction: str) -> NDArray[np.uint8]:
+    """Return the byte of the result for the byte of an old value (row) and of an update (column).
+
+    In min and max a NaN wins and the old value is kept where both are equal.
+    """
+    every = torch.arange(256, dtype=torch.uint8).view(dtype)
+    wide = every.to(torch.float32)  # holds each sum, difference and product to the last bit needed
+    old, update = wide[:, None], wide[None, :]
+    if reduction in ("min", "max"):
+        wins = update < old if reduction == "min" else update > old
+        takes = ~old.isnan() & (wins | update.isnan())
+        result = torch.where(
+            takes, every.view(torch.uint8)[None, :], every.view(torch.uint8)[:, None]
+        )
+    else:
+        combine = {"add": torch.add, "sub": torch.sub, "mul": torch.mul}[reduction]
+        result = combine(old, update).to(dtype).view(torch.uint8)
+    results: NDArray[np.uint8] = result.contiguous().numpy().reshape(-1)
+    results.setflags(write=False)
+    return results
+
+
+def identity(dtype: torch.dtype, reduction: str) -> Any:
+    """Return the number that a reduction starts from where no element takes part."""
+    if reduction not in ("min", "max"):
+        return int(reduction == "mul")
+    if dtype == torch.bool:
+        return reduction == "min"
+    if dtype in INTEGERS:
+        bounds = torch.iinfo(dtype)
+        return bounds.max if reduction == "min" else bounds.min
+    if dtype.itemsize > 1:
+        return float("inf") if reduction == "min" else float("-inf")
+    wide = torch.arange(256, dtype=torch.uint8).view(dtype).to(torch.float32)
+    numbers = wide[~wide.isnan()]
+    return float(numbers.max() if reduction == "min" else numbers.min())
 
 
 def checked(call: Call) -> Call:
@@ -33,8 +143,8 @@ def checked(call: Call) -> Call:
     check_index_type(call)
     modes = _core.SCATTER_MODES if call.scatters else _core.GATHER_MODES
     if call.kind == "gather_windows":
-        modes = windows.MODES
-    fallback.choice(caller, "mode", call.mode, modes)
+        modes = slow_path.MODES
+    slow_path.choice(caller, "mode", call.mode, modes)
     if not call.scatters:
         if call.fill_value is not None and call.mode != "fill":
             raise argument_errors.fill_value_unused(caller, call.mode)
@@ -43,8 +153,8 @@ def checked(call: Call) -> Call:
         raise tensor_errors.updates_dtype(
             caller, call.updates_name, call.updates.dtype, call.data.dtype
         )
-    fallback.choice(caller, "reduction", call.reduction, reductions.NAMES)
-    meaningful = elements.meaningful(call.data.dtype)
+    slow_path.choice(caller, "reduction", call.reduction, reductions.NAMES)
+    meaningful = meaningful_reductions(call.data.dtype)
     if call.reduction not in meaningful:
         raise argument_errors.reduction_type(caller, call.reduction, call.data.dtype, meaningful)
     return call
@@ -53,7 +163,7 @@ def checked(call: Call) -> Call:
 def check_index_type(call: Call) -> None:
     """Raise the error of indices that are no integers of 8 to 64 bits, if they are none."""
     dtype = call.indices.dtype
-    if dtype not in elements.INTEGERS:
+    if dtype not in INTEGERS:
         kind = "boolean" if dtype == torch.bool else "not an integer type"
         raise index_errors.index_dtype(call.caller, dtype, kind, call.indices_name)
 
@@ -79,12 +189,278 @@ def check_shapes(call: Call) -> tuple[int, ...]:
         The shapes do not fit.
     """
     if call.kind == "gather_windows":
-        windows.check_shapes(call)
+        slow_path.check_shapes(call)
         rest = call.data.shape[len(call.window_shape) :]
         return (*call.indices.shape[:-1], *call.window_shape, *rest)
-    shape = fallback.result_shape(call)
+    shape = slow_path.result_shape(call)
     if call.scatters and tuple(call.updates.shape) != shape:
         raise shape_errors.updates_do_not_fit(
             call.caller, call.updates.shape, shape, call.updates_name
         )
     return shape
+
+
+_GATHER = ("mode", "fill_value", "negative", "caller")
+_SCATTER = ("reduction", "mode", "use_init_val", "negative", "caller", "updates_name")
+# What stands after data, indices and updates.
+OPTIONS = {
+    "gather_nd": ("batch_dims", *_GATHER),
+    "gather_elements": ("axis", *_GATHER),
+    "gather": ("axis", "batch_dims", *_GATHER),
+    "gather_windows": ("window_shape", "mode", "fill_value", "caller"),
+    "scatter_nd": ("batch_dims", *_SCATTER),
+    "scatter_elements": ("axis", *_SCATTER),
+}
+_TYPES = {
+    "axis": "int axis=0",
+    "batch_dims": "int batch_dims=0",
+    "window_shape": "SymInt[] window_shape",
+    "reduction": 'str reduction="none"',
+    "mode": 'str mode="raise"',
+    "fill_value": "Scalar? fill_value=None",
+    "use_init_val": "bool use_init_val=True",
+    "negative": "bool negative=True",
+    "updates_name": 'str updates_name="updates"',
+}
+
+
+def schema(kind: str) -> str:
+    """Return the schema of an operator, as `torch.library` takes it."""
+    types = _TYPES | {"caller": f'str caller="{kind}"'}
+    tensors = ["Tensor data", "Tensor indices"]
+    if kind.startswith("scatter"):
+        tensors.append("Tensor updates")
+    return f"{kind}({', '.join([*tensors, *(types[name] for name in OPTIONS[kind])])}) -> Tensor"
+
+
+def tensors_of(kind: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return data, indices, and updates or None."""
+    return arguments[:3] if kind.startswith("scatter") else (*arguments[:2], None)
+
+
+def options_of(kind: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments after the tensors; those that equal their defaults may be missing."""
+    return arguments[3 if kind.startswith("scatter") else 2 :]
+
+
+def reduction_of(kind: str, options: tuple[Any, ...]) -> str:
+    """Return the reduction of a scatter; "none" for a gather."""
+    if not kind.startswith("scatter"):
+        return "none"
+    at = OPTIONS[kind].index("reduction")
+    return options[at] if at < len(options) else "none"
+
+
+def call_of(kind: str, tensors: tuple[Any, ...], options: tuple[Any, ...]) -> Call:
+    """Return the call that an operator is given, its axis and batch axes counted from 0."""
+    given = dict(zip(OPTIONS[kind], options, strict=False))
+    given["window_shape"] = tuple(given.get("window_shape", ()))
+    return counted(Call(given.pop("caller", kind), kind, *tensors, **given))
+
+
+def counted(call: Call) -> Call:
+    """Return `call` with an axis and batch axes that count from 0, where they are in range."""
+    rank = call.data.dim()
+    if call.kind == "gather" and call.batch_dims < 0:
+        call = replace(call, batch_dims=call.batch_dims + call.indices.dim())
+    if call.axis < 0 <= call.axis + rank:
+        call = replace(call, axis=call.axis + rank)
+    return call
+
+
+def arguments_of(call: Call) -> tuple[Any, ...]:
+    """Return the arguments of the operator that makes `call`."""
+    tensors = (
+        (call.data, call.indices, call.updates) if call.scatters else (call.data, call.indices)
+    )
+    return (*tensors, *(getattr(call, name) for name in OPTIONS[call.kind]))
+
+
+def operate(call: Call) -> torch.Tensor:
+    """Make `call` by its operator; whatever transforms its tensors takes part."""
+    return getattr(torch.ops.ndgather, call.kind).default(*arguments_of(call))
+
+
+def with_tensors(call: Call) -> Call:
+    """Return `call` with tensors of one device, its words and types checked.
+
+    Raises
+    ------
+    NdgatherError
+        An argument is no tensor and cannot become one, or lies on another device.
+    """
+    caller = call.caller
+    for name, each in call.named():
+        if is_lazy(each):
+            raise argument_errors.not_an_array(caller, name, each, "is not initialized")
+    given = (call.data, call.updates, call.indices, call.out)
+    device = next(each.device for each in given if isinstance(each, torch.Tensor))
+    data = call.data
+    if not isinstance(data, torch.Tensor):
+        data = tensor(caller, "data", slow_path.plain_array(caller, "data", data), device)
+    indices = call.indices
+    if not isinstance(indices, torch.Tensor):
+        name = call.indices_name
+        _refuse_array(caller, name, indices, device)
+        plain = slow_path.native_indices(caller, indices, name)
+        if plain.dtype.kind not in "iu":
+            raise argument_errors.not_an_array(caller, name, indices, "is not made of integers")
+        indices = tensor(caller, name, plain, device)
+    call = replace(call, data=data, indices=indices)
+    if call.scatters:
+        use_init_val = slow_path.truth(caller, "use_init_val", call.use_init_val)
+        call = replace(call, updates=_updates(call, device), use_init_val=use_init_val)
+        call = _promoted(call)
+    elif call.fill_value is not None:
+        call = replace(call, fill_value=_fill_value(call))
+    if type(call.axis) is not int or type(call.batch_dims) is not int:
+        axis = _integer(caller, "axis", call.axis)
+        call = replace(call, axis=axis, batch_dims=_integer(caller, "batch_dims", call.batch_dims))
+    if any(not -(2**63) <= n < 2**63 for n in (call.axis, call.batch_dims, *call.window_shape)):
+        check_shapes(call)  # which refuses what no operator takes
+    return checked(counted(call))
+
+
+def _integer(caller: str, option: str, value: Any) -> int:
+    try:
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        raise option_errors.option_not_integer(caller, option, value) from None
+
+
+def _refuse_array(caller: str, name: str, value: object, device: torch.device) -> None:
+    """Raise the error of an array of the processor where data lie on another device."""
+    if isinstance(value, np.ndarray) and device.type not in ("cpu", "meta"):
+        raise tensor_errors.array_for_device(caller, name, device)
+
+
+def tensor(
+    caller: str, name: str, array: np.ndarray[Any, Any], device: torch.device
+) -> torch.Tensor:
+    """Return a tensor of an array, which shares its memory where torch can."""
+    _refuse_array(caller, name, array if array.base is not None else None, device)
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    fits = all(s >= 0 and s % native.itemsize == 0 for s in native.strides)
+    if not (native.flags.writeable and fits):
+        native = native.copy()
+    try:
+        return torch.from_numpy(native).to(device)
+    except TypeError as error:
+        why = f"is no tensor: {reason(error)}"
+        raise argument_errors.not_an_array(caller, name, array, why) from error
+
+
+def _updates(call: Call, device: torch.device) -> torch.Tensor:
+    """Return updates as a tensor; numbers and lists in the type of data, where it holds them."""
+    caller, name, value = call.caller, call.updates_name, call.updates
+    if isinstance(value, torch.Tensor):
+        return value
+    _refuse_array(caller, name, value, device)
+    dtype = numpy_dtype(call.data.dtype)
+    if dtype is not None:
+        return tensor(caller, name, slow_path.plain_updates(caller, value, dtype, name), device)
+    plain = slow_path.plain_array(caller, name, value)
+    if isinstance(value, np.ndarray):
+        raise tensor_errors.updates_dtype(caller, name, plain.dtype, call.data.dtype)
+    converted = _rounded(plain, call.data.dtype)
+    if converted is None:
+        raise argument_errors.updates_lost(caller, value, call.data.dtype, name)
+    return converted.to(device)
+
+
+def _rounded(plain: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor | None:
+    """Return real numbers in a type that NumPy does not know; None where one would be lost."""
+    if plain.dtype.kind not in "iuf":
+        return None
+    wide = torch.from_numpy(plain.astype(np.float64))
+    converted = wide.to(dtype)
+    back = converted.to(torch.float64)
+    kept = (wide.isnan() == back.isnan()) & (wide.isinf() == back.isinf())
+    if dtype.itemsize == 1:  # these may hold their largest for all beyond it
+        kept &= wide.isinf() | ~(wide.abs() > torch.finfo(dtype).max)
+    return converted if bool(kept.all()) else None
+
+
+def _fill_value(call: Call) -> Any:
+    """Return the value of a fill as a Python number that the type of data holds."""
+    caller, value, dtype = call.caller, call.fill_value, call.data.dtype
+    if isinstance(value, torch.Tensor):
+        value = _number(caller, value, dtype)
+    known = numpy_dtype(dtype)
+    if known is not None:
+        return slow_path.fill_element(caller, value, known).item()
+    try:
+        converted = _rounded(np.asarray(value), dtype)
+    except (TypeError, ValueError):
+        converted = None
+    if converted is None or converted.dim():
+        raise argument_errors.fill_value_lost(caller, value, dtype)
+    return float(converted)
+
+
+def _number(caller: str, value: torch.Tensor, dtype: torch.dtype) -> Any:
+    """Return the number of a tensor, which gets no gradient."""
+    if torch.is_grad_enabled() and value.requires_grad:
+        raise tensor_errors.fill_with_gradient(caller, value)
+    try:
+        return value.item()
+    except (RuntimeError, TypeError) as error:  # several numbers, none here, or one of a transform
+        raise argument_errors.fill_value_lost(caller, value, dtype) from error
+
+
+def _promoted(call: Call) -> Call:
+    """Return a scatter with the wider of two floating types, where autocast mixes them."""
+    data, updates = call.data, call.updates
+    device = data.device.type
+    if data.dtype == updates.dtype or not torch.amp.is_autocast_available(device):
+        return call
+    if not torch.is_autocast_enabled(device):
+        return call
+    if not (data.dtype.is_floating_point and updates.dtype.is_floating_point):
+        return call
+    wider = torch.promote_types(data.dtype, updates.dtype)
+    return replace(call, data=data.to(wider), updates=updates.to(wider))
+
+
+def check_out(call: Call, shape: tuple[int, ...]) -> None:
+    """Raise the error of an `out` that cannot take the result, if there is one."""
+    out, caller = call.out, call.caller
+    if not isinstance(out, torch.Tensor) or out.layout != torch.strided:
+        raise tensor_errors.out_not_a_tensor(caller, out)
+    if out.device != call.data.device:
+        raise tensor_errors.devices_differ(caller, "out", out.device, call.data.device)
+    if out.dtype != call.data.dtype:
+        raise argument_errors.out_dtype(caller, out.dtype, call.data.dtype)
+    if tuple(out.shape) != shape:
+        raise shape_errors.out_shape(caller, tuple(out.shape), shape)
+
+
+KINDS = (torch.Tensor, torch.nn.Parameter)
+
+# Wrappers of `torch.func` refuse the exchange by themselves, and subclasses are not accepted.
+_TRANSFORMS: tuple[exchange.Transform, ...] = (
+    torch._C._len_torch_dispatch_stack,  # such as that of fake tensors
+    torch._C._get_tracing_state,  # of torch.jit.trace
+    (vars(forward_ad), "_current_level", -1),  # tensors may have tangents
+)
+
+
+def accept() -> None:
+    """Let the core take tensors in the memory of the CPU that are nothing but that."""
+    for kind in KINDS:
+        exchange.accept(
+            kind,
+            gradient="requires_grad",
+            records=torch.is_grad_enabled,
+            negated=torch.Tensor.is_neg,
+            conjugated=torch.Tensor.is_conj,
+            transforms=_TRANSFORMS,
+            written=written,
+            whole_bytes=(torch.int8, torch.uint8),
+        )
+
+
+def written(out: torch.Tensor) -> None:
+    """Let what saved a tensor for a backward pass see that it was written to since."""
+    if not out.is_inference():
+        torch.autograd.graph.increment_version(out)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ndgather.arrays.torch import products, steps
-from ndgather.arrays.torch.calls import operate
-from ndgather.arrays.torch.places import places
+from ndgather.arrays.torch import composition
+from ndgather.arrays.torch.checks import operate
+from ndgather.arrays.torch.composition import places
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -121,21 +121,21 @@ def weights(call: Call, result: torch.Tensor, wanted: tuple[bool, bool]) -> tupl
     if reduction == "sub":
         of_updates = updates.new_tensor(-1)
     elif reduction == "mean":
-        share = 1 / (steps.counts(call, operate) + int(call.use_init_val)).clamp(min=1)
+        share = 1 / (composition.counts(call, operate) + int(call.use_init_val)).clamp(min=1)
         of_data = share.to(data.dtype)
         of_updates = gather_like(call, of_data) if wanted[1] else None
     elif reduction == "mul":
         ones = torch.ones_like(data)
         of_data = operate(replace(call, data=ones)) if wanted[0] else None
         if wanted[1]:
-            of_updates = products.of_the_others(call)
+            of_updates = composition.of_the_others(call)
             of_updates = of_updates * gather_like(call, data) if call.use_init_val else of_updates
     elif reduction in ("min", "max"):
         # Those that are equal to the result share its change.
         hits = updates == gather_like(call, result)
         kept = data == result
         if not call.use_init_val:
-            kept = kept & ~steps.touched(call, operate)
+            kept = kept & ~composition.touched(call, operate)
         kept = kept.to(data.dtype)
         share = 1 / operate(
             replace(
@@ -145,7 +145,7 @@ def weights(call: Call, result: torch.Tensor, wanted: tuple[bool, bool]) -> tupl
         of_data = kept * share
         of_updates = hits * gather_like(call, share)
     if not call.use_init_val and wanted[0] and reduction not in ("min", "max"):
-        untouched = ~steps.touched(call, operate)
+        untouched = ~composition.touched(call, operate)
         of_data = untouched.to(data.dtype) if of_data is None else of_data * untouched
     return of_data, of_updates
 
@@ -160,5 +160,5 @@ def _of_the_last(call: Call, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
         none = torch.full_like(call.data, -1, dtype=torch.int64)
         last = operate(replace(call, data=none, updates=numbers))
         of_updates = (gather_like(call, last) == numbers).to(dtype)
-    of_data = (~steps.touched(call, operate)).to(dtype) if wanted[0] else None
+    of_data = (~composition.touched(call, operate)).to(dtype) if wanted[0] else None
     return of_data, of_updates

@@ -2,8 +2,7 @@
 
 import xarray
 
-from ndgather.arrays.xarray.accessors import Accessor
-from ndgather.arrays.xarray.functions import run
+from ndgather.arrays.xarray.accessor import Accessor, run
 
 __all__ = ["Accessor", "run"]
 

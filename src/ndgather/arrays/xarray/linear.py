@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 import xarray
 
-from ndgather.arrays.xarray import pointwise
-from ndgather.arrays.xarray.label_lookup import axis_of_numbers
+from ndgather import slow_path
+from ndgather.array_call import Call
+from ndgather.arrays.xarray import arrays, selection
+from ndgather.arrays.xarray.labels import axis_of_numbers
 from ndgather.arrays.xarray.selection import check_names, label_array, pandas_index, without_coords
 from ndgather.errors import label_errors, selection_errors
 
@@ -26,9 +28,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.arrays.xarray.lazy_arrays import Options
+    from ndgather.arrays.xarray.arrays import Options
+    from ndgather.arrays.xarray.labels import SortedLabels
     from ndgather.arrays.xarray.selection import Request
-    from ndgather.arrays.xarray.sorted_labels import SortedLabels
+
 
 _CORNER = "<corner>"  # the dimension of the neighbours of a point
 
@@ -152,7 +155,7 @@ def _of_alike(
             for name, each in axes.items()
             if name in rules
         }
-        return dict(pointwise.select(xarray.Dataset(variables), places, options).variables)
+        return dict(selection.select(xarray.Dataset(variables), places, options).variables)
     corners = list(product((0, 1), repeat=len(rules)))
     weights = xarray.Variable((_CORNER,), np.ones(len(corners)))
     places = {}
@@ -167,7 +170,7 @@ def _of_alike(
         )
         share = np.stack([shares[each] for each in chosen]).reshape(shape)
         weights = weights * xarray.Variable(dims, share)
-    taken = pointwise.select(xarray.Dataset(variables), places, options)
+    taken = selection.select(xarray.Dataset(variables), places, options)
     return {name: _weighted(each, weights) for name, each in taken.variables.items()}
 
 
@@ -193,3 +196,95 @@ def _coords_of(labels: Mapping[Hashable, Any], result: xarray.Dataset) -> dict[H
         for name, coord in without_coords(each, labels).coords.items()
         if name not in result.variables
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Where points stand on some dimensions of an array, and the dimensions that others keep."""
+
+    front: tuple[Hashable, ...]  # of the array: those that points stand on
+    behind: tuple[Hashable, ...]  # the others
+    places: tuple[xarray.Variable, ...]  # on the dimensions of `front`, all of one shape
+    order: tuple[Hashable, ...]  # of the dimensions of a selection
+
+    @classmethod
+    def of(cls, caller: str, array: xarray.DataArray, places: Mapping[Hashable, Any]) -> Points:
+        named = {dim: _variable(caller, dim, each) for dim, each in places.items()}
+        theirs = {dim for each in named.values() for dim in each.dims}
+        for dim in array.dims:
+            if dim in theirs and dim not in named:  # points move along a dimension that is kept
+                named[dim] = xarray.Variable((dim,), np.arange(array.sizes[dim]))
+        front = tuple(dim for dim in array.dims if dim in named)
+        try:
+            alike = xarray.broadcast(*(xarray.DataArray(named[dim]) for dim in front))
+        except ValueError as error:
+            raise selection_errors.not_selectable(caller, places, error) from error
+        order: dict[Hashable, None] = {}
+        for dim in array.dims:
+            order.update(dict.fromkeys(named[dim].dims if dim in named else (dim,)))
+        behind = tuple(dim for dim in array.dims if dim not in named)
+        return cls(front, behind, tuple(each.variable for each in alike), tuple(order))
+
+    def updates(self, caller: str, array: xarray.DataArray, values: Any) -> xarray.Variable:
+        """Return `values` for each point: its dimensions first, and then those that are kept."""
+        sizes = {dim: array.sizes[dim] for dim in self.behind}
+        for each in self.places:
+            sizes |= dict(each.sizes)
+        if isinstance(values, xarray.DataArray):
+            values = values.variable
+        if not isinstance(values, xarray.Variable):
+            plain = slow_path.plain_array(caller, "values", values)
+            if not isinstance(values, np.ndarray) and plain.dtype.kind in "bui":
+                plain = plain.astype(array.dtype)  # numbers and lists, as scatter_nd takes them
+            if plain.ndim not in (0, len(self.order)):
+                raise selection_errors.values_rank(caller, plain.shape, self.order)
+            values = xarray.Variable(self.order if plain.ndim else (), plain)
+        stray = {dim: size for dim, size in values.sizes.items() if sizes.get(dim) != size}
+        if stray:
+            raise selection_errors.values_dims(caller, values.sizes, sizes)
+        lead = self.places[0].dims if self.places else ()
+        wanted = {dim: sizes[dim] for dim in (*lead, *self.behind)}
+        made: xarray.Variable = values.set_dims(wanted).transpose(*wanted)
+        return made
+
+
+def add_at(
+    caller: str,
+    array: xarray.DataArray,
+    values: Any,
+    places: Mapping[Hashable, Any],
+) -> xarray.DataArray:
+    """Return `array` with `values` added at positions along dimensions; those of -1 are left out.
+
+    Raises
+    ------
+    NdgatherError
+        The dimensions or the type of `values` are not those of a selection.
+    """
+    points = Points.of(caller, array, places)
+    updates = points.updates(caller, array, values)
+    indices = arrays.tuples([np.asarray(each.data) for each in points.places])
+    indices[(indices < 0).any(-1)] = np.iinfo(np.int64).max
+    moved = array.variable.transpose(*points.front, *points.behind)
+    call = Call(
+        caller,
+        "scatter_nd",
+        moved.data,
+        indices,
+        updates.data,
+        reduction="add",
+        mode="drop",
+        updates_name="values",
+    )
+    total = xarray.Variable(moved.dims, slow_path.run(call))
+    return array.copy(deep=False, data=total.transpose(*array.dims).data)
+
+
+def _variable(caller: str, dim: Hashable, places: Any) -> xarray.Variable:
+    if isinstance(places, slice) or np.asarray(places).dtype.kind == "b":
+        raise selection_errors.no_points(caller, dim)
+    if isinstance(places, xarray.DataArray):
+        return places.variable
+    if isinstance(places, xarray.Variable):
+        return places
+    return xarray.Variable((dim,) * np.ndim(places), places)

@@ -2,21 +2,91 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import pandas as pd
 import xarray
+from xarray.core import indexing
 from xarray.indexes import PandasIndex
 
-from ndgather.arrays.xarray.arguments import as_array
-from ndgather.arrays.xarray.label_lookup import look_up
-from ndgather.errors import NdgatherError, label_errors, selection_errors
+from ndgather import array_call
+from ndgather.array_call import Call
+from ndgather.arrays.xarray import arrays
+from ndgather.arrays.xarray.arrays import Options
+from ndgather.arrays.xarray.labels import look_up
+from ndgather.errors import NdgatherError, label_errors, option_errors, selection_errors
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    import pandas as pd
+    from numpy.typing import NDArray
+
+
+METHODS = ("nearest", "pad", "backfill", "linear")
+_OTHER_NAMES = {"ffill": "pad", "bfill": "backfill"}  # that xarray and pandas have too
+
+
+def one_dict(
+    caller: str, first: Mapping[Hashable, Any] | None, second: dict[str, Any]
+) -> dict[Hashable, Any]:
+    """Return what is selected by, whether given by one dict or by name."""
+    if first is not None and not hasattr(first, "items"):
+        raise selection_errors.not_a_dict(caller, "indexers", first)
+    both = next((name for name in first or () if name in second), None)
+    if both is not None:
+        raise selection_errors.given_twice(caller, both)
+    return {name: _named(each) for name, each in (dict(first or {}) | second).items()}
+
+
+def _named(given: Any) -> Any:
+    """Return dimensions and data in a tuple as the variable that xarray makes of them."""
+    if not isinstance(given, tuple) or len(given) < 2:
+        return given
+    try:
+        return xarray.Variable(*given)
+    except (TypeError, ValueError):
+        return given  # a label of several levels
+
+
+def as_array(caller: str, name: Hashable, given: Any) -> NDArray[Any]:
+    """Return labels or positions as an array; one of several axes has to name them."""
+    try:
+        array = given.to_numpy() if isinstance(given, pd.Index) else np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise selection_errors.no_array_of_labels(caller, name, given) from error
+    if array.ndim > 1 and not isinstance(given, xarray.DataArray | xarray.Variable):
+        raise selection_errors.unnamed_axes(caller, name, array.shape)
+    return array
+
+
+def method(caller: str, given: Any, allowed: tuple[str, ...] = METHODS) -> str | None:
+    """Return the name of a method of looking up labels; None for labels as they are."""
+    if given is None:
+        return None
+    name = _OTHER_NAMES.get(given, given) if isinstance(given, str) else given
+    return choice(caller, "method", name, allowed)
+
+
+def choice(caller: str, option: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise option_errors.unknown_choice(caller, option, value, allowed)
+    return value
+
+
+def periods(caller: str, given: Any) -> Mapping[Hashable, Any]:
+    """Return the periods of axes by name."""
+    if given is not None and not hasattr(given, "items"):
+        raise selection_errors.not_a_dict(caller, "period", given)
+    return given or {}
+
+
+def options(caller: str, memory: Any, progress: Any, executor: Any) -> Options:
+    """Return the options of calls on stored arrays."""
+    call = Call(caller, "gather_nd", None, None)
+    call = array_call.checked(replace(call, memory=memory, progress=progress, executor=executor))
+    return Options(caller, call.memory, call.progress, call.executor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,3 +289,105 @@ def _missing(
     return label_errors.label_missing(
         request.caller, name, at, label, index, why, len(bad), labels.size, request.method
     )
+
+
+class PointwiseArray(indexing.ExplicitlyIndexed):
+    """Stands in a variable for its array, and gathers when it is indexed."""
+
+    __slots__ = ("_array", "_options", "dtype", "shape")
+
+    def __init__(self, array: Any, options: Options) -> None:
+        self._array, self._options = array, options
+        self.shape, self.dtype = array.shape, array.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=object))
+
+    @property
+    def vindex(self) -> _Indexed:
+        return _Indexed(self._by_points)
+
+    @property
+    def oindex(self) -> _Indexed:
+        return _Indexed(self._by_axes)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._by_axes(key.tuple)
+
+    def get_duck_array(self) -> Any:
+        return np.asarray(self._array)
+
+    def _by_points(self, key: tuple[Any, ...]) -> Any:
+        entries = tuple(k if isinstance(k, slice) else np.asarray(k, np.int64) for k in key)
+        return arrays.take(self._array, entries, self._options)
+
+    def _by_axes(self, key: tuple[Any, ...]) -> Any:
+        taken = arrays.take(self._array, arrays.of_outer(key), self._options)
+        return taken.transpose(arrays.outer_order(key))
+
+
+class _Indexed:
+    def __init__(self, take: Any) -> None:
+        self._take = take
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._take(key.tuple)
+
+
+def select(
+    data: xarray.Dataset, positions: Mapping[Hashable, Any], options: Options
+) -> xarray.Dataset:
+    """Return what ``data.isel(positions)`` is; where a position is -1, all variables are NaN.
+
+    Raises
+    ------
+    ShapeError
+        The positions do not fit each other.
+    """
+    arrays = {name: np.asarray(p) for name, p in positions.items() if not isinstance(p, slice)}
+    masked = {name for name, each in arrays.items() if (each < 0).any()}
+    by_points = masked.union(name for name, each in arrays.items() if each.ndim)
+    lost = [name for name in data.xindexes if masked.intersection(data.variables[name].dims)]
+    bare = data.drop_indexes(lost)
+    exchanged = {
+        name: xarray.Variable(each.dims, _pointwise(name, each, options), each.attrs, each.encoding)
+        for name, each in bare.variables.items()
+        if by_points.intersection(each.dims) and name not in bare.xindexes and _is_ours(each)
+    }
+    coords = {name: each for name, each in exchanged.items() if name in bare.coords}
+    variables = {name: each for name, each in exchanged.items() if name not in bare.coords}
+    stand_in = bare.assign_coords(xarray.Coordinates(coords, indexes={})).assign(variables)
+    try:
+        taken = stand_in.isel(positions)
+    except (MemoryError, OSError, NdgatherError):
+        raise
+    except Exception as error:
+        raise selection_errors.not_selectable(options.caller, positions, error) from error
+    again: list[Hashable] = [
+        name for name in lost if name in taken.coords and taken[name].dims == (name,)
+    ]
+    for name in again:
+        taken = taken.set_xindex([name])
+    return taken
+
+
+def _pointwise(name: Hashable, variable: xarray.Variable, options: Options) -> PointwiseArray:
+    chunks = arrays.chunks_of(variable)
+    return PointwiseArray(_array_of(variable), replace(options, name=str(name), chunks=chunks))
+
+
+def _array_of(variable: xarray.Variable) -> Any:
+    """Return what stands behind a variable, without reading it."""
+    array: Any = variable._data
+    return variable.values if isinstance(array, indexing.PandasIndexingAdapter) else array
+
+
+def _is_ours(variable: xarray.Variable) -> bool:
+    """Whether values are gathered here; arrays of other libraries index themselves."""
+    array: Any = variable._data
+    return type(array) is np.ndarray or isinstance(array, indexing.ExplicitlyIndexed)

@@ -6,16 +6,22 @@ a `Graph`; so the formats need not know each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
+from ndgather.errors import run_errors
+from ndgather.errors.shape_errors import shown
+from ndgather.published import operator
+from ndgather.published.schema import TensorType, dtype_name
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ndgather.published.schema import OperatorVersion
-    from ndgather.published.tensor_types import TensorType
+
 
 Array = NDArray[Any]
 
@@ -89,3 +95,158 @@ def unique(name: str, taken: set[str]) -> str:
         candidate = f"{name}_{count}"
     taken.add(candidate)
     return candidate
+
+
+def value_types(graph: Graph) -> dict[str, TensorType]:
+    """Return the type of every value of `graph`.
+
+    Raises
+    ------
+    NdgatherError
+        A node can run on no inputs of these types; the text names the node.
+    """
+    types = {each.name: each.type for each in graph.inputs}
+    for name, array in graph.constants.items():
+        types[name] = TensorType(dtype_name(array), array.shape)
+    for node in graph.nodes:
+        try:
+            types[node.output] = node_type(node, types, graph.constants)
+        except Exception as error:
+            raise run_errors.in_node(error, node.name, title(node), node.output) from error
+    return types
+
+
+def node_type(
+    node: Node, types: Mapping[str, TensorType], constants: Mapping[str, Array]
+) -> TensorType:
+    """Return the type of the result of one node."""
+    if isinstance(node, CastNode):
+        return replace(types[node.input], dtype=node.dtype)
+    row = node.row
+    function = operator(row.name, domain=row.domain, version=row.since)
+    known = {
+        each.name: constants[name]
+        for each, name in zip(row.inputs, node.inputs, strict=False)
+        if name in constants
+    }
+    given = (types[name] for name in node.inputs)
+    return function.infer(*given, constants=known, **node.attributes).outputs[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """An input or output as the model declares it; None where it says nothing.
+
+    A size is a number, the name of a size, or ``"?"``.
+    """
+
+    name: str
+    dtype: np.dtype[Any] | None
+    shape: tuple[int | str, ...] | None
+    optional: bool = False
+
+    def __str__(self) -> str:
+        dtype = "any dtype" if self.dtype is None else port_dtype_name(self.dtype)
+        return f"{self.name} {dtype} {'(...)' if self.shape is None else shown(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A value that a model gave, and the time of the nodes that led to it where that is known."""
+
+    name: str
+    array: Array
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTime:
+    """How long a node took, and how many bytes it gave."""
+
+    name: str
+    operator: str
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one run of a model gave, the time of all its nodes, and who ran how many.
+
+    Where a runtime ran the model, `own_nodes` are those that were compared with ndgather,
+    `differences` say which of them gave another value, and `left` which were not compared, and
+    why. `nodes` are those whose time is known: all of the reference evaluator, and those of
+    onnxruntime where the model was loaded with `profile`.
+    """
+
+    outputs: tuple[Output, ...]
+    seconds: float
+    own_nodes: int
+    other_nodes: int
+    runtime: str = "reference"
+    differences: tuple[str, ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[NodeTime, ...] = ()
+
+
+def port_dtype_name(dtype: np.dtype[Any]) -> str:
+    return "string" if dtype.kind in "OTU" else str(dtype)
+
+
+def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return `inputs` as the model wants them, or say what does not fit.
+
+    Byte order is made native, fixed-width strings become Python strings, and the nameless
+    bytes that a ``.npy`` file holds instead of bfloat16, float8 and the like get their name
+    back. No value changes.
+
+    Raises
+    ------
+    ModelError
+        An input is missing or unknown.
+    DTypeError, ShapeError
+        An input is not of the declared type; sizes of the same name differ.
+    """
+    known = {port.name: port for port in ports}
+    for name in inputs:
+        if name not in known:
+            raise run_errors.unknown_input(name, known)
+    missing = [port.name for port in ports if port.name not in inputs and not port.optional]
+    if missing:
+        raise run_errors.missing_inputs(missing, ports)
+
+    fitted: dict[str, Array] = {}
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, array in inputs.items():
+        fitted[name] = _fit_dtype(known[name], array)
+        _check_shape(known[name], array.shape, sizes)
+    return fitted
+
+
+def _fit_dtype(port: Port, array: Array) -> Array:
+    declared, dtype = port.dtype, array.dtype
+    if declared is None or dtype == declared:
+        return array
+    if dtype.newbyteorder("=") == declared:
+        return array.astype(declared)
+    if declared.kind == "O" and dtype.kind in "UT":
+        return array.astype(object)
+    if dtype.type is np.void and dtype.fields is None and dtype.itemsize == declared.itemsize:
+        return array.view(declared)
+    raise run_errors.input_dtype(port.name, dtype, port_dtype_name(declared))
+
+
+def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
+    """Check one shape; `sizes` is what earlier inputs have set each named size to."""
+    if port.shape is None:
+        return
+    if len(shape) != len(port.shape):
+        raise run_errors.input_shape(port.name, shape, port.shape)
+    for axis, (size, declared) in enumerate(zip(shape, port.shape, strict=True)):
+        if isinstance(declared, int):
+            if size != declared:
+                raise run_errors.input_shape(port.name, shape, port.shape)
+        elif declared != "?":
+            known, other = sizes.setdefault(declared, (size, port.name))
+            if size != known:
+                raise run_errors.input_size_differs(port.name, axis, size, declared, known, other)

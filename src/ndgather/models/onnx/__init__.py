@@ -15,21 +15,19 @@ from ndgather.errors import run_errors
 if find_spec("onnx") is None:
     raise run_errors.extra_missing("onnx", "onnx")
 
-from ndgather.models.onnx.domains import implementation
-from ndgather.models.onnx.fixpoint import infer
-from ndgather.models.onnx.model_runs import load, run
-from ndgather.models.onnx.onnx_model import Model
-from ndgather.models.onnx.random_inputs import random_inputs
+from ndgather.models.onnx.inference import infer
+from ndgather.models.onnx.model import Model
+from ndgather.models.onnx.nodes import implementation
+from ndgather.models.onnx.runs import load, random_inputs, run
 
 if TYPE_CHECKING:
     from ndgather.models.onnx.backend import Backend
-    from ndgather.models.onnx.compared import Comparison
-    from ndgather.models.onnx.comparison import compare
-    from ndgather.models.onnx.model_writing import save
-    from ndgather.models.onnx.onnx_checks import check
-    from ndgather.models.onnx.onnx_conversion import Conversion, conversion, convert
-    from ndgather.models.onnx.onnx_evaluation import reference_ops
-    from ndgather.models.onnx.parting_inputs import Parting, search
+    from ndgather.models.onnx.checks import check
+    from ndgather.models.onnx.comparison import Comparison, compare
+    from ndgather.models.onnx.converter import Conversion, conversion, convert
+    from ndgather.models.onnx.counterexamples import Parting, search
+    from ndgather.models.onnx.interchange import save
+    from ndgather.models.onnx.model import reference_ops
     from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [
@@ -57,16 +55,16 @@ __all__ = [
 # What a run in a runtime does without, such as the evaluator of onnx, which takes 20 MB.
 _LATER = {
     "Backend": "onnx.backend",
-    "Comparison": "onnx.compared",
-    "Conversion": "onnx.onnx_conversion",
-    "Parting": "onnx.parting_inputs",
-    "check": "onnx.onnx_checks",
+    "Comparison": "onnx.comparison",
+    "Conversion": "onnx.converter",
+    "Parting": "onnx.counterexamples",
+    "check": "onnx.checks",
     "compare": "onnx.comparison",
-    "conversion": "onnx.onnx_conversion",
-    "convert": "onnx.onnx_conversion",
-    "reference_ops": "onnx.onnx_evaluation",
-    "save": "onnx.model_writing",
-    "search": "onnx.parting_inputs",
+    "conversion": "onnx.converter",
+    "convert": "onnx.converter",
+    "reference_ops": "onnx.model",
+    "save": "onnx.interchange",
+    "search": "onnx.counterexamples",
     "tensor_from_bytes": "tensors.pb_tensor",
     "tensor_to_bytes": "tensors.pb_tensor",
 }

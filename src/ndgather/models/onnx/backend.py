@@ -11,10 +11,10 @@ from onnx import helper
 from onnx.backend import base
 
 from ndgather.errors import onnx_errors, run_errors
-from ndgather.models.entry_checks import array, instance, sequence
-from ndgather.models.onnx.domains import file_domain, row_domain
-from ndgather.models.onnx.model_files import IN_MEMORY, loaded
-from ndgather.models.onnx.onnx_model import Model
+from ndgather.models.arguments import array, instance, sequence
+from ndgather.models.onnx.files import IN_MEMORY, loaded
+from ndgather.models.onnx.model import Model
+from ndgather.models.onnx.nodes import file_domain, row_domain
 from ndgather.published.rows import DEFAULT_DOMAIN
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from ndgather.models.onnx.model_files import Source
+    from ndgather.models.onnx.files import Source
 
 Array = NDArray[Any]
 

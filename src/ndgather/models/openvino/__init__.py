@@ -3,7 +3,7 @@
 A file is a whole network (``.xml`` with its ``.bin`` of constants) or a bare ``<layer>``.
 """
 
-from ndgather.models.openvino.ir_model import Model, check, run
-from ndgather.models.openvino.ir_writing import write
+from ndgather.models.openvino.model import Model, check, run
+from ndgather.models.openvino.writing import write
 
 __all__ = ["Model", "check", "run", "write"]

@@ -15,19 +15,24 @@ from ndgather.models.graph import (
     OperatorNode,
     unique,
 )
-from ndgather.models.openvino.element_types import BY_NAME, BY_PRECISION, ElementType
-from ndgather.models.openvino.layer_constants import Constants, declared_shape
-from ndgather.models.openvino.wiring import Wiring, wire
+from ndgather.models.openvino.reading import (
+    BY_NAME,
+    BY_PRECISION,
+    Constants,
+    ElementType,
+    Wiring,
+    declared_shape,
+    wire,
+)
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows.openvino import DOMAIN
-from ndgather.published.schema import AttributeType
-from ndgather.published.tensor_types import TensorType
+from ndgather.published.schema import AttributeType, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ndgather.models.graph import Array
-    from ndgather.models.openvino.network import Layer, LayerPort, Network
+    from ndgather.models.openvino.reading import Layer, LayerPort, Network
 
 _PLAIN_PORTS = {"Parameter": (0, 1), "Const": (0, 1), "Convert": (1, 1), "Result": (1, 0)}
 PLAIN_TYPES = tuple(_PLAIN_PORTS)

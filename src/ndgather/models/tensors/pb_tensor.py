@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors import FileError, constant_errors, file_errors, run_errors
-from ndgather.models.entry_checks import array as as_array
+from ndgather.models.arguments import array as as_array
 
 try:
     import onnx

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import contextmanager
+import stat
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,12 +18,142 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors import FileError, file_errors
-from ndgather.models.tensors import npy_header, npz_archive
-from ndgather.models.tensors.atomic_write import replace, resolved
-from ndgather.models.tensors.safe_read import check_regular, content
+from ndgather.models.tensors import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what has no end, or blocks who opens it: pipes and devices.
+
+    Raises
+    ------
+    FileError
+        There is no such file, or it is not a regular one.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:  # ValueError: a NUL in its name
+        raise file_errors.unreadable(path, error) from error
+    if stat.S_ISDIR(mode):
+        raise file_errors.unreadable(path, IsADirectoryError(21, "Is a directory"))
+    if not stat.S_ISREG(mode):
+        raise file_errors.not_a_file(path)
+
+
+def content(path: Path, most: int) -> bytes:
+    """Return what a file holds.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read, is not a regular one, or holds more than `most` bytes.
+    """
+    check_regular(path)
+    try:
+        size = path.stat().st_size
+        if size <= most:
+            with path.open("rb") as file:
+                found = file.read(size + 1)  # to ask for `most` would take as much memory
+                if len(found) > size:  # it has grown
+                    found += file.read(most + 1 - len(found))
+            size = len(found)
+    except OSError as error:
+        raise file_errors.unreadable(path, error) from error
+    if size > most:
+        raise file_errors.too_large(path, most)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A place as it was named, what it leads to, and the names beside it."""
+
+    path: Path
+    target: Path
+    part: Path
+    before: Path
+
+
+def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
+    """Make files, and put all of them in their places or none.
+
+    Parameters
+    ----------
+    *files : tuple of path and callable
+        Each place, and what makes the file at the path that it is called with: a new name in
+        the folder of the place.
+
+    Raises
+    ------
+    FileError
+        A file cannot be made, or cannot take its place; the text names the place.
+    """
+    begun = [_beside(path) for path, _ in files]
+    try:
+        for each, (path, make) in zip(begun, files, strict=True):
+            try:
+                make(each.part)
+                _keep(each.part)
+            except FileError:
+                raise
+            except OSError as error:
+                raise file_errors.unwritable(path, error) from error
+        _place(begun)
+    finally:
+        for each in begun:
+            for left in each.part, each.before:
+                with suppress(OSError):
+                    left.unlink(missing_ok=True)
+
+
+def resolved(path: Path) -> Path:
+    """Return where a path leads.
+
+    Raises
+    ------
+    FileError
+        No file can have that path.
+    """
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or links in a circle
+        raise file_errors.unwritable(path, error) from error
+
+
+def _beside(path: Path) -> _File:
+    target = resolved(path)
+    name = f".ndgather-{os.urandom(4).hex()}"
+    return _File(path, target, target.parent / f"{name}.part", target.parent / f"{name}.old")
+
+
+def _keep(path: Path) -> None:
+    """Wait until what was written is on the disk: a name may reach it before the bytes do."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _place(files: Iterable[_File]) -> None:
+    """Rename all; where one cannot be, give those before it back what was there."""
+    placed: list[tuple[_File, bool]] = []
+    for each in files:
+        try:
+            existed = each.target.exists()
+            with suppress(OSError):  # a system without hard links keeps nothing to give back
+                if existed:
+                    each.before.hardlink_to(each.target)
+            each.part.replace(each.target)
+        except OSError as error:
+            for other, had in reversed(placed):
+                with suppress(OSError):
+                    if had:
+                        other.before.replace(other.target)
+                    else:
+                        other.target.unlink()
+            raise file_errors.unwritable(each.path, error) from error
+        placed.append((each, existed))
+
 
 Array = NDArray[Any]
 
@@ -75,7 +207,7 @@ def read_all(path: Path) -> dict[str, Array]:
         There is no such archive, or a member is no array.
     """
     try:
-        names = npz_archive.names(path)
+        names = formats.names(path)
     except OSError as error:
         raise file_errors.unreadable(path, error) from error
     return {name: read(f"{path}:{name}") for name in names}
@@ -90,7 +222,7 @@ def _read_npy(path: Path, mode: Literal["r", "r+"] = "r") -> Array:
     check_regular(path)
     with path.open(f"{mode}b") as file:
         try:
-            header = npy_header.read(file)
+            header = formats.read_npy(file)
             if header.dtype.hasobject:
                 raise file_errors.holds_objects(path)
             header.check_room(os.fstat(file.fileno()).st_size - header.start)
@@ -103,7 +235,7 @@ def _read_npy(path: Path, mode: Literal["r", "r+"] = "r") -> Array:
 
 def _read_npz(path: Path, member: str) -> Array:
     check_regular(path)
-    return npz_archive.read(path, member)
+    return formats.read_npz(path, member)
 
 
 @contextmanager
@@ -161,7 +293,7 @@ def write_all(arrays: Mapping[Path, Array]) -> None:
     """Write arrays to ``.npy`` and ``.pb`` files: all of them, each whole, or none."""
     for path in arrays:
         check_place(path)
-    replace(*((path, _writer(path, array)) for path, array in arrays.items()))
+    replace_file(*((path, _writer(path, array)) for path, array in arrays.items()))
 
 
 def _writer(path: Path, array: Array) -> Callable[[Path], object]:
@@ -194,7 +326,7 @@ def fill(
         Called with the memory-mapped array, in C order. It must keep no reference to it.
     """
     check_place(path)
-    replace((path, partial(_fill, shape=shape, dtype=dtype, work=work)))
+    replace_file((path, partial(_fill, shape=shape, dtype=dtype, work=work)))
 
 
 def _fill(

@@ -7,7 +7,6 @@ what must come of them, and the rule that decides it with its source.
 """
 
 from ndgather.testing.conformance.cases import Case, Refusal, Rule, Undefined, Value, load
-from ndgather.testing.conformance.outcomes import Outcome
-from ndgather.testing.conformance.verdicts import Verdict, judge
+from ndgather.testing.conformance.outcomes import Outcome, Verdict, judge
 
 __all__ = ["Case", "Outcome", "Refusal", "Rule", "Undefined", "Value", "Verdict", "judge", "load"]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from ndgather.runtimes.known_runtimes import RUNTIMES, runtime_named
 from ndgather.runtimes.runtime import OWN_FUNCTIONS
 from ndgather.testing.conformance.cases import load
+from ndgather.testing.conformance.outcomes import Verdict
 from ndgather.testing.conformance.report import as_data, as_markdown, as_text
 from ndgather.testing.conformance.runner import RuntimeFailedError, run_apart
-from ndgather.testing.conformance.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

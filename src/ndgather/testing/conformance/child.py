@@ -14,7 +14,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ndgather.runtimes.known_runtimes import runtime_named
-from ndgather.runtimes.operator_call import CannotExpressError
+from ndgather.runtimes.runtime import CannotExpressError
 from ndgather.testing.conformance.cases import load
 from ndgather.testing.conformance.outcomes import Outcome, refused, result, unable
 

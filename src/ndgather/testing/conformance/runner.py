@@ -13,8 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ndgather.testing.conformance.child import outcome_of
-from ndgather.testing.conformance.outcomes import Outcome, crashed, from_record
-from ndgather.testing.conformance.verdicts import Verdict, judge
+from ndgather.testing.conformance.outcomes import Outcome, Verdict, crashed, from_record, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,0 +1,162 @@
+"""Values of a stored data set at the points of a table: csv and parquet files, by pandas."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import xarray
+
+from ndgather.arrays.xarray import accessor
+from ndgather.errors import file_errors, run_errors, table_errors
+from ndgather.stored import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SUFFIXES = (".csv", ".parquet")
+
+_ZARR_SUFFIX = ".zarr"
+
+
+def values_at(
+    place: str, points: Path, names: Sequence[str], options: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return the table of `points` with a column for each variable of the data set at `place`.
+
+    Columns that are named as labels of the data set select; others are kept as they are. A
+    variable with further dimensions gives a row for each of their labels.
+
+    Parameters
+    ----------
+    place : str
+        What `xarray.open_dataset` opens: a file, a folder of zarr or its URL.
+    points : Path
+        A ``.csv`` or ``.parquet`` file.
+    names : sequence of str
+        The variables; all that the points select from where it is empty.
+    options
+        Those of `Accessor.sel`.
+
+    Raises
+    ------
+    FileError
+        A file cannot be read, or does not hold what is asked for.
+    NdgatherError
+        The labels do not select.
+    """
+    table = read(points)
+    with opened(place) as data:
+        columns = [name for name in table.columns if name in data.indexes]
+        if not columns:
+            raise table_errors.no_label_columns(points, table.columns, data.indexes)
+        chosen = data[_variables(place, data, names, columns)]
+        twice = [name for name in chosen.data_vars if name in table.columns]
+        if twice:
+            raise table_errors.column_of_variable(points, twice[0])
+        dim = _unused("point", chosen.sizes)
+        labels = {
+            name: xarray.DataArray(_labels(points, table[name], data.indexes[name]), dims=dim)
+            for name in columns
+        }
+        result = accessor.Accessor(chosen).sel(labels, **options)
+        return _joined(table, result, dim)
+
+
+def opened(place: str) -> xarray.Dataset:
+    """Open a data set so that nothing of it is read yet.
+
+    Raises
+    ------
+    FileError
+        There is none, or xarray cannot read it.
+    """
+    is_zarr = "://" in place or Path(place).suffix == _ZARR_SUFFIX or Path(place).is_dir()
+    try:
+        if not is_zarr:
+            if not Path(place).exists():
+                raise FileNotFoundError(2, os.strerror(2))
+            return xarray.open_dataset(place, chunks=None)
+        with warnings.catch_warnings():  # xarray's, that it reads more files than it might
+            warnings.filterwarnings("ignore", "Failed to open Zarr store", RuntimeWarning)
+            return xarray.open_dataset(paths.store_of(place), engine="zarr", chunks=None)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a reader of a format raises
+        raise file_errors.unreadable(place, error) from error
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Return the table in a csv or parquet file.
+
+    Raises
+    ------
+    FileError
+        There is none, or the file holds something else.
+    """
+    check_suffix(path)
+    try:
+        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    except MemoryError:
+        raise
+    except ImportError:
+        raise run_errors.extra_missing("pyarrow", "parquet") from None
+    except Exception as error:  # whatever a parser raises
+        raise file_errors.unreadable(path, error) from error
+
+
+def write(path: Path, table: pd.DataFrame, suffix: str) -> None:
+    """Write a table to `path` in the format of files with that suffix."""
+    if suffix == ".csv":
+        table.to_csv(path, index=False)
+        return
+    try:
+        table.to_parquet(path, index=False)
+    except ImportError:
+        raise run_errors.extra_missing("pyarrow", "parquet") from None
+
+
+def check_suffix(path: Path) -> None:
+    if path.suffix not in SUFFIXES:
+        raise file_errors.unknown_suffix(path, SUFFIXES)
+
+
+def _variables(
+    place: str, data: xarray.Dataset, names: Sequence[str], columns: Sequence[str]
+) -> list[str]:
+    """Return the variables that are asked for, or all that have a dimension of the points."""
+    for name in names:
+        if name not in data.data_vars:
+            raise table_errors.no_variable(place, name, data.data_vars)
+    if names:
+        return list(names)
+    dims = {data[name].dims[0] for name in columns}
+    return [str(name) for name, each in data.data_vars.items() if dims <= set(each.dims)]
+
+
+def _labels(points: Path, column: pd.Series[Any], index: pd.Index[Any]) -> Any:
+    """Return a column as labels of an axis; times are read where the axis has times."""
+    if index.dtype.kind != "M" or column.dtype.kind == "M":
+        return column.to_numpy()
+    try:
+        return pd.to_datetime(column, utc=True).dt.tz_localize(None).to_numpy()
+    except (ValueError, TypeError) as error:
+        raise table_errors.no_times(points, column.name, error) from error
+
+
+def _joined(table: pd.DataFrame, result: xarray.Dataset, dim: str) -> pd.DataFrame:
+    """Return the table with the values, a row for each point and label of another dimension."""
+    table = table.set_axis(pd.RangeIndex(len(table), name=dim), axis="index")
+    plain = result.reset_coords(drop=True).drop_vars(dim, errors="ignore")
+    others = [name for name in plain.sizes if name != dim]
+    values = plain.to_dataframe(dim_order=[dim, *others]).reset_index(others)
+    return table.join(values, how="right" if others else "left").reset_index(drop=True)
+
+
+def _unused(name: str, names: Mapping[Any, int]) -> str:
+    while name in names:
+        name += "_"
+    return name

@@ -1,0 +1,219 @@
+"""Where the inputs of a model come from: files, one archive, a folder of test data, or chance."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather.cli.options import Named
+from ndgather.errors import input_errors, runtime_errors
+from ndgather.models.graph import port_dtype_name
+from ndgather.models.tensors import tensor_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.models.graph import Output, Port
+
+    Array = NDArray[Any]
+
+
+RTOL, ATOL = 1e-3, 1e-5
+
+_LONGEST_SIZE = 19  # digits
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what goes into a model."""
+    parser.add_argument(
+        "--input",
+        dest="inputs",
+        action=Named,
+        metavar="NAME=FILE",
+        help="an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb; repeat for each input",
+    )
+    parser.add_argument(
+        "--inputs",
+        dest="place",
+        type=Path,
+        metavar="PLACE",
+        help="all inputs: FILE.npz with a member for each, or a folder with input_0.pb, "
+        "input_1.pb, ... and output_0.pb, ..., which are compared",
+    )
+    parser.add_argument(
+        "--random",
+        nargs="?",
+        type=int,
+        const=0,
+        metavar="SEED",
+        help="make up the inputs that are not given, with indices that are valid",
+    )
+    add_sizes(parser, "a size that the model leaves open, for --random")
+    parser.add_argument(
+        "--rtol", type=float, default=RTOL, help=f"of outputs that are compared (default: {RTOL})"
+    )
+    parser.add_argument(
+        "--atol", type=float, default=ATOL, help=f"of outputs that are compared (default: {ATOL})"
+    )
+
+
+def add_sizes(parser: argparse.ArgumentParser, about: str) -> None:
+    parser.add_argument(
+        "--size",
+        dest="sizes",
+        action=Sizes,
+        metavar="NAME=N",
+        help=f"{about}: by its name, or as INPUT[AXIS]",
+    )
+
+
+class Sizes(Named):
+    """Collect ``NAME=N`` options in a dict of numbers."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        super().__call__(parser, namespace, values, option_string)
+        named = getattr(namespace, self.dest)
+        for size in named.values():
+            if not (str(size).isdecimal() and len(str(size)) <= _LONGEST_SIZE):
+                raise argparse.ArgumentError(self, f"{size!r} is not a size")
+        setattr(namespace, self.dest, {key: int(size) for key, size in named.items()})
+
+
+def inputs_of(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, Array]:
+    """Return the inputs that the options of a command give."""
+    found: dict[str, Array] = {}
+    place: Path | None = options.place
+    if place is not None and place.is_dir():
+        needed = [port.name for port in ports if not port.optional]
+        files = _numbered(place, "input")
+        if not files:
+            raise input_errors.no_inputs_in(place)
+        names = needed if len(files) <= len(needed) else [port.name for port in ports]
+        if len(files) > len(names):
+            raise input_errors.too_many_files(place, "input", len(files), len(names))
+        found = {
+            name: tensor_files.read(str(file)) for name, file in zip(names, files, strict=False)
+        }
+    elif place is not None:
+        found = tensor_files.read_all(place)
+    found.update({name: tensor_files.read(file) for name, file in options.inputs.items()})
+    if options.random is not None:
+        if Path(options.model).suffix == ".xml":
+            raise runtime_errors.only_onnx("--random")
+        from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+
+        made = onnx.random_inputs(options.model, options.random, sizes=options.sizes)
+        found = {**made, **found}
+    return found
+
+
+def keep_inputs(folder: Path, ports: Sequence[Port], inputs: Mapping[str, Array]) -> None:
+    """Write inputs as files that ``--inputs folder`` reads."""
+    tensor_files.make_folder(folder)
+    needed = [port.name for port in ports if port.name in inputs]
+    tensor_files.write_all(
+        {folder / f"input_{number}.pb": inputs[name] for number, name in enumerate(needed)}
+    )
+
+
+def compare_outputs(options: argparse.Namespace, outputs: Sequence[Output]) -> int:
+    """Compare outputs with the folder that inputs come from, and return how many were compared.
+
+    Raises
+    ------
+    FileError
+        The folder holds more outputs than the model has.
+    """
+    place: Path | None = options.place
+    if place is None or not place.is_dir():
+        return 0
+    files = _numbered(place, "output")
+    if len(files) > len(outputs):
+        raise input_errors.too_many_files(place, "output", len(files), len(outputs))
+    for output, file in zip(outputs, files, strict=False):
+        _compare(output.name, output.array, tensor_files.read(str(file)), file, options)
+    return len(files)
+
+
+def _compare(
+    name: str, found: Array, expected: Array, file: Path, options: argparse.Namespace
+) -> None:
+    forms = [f"{port_dtype_name(each.dtype)} {each.shape}" for each in (found, expected)]
+    if forms[0] != forms[1]:
+        raise input_errors.output_form_differs(name, forms[0], forms[1], file)
+    if found.dtype.kind in "OUST":
+        differs = found.astype(object) != expected.astype(object)
+    else:
+        one, other = (each.astype(np.result_type(each, np.float64)) for each in (found, expected))
+        differs = ~np.isclose(one, other, options.rtol, options.atol, equal_nan=True)
+    if np.any(differs):
+        at = tuple(int(each) for each in np.argwhere(differs)[0])
+        raise input_errors.output_differs(name, at, found[at], expected[at], file)
+
+
+def _numbered(folder: Path, role: str) -> list[Path]:
+    files: list[Path] = []
+    while (file := folder / f"{role}_{len(files)}.pb").is_file():
+        files.append(file)
+    return files
+
+
+_SENT_BY_A_PROCESS = 0  # SI_USER; what a terminal sends, the child gets as well
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} if os.name == "posix" else set()
+
+
+def outlived() -> int | None:
+    """Let a child go on from here, and wait for it.
+
+    Returns
+    -------
+    int or None
+        None in the child, and where the system has no such children; in the parent how the child
+        ended: its exit status, or the number of a signal below 0.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    awaited = {*_PASSED_ON, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # NumPy's threads survive a fork
+        child = os.fork()
+    if child == 0:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return None
+    try:
+        return _waited_for(child, awaited)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _waited_for(child: int, awaited: set[signal.Signals]) -> int:
+    while True:
+        came = signal.sigwaitinfo(awaited)
+        if came.si_signo != signal.SIGCHLD:
+            if came.si_code == _SENT_BY_A_PROCESS:
+                os.kill(child, came.si_signo)
+            continue
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
