@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import against, cases, page, report
+from . import against, cases, options, page, report
 from .frameworks.__main__ import main as frameworks
 from .limits import Machine
 from .measure import check, measure
@@ -29,7 +29,6 @@ _QUICK_ELEMENTS = 1 << 14
 _ROUNDS = 5
 _ROUNDS_AGAINST = 12
 _RESULTS = Path("bench/results")
-_PAGE = Path("docs/benchmarks.md")
 
 _DESCRIPTION = """\
 Measure gathers and scatters on this machine, and compare ndgather with the other
@@ -45,74 +44,61 @@ it is.
 
 _EXAMPLES = """\
 examples:
-  {prog} --case 'points-*' --peer numpy --peer torch
+  python -m bench --case 'points-*' --peer numpy --peer torch
       some cases, some libraries
 
-  {prog} --list
+  python -m bench --list
       the cases, and who makes such calls
 
-  {prog} --quick
+  python -m bench --quick
       no times: do all libraries give the same answers?
 
-  {prog} --against v1.0 --case 'rows-*'
+  python -m bench --against v1.0 --case 'rows-*'
       is this build faster than another one? The two take turns
 
-  {prog} --suite stored --help
+  python -m bench --suite stored --help
       another table: arrays that do not fit in memory
 
-  {prog} --suite torch --help
+  python -m bench --suite torch --help
       calls on tensors of torch, compared with torch itself; or jax
 
-  {prog} --json run.json
-  {prog} --load run.json --page report.md
+  python -m bench --json run.json
+  python -m bench --load run.json --page report.md
       measure everything, which takes minutes; later write a page about it
 """
 
 
 def parser() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(
-        prog=_PROG,
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES.format(prog=_PROG),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = options.add_argument
-    for what in ("case", "group"):
-        add(
-            f"--{what}",
-            action="append",
-            metavar="GLOB",
-            help=f"only {what}s that match; may be repeated",
-        )
+    parser = options.parser(_PROG, _DESCRIPTION, "docs/benchmarks.md", _EXAMPLES)
+    add = parser.add_argument
+    names = [peer.name for peer in PEERS]
+    add("--group", action="append", metavar="GLOB", help="only groups that match; repeatable")
     add(
         "--peer",
         action="append",
-        choices=[peer.name for peer in PEERS],
+        choices=names,
         metavar="NAME",
-        help="compare with this library only; may be repeated: "
-        + ", ".join(peer.name for peer in PEERS if peer != OWN),
+        help=f"compare with this library only; repeatable: {', '.join(names[1:])}",
     )
     add(
         "--threads",
-        type=_positive,
+        type=options.positive,
         default=report.usable_processors(),
         metavar="N",
         help="threads of every library (default: as many as this process may use)",
     )
     add(
         "--rounds",
-        type=_positive,
+        type=options.positive,
         metavar="N",
         help=f"turns of every library (default {_ROUNDS}) or of every build"
         f" (default {_ROUNDS_AGAINST}, and up to twice as many while they differ)",
     )
-    instead = options.add_mutually_exclusive_group()
-    instead.add_argument("--list", action="store_true", help="print the cases and stop")
-    add("--quick", action="store_true", help="only check the answers, at reduced size")
-    instead.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
         "--load", type=Path, metavar="FILE", help="report a saved run instead of measuring"
     )
-    instead.add_argument(
+    source.add_argument(
         "--against",
         metavar="REV",
         help="compare with another revision of this repository, which is built once, or with a"
@@ -124,21 +110,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help=f"save the run here (default: in {_RESULTS}/ of a checkout)",
     )
-    add(
-        "--page",
-        nargs="?",
-        type=Path,
-        const=_PAGE,
-        metavar="FILE",
-        help=f"write a page about the run, and its picture (default: {_PAGE})",
-    )
-    return options
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
-    return int(text)
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -148,63 +120,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     suites = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     suites.add_argument("--suite", choices=("memory", "stored", *_LIBRARIES), default="memory")
-    options, rest = suites.parse_known_args(arguments)
-    if options.suite in _LIBRARIES:
-        return frameworks([options.suite, *rest])
-    if options.suite == "stored":
+    chosen_suite, rest = suites.parse_known_args(arguments)
+    if chosen_suite.suite in _LIBRARIES:
+        return frameworks([chosen_suite.suite, *rest])
+    if chosen_suite.suite == "stored":
         return stored(rest)
-    options = parser().parse_args(rest)
-    names, groups = options.case or ["*"], options.group or ["*"]
+    args = parser().parse_args(rest)
+    names, groups = args.case or ["*"], args.group or ["*"]
     chosen = cases.select(names, groups)
-    if options.list:
+    if not chosen:
+        where = f"{' or '.join(names)} in a group {' or '.join(groups)}"
+        print(f"no case is named {where}", file=sys.stderr)
+        return 2
+    if args.list:
         for case in chosen:
             print(f"{case.name:28} {case.group:11} {case.size_class:7} {case.why}")
         return 0
-    if not chosen:
-        print(
-            f"no case is named {' or '.join(names)} in a group {' or '.join(groups)}",
-            file=sys.stderr,
-        )
-        return 2
     try:
-        if options.against:
+        if args.against:
             return against.compare(
-                options.against,
-                [case.reduced(_QUICK_ELEMENTS) for case in chosen] if options.quick else chosen,
-                options.threads,
-                options.rounds or _ROUNDS_AGAINST,
-                answers_only=options.quick,
-                path=options.json,
+                args.against,
+                [case.reduced(_QUICK_ELEMENTS) for case in chosen] if args.quick else chosen,
+                args.threads,
+                args.rounds or _ROUNDS_AGAINST,
+                answers_only=args.quick,
+                path=args.json,
             )
-        _check_installed(options)
-        run = report.load(options.load, report.Record) if options.load else None
+        _check_installed(args)
+        run = report.load(args.load, report.Record) if args.load else None
     except (OSError, ValueError, ModuleNotFoundError) as error:
         print(f"{_PROG}: error: {error}", file=sys.stderr)
         return 1
-    if options.quick:
-        return _quick(chosen, _peers(options), options.threads)
-    run = run or _measured(chosen, _peers(options), options)
+    if args.quick:
+        return _quick(chosen, _peers(args), args.threads)
+    run = run or _measured(chosen, _peers(args), args)
     print(f"\n{report.summary(run)}")
-    if options.page:
-        page.write(run, options.page)
-        print(f"\nwrote {options.page}")
+    if args.page:
+        page.write(run, args.page)
+        print(f"\nwrote {args.page}")
     return 1 if any(result.failed for result in run.results) else 0
 
 
-def _check_installed(options: argparse.Namespace) -> None:
+def _check_installed(args: argparse.Namespace) -> None:
     """Raise ModuleNotFoundError if a package is missing that the options need."""
-    if options.page and find_spec("matplotlib") is None:
+    if args.page and find_spec("matplotlib") is None:
         raise ModuleNotFoundError("--page draws charts: pip install 'ndgather[viz]'")
     for peer in PEERS:
-        if peer.name in (options.peer or ()) and peer.missing:
+        if peer.name in (args.peer or ()) and peer.missing:
             raise ModuleNotFoundError(
                 f"--peer {peer.name}: not installed: pip install {' '.join(peer.missing)}"
             )
 
 
-def _peers(options: argparse.Namespace) -> list[Peer]:
+def _peers(args: argparse.Namespace) -> list[Peer]:
     """Return the chosen peers that are installed, ours first, and print the others."""
-    chosen = [peer for peer in PEERS if not options.peer or peer.name in (*options.peer, OWN.name)]
+    chosen = [peer for peer in PEERS if not args.peer or peer.name in (*args.peer, OWN.name)]
     absent = [peer.name for peer in chosen if not peer.installed]
     if absent:
         print(f"{NOT_INSTALLED}: {', '.join(absent)}")
@@ -225,12 +195,10 @@ def _quick(chosen: Sequence[Case], peers: Sequence[Peer], threads: int) -> int:
 
 
 def _measured(
-    chosen: Sequence[Case],
-    peers: Sequence[Peer],
-    options: argparse.Namespace,
+    chosen: Sequence[Case], peers: Sequence[Peer], args: argparse.Namespace
 ) -> report.Record:
-    machine = Machine(threads=options.threads)
-    setting = report.setting(peers, options.threads)
+    machine = Machine(threads=args.threads)
+    setting = report.setting(peers, args.threads)
     if find_spec("numba") is None:
         print(f"random reads are not measured: numba is {NOT_INSTALLED}")
     names = [peer.name for peer in peers]
@@ -238,10 +206,10 @@ def _measured(
 
     results: list[Result] = []
     for case in chosen:
-        results.append(measure(case, peers, options.threads, options.rounds or _ROUNDS, machine))
+        results.append(measure(case, peers, args.threads, args.rounds or _ROUNDS, machine))
         print(report.line(names, results[-1]), flush=True)
     run = report.record(setting, results, machine)
-    path = options.json
+    path = args.json
     if path is None and _RESULTS.parent.is_dir():
         path = _RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     if path is not None:

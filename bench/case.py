@@ -18,11 +18,11 @@ Layout = Literal["C", "transposed", "every second row", "every second column"]
 IndexLayout = Literal["C", "transposed"]
 Reduction = Literal["none", "add", "mul", "min", "max"]
 Mode = Literal["raise", "clip", "wrap"]
-Output = Literal["new", "given", "data"]
+Output = Literal["new", "out", "data"]
 SizeClass = Literal["L1", "L2", "L3", "memory", "1 GB+"]
 
 LINE_BYTES = 64
-HOT_PLACES = 100
+HOT_POSITIONS = 100
 VARIED_SIDES = 8
 _SIZE_CLASSES: tuple[tuple[SizeClass, int], ...] = (
     ("L1", 32 << 10),
@@ -44,10 +44,10 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of ``cases.toml``: a call, its arrays, and who makes such a call.
+    """One row of ``cases.csv``: a call, its arrays, and who makes such a call.
 
-    `index_shape` includes the depth of index tuples. The `output` is a new array, a "given" one of
-    the right shape, or ``data`` itself (scatter only). With `varied_shapes` one run makes 64 calls
+    `index_shape` includes the depth of index tuples. The `output` is a new array, ``out`` of the
+    right shape, or ``data`` itself (scatter only). With `varied_shapes` one run makes 64 calls
     of different shapes.
     """
 
@@ -202,13 +202,8 @@ class Case:
             updates = rng.integers(0, 8, self.gathered_shape, np.int8).astype(self.dtype)
             if self.reduction == "mul":
                 updates = np.where(updates < 4, -1, 1).astype(self.dtype)
-        given = self.output == "given"
-        return Arrays(
-            data=draw_data(self),
-            indices=indices,
-            updates=updates,
-            out=np.zeros(self.output_shape, self.dtype) if given else None,
-        )
+        out = np.zeros(self.output_shape, self.dtype) if self.output == "out" else None
+        return Arrays(data=draw_data(self), indices=indices, updates=updates, out=out)
 
 
 def empty_data(case: Case) -> Array:
@@ -295,7 +290,9 @@ def _positions(case: Case, rng: np.random.Generator, groups: int, count: int, si
         descending = np.arange(count - 1, -1, -1) * size // count
         return np.broadcast_to(descending, (groups, count))
     if case.pattern == "repeated":
-        return rng.integers(size, size=HOT_PLACES)[rng.integers(HOT_PLACES, size=(groups, count))]
+        return rng.integers(size, size=HOT_POSITIONS)[
+            rng.integers(HOT_POSITIONS, size=(groups, count))
+        ]
     if case.pattern == "unique" and groups == 1:
         return np.resize(rng.permutation(size), count)[None]
     if case.pattern == "unique":
@@ -333,19 +330,13 @@ def _lines_touched(case: Case) -> int:
     within = replace(case, mode="raise")
     indices = draw_indices(within, np.random.default_rng(case.seed)).astype(np.int64)
     starts = _slice_starts(case, indices, strides)
-    width = case.slice_bytes
-    dense = tuple(np.empty(case.data_shape, case.dtype).strides)
-    tail = case.slice_axes
-    if strides[tail.start :] != dense[tail.start :]:
-        inner = np.zeros((), np.int64)
-        for axis in tail:
-            inner = np.add.outer(inner, np.arange(case.data_shape[axis]) * strides[axis])
-        starts = np.add.outer(np.unique(starts), inner.reshape(-1)).reshape(-1)
-        width = case.item_bytes
-    first, last = starts // LINE_BYTES, (starts + width - 1) // LINE_BYTES
+    if case.slice_axes:
+        starts = np.unique(starts)
+    for axis in case.slice_axes:
+        starts = np.add.outer(starts, np.arange(case.data_shape[axis]) * strides[axis]).reshape(-1)
     touched = np.zeros(ceil(case.data_bytes * 2 / LINE_BYTES) + 2, np.bool_)
-    for step in range(ceil(width / LINE_BYTES) + 1):
-        touched[np.minimum(first + step, last)] = True
+    for byte in (0, case.item_bytes - 1):
+        touched[(starts + byte) // LINE_BYTES] = True
     return int(np.count_nonzero(touched))
 
 

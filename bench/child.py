@@ -13,7 +13,6 @@ from hashlib import blake2b
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from itertools import repeat
 from math import inf
 from pathlib import Path
 from time import perf_counter
@@ -23,9 +22,10 @@ import numpy as np
 from tools.child_process import serve
 
 from .case import copied
+from .measure import sample, together, trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from .case import Arrays, Case
 
@@ -64,22 +64,14 @@ class _Prepared:
         held = sum(_bytes(arrays) for _, arrays in self.calls)
         self.turns_per_move = 1 + held // _BYTES_PER_MOVE
         self.turns = 0
-        self.runs: list[Callable[[], Any]] = []
-        answers = blake2b()
+        answers, runs = blake2b(), []
         for variant, arrays in self.calls:
             call = self.bind(variant, arrays)
             answer = call.answer(call.run())
             answers.update(f"{answer.dtype} {answer.shape}".encode())
             answers.update(answer.tobytes())
-            self.runs.append(call.run)
-        self.digest = answers.hexdigest()
-
-    def trial(self) -> float:
-        """Return the approximate time of one call."""
-        started, best = perf_counter(), self._sample(1)
-        while perf_counter() - started < _TRIAL_SECONDS:
-            best = min(best, self._sample(max(int(SAMPLE_SECONDS / 4 / best), 1)))
-        return best
+            runs.append(call.run)
+        self.digest, self.run = answers.hexdigest(), together(runs)
 
     def turn(self, number: int) -> float:
         """Return the shortest time of a call in several samples of `number` rounds of calls.
@@ -92,38 +84,25 @@ class _Prepared:
         self.turns += 1
         best = undisturbed = inf
         started = perf_counter()
-        first = self._sample(1)
+        first = sample(self.run, 1)
         while True:
             if first < _TURN_SECONDS:  # a longer call was warmed up by the one before
-                self._sample(1)
+                sample(self.run, 1)
             waited, begun = _seconds_waited(), perf_counter()
-            seconds = self._sample(number)
+            seconds = sample(self.run, number)
             ended = perf_counter()
             best = min(best, seconds)
             if _seconds_waited() - waited < _MOST_WAITED * (ended - begun):
                 undisturbed = min(undisturbed, seconds)
             spent = ended - started
             if spent > _TURN_SECONDS and (undisturbed < inf or spent > _PATIENCE_SECONDS):
-                return undisturbed if undisturbed < inf else best
+                return (undisturbed if undisturbed < inf else best) / len(self.calls)
 
     def _move(self) -> None:
         """Copy the arrays to other addresses, which can change a time by a tenth."""
         self.space = np.empty(random.randrange(1 << 18), np.uint8)
         self.calls = [(variant, copied(variant, arrays)) for variant, arrays in self.calls]
-        self.runs = [self.bind(variant, arrays).run for variant, arrays in self.calls]
-
-    def _sample(self, number: int) -> float:
-        if len(self.runs) == 1:
-            (run,) = self.runs
-            started = perf_counter()
-            for _ in repeat(None, number):
-                run()
-            return (perf_counter() - started) / number
-        started = perf_counter()
-        for _ in repeat(None, number):
-            for run in self.runs:
-                run()
-        return (perf_counter() - started) / number / len(self.runs)
+        self.run = together([self.bind(variant, arrays).run for variant, arrays in self.calls])
 
 
 def _seconds_waited() -> float:
@@ -152,7 +131,8 @@ class _Server:
             self.prepared = None
             gc.collect()
             self.prepared = _Prepared(*arguments)
-            return self.prepared.digest, self.prepared.trial()
+            seconds = trial(self.prepared.run, _TRIAL_SECONDS) / len(self.prepared.calls)
+            return self.prepared.digest, seconds
         assert self.prepared is not None
         return self.prepared.turn(*arguments)
 

@@ -7,33 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Function = TypeVar("Function", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _numba: Any = import_module("numba")
-PREFETCH_DISTANCE = 64
-
 prange: Any = _numba.prange
+parallel: Decorator = _numba.njit(parallel=True, cache=True)
+sequential: Decorator = _numba.njit(cache=True)
+
+PREFETCH_DISTANCE = 64
 
 
 def set_threads(count: int) -> None:
     """Let the loops use `count` threads, at most as many as numba has."""
     _numba.set_num_threads(min(count, _numba.config.NUMBA_NUM_THREADS))
-
-
-def parallel(function: Function) -> Function:
-    compiled: Function = _numba.njit(parallel=True, cache=True)(function)
-    return compiled
-
-
-def sequential(function: Function) -> Function:
-    compiled: Function = _numba.njit(cache=True)(function)
-    return compiled
 
 
 @parallel

@@ -114,16 +114,12 @@ def measure(
     limit = machine.limit(case)
     ready, refusals, failed = _all_ready(case, peers, threads, timed=True)
     samples: dict[str, list[float]] = {one.name: [] for one in ready}
-    collecting = gc.isenabled()
     gc.disable()
-    try:
-        for turn in range(rounds):
-            first = turn % max(len(ready), 1)
-            for one in (*ready[first:], *ready[:first]):
-                samples[one.name] += _round(one)
-    finally:
-        if collecting:
-            gc.enable()
+    for turn in range(rounds):
+        first = turn % max(len(ready), 1)
+        for one in (*ready[first:], *ready[:first]):
+            samples[one.name] += _round(one)
+    gc.enable()
     calls = len(case.variants())
     timings = (
         Timing(
@@ -151,19 +147,14 @@ def _own_arrays(arrays: Arrays, case: Case) -> Arrays:
     return replace(arrays, data=arrays.data.copy()) if case.output == "data" else arrays
 
 
-def _expected(case: Case, inputs: Sequence[tuple[Case, Arrays]], threads: int) -> list[Array]:
-    """Return the oracle's answers: those of its first idiom."""
-    bind = next(iter(ORACLE.prepare(case, threads).values()))
-    calls = [bind(variant, _own_arrays(arrays, case)) for variant, arrays in inputs]
-    return [call.answer(call.run()).copy() for call in calls]
-
-
 def _all_ready(
     case: Case, peers: Sequence[Peer], threads: int, *, timed: bool
 ) -> tuple[list[_Ready], dict[str, str], bool]:
     """Return the peers that can be timed, the errors of the others, and whether ours failed."""
     inputs = [(variant, variant.arrays()) for variant in case.variants()]
-    expected = _expected(case, inputs, threads)
+    oracle = next(iter(ORACLE.prepare(case, threads).values()))
+    calls = [oracle(variant, _own_arrays(arrays, case)) for variant, arrays in inputs]
+    expected = [call.answer(call.run()).copy() for call in calls]
     ready: list[_Ready] = []
     refusals: dict[str, str] = {}
     failed = False
@@ -173,7 +164,8 @@ def _all_ready(
         except Unsupported as refusal:
             refusals[peer.name] = str(refusal)
         except Exception as error:  # a peer may fail in any way; the table says how
-            refusals[peer.name] = _reason(error)
+            text = f"{type(error).__name__}: {' '.join(str(error).split())[:_LONGEST_REASON]}"
+            refusals[peer.name] = "wrong answer" if isinstance(error, AssertionError) else text
             failed = failed or peer == OWN
     return ready, refusals, failed
 
@@ -201,19 +193,12 @@ def _ready(
         seconds = 0.0
         if timed:
             _settle()
-            seconds = _trial(run)
+            seconds = trial(run, _TRIAL_SECONDS)
         if best is None or seconds < best.seconds:
             best = _Ready(name=peer.name, idiom=name, run=run, seconds=seconds)
     if best is None:
         raise errors[0]
     return best
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, AssertionError):
-        return "wrong answer"
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:_LONGEST_REASON]}"
 
 
 def _checked(
@@ -225,9 +210,13 @@ def _checked(
         call = bind(variant, _own_arrays(arrays, case))
         np.testing.assert_array_equal(call.answer(call.run()), right, strict=True)
         calls.append(call)
-    if len(calls) == 1:
-        return calls[0].run
-    runs = [call.run for call in calls]
+    return together([call.run for call in calls])
+
+
+def together(runs: Sequence[Run]) -> Run:
+    """Return one function that makes all calls, the call itself if there is one."""
+    if len(runs) == 1:
+        return runs[0]
 
     def run_all() -> None:
         for run in runs:
@@ -236,7 +225,8 @@ def _checked(
     return run_all
 
 
-def _sample(run: Run, number: int) -> float:
+def sample(run: Run, number: int) -> float:
+    """Return the mean time of a number of calls."""
     steps = repeat(None, number)
     started = perf_counter()
     for _ in steps:
@@ -244,12 +234,12 @@ def _sample(run: Run, number: int) -> float:
     return (perf_counter() - started) / number
 
 
-def _trial(run: Run) -> float:
-    """Return the shortest time of a few calls, to choose idioms and the number of calls."""
-    started, best = perf_counter(), _sample(run, 1)
-    while perf_counter() - started < _TRIAL_SECONDS:
-        number = max(int(_SAMPLE_SECONDS / 4 / max(best, 1e-9)), 1)
-        best = min(best, _sample(run, number))
+def trial(run: Run, seconds: float) -> float:
+    """Return the shortest time of the calls that a few milliseconds allow."""
+    started, best = perf_counter(), sample(run, 1)
+    while perf_counter() - started < seconds:
+        number = max(int(seconds / 25 / max(best, 1e-9)), 1)
+        best = min(best, sample(run, number))
     return best
 
 
@@ -269,4 +259,4 @@ def _round(ready: _Ready) -> list[float]:
     _settle()
     if ready.seconds < _ROUND_SECONDS:  # a longer call warms itself up
         ready.run()
-    return [_sample(ready.run, number) for _ in range(min(max(count, 1), _MOST_SAMPLES_PER_ROUND))]
+    return [sample(ready.run, number) for _ in range(min(max(count, 1), _MOST_SAMPLES_PER_ROUND))]

@@ -111,12 +111,12 @@ def text(run: Record, picture: str) -> str:
         texts = cells(result, peers)
         numbers = [texts[title] for title in titles]
         rows.append([f"`{result.case.name}`", *numbers, result.case.why])
-    found = findings(run)
+    in_short, cases = findings(run)
     page = _PAGE.format(
-        in_short=_list(found.in_short),
+        in_short=_list(in_short),
         picture=picture,
         where=run.setting,
-        cases=_list(found.cases),
+        cases=_list(cases),
         table="\n".join(f"| {' | '.join(row)} |" for row in rows),
         limits="\n".join(limit_lines(run)),
         versions=_list(f"{name} {version}" for name, version in run.setting.versions.items()),

@@ -60,7 +60,7 @@ def setting(peers: Sequence[Peer], threads: int) -> Setting:
         processors=usable_processors(),
         last_level_cache_bytes=last_level_cache_bytes(),
         versions={
-            peer.name: f"{peer.version}, threads: {peer.thread_text(threads)}"
+            peer.name: f"{peer.version}, threads: {'one' if peer.threads == 'one' else threads}"
             for peer in peers
             if peer.installed
         },
@@ -83,13 +83,11 @@ def _processor() -> str:
 
 
 def where(setting: Setting) -> str:
-    """Return the machine and the libraries with their threads, a line each."""
-    machine = f"{setting.processor}, {setting.processors} processors, {setting.system}"
-    return "\n".join(
-        [
-            f"{machine}, Python {setting.python}, {setting.date}",
-            *(f"{name} {version}" for name, version in setting.versions.items()),
-        ]
+    """Return the machine, and a line for every library with its threads."""
+    versions = "".join(f"\n{name} {version}" for name, version in setting.versions.items())
+    return (
+        f"{setting.processor}, {setting.processors} processors, {setting.system},"
+        f" Python {setting.python}, {setting.date}{versions}"
     )
 
 
@@ -98,9 +96,7 @@ def record(setting: Setting, results: Iterable[Result], machine: Machine) -> Rec
         setting=setting,
         results=tuple(results),
         copy_speeds=tuple(sorted(machine.copy_bytes_per_second.items())),
-        read_seconds=tuple(
-            (*key, seconds) for key, seconds in sorted(machine.read_seconds.items())
-        ),
+        read_seconds=tuple((*key, times) for key, times in sorted(machine.read_seconds.items())),
     )
 
 
@@ -211,19 +207,11 @@ def line(peers: Sequence[str], result: Result | None = None) -> str:
     ).rstrip()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """The numbers of a run in a few sentences, and those about single cases."""
-
-    in_short: tuple[str, ...]
-    cases: tuple[str, ...] = ()
-
-
-def findings(run: Record) -> Findings:
-    """Return the main numbers, and the cases that are slower or far from the limit."""
+def findings(run: Record) -> tuple[list[str], list[str]]:
+    """Return sentences about all cases, and about those that are slower or far from the limit."""
     compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
     if not compared:
-        return Findings(in_short=("ndgather was not measured.",))
+        return ["ndgather was not measured."], []
     ratios = [ratio for _, ratio in compared]
     slower = [f"{result.case.name} ({ratio:.2f})" for result, ratio in compared if ratio < 1]
     bound = [
@@ -236,14 +224,14 @@ def findings(run: Record) -> Findings:
         for result, share in bound
         if share < ENOUGH_OF_LIMIT
     ]
-    in_short = (
+    in_short = [
         f"{len(compared)} cases; the fastest other library takes {geometric_mean(ratios):.2f}"
         f" times as long as {OWN.name} (geometric mean), from {min(ratios):.2f} to"
         f" {max(ratios):.1f} times.",
         f"Another library is faster on {len(slower)} of them.",
         f"Of {len(bound)} cases beyond the last-level cache, {len(bound) - len(far)} reach"
         f" {ENOUGH_OF_LIMIT:.0%} of what the memory of this machine allows.",
-    )
+    ]
     operators: dict[str, list[float]] = {}
     for result, ratio in compared:
         operators.setdefault(result.case.operator, []).append(ratio)
@@ -251,29 +239,22 @@ def findings(run: Record) -> Findings:
         f"{name} {geometric_mean(ratios):.2f} ({len(ratios)})"
         for name, ratios in sorted(operators.items())
     )
-    cases = (
+    cases = [
         f"By operator, with the number of cases: {', '.join(means)}.",
         f"Another library is faster on {', '.join(slower) or 'none'}.",
         f"Below {ENOUGH_OF_LIMIT:.0%} of the limit, with what sets it: {', '.join(far) or 'none'}.",
-    )
-    return Findings(in_short=in_short, cases=cases)
+    ]
+    return in_short, cases
 
 
 def summary(run: Record) -> str:
-    found = findings(run)
-    return "\n".join(
-        [
-            "ratio: time of the fastest peer over ours. of limit: least possible time over ours"
-            " (* all in the cache)",
-            "",
-            *found.in_short,
-            *found.cases,
-            "",
-            *limit_lines(run),
-            "",
-            where(run.setting),
-        ]
+    in_short, cases = findings(run)
+    columns = (
+        "ratio: time of the fastest peer over ours. of limit: least possible time over ours"
+        " (* all in the cache)"
     )
+    lines = [columns, "", *in_short, *cases, "", *limit_lines(run), "", where(run.setting)]
+    return "\n".join(lines)
 
 
 def limit_lines(run: Record) -> list[str]:

@@ -21,7 +21,7 @@ Pair = tuple[Function, Function]
 """The call of ndgather and that of the library; both wait until the result is there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Case:
     """One row of the table."""
 
@@ -120,10 +120,10 @@ def _jax_add(count: int, width: int) -> Pair:
 
 # the table -------------------------------------------------------------------------------------
 
-_GRADIENT = "the gradient of an embedding, forward and backward"
+_GRADIENT = ("gradient-1e5-of-16", "the gradient of an embedding, forward and backward")
 
 
-def _points(function: Callable[..., Pair]) -> tuple[Case, ...]:
+def _points(points: Callable[..., Pair]) -> tuple[Case, ...]:
     rows = (
         ("tiny", "the cost of a call: 2 points", (8, 4), 2, 2),
         ("points-1e4", "particles on a grid", (1000, 1000), 10_000, 2),
@@ -131,35 +131,22 @@ def _points(function: Callable[..., Pair]) -> tuple[Case, ...]:
         ("points-1e6-of-3", "voxels of a volume", (100, 100, 100), 1_000_000, 3),
         ("rows-1e5-of-64", "embeddings of tokens", (100_000, 64), 100_000, 1),
     )
-    return tuple(
-        Case(name=name, why=why, functions=partial(function, *arguments))
-        for name, why, *arguments in rows
-    )
+    return tuple(Case(name, why, partial(points, *arguments)) for name, why, *arguments in rows)
 
 
 CASES = {
     "torch": (
         *_points(_torch_points),
         Case(
-            name="tiny-gradient",
-            why="the cost of a call that autograd records, forward alone",
-            functions=partial(_torch_points, (8, 4), 2, 2, gradient=True),
+            "tiny-gradient",
+            "the cost of a call that autograd records, forward alone",
+            partial(_torch_points, (8, 4), 2, 2, gradient=True),
         ),
-        Case(
-            name="gradient-1e5-of-16",
-            why=_GRADIENT,
-            functions=partial(_torch_gradient, 100_000, 16),
-        ),
+        Case(*_GRADIENT, partial(_torch_gradient, 100_000, 16)),
     ),
     "jax": (
         *_points(_jax_points),
-        Case(
-            name="gradient-1e5-of-16", why=_GRADIENT, functions=partial(_jax_gradient, 100_000, 16)
-        ),
-        Case(
-            name="add-1e5-of-16",
-            why="messages to the nodes of a graph",
-            functions=partial(_jax_add, 100_000, 16),
-        ),
+        Case(*_GRADIENT, partial(_jax_gradient, 100_000, 16)),
+        Case("add-1e5-of-16", "messages to the nodes of a graph", partial(_jax_add, 100_000, 16)),
     ),
 }

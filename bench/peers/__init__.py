@@ -42,12 +42,9 @@ class Peer:
 
     name: str
     module: str
-    threads: Literal["as given", "one"]
+    threads: Literal["all", "one"] = "all"
     needs: tuple[str, ...] = ()
     has_modes: bool = False
-
-    def __str__(self) -> str:
-        return self.name
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -61,9 +58,6 @@ class Peer:
     def version(self) -> str:
         return metadata.version(self.module)
 
-    def thread_text(self, threads: int) -> str:
-        return str(threads) if self.threads == "as given" else self.threads
-
     def prepare(self, case: Case, threads: int) -> Idioms:
         """Set the number of threads, and return the idioms for `case`; may raise Unsupported."""
         if case.mode != "raise" and not self.has_modes:
@@ -73,20 +67,20 @@ class Peer:
         return idioms
 
 
-OWN = Peer(name="ndgather", module="ndgather", threads="as given", has_modes=True)
+OWN = Peer(name="ndgather", module="ndgather", has_modes=True)
 ORACLE = Peer(name="numpy", module="numpy", threads="one", has_modes=True)
 PEERS = (
     OWN,
     ORACLE,
-    Peer(name="torch", module="torch", threads="as given"),
-    Peer(name="onnxruntime", module="onnxruntime", threads="as given", needs=("onnx",)),
-    Peer(name="openvino", module="openvino", threads="as given"),
-    Peer(name="numba", module="numba", threads="as given"),
+    Peer(name="torch", module="torch"),
+    Peer(name="onnxruntime", module="onnxruntime", needs=("onnx",)),
+    Peer(name="openvino", module="openvino"),
+    Peer(name="numba", module="numba"),
 )
 
 
 def open_grid(sides: tuple[int, ...], rank: int) -> list[Array]:
-    """Return one index array per leading axis, each long on its own axis of `rank` axes."""
+    """Return an index array of `rank` axes for every side, with that side on its own axis."""
     return [
         np.arange(side).reshape((1,) * axis + (side,) + (1,) * (rank - axis - 1))
         for axis, side in enumerate(sides)

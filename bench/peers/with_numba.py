@@ -160,10 +160,10 @@ def _filled(
 ) -> Call:
     """Return a call of `loop` with an output of `shape`, which is new or that of the case."""
     dtype = inputs[0].dtype
-    given = None if arrays.out is None else _bits(arrays.out).reshape(shape)
+    reused = None if arrays.out is None else _bits(arrays.out).reshape(shape)
 
     def run() -> Array:
-        out = np.empty(shape, dtype) if given is None else given
+        out = np.empty(shape, dtype) if reused is None else reused
         loop(*inputs, out)
         return out
 

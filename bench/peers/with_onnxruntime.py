@@ -1,4 +1,4 @@
-"""ONNX Runtime: a model of one node, run with arrays or with memory bound beforehand."""
+"""ONNX Runtime: a model of one node, run with arrays or with bound memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def prepare(case: Case, threads: int) -> Idioms:
 
 
 def _model(case: Case, operator: str, domain: str, index_dtype: str) -> bytes:
-    """Return a model of one node; sides that change from call to call are left open."""
+    """Return a model of one node; sides that differ by call are dynamic."""
 
     def value(name: str, dtype: str, shape: Shape) -> Any:
         element = _helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -78,7 +78,7 @@ def _model(case: Case, operator: str, domain: str, index_dtype: str) -> bytes:
     if case.is_scatter:
         attributes["reduction"] = case.reduction
         inputs.append(value("updates", case.dtype, case.gathered_shape))
-    names = [each.name for each in inputs]
+    names = [tensor.name for tensor in inputs]
     node = _helper.make_node(operator, names, ["out"], domain=domain, **attributes)
     outputs = [value("out", case.dtype, case.output_shape)]
     model: bytes = _helper.make_model(
@@ -113,7 +113,7 @@ def _bound(session: Any, index_dtype: str, case: Case, arrays: Arrays) -> Call:
     for name, array in _inputs(session, index_dtype, arrays).items():
         binding.bind_cpu_input(name, array)
     run = partial(session.run_with_iobinding, binding)
-    # The same memory as input and output: the only way to update in place.
+    # Updates in place need the same memory as input and output.
     target = arrays.data if case.output == "data" else arrays.out
     if target is None:
         binding.bind_output("out", "cpu")

@@ -1,4 +1,4 @@
-"""OpenVINO: a model of one operation, compiled for the CPU, its tensors sharing our memory."""
+"""OpenVINO: a model of one operation on the CPU, whose tensors share our memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _model(case: Case) -> Any:
         parameter(case.data_shape, case.dtype),
         parameter(case.index_shape, case.index_dtype),
     ]
-    if case.has_tuples and case.varied_shapes:  # the depth decides the rank of the answer
+    if case.has_tuples and case.varied_shapes:  # the depth sets the rank of the answer
         inputs[1] = _opset.parameter([-1, case.index_shape[-1]], np.dtype(case.index_dtype))
     if case.is_scatter:
         inputs.append(parameter(case.gathered_shape, case.dtype))
@@ -67,15 +67,15 @@ def _infer(compiled: Any, case: Case, arrays: Arrays) -> Call:
     if arrays.out is not None:
         request.set_output_tensor(0, _openvino.Tensor(arrays.out, shared_memory=True))
     infer = partial(request.infer, share_outputs=True)
-    given = (arrays.data, arrays.indices)
+    inputs = (arrays.data, arrays.indices)
     if case.is_packed:
-        for port, array in enumerate(given):
+        for port, array in enumerate(inputs):
             share(port, array)
         return Call(run=infer, answer=lambda _: request.get_output_tensor(0).data)
 
     def run() -> None:
-        # The tensors do not keep these alive.
-        dense = [np.ascontiguousarray(array) for array in given]
+        # The tensors do not keep these arrays alive.
+        dense = [np.ascontiguousarray(array) for array in inputs]
         for port, array in enumerate(dense):
             share(port, array)
         infer()

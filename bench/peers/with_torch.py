@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _REDUCE = {"mul": "prod", "min": "amin", "max": "amax"}
 
 _torch: Any = import_module("torch")
-_torch.inference_mode().__enter__()  # for good: no call pays for gradients
+_torch.inference_mode().__enter__()  # no call pays for gradients
 
 
 def prepare(case: Case, threads: int) -> Idioms:
@@ -53,12 +53,12 @@ def prepare(case: Case, threads: int) -> Idioms:
 
 
 def _index(indices: Array) -> Any:
-    """Return `indices` as the int64 that most of these functions insist on."""
+    """Return `indices` as int64, which most of these functions require."""
     return _torch.from_numpy(indices.astype(np.int64, copy=False))
 
 
 def _key(case: Case, indices: Array) -> tuple[Any, ...]:
-    return tuple(_index(part) for part in advanced_index(case, indices))
+    return tuple(_index(column) for column in advanced_index(case, indices))
 
 
 def _stored(arrays: Arrays, make: Callable[[], Any]) -> Call:
@@ -106,14 +106,14 @@ def _select_linear(case: Case, arrays: Arrays) -> Call:
 
 
 def _linear_positions(case: Case, arrays: Arrays) -> Callable[[], Any]:
-    """Return how to compute the place of each position, with the axes of the key merged."""
+    """Return a function that computes flat indices along the axes of the key."""
     key = _key(case, arrays.indices)
     steps = [prod(case.data_shape[axis + 1 : len(key)]) for axis in range(len(key))]
 
     def positions() -> Any:
         total = key[-1]
-        for part, step in zip(key[:-1], steps[:-1], strict=True):
-            total = _torch.add(total, part, alpha=step)
+        for column, step in zip(key[:-1], steps[:-1], strict=True):
+            total = _torch.add(total, column, alpha=step)
         return total.reshape(-1)
 
     return positions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -10,17 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench import options
 from bench.report import load, write_json
 
 from . import cases, child, field, measure, methods, report
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from .cases import Case
-
-_ROUNDS = 5
-_PAGE = Path("docs/benchmarks-stored.md")
 
 _DESCRIPTION = """\
 Measure calls on arrays that do not fit in memory, and compare them with the other
@@ -33,17 +31,10 @@ The arrays, 3.5 GB, are made once in the folder of --data.
 
 
 def parser() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(
-        prog="python -m bench.stored",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = options.add_argument
-    add("--case", action="append", metavar="GLOB", help="only cases that match; repeatable")
+    parser = options.parser("python -m bench.stored", _DESCRIPTION, "docs/benchmarks-stored.md")
+    add = parser.add_argument
     add("--method", action="append", metavar="NAME", help="only these methods; repeatable")
-    add("--list", action="store_true", help="print the cases with their methods and stop")
-    add("--quick", action="store_true", help="only check the answers, at reduced size")
-    add("--rounds", type=int, default=_ROUNDS, metavar="N", help=f"turns (default {_ROUNDS})")
+    add("--rounds", type=int, default=5, metavar="N", help="turns (default %(default)s)")
     add(
         "--data",
         type=Path,
@@ -58,16 +49,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="save the results here; other cases of a run in this file are kept",
     )
-    add(
-        "--page",
-        nargs="?",
-        type=Path,
-        const=_PAGE,
-        metavar="FILE",
-        help=f"write a page about all results (default: {_PAGE})",
-    )
     add("--note", default="", metavar="TEXT", help="a sentence for the page about the machine")
-    return options
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,37 +59,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns 0, or 1 if an answer of ours was wrong or took more memory than it may, or 2 if no case
     matches.
     """
-    options = parser().parse_args(arguments)
-    chosen = cases.select(options.case or ["*"], options.method)
+    args = parser().parse_args(arguments)
+    chosen = cases.select(args.case or ["*"], args.method)
     if not chosen:
-        print(f"no case is named {' or '.join(options.case or ['*'])}", file=sys.stderr)
+        print(f"no case is named {' or '.join(args.case or ['*'])}", file=sys.stderr)
         return 2
-    if options.list:
+    if args.list:
         for case in chosen:
             print(f"{case.name:12} {case.why}: {', '.join(case.methods)}")
         return 0
-    if options.quick:
+    if args.quick:
         return 1 if sum(_fails(case) for case in chosen) else 0
-    return _measure(chosen, options)
+    return _measure(chosen, args)
 
 
-def _measure(chosen: Sequence[Case], options: argparse.Namespace) -> int:
+def _measure(chosen: Sequence[Case], args: argparse.Namespace) -> int:
     results: dict[str, measure.Result] = {}
-    if options.json and options.json.exists():
-        saved = load(options.json, report.Record)
+    if args.json and args.json.exists():
+        saved = load(args.json, report.Record)
         results = {result.case: result for result in saved.results}
     setting = report.setting()
     run = report.Record(setting=setting, results=())
     for case in chosen:
-        results[case.name] = measure.measure(case, options.data, options.rounds, options.before)
+        results[case.name] = measure.measure(case, args.data, args.rounds, args.before)
         print("\n".join(report.lines(results[case.name])), flush=True)
         ordered = tuple(results[case.name] for case in cases.CASES if case.name in results)
         run = report.Record(setting=setting, results=ordered)
-        if options.json:
-            write_json(asdict(run), options.json)
-    if options.page:
-        options.page.write_text(report.page(run, options.note))
-        print(f"\nwrote {options.page}")
+        if args.json:
+            write_json(asdict(run), args.json)
+    if args.page:
+        args.page.write_text(report.page(run, args.note))
+        print(f"\nwrote {args.page}")
     return 1 if any(result.failed for result in run.results) else 0
 
 

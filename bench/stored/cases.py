@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -36,7 +36,10 @@ _LATITUDES = np.linspace(-90, 90, 721)
 _LONGITUDES = np.arange(1440) / 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_LOCAL = ("floor", "ndgather", "zarr", "zarr-fused", "tensorstore", "dask", "xarray")
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One row of the table."""
 
@@ -44,86 +47,64 @@ class Case:
     why: str
     work: Work
     count: int
-    methods: tuple[str, ...] = (
-        "floor", "ndgather", "zarr", "zarr-fused", "tensorstore", "dask", "xarray",
-    )  # fmt: skip
+    methods: tuple[str, ...] = _LOCAL
     store: Store = "chunked"
     place: Place = "local"
 
 
 _SHARDED = "the same from shards: only inner chunks that are needed"
-_REMOTE = ("ndgather", "zarr", "zarr-fused", "tensorstore")
+_REMOTE: Any = {"place": "remote", "methods": ("ndgather", "zarr", "zarr-fused", "tensorstore")}
 CASES = (
     Case(
-        name="points-1e7",
-        why="satellite passes through a volume: every chunk has thousands of points",
-        work="points",
-        count=10_000_000,
+        "points-1e7",
+        "satellite passes through a volume: every chunk has thousands of points",
+        "points",
+        10_000_000,
     ),
-    Case(name="points-1e6", why="a ship's log or a station list", work="points", count=1_000_000),
-    Case(name="sharded-1e5", why=_SHARDED, work="points", count=100_000, store="sharded"),
-    Case(name="sharded-1e7", why=_SHARDED, work="points", count=10_000_000, store="sharded"),
+    Case("points-1e6", "a ship's log or a station list", "points", 1_000_000),
+    Case("sharded-1e5", _SHARDED, "points", 100_000, store="sharded"),
+    Case("sharded-1e7", _SHARDED, "points", 10_000_000, store="sharded"),
     Case(
-        name="rows",
-        why="whole profiles or time series [i, j, :]",
-        work="rows",
-        count=10_000,
-        methods=("floor", "ndgather", "zarr", "tensorstore", "dask"),
+        "rows",
+        "whole profiles or time series [i, j, :]",
+        "rows",
+        10_000,
+        ("floor", "ndgather", "zarr", "tensorstore", "dask"),
     ),
+    Case("windows", "patches of 30^3 for the training of a network", "windows", 1_000, _LOCAL[:-1]),
+    Case("remote-1e3", "few points over HTTP, 30 ms a request", "points", 1_000, **_REMOTE),
+    Case("remote-1e7", "many points over HTTP, 30 ms a request", "points", 10_000_000, **_REMOTE),
     Case(
-        name="windows",
-        why="patches of 30^3 for the training of a network",
-        work="windows",
-        count=1_000,
-        methods=("floor", "ndgather", "zarr", "zarr-fused", "tensorstore", "dask"),
-    ),
-    Case(
-        name="remote-1e3",
-        why="few points over HTTP, 30 ms a request",
-        work="points",
-        count=1_000,
-        place="remote",
-        methods=_REMOTE,
-    ),
-    Case(
-        name="remote-1e7",
-        why="many points over HTTP, 30 ms a request",
-        work="points",
-        count=10_000_000,
-        place="remote",
-        methods=_REMOTE,
-    ),
-    Case(
-        name="cluster-1e7",
-        why="two processes of dask.distributed share the reading",
-        work="points",
-        count=10_000_000,
+        "cluster-1e7",
+        "two processes of dask.distributed share the reading",
+        "points",
+        10_000_000,
+        ("ndgather", "dask"),
         place="cluster",
-        methods=("ndgather", "dask"),
     ),
     Case(
-        name="labels-1e6",
-        why="nearest latitude and longitude of an array in memory",
-        work="labels",
-        count=1_000_000,
+        "labels-1e6",
+        "nearest latitude and longitude of an array in memory",
+        "labels",
+        1_000_000,
+        ("ndgather", "xarray"),
         store="memory",
-        methods=("ndgather", "xarray"),
     ),
     Case(
-        name="scatter-1e6",
-        why="points accumulated into a grid that does not fit: 64 chunks",
-        work="scatter",
-        count=1_000_000,
+        "scatter-1e6",
+        "points accumulated into a grid that does not fit: 64 chunks",
+        "scatter",
+        1_000_000,
+        ("ndgather", "loop"),
         store="target",
-        methods=("ndgather", "loop"),
     ),
     Case(
-        name="numpy-call",
-        why="the cost for arrays in memory: instructions of one small call",
-        work="instructions",
-        count=20_000,
+        "numpy-call",
+        "the cost for arrays in memory: instructions of one small call",
+        "instructions",
+        20_000,
+        ("ndgather", "before"),
         store="memory",
-        methods=("ndgather", "before"),
     ),
 )
 

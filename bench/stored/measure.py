@@ -100,9 +100,9 @@ def measure(case: Case, folder: Path, rounds: int, before: str | None) -> Result
     with ExitStack() as stack:
         request = stack.enter_context(requested(case, fields.FULL, folder))
         small = replace(request, size=replace(request.size, share=case.count))
+        children: dict[str, ChildProcess] = {}
         firsts: dict[str, dict[str, float]] = {}
         refusals: dict[str, str] = {}
-        children: dict[str, ChildProcess] = {}
         for method in case.methods:
             children[method] = stack.enter_context(ChildProcess("bench.stored.child"))
             own = own_copy(method, request, stack)
@@ -110,44 +110,32 @@ def measure(case: Case, folder: Path, rounds: int, before: str | None) -> Result
                 firsts[method] = children[method].ask("first", own, small, method)
             except ChildError as error:
                 refusals[method] = " ".join(str(error).split())[:200]
-        turns = _turns(children, firsts, rounds)
-        measured = [
-            Measured(method=method, refusal=refusals[method])
-            if method in refusals
-            else _measured(method, firsts[method], turns[method])
-            for method in case.methods
+        others = [first["wall"] for method, first in firsts.items() if method not in NOT_COMPARED]
+        limit = _SLOW * min(others, default=0.0)
+        racing = [
+            method
+            for method, first in firsts.items()
+            if method in NOT_COMPARED or first["wall"] <= limit
         ]
+        turns: dict[str, list[dict[str, float]]] = {method: [] for method in firsts}
+        for number in range(rounds):
+            start = number % max(len(racing), 1)
+            for method in (*racing[start:], *racing[:start]):
+                turns[method].append(children[method].ask("turn"))
+        measured = [Measured(method=method, refusal=text) for method, text in refusals.items()]
+        for method, first in firsts.items():
+            times = turns[method] or [first]
+            measured.append(
+                Measured(
+                    method=method,
+                    wall=tuple(turn["wall"] for turn in times),
+                    cpu=tuple(turn["cpu"] for turn in times),
+                    memory=first["memory"],
+                    worker_memory=first.get("worker_memory", 0),
+                )
+            )
+        measured.sort(key=lambda each: case.methods.index(each.method))
         return Result(case=case.name, methods=tuple(measured), allowed_bytes=request.allowed_bytes)
-
-
-def _turns(
-    children: dict[str, ChildProcess], firsts: dict[str, dict[str, float]], rounds: int
-) -> dict[str, list[dict[str, float]]]:
-    """Return the times of the turns of every method that is not far slower than the others."""
-    compared = [first["wall"] for method, first in firsts.items() if method not in NOT_COMPARED]
-    most = _SLOW * min(compared, default=0.0)
-    racing = [
-        method
-        for method, first in firsts.items()
-        if method in NOT_COMPARED or first["wall"] <= most
-    ]
-    turns: dict[str, list[dict[str, float]]] = {method: [] for method in firsts}
-    for number in range(rounds):
-        first = number % max(len(racing), 1)
-        for method in (*racing[first:], *racing[:first]):
-            turns[method].append(children[method].ask("turn"))
-    return turns
-
-
-def _measured(method: str, first: dict[str, float], turns: list[dict[str, float]]) -> Measured:
-    times = turns or [first]
-    return Measured(
-        method=method,
-        wall=tuple(turn["wall"] for turn in times),
-        cpu=tuple(turn["cpu"] for turn in times),
-        memory=first["memory"],
-        worker_memory=first.get("worker_memory", 0),
-    )
 
 
 @contextmanager

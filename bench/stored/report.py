@@ -72,7 +72,7 @@ class Record:
 
 
 def setting() -> Setting:
-    peers = [Peer(name=name, module=name, threads="as given") for name in PACKAGES]
+    peers = [Peer(name=name, module=name) for name in PACKAGES]
     return setting_of(peers, THREADS)
 
 

@@ -84,7 +84,7 @@ def test_table_covers_what_it_promises() -> None:
     assert {case.index_layout for case in CASES} == {"C", "transposed"}
     assert {case.mode for case in CASES} == {"raise", "clip", "wrap"}
     assert {case.reduction for case in CASES} == {"none", "add", "mul", "min", "max"}
-    assert {case.output for case in CASES} == {"new", "given", "data"}
+    assert {case.output for case in CASES} == {"new", "out", "data"}
 
 
 def test_select_matches_names_and_groups() -> None:

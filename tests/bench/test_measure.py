@@ -73,7 +73,7 @@ def test_an_output_left_from_another_peer_is_no_answer() -> None:
         arrays.out[...] = right(arrays)
         return arrays.out
 
-    case = replace(CASE, output="given")
+    case = replace(CASE, output="out")
     refusals, _ = check(case, [peer("good", fill), peer("idle", lambda arrays: arrays.out)], 1)
     assert refusals == {"idle": "wrong answer"}
 
