@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.models import add_sizes
 from ndgather.cli.options import add_command, add_common, completed_by, domain_names, operator_names
-from ndgather.errors import input_errors, runtime_errors
+from ndgather.errors import DTypeError, ModelError, runtime_errors
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import one_line
 from ndgather.models.graph import port_dtype_name
@@ -113,7 +113,7 @@ def _infer(options: argparse.Namespace) -> None:
 
 def _of_model(options: argparse.Namespace) -> Values:
     for text in options.words:
-        raise input_errors.not_with_a_model(text)
+        raise ModelError(f"infer: {text!r} is not taken with a model (allowed: --size NAME=N)")
     if Path(options.target).suffix == ".xml":
         from ndgather.models import openvino  # noqa: PLC0415 - slow, and an extra
 
@@ -178,7 +178,10 @@ def _size(name: str, text: str, size: str) -> Dim:
     if size.isdecimal():
         return int(size)
     if not size.isidentifier():
-        raise input_errors.not_a_type("infer", name, text)
+        raise DTypeError(
+            f"infer: {name} = {text!r} is not a type (allowed: DTYPE:SIZE,... as float32:N,4, or a "
+            f"file)"
+        )
     return size
 
 

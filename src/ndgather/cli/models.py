@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather.cli.options import Named
-from ndgather.errors import input_errors, runtime_errors
+from ndgather.errors import FileError, ModelError, input_errors, runtime_errors
 from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
 
@@ -104,10 +104,12 @@ def inputs_of(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, A
         needed = [port.name for port in ports if not port.optional]
         files = _numbered(place, "input")
         if not files:
-            raise input_errors.no_inputs_in(place)
+            raise FileError(
+                f"{place}: holds no input_0.pb (allowed: a folder of input_N.pb, output_N.pb)"
+            )
         names = needed if len(files) <= len(needed) else [port.name for port in ports]
         if len(files) > len(names):
-            raise input_errors.too_many_files(place, "input", len(files), len(names))
+            raise FileError(f"{place}: holds {len(files)} inputs, and the model has {len(names)}")
         found = {
             name: tensor_files.read(str(file)) for name, file in zip(names, files, strict=False)
         }
@@ -146,7 +148,7 @@ def compare_outputs(options: argparse.Namespace, outputs: Sequence[Output]) -> i
         return 0
     files = _numbered(place, "output")
     if len(files) > len(outputs):
-        raise input_errors.too_many_files(place, "output", len(files), len(outputs))
+        raise FileError(f"{place}: holds {len(files)} outputs, and the model has {len(outputs)}")
     for output, file in zip(outputs, files, strict=False):
         _compare(output.name, output.array, tensor_files.read(str(file)), file, options)
     return len(files)
@@ -157,7 +159,7 @@ def _compare(
 ) -> None:
     forms = [f"{port_dtype_name(each.dtype)} {each.shape}" for each in (found, expected)]
     if forms[0] != forms[1]:
-        raise input_errors.output_form_differs(name, forms[0], forms[1], file)
+        raise ModelError(f"output {name!r} is {forms[0]}, and {forms[1]} in {file}")
     if found.dtype.kind in "OUST":
         differs = found.astype(object) != expected.astype(object)
     else:

@@ -24,8 +24,9 @@ from ndgather.cli.options import (
     runtime_names,
     time_text,
 )
-from ndgather.errors import file_errors, run_errors, runtime_errors
-from ndgather.errors.texts import one_line
+from ndgather.errors import FileError, ModelError
+from ndgather.errors.similar_names import did_you_mean
+from ndgather.errors.texts import listed, one_line
 from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
 
@@ -128,7 +129,10 @@ def _run(options: argparse.Namespace) -> None:
     names = [port.name for port in model.outputs]
     for name in options.outputs:
         if name not in names:
-            raise run_errors.unknown_output(name, names)
+            raise ModelError(
+                f"the model has no output {name!r} (the model gives: {listed(names)})"
+                f"{did_you_mean(name, names)}"
+            )
     files = {name: Path(file) for name, file in options.outputs.items()}
     if options.output_dir is not None:
         files = _files_in(options.output_dir, names)
@@ -136,7 +140,10 @@ def _run(options: argparse.Namespace) -> None:
     for name, file in files.items():
         tensor_files.check_place(file)
         if file.resolve() in targets:
-            raise file_errors.same_file(name, file)
+            raise FileError(
+                f"{file}: cannot be written: output {name!r} and another one would both be "
+                "written there (allowed: --output NAME=FILE for each)"
+            )
         targets.add(file.resolve())
 
     inputs = inputs_of(options, model.inputs)
@@ -223,7 +230,9 @@ def _load(options: argparse.Namespace) -> Any:
         from ndgather.models import openvino  # noqa: PLC0415 - slow, and an extra
 
         if options.runtime is not None:
-            raise runtime_errors.no_runtime_for_ir(options.runtime)
+            raise ModelError(
+                f"runtime = {options.runtime!r} is not taken for an IR, which runs in ndgather"
+            )
         return openvino.Model.load(options.model)
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
@@ -245,7 +254,10 @@ def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:
     for name in names:
         file = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.npy"
         if file in files.values():
-            raise file_errors.same_file(name, file)
+            raise FileError(
+                f"{file}: cannot be written: output {name!r} and another one would both be "
+                "written there (allowed: --output NAME=FILE for each)"
+            )
         files[name] = file
     tensor_files.make_folder(folder)
     return files

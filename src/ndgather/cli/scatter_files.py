@@ -19,7 +19,8 @@ from ndgather.cli.options import (
     print_estimate,
     print_table,
 )
-from ndgather.errors import place_errors
+from ndgather.errors import FileError
+from ndgather.errors.texts import one_line
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import estimate, paths
 
@@ -109,7 +110,10 @@ class ScatterCommand:
     def work(self, options: argparse.Namespace) -> None:
         stored = paths.is_stored(options.data)
         if stored and not options.in_place:
-            raise place_errors.only_in_place(options.data)
+            raise FileError(
+                f"{one_line(options.data)}: a stored array is changed where it is (allowed: "
+                "--in-place)"
+            )
         if not options.in_place:
             tensor_files.check_place(options.output)
         indices, updates = map(tensor_files.read, (options.indices, options.updates))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import DTypeError, FileError, ModelError, ShapeError
+from ndgather.errors import FileError
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import reason
 
@@ -52,36 +52,6 @@ def tensor_length(name: str, length: int, needed: int) -> FileError:
     return FileError(
         f"constant {name!r}: has {length} bytes in its file (allowed: {needed}, by its type and "
         f"dims)"
-    )
-
-
-def no_constants() -> ModelError:
-    return ModelError(
-        "the file of constants is not known (allowed: the path of the model, or of its constants)"
-    )
-
-
-def constant_size(size: int, needed: int, shape: Sequence[int], element: str) -> ModelError:
-    return ModelError(
-        f"size = {size} is not the size in bytes of {element} {shown(shape)} (allowed: {needed})"
-    )
-
-
-def constant_too_large(shape: Sequence[int], element: str) -> ShapeError:
-    return ShapeError(f"shape = {shown(shape)} of {element} exceeds the largest possible array")
-
-
-def beyond_constants(path: object, offset: int, size: int, file_bytes: int) -> ModelError:
-    return ModelError(
-        f"offset = {offset} and size = {size} reach beyond the end of {path} "
-        f"(allowed: at most {file_bytes} bytes)"
-    )
-
-
-def constant_type(element: str) -> DTypeError:
-    return DTypeError(
-        f"element_type = {element} is not supported in constants (allowed: booleans, integers of "
-        f"2, 4 and 8 to 64 bits, floats of 4 to 64 bits)"
     )
 
 

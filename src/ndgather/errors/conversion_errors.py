@@ -73,10 +73,6 @@ def not_in_graph(what: str, is_what: str, allowed: str) -> ModelError:
     return ModelError(f"{what} is {is_what}, which cannot be converted (allowed: {allowed})")
 
 
-def refused_by_openvino(path: object, error: BaseException) -> ModelError:
-    return ModelError(f"{path}: the converter of OpenVINO refuses it: {reason(error)}")
-
-
 def other_operator(op_type: str, domain: str, allowed: str) -> ModelError:
     return ModelError(
         f"op_type = {op_type!r} of {one_line(domain)} is not a gather or scatter operator, which "
@@ -92,28 +88,3 @@ def two_values(name: str) -> ModelError:
 
 def no_known_rank(name: str) -> ShapeError:
     return ShapeError(f"value {name!r} has no known rank (allowed: a rank for inputs and results)")
-
-
-def no_conversion(source: str, target: str) -> DTypeError:
-    return DTypeError(
-        f"dtype = {source} cannot be converted to {target} (allowed: booleans, integers, floats)"
-    )
-
-
-def value_lost(position: Sequence[int], value: object, dtype: str) -> DTypeError:
-    return DTypeError(
-        f"input[{', '.join(map(str, position))}] = {value} cannot be held by {dtype} "
-        f"(allowed: values of that type)"
-    )
-
-
-def no_element_type(name: str, dtype: object) -> DTypeError:
-    return DTypeError(
-        f"{name}: dtype = {dtype} cannot be written to an IR (allowed: booleans, integers, floats)"
-    )
-
-
-def not_writable(name: str) -> ModelError:
-    return ModelError(
-        f"name = {name!r} has a character that XML cannot hold (allowed: printable characters)"
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError
-from ndgather.errors.shape_errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,16 +56,6 @@ def window_outside(
         axis=axis,
         size=size,
         count=count,
-    )
-
-
-def empty_axis(
-    caller: str, axis: int, data: Sequence[object], indices: Sequence[object]
-) -> IndexOutOfBoundsError:
-    return IndexOutOfBoundsError(
-        f"{caller}: indices {shown(indices)} address axis {axis} of data {shown(data)}, "
-        f"which is empty (allowed: no indices)",
-        axis=axis,
     )
 
 

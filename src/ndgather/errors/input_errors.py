@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import DTypeError, FileError, ModelError
+from ndgather.errors import ModelError
 from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed
 
@@ -29,33 +29,8 @@ def no_rank(name: str) -> ModelError:
     )
 
 
-def no_inputs_in(folder: object) -> FileError:
-    return FileError(
-        f"{folder}: holds no input_0.pb (allowed: a folder of input_N.pb, output_N.pb)"
-    )
-
-
-def too_many_files(folder: object, what: str, count: int, taken: int) -> FileError:
-    return FileError(f"{folder}: holds {count} {what}s, and the model has {taken}")
-
-
 def output_differs(
     name: str, place: tuple[int, ...], found: object, expected: object, file: object
 ) -> ModelError:
     where = f"[{', '.join(map(str, place))}]"
     return ModelError(f"output {name!r}: {name}{where} = {found} differs from {expected} in {file}")
-
-
-def output_form_differs(name: str, found: str, expected: str, file: object) -> ModelError:
-    return ModelError(f"output {name!r} is {found}, and {expected} in {file}")
-
-
-def not_a_type(caller: str, name: str, text: str) -> DTypeError:
-    return DTypeError(
-        f"{caller}: {name} = {text!r} is not a type (allowed: DTYPE:SIZE,... as float32:N,4, or a "
-        f"file)"
-    )
-
-
-def not_with_a_model(text: str) -> ModelError:
-    return ModelError(f"infer: {text!r} is not taken with a model (allowed: --size NAME=N)")

@@ -15,22 +15,8 @@ def beyond_limit(path: object, what: str, limit: str) -> ModelError:
     return ModelError(f"{path}: {what} exceeds the limit (allowed: at most {limit})")
 
 
-def document_type(path: object) -> ModelError:
-    return ModelError(
-        f"{path}: has a document type or an entity, which can grow without end or name other "
-        f"files (allowed: elements, attributes and text)"
-    )
-
-
 def not_xml(path: object, error: BaseException) -> ModelError:
     return ModelError(f"{path}: cannot be read as XML: {reason(error)}")
-
-
-def not_ir(path: object, tag: str) -> ModelError:
-    return ModelError(
-        f"{path}: is not an OpenVINO IR: its root is {quoted(tag)} "
-        f"(allowed: net, or a single layer)"
-    )
 
 
 def bad_element(path: object, where: str, name: str, text: str, allowed: str) -> ModelError:
@@ -48,23 +34,6 @@ def in_layer(error: NdgatherError, layer: str, kind: str) -> NdgatherError:
 def layer_not_run(layer: str, kind: str, version: str, kinds: Iterable[str]) -> ModelError:
     title = f"{quoted(kind)} of {quoted(version)}" if version else quoted(kind)
     return ModelError(f"{layer}: type = {title} is not supported (allowed: {listed(kinds)})")
-
-
-def broken_wiring(where: str, what: str) -> ModelError:
-    return ModelError(f"{where}: {what}")
-
-
-def wrong_ports(inputs: int, outputs: int, inputs_wanted: int, outputs_wanted: int) -> ModelError:
-    return ModelError(
-        f"ports = {inputs} input and {outputs} output are not those of the operation "
-        f"(allowed: {inputs_wanted} input and {outputs_wanted} output)"
-    )
-
-
-def no_operation_set(version: str) -> AttributeValueError:
-    return AttributeValueError(
-        f"version = {quoted(version)} is not an operation set (allowed: opset1, opset2, ...)"
-    )
 
 
 def bad_attribute(name: str, text: str, allowed: Iterable[str]) -> AttributeValueError:

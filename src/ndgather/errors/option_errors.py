@@ -52,12 +52,6 @@ def option_not_integer(caller: str, option: str, value: object) -> DTypeError:
     )
 
 
-def option_not_string(caller: str, option: str, value: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: {option} = {shown_value(value)} is not a string (allowed: a string)"
-    )
-
-
 def option_not_boolean(caller: str, option: str, value: object) -> DTypeError:
     return DTypeError(
         f"{caller}: {option} = {shown_value(value)} is neither true nor false "
@@ -74,13 +68,6 @@ def unknown_choice(
     return AttributeValueError(
         f"{caller}: {option} = {shown_value(value)} is unknown "
         f"(allowed: {', '.join(map(repr, choices))}){hint}"
-    )
-
-
-def axis_before_batch(caller: str, axis: int, batch_dims: int) -> AttributeValueError:
-    return AttributeValueError(
-        f"{caller}: axis = {axis} is one of the {batch_dims} batch axes (allowed: {batch_dims} or "
-        f"more, counted from the front)"
     )
 
 

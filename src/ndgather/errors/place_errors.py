@@ -22,12 +22,6 @@ def no_array(place: str) -> FileError:
     return FileError(f"{one_line(place)}: cannot be read: there is no array")
 
 
-def only_in_place(place: str) -> FileError:
-    return FileError(
-        f"{one_line(place)}: a stored array is changed where it is (allowed: --in-place)"
-    )
-
-
 def group(place: str, arrays: Sequence[str]) -> FileError:
     names = sorted(arrays)
     shown = names[:_MOST_NAMES] + ["..."] * (len(names) > _MOST_NAMES)

@@ -83,16 +83,5 @@ def form(dtype: object, shape: tuple[int, ...]) -> str:
     return f"{dtype} {shown(shape)}"
 
 
-def no_runtime_for_ir(runtime: str) -> ModelError:
-    return ModelError(f"runtime = {runtime!r} is not taken for an IR, which runs in ndgather")
-
-
 def only_onnx(option: str) -> ModelError:
     return ModelError(f"{option} is not taken for an IR (allowed: an ONNX model)")
-
-
-def nothing_known_of(runtime: str, known: Sequence[str]) -> ModelError:
-    return ModelError(
-        f"runtime = {runtime!r} is not known (allowed: parts of {listed(known)})"
-        f"{did_you_mean(runtime, known)}"
-    )

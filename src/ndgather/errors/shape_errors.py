@@ -112,16 +112,6 @@ def longer_off_axis(
     )
 
 
-def off_axis_sizes_differ(
-    caller: str, axis: int, along: int, data: Sequence[object], indices: Sequence[object]
-) -> ShapeError:
-    return ShapeError(
-        f"{caller}: indices.shape[{axis}] = {indices[axis]} differs from data.shape[{axis}] = "
-        f"{data[axis]}: indices {shown(indices)} and data {shown(data)} may differ only on axis "
-        f"{along} (allowed: {data[axis]})"
-    )
-
-
 def updates_do_not_fit(
     caller: str,
     updates: Sequence[object],

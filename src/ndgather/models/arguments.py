@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ndgather.errors import run_errors
+from ndgather.errors import DTypeError, ModelError, run_errors
+from ndgather.errors.texts import reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +69,10 @@ def whole_number(caller: str, argument: str, value: object, least: int) -> int:
     """Return a number that is an integer of NumPy or of Python, and not below `least`."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         if value < least:
-            raise run_errors.too_small(caller, argument, value, least)
+            raise ModelError(
+                f"{caller}: {argument} = {value} is out of range (allowed: finite numbers from "
+                f"{least})"
+            )
         return int(value)
     raise run_errors.argument_kind(caller, argument, value, "a number", f"int from {least}")
 
@@ -76,7 +80,9 @@ def whole_number(caller: str, argument: str, value: object, least: int) -> int:
 def tolerance(caller: str, argument: str, value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not 0 <= value <= sys.float_info.max:
-            raise run_errors.too_small(caller, argument, value, 0)
+            raise ModelError(
+                f"{caller}: {argument} = {value} is out of range (allowed: finite numbers from {0})"
+            )
         return float(value)
     raise run_errors.argument_kind(caller, argument, value, "a tolerance", "a number from 0")
 
@@ -90,4 +96,7 @@ def array(name: str, value: object) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # other libraries refuse in their own ways
-        raise run_errors.input_not_an_array(name, value, error) from error
+        raise DTypeError(
+            f"{name} is a {type(value).__name__} object, which gives no array: {reason(error)} "
+            f"(allowed: an array)"
+        ) from error

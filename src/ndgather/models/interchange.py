@@ -33,11 +33,6 @@ def onnx_to_openvino(
     int, tuple of Finding
         How many nodes there are, and where runs of the two files may differ; for an IR that
         OpenVINO wrote, what a check of its gather and scatter layers found.
-
-    Raises
-    ------
-    NdgatherError
-        There is no such IR, or a file cannot be read or written.
     """
     constants = Path(target).with_suffix(".bin")
     taken = places_of_tensors(source, "convert")
@@ -65,11 +60,6 @@ def openvino_to_onnx(
     -------
     int, tuple of Finding
         How many nodes there are, and where runs of the two files may differ.
-
-    Raises
-    ------
-    NdgatherError
-        There is no such model, or a file cannot be read or written.
     """
     graph = openvino.Model.load(source).graph
     conversion = model_of(graph, domain=domain or DOMAIN, opset=opset or DEFAULT_OPSET)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ndgather import slow_path
-from ndgather.errors import operator_errors, option_errors
+from ndgather.errors import AttributeValueError, DTypeError, operator_errors, option_errors
+from ndgather.errors.shown_values import shown_value
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.published.schema import (
     Attribute,
     AttributeType,
@@ -46,11 +48,17 @@ def bind(
     known = {each.name for each in row.attributes}
     for name, value in named.items():
         if name in given:
-            raise operator_errors.input_given_twice(caller, name)
+            raise AttributeValueError(
+                f"{caller}: {name} is given by position and by name (allowed: one of them)"
+            )
         if name in names:
             given[name] = value
         elif name not in known:
-            raise operator_errors.unknown_attribute(caller, name, sorted(known))
+            raise AttributeValueError(
+                f"{caller}: {name if name.isidentifier() else repr(name)} is not an attribute of "
+                "this version (allowed: "
+                f"{', '.join(sorted(known)) or 'no attributes'}){did_you_mean(name, sorted(known))}"
+            )
     attributes = {each.name: _attribute(row, each, named.get(each.name)) for each in row.attributes}
     return given, attributes
 
@@ -97,7 +105,10 @@ def bind_types(
         else:
             raise operator_errors.wrong_inputs(caller, len(given), names)
     for name in constants:
-        raise operator_errors.unknown_attribute(caller, name, names)
+        raise AttributeValueError(
+            f"{caller}: {name if name.isidentifier() else repr(name)} is not an attribute of this "
+            f"version (allowed: {', '.join(names) or 'no attributes'}){did_you_mean(name, names)}"
+        )
     return declared, attributes, values
 
 
@@ -105,7 +116,9 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
     caller, name = str(row), attribute.name
     if value is None:
         if attribute.default is None:
-            raise operator_errors.missing_attribute(caller, name)
+            raise AttributeValueError(
+                f"{caller}: {name} is missing (allowed: a value, it is required)"
+            )
         return attribute.default
     if attribute.type is AttributeType.BOOL and isinstance(value, (bool, np.bool_)):
         return bool(value)
@@ -118,7 +131,10 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
     integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if attribute.type is AttributeType.INT and integral:
         return int(value)  # type: ignore[call-overload, no-any-return]  # it is integral
-    raise operator_errors.attribute_type(caller, name, value, attribute.type.value)
+    raise DTypeError(
+        f"{caller}: {name} = {shown_value(value)} is of another type (allowed: "
+        f"{attribute.type.value})"
+    )
 
 
 def plain_input(row: OperatorVersion, name: str, value: object) -> Array:
@@ -135,7 +151,10 @@ def checked_type(caller: str, name: str, given: TensorType) -> TensorType:
     partial = isinstance(given.shape, RankAtLeast)
     dims: object = given.shape.first if isinstance(given.shape, RankAtLeast) else given.shape
     if not isinstance(dims, (tuple, list)) or not all(_is_dim(dim) for dim in dims):
-        raise operator_errors.not_a_shape(caller, name, given.shape)
+        raise DTypeError(
+            f"{caller}: {name}.shape = {shown_value(given.shape)} is not a shape (allowed: a "
+            "tuple of sizes, names and None; RankAtLeast; None)"
+        )
     plain = tuple(int(dim) if isinstance(dim, numbers.Integral) else dim for dim in dims)
     return TensorType(given.dtype, RankAtLeast(plain) if partial else plain)
 

@@ -74,11 +74,6 @@ class KnownCalls:
 
         It is None where there was none, and where the call has to be checked after all: another
         thread has given an input another shape, or the core refuses what it took before.
-
-        Raises
-        ------
-        IndexOutOfBoundsError
-            An index is out of bounds, which no key tells.
         """
         known = self._known.get(key)
         if known is None:
@@ -341,19 +336,6 @@ class Operator:
         array, dtype of data
             A new C-contiguous array in the shape that the version defines; see `infer_shape`.
 
-        Raises
-        ------
-        DTypeError
-            An input has a type that this version does not allow, or is not an array.
-        ShapeError
-            The ranks or sizes of the inputs do not fit the rules of this version.
-        AttributeValueError
-            An attribute is unknown, missing or out of range, or the number of inputs is wrong.
-        IndexOutOfBoundsError
-            An index is out of bounds, and the text does not say what the result would be.
-        MemoryError
-            There is no memory for the result.
-
         Notes
         -----
         A call whose arrays have the types and shapes of an earlier call's is not checked anew but
@@ -400,11 +382,6 @@ class Operator:
         Picture
             It draws itself in a notebook and in a terminal, and can be saved as SVG and PNG. A call
             that fails is drawn too.
-
-        Raises
-        ------
-        NdgatherError
-            An input is missing or not an array, or an attribute is not allowed.
 
         See Also
         --------
@@ -493,11 +470,6 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         tuple of int, str or None; RankAtLeast; or None
             What is known of the shape of the output.
 
-        Raises
-        ------
-        ShapeError, AttributeValueError, DTypeError
-            No call with inputs of these shapes can run.
-
         See Also
         --------
         infer : Infer element types too, and what follows for the inputs.
@@ -543,13 +515,7 @@ axis 0 of data, which has size 5 (allowed: -5..4)
 def operator_picture(
     row: OperatorVersion, inputs: Sequence[Any], named: Mapping[str, Any]
 ) -> Picture:
-    """Draw a call of an operator.
-
-    Raises
-    ------
-    NdgatherError
-        An input is missing or not an array, or an attribute is not allowed.
-    """
+    """Draw a call of an operator."""
     arrays, attributes = arguments.bind_arrays(row, inputs, named)
     try:
         call, shape = planned(row, arrays, attributes)

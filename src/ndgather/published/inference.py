@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgather.errors import NdgatherError, operator_errors, shape_errors
+from ndgather.errors import DTypeError, NdgatherError, shape_errors
 from ndgather.published import shapes
 from ndgather.published.schema import (
     Equality,
@@ -114,10 +114,16 @@ def _merged_dtypes(row: OperatorVersion, types: Sequence[TensorType]) -> dict[st
         if given.dtype is None:
             continue
         if given.dtype not in each.types:
-            raise operator_errors.input_type(str(row), each.name, given.dtype, each.types)
+            raise DTypeError(
+                f"{row!s}: {each.name}.dtype = {given.dtype} is not taken (allowed: "
+                f"{', '.join(each.types)})"
+            )
         other, dtype = found.setdefault(each.type_variable, (each.name, given.dtype))
         if dtype != given.dtype:
-            raise operator_errors.types_differ(str(row), each.name, given.dtype, other, dtype)
+            raise DTypeError(
+                f"{row!s}: {each.name}.dtype = {given.dtype} differs from {other}.dtype = {dtype} "
+                f"(allowed: {dtype})"
+            )
     return {each.type_variable: found.get(each.type_variable, ("", None))[1] for each in row.inputs}
 
 

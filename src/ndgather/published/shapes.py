@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather.errors import index_errors, operator_errors, option_errors, shape_errors
+from ndgather.errors import (
+    AttributeValueError,
+    IndexOutOfBoundsError,
+    ShapeError,
+    index_errors,
+    option_errors,
+    shape_errors,
+)
+from ndgather.errors.shape_errors import shown
 from ndgather.published.schema import (
     AttributeRange,
     BatchRule,
@@ -192,8 +200,10 @@ class CallShapes:
         size = self.data.sizes[axis]
         open_sizes = {self.sizes.find(each) for each in positions if not self.sizes.bounds(each)[0]}
         if not open_sizes and not self.sizes.bound(size, 1):
-            raise index_errors.empty_axis(
-                self.caller, axis, self.shown(self.data), self.shown(self.indices)
+            raise IndexOutOfBoundsError(
+                f"{self.caller}: indices {shown(self.shown(self.indices))} address axis {axis} "
+                f"of data {shown(self.shown(self.data))}, which is empty (allowed: no indices)",
+                axis=axis,
             )
         if len(open_sizes) == 1 and self.sizes.value(size) == 0:
             self.sizes.equate(open_sizes.pop(), 0)
@@ -204,7 +214,10 @@ def settle_value(call: CallShapes, role: Role, value: NDArray[Any]) -> None:
     axes = call.axes[role]
     given = call.shown(axes)
     if not axes.is_of(value.ndim) or not all(map(call.sizes.equate, axes.sizes, value.shape)):
-        raise operator_errors.value_does_not_fit(call.caller, role.value, value.shape, given)
+        raise ShapeError(
+            f"{call.caller}: the value of {role.value} has shape {shown(value.shape)}, which is "
+            f"not the declared one (allowed: {shown(given)})"
+        )
 
 
 def settle_ranks(call: CallShapes) -> None:
@@ -222,7 +235,10 @@ def settle_ranks(call: CallShapes) -> None:
     if axis is not None:
         too_many = axis.rank > 1
         if too_many or not all(call.sizes.equate(size, 1) for size in axis.sizes):
-            raise operator_errors.axis_not_single(caller, call.shown(axis))
+            raise ShapeError(
+                f"{caller}: axis.shape = {shown(call.shown(axis))} is not a single value "
+                "(allowed: () or (1,))"
+            )
     if row.kind is Kind.SCATTER_ND:
         equate_updates(call, call.indices.sizes[:-1])
     if row.kind not in {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}:
@@ -281,7 +297,10 @@ def settle_batch_dims(call: CallShapes, batch_dims: int) -> None:
     call.batch_dims = batch_dims
     axis = call.axis if call.axis is not None else call.data.rank if call.data.exact else -1
     if 0 <= axis < batch_dims and call.row.kind is Kind.GATHER:
-        raise option_errors.axis_before_batch(call.caller, axis, batch_dims)
+        raise AttributeValueError(
+            f"{call.caller}: axis = {axis} is one of the {batch_dims} batch axes (allowed: "
+            f"{batch_dims} or more, counted from the front)"
+        )
     for axes, after in both:
         axes.reaches(batch_dims + after)
     for each in range(batch_dims):
@@ -357,8 +376,11 @@ def _gather_elements(call: CallShapes, axis: int) -> Axes:
             continue
         if rule is OffAxisRule.EQUAL:
             if not sizes.equate(have, take):
-                raise shape_errors.off_axis_sizes_differ(
-                    call.caller, each, axis, call.shown(data), call.shown(indices)
+                raise ShapeError(
+                    f"{call.caller}: indices.shape[{each}] = {call.shown(indices)[each]} differs "
+                    f"from data.shape[{each}] = {call.shown(data)[each]}: indices "
+                    f"{shown(call.shown(indices))} and data {shown(call.shown(data))} may differ "
+                    f"only on axis {axis} (allowed: {call.shown(data)[each]})"
                 )
             continue
         most, least = sizes.bounds(have)[1], sizes.bounds(take)[0]
@@ -374,7 +396,10 @@ def _gather_elements(call: CallShapes, axis: int) -> Axes:
 def _gather(call: CallShapes, axis: int) -> Axes:
     data, indices, batch_dims = call.data, call.indices, call.batch_dims
     if axis < batch_dims:
-        raise option_errors.axis_before_batch(call.caller, axis, batch_dims)
+        raise AttributeValueError(
+            f"{call.caller}: axis = {axis} is one of the {batch_dims} batch axes (allowed: "
+            f"{batch_dims} or more, counted from the front)"
+        )
     if indices.exact:
         call.refuse_indices_of_empty_axis(axis, indices.sizes)
     lead = [*data.sizes[:axis], *indices.sizes[batch_dims:]]
@@ -458,11 +483,6 @@ def refuse_outside(
         The values.
     axis : int
         The axis that they address; where they are tuples, the first one.
-
-    Raises
-    ------
-    IndexOutOfBoundsError
-        A value is outside its axis.
     """
     if indices.size == 0:
         return

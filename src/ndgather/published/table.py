@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import operator as integers
 
-from ndgather.errors import operator_errors, option_errors
+from ndgather.errors import AttributeValueError, DTypeError, operator_errors, option_errors
+from ndgather.errors.shown_values import shown_value
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.published.callables import Operator
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, ROWS
 
@@ -101,9 +103,15 @@ def operator(
         if not known:
             domains = sorted({each.domain for each in operators()})
             raise option_errors.unknown_choice("operator", "domain", domain, domains)
-        raise operator_errors.unknown_operator(name, domain, known)
+        raise AttributeValueError(
+            f"operator: name = {name!r} is unknown in domain {domain!r} (allowed: "
+            f"{', '.join(known)}){did_you_mean(name, known)}"
+        )
     if version is not None and opset is not None:
-        raise operator_errors.version_and_opset(version, opset)
+        raise AttributeValueError(
+            f"operator: version = {shown_value(version)} and opset = {shown_value(opset)} "
+            f"are both given (allowed: one of them)"
+        )
     if version is not None and version not in found:
         raise operator_errors.unknown_version(name, domain, "version", version, sorted(found))
     if opset is not None and opset < min(found):
@@ -115,7 +123,9 @@ def operator(
 
 def _string(caller: str, option: str, value: object) -> str:
     if not isinstance(value, str):
-        raise option_errors.option_not_string(caller, option, value)
+        raise DTypeError(
+            f"{caller}: {option} = {shown_value(value)} is not a string (allowed: a string)"
+        )
     return str.__str__(value)
 
 

@@ -21,7 +21,7 @@ from onnx.reference.ops import load_op
 from onnx.reference.ops.op_batch_normalization import BatchNormalization_14
 from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression as _BoxesOfOnnx
 
-from ndgather.errors import run_errors
+from ndgather.errors import ModelError
 
 Array = NDArray[Any]
 
@@ -52,7 +52,10 @@ class BatchNormalization(BatchNormalization_14):
         else:
             trains = "is_test" not in given or given["is_test"].i == 0
         if trains:
-            raise run_errors.trains("BatchNormalization", opset)
+            raise ModelError(
+                f"BatchNormalization of opset {opset} is in training mode (allowed: mean and "
+                "variance as given)"
+            )
         epsilon = given["epsilon"].f if "epsilon" in given else _EPSILON
         by_channel = (-1, *(1,) * (x.ndim - 2))
         if opset < _WITHOUT_SPATIAL and "spatial" in given and given["spatial"].i == 0:

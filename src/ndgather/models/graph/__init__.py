@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import run_errors
+from ndgather.errors import DTypeError, ShapeError, run_errors
 from ndgather.errors.shape_errors import shown
+from ndgather.errors.texts import one_line
 from ndgather.published import operator
 from ndgather.published.schema import TensorType, dtype_name
 
@@ -98,13 +99,7 @@ def unique(name: str, taken: set[str]) -> str:
 
 
 def value_types(graph: Graph) -> dict[str, TensorType]:
-    """Return the type of every value of `graph`.
-
-    Raises
-    ------
-    NdgatherError
-        A node can run on no inputs of these types; the text names the node.
-    """
+    """Return the type of every value of `graph`."""
     types = {each.name: each.type for each in graph.inputs}
     for name, array in graph.constants.items():
         types[name] = TensorType(dtype_name(array), array.shape)
@@ -199,13 +194,6 @@ def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, 
     Byte order is made native, fixed-width strings become Python strings, and the nameless
     bytes that a ``.npy`` file holds instead of bfloat16, float8 and the like get their name
     back. No value changes.
-
-    Raises
-    ------
-    ModelError
-        An input is missing or unknown.
-    DTypeError, ShapeError
-        An input is not of the declared type; sizes of the same name differ.
     """
     known = {port.name: port for port in ports}
     for name in inputs:
@@ -233,7 +221,10 @@ def _fit_dtype(port: Port, array: Array) -> Array:
         return array.astype(object)
     if dtype.type is np.void and dtype.fields is None and dtype.itemsize == declared.itemsize:
         return array.view(declared)
-    raise run_errors.input_dtype(port.name, dtype, port_dtype_name(declared))
+    raise DTypeError(
+        f"input {port.name!r}: dtype = {dtype} is not what the model takes (allowed: "
+        f"{port_dtype_name(declared)})"
+    )
 
 
 def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
@@ -249,4 +240,8 @@ def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int,
         elif declared != "?":
             known, other = sizes.setdefault(declared, (size, port.name))
             if size != known:
-                raise run_errors.input_size_differs(port.name, axis, size, declared, known, other)
+                raise ShapeError(
+                    f"input {port.name!r}: shape[{axis}] = {size} differs from "
+                    f"{one_line(declared)} = {known}, the size in input {other!r} (allowed: "
+                    f"{known})"
+                )

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import IndexOutOfBoundsError, NdgatherError, conversion_errors, run_errors
+from ndgather.errors import (
+    DTypeError,
+    ExtraMissingError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    run_errors,
+)
 from ndgather.models.graph import CastNode, Graph, Node, NodeTime, Output, Run, title
 from ndgather.published import operator
 from ndgather.published.rows import microsoft
@@ -298,15 +304,7 @@ PREDICATES: dict[Condition, Callable[[Facts], str | None]] = {
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the dtype with this name; strings are Python objects.
-
-    Raises
-    ------
-    DTypeError
-        There is no such dtype.
-    ExtraMissingError
-        The package that defines it is not installed.
-    """
+    """Return the dtype with this name; strings are Python objects."""
     if name == "string":
         return np.dtype(object)
     try:
@@ -316,26 +314,27 @@ def dtype_of(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes  # noqa: PLC0415 - only some types need it
     except ModuleNotFoundError as missing:
-        raise run_errors.dtype_needs_package(name, "ml_dtypes") from missing
+        raise ExtraMissingError(
+            f"dtype = {name} needs the package ml_dtypes, which is not installed "
+            f"(install it with: pip install ml_dtypes)"
+        ) from missing
     if not hasattr(ml_dtypes, name):
-        raise run_errors.no_dtype(name)
+        raise DTypeError(
+            f"dtype = {name!r} is not a type of arrays (allowed: types of NumPy and ml_dtypes)"
+        )
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype
 
 
 def converted(array: Array, name: str) -> Array:
-    """Return `array` with elements of the type `name`.
-
-    Raises
-    ------
-    DTypeError
-        There is no such conversion, or the type cannot hold a value.
-    """
+    """Return `array` with elements of the type `name`."""
     source = dtype_name(array)
     if source == name:
         return array
     if "string" in {source, name} or array.dtype.kind in "cO":
-        raise conversion_errors.no_conversion(source, name)
+        raise DTypeError(
+            f"dtype = {source} cannot be converted to {name} (allowed: booleans, integers, floats)"
+        )
     dtype = dtype_of(name)
     if name == "bool":
         return np.not_equal(array, np.zeros((), array.dtype))
@@ -344,7 +343,10 @@ def converted(array: Array, name: str) -> Array:
         lost = _lost(array, result)
     if lost.any():
         place = tuple(int(at) for at in np.unravel_index(np.argmax(lost), lost.shape))
-        raise conversion_errors.value_lost(place, array[place], name)
+        raise DTypeError(
+            f"input[{', '.join(map(str, place))}] = {array[place]} cannot be held by {name} "
+            f"(allowed: values of that type)"
+        )
     return result
 
 
@@ -400,13 +402,7 @@ class Step:
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
-    """Run `graph`; `inputs` are what its inputs take, by their names.
-
-    Raises
-    ------
-    NdgatherError
-        A node refused what it was given; the text names the node.
-    """
+    """Run `graph`; `inputs` are what its inputs take, by their names."""
     values = {**graph.constants, **inputs}
     steps = []
     for node in graph.nodes:

@@ -250,13 +250,7 @@ class Call:
 
 
 def fit(call: Call, target: OperatorVersion) -> tuple[Difference, ...]:
-    """Make a call what the version `target` takes, and return where the two may differ.
-
-    Raises
-    ------
-    NdgatherError
-        There is no exact counterpart; the text says why.
-    """
+    """Make a call what the version `target` takes, and return where the two may differ."""
     meaning = meaning_of(call.row, call.attributes, call.constants.get(Role.AXIS))
     _refuse_other_meaning(call, target, meaning)
     call.attributes = _attributes(call, target, meaning)
@@ -368,12 +362,6 @@ def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Transla
     """Return `graph` in the operators of `domain`, the newest that `opset` has.
 
     Without `opset` it is the newest of all, and operators of `domain` stay as they are.
-
-    Raises
-    ------
-    NdgatherError
-        A node has no exact counterpart, or can run on no inputs of the declared types; the text
-        names the node and says why.
     """
     return _Translator(graph, domain, opset).translation()
 

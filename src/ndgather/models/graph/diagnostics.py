@@ -12,11 +12,12 @@ from ndgather.errors import (
     AttributeValueError,
     DTypeError,
     IndexOutOfBoundsError,
+    ModelError,
     NdgatherError,
     ShapeError,
-    runtime_errors,
 )
-from ndgather.errors.texts import one_line
+from ndgather.errors.similar_names import did_you_mean
+from ndgather.errors.texts import listed, one_line
 from ndgather.models.graph.calls import PREDICATES, Condition, Facts
 from ndgather.published.schema import Kind
 
@@ -465,17 +466,14 @@ def runtime_notes(facts: Facts) -> Iterator[tuple[RuntimeNote, str]]:
 
 
 def check_runtimes(names: Iterable[str]) -> None:
-    """Refuse a name of a runtime that no note is about.
-
-    Raises
-    ------
-    ModelError
-        Nothing is known of a runtime of that name.
-    """
+    """Refuse a name of a runtime that no note is about."""
     known = sorted({runtime for note in RUNTIME_NOTES for runtime in note.runtimes})
     for name in names:
         if not any(name.lower() in each.lower() for each in known):
-            raise runtime_errors.nothing_known_of(name, known)
+            raise ModelError(
+                f"runtime = {name!r} is not known (allowed: parts of {listed(known)})"
+                f"{did_you_mean(name, known)}"
+            )
 
 
 def finding(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ndgather.errors import NdgatherError, ir_errors
+from ndgather.errors import AttributeValueError, ModelError, NdgatherError, ir_errors
+from ndgather.errors.texts import quoted
 from ndgather.models.graph import (
     CastNode,
     Graph,
@@ -44,16 +45,13 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def operator_of(layer: Layer) -> Operator:
-    """Return the version of the operator that a gather or scatter layer names.
-
-    Raises
-    ------
-    ModelError, AttributeValueError
-        The layer names no operation set, or one that does not have it.
-    """
+    """Return the version of the operator that a gather or scatter layer names."""
     version = _OPSET.fullmatch(layer.version)
     if version is None:
-        raise ir_errors.no_operation_set(layer.version)
+        raise AttributeValueError(
+            f"version = {quoted(layer.version)} is not an operation set (allowed: opset1, "
+            "opset2, ...)"
+        )
     return operator(layer.type, domain=DOMAIN, opset=int(version[1]))
 
 
@@ -110,7 +108,10 @@ def check_ports(layer: Layer) -> None:
     """Refuse a layer that has too few or too many ports."""
     inputs, outputs = port_counts(layer)
     if (len(layer.inputs), len(layer.outputs)) != (inputs, outputs):
-        raise ir_errors.wrong_ports(len(layer.inputs), len(layer.outputs), inputs, outputs)
+        raise ModelError(
+            f"ports = {len(layer.inputs)} input and {len(layer.outputs)} output are not those of "
+            f"the operation (allowed: {inputs} input and {outputs} output)"
+        )
 
 
 def port_counts(layer: Layer) -> tuple[int, int]:
@@ -127,13 +128,7 @@ def layer_names(layer: Layer, port: LayerPort) -> tuple[str, ...]:
 
 
 def graph_of(network: Network, constants: Constants) -> Graph:
-    """Return the graph that a network is.
-
-    Raises
-    ------
-    NdgatherError
-        A layer is of another type, is fed by no layer, or has no such constant.
-    """
+    """Return the graph that a network is."""
     for layer in network.layers:
         if layer.type not in (*PLAIN_TYPES, *OPERATOR_TYPES):
             raise ir_errors.layer_not_run(
@@ -141,7 +136,7 @@ def graph_of(network: Network, constants: Constants) -> Graph:
             )
     wiring = wire(network)
     for finding in wiring.findings:
-        raise ir_errors.broken_wiring(finding.where, finding.what)
+        raise ModelError(f"{finding.where}: {finding.what}")
     return _GraphBuilder(network, wiring, constants).graph()
 
 

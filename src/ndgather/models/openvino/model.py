@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ndgather.errors import conversion_errors, file_errors
+from ndgather.errors import FileError, ModelError, file_errors
 from ndgather.errors.run_errors import input_shape
+from ndgather.errors.texts import reason
 from ndgather.models.arguments import Content, file_path, instance, named_arrays
 from ndgather.models.graph import Port, Run, fit_inputs, value_types
 from ndgather.models.graph.calls import dtype_of, evaluate
@@ -71,11 +72,6 @@ class Model:
         Returns
         -------
         Model
-
-        Raises
-        ------
-        FileError, ModelError
-            The file cannot be read, is not an IR, or exceeds `limits`.
         """
         return cls._load("Model.load", "path", path, constants, limits)
 
@@ -100,13 +96,7 @@ class Model:
 
     @property
     def graph(self) -> Graph:
-        """The graph that the network is.
-
-        Raises
-        ------
-        NdgatherError
-            A layer is of another type, its edges make no sense, or a constant is not there.
-        """
+        """The graph that the network is."""
         if self._graph is None:
             self._graph = graph_of(self.network, self.constants)
         return self._graph
@@ -285,19 +275,16 @@ def write_converted(source: Path, target: Path, constants: Path) -> tuple[int, t
     -------
     int, tuple of Finding
         How many layers there are, and what the check found.
-
-    Raises
-    ------
-    NdgatherError
-        OpenVINO refuses the model, or a file cannot be written.
     """
     openvino = import_module("openvino")
     try:
         converted = openvino.convert_model(str(source))
     except Exception as error:  # of its frontend, of any kind
-        raise conversion_errors.refused_by_openvino(source, error) from error
+        raise ModelError(
+            f"{source}: the converter of OpenVINO refuses it: {reason(error)}"
+        ) from error
     if not target.parent.is_dir():
-        raise file_errors.no_folder(target, target.parent)
+        raise FileError(f"{target}: cannot be written: there is no folder {target.parent}")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".ndgather-") as folder:
         made = Path(folder) / "model.xml"
         try:

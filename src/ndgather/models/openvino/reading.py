@@ -18,10 +18,11 @@ from xml.etree.ElementTree import Element, ParseError
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import ModelError, constant_errors, ir_errors
+from ndgather.errors import DTypeError, ModelError, ShapeError, ir_errors
 from ndgather.errors.file_errors import unreadable
 from ndgather.errors.run_errors import extra_missing
-from ndgather.errors.texts import plain
+from ndgather.errors.shape_errors import shown
+from ndgather.errors.texts import plain, quoted
 from ndgather.models.graph.calls import dtype_of
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.tensors.tensor_files import content
@@ -152,7 +153,10 @@ def stored_bytes(element: ElementType, shape: Sequence[int]) -> int:
 def array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
     """Return the constant that `content` holds, without a copy where none is needed."""
     if element.name in _WITHOUT_ARRAYS:
-        raise constant_errors.constant_type(element.name)
+        raise DTypeError(
+            f"element_type = {element.name} is not supported in constants (allowed: booleans, "
+            "integers of 2, 4 and 8 to 64 bits, floats of 4 to 64 bits)"
+        )
     dtype = dtype_of(element.dtype)
     if element.bits < 8:
         return _unpacked(content, element.bits, dtype, shape)
@@ -165,7 +169,10 @@ def array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np
 def bytes_of(element: ElementType, array: Array) -> bytes:
     """Return what a file of constants holds for `array`."""
     if element.name in _WITHOUT_ARRAYS:
-        raise constant_errors.constant_type(element.name)
+        raise DTypeError(
+            f"element_type = {element.name} is not supported in constants (allowed: booleans, "
+            "integers of 2, 4 and 8 to 64 bits, floats of 4 to 64 bits)"
+        )
     if element.bits < 8:
         return _packed(array, element.bits)
     return array.astype(_little_endian(array.dtype), copy=False).tobytes()
@@ -206,11 +213,6 @@ def declared_shape(text: str) -> tuple[tuple[int, int | None], ...] | None:
 
     None is an unknown rank, and a greatest size of None is none. A size is ``4``, ``-1``,
     ``?``, or a range as ``1..5``, ``..5``, ``1..``.
-
-    Raises
-    ------
-    ValueError
-        The text is not a shape.
     """
     text = text.strip()
     if text == "...":
@@ -243,35 +245,29 @@ class Constants:
     path: Path | None
 
     def find(self, layer: Layer) -> tuple[ElementType, tuple[int, ...], int]:
-        """Return the type of a Const layer, its shape, and where it begins in the file.
-
-        Raises
-        ------
-        FileError, ModelError, AttributeValueError
-            The layer does not say where and what it is, or the file does not hold that.
-        """
+        """Return the type of a Const layer, its shape, and where it begins in the file."""
         element, shape = constant_type(layer)
         offset, size = (self._count(layer, name) for name in ("offset", "size"))
         needed = stored_bytes(element, shape)
         if element.bits and size != needed and not (needed == 0 and size <= 1):
-            raise constant_errors.constant_size(size, needed, shape, element.name)
+            raise ModelError(
+                f"size = {size} is not the size in bytes of {element.name} {shown(shape)} "
+                f"(allowed: {needed})"
+            )
         path = self._file()
         try:
             file_bytes = path.stat().st_size
         except (OSError, ValueError) as error:  # ValueError: a NUL in its name
             raise unreadable(path, error) from error
         if offset + size > file_bytes:
-            raise constant_errors.beyond_constants(path, offset, size, file_bytes)
+            raise ModelError(
+                f"offset = {offset} and size = {size} reach beyond the end of {path} "
+                f"(allowed: at most {file_bytes} bytes)"
+            )
         return element, shape, offset
 
     def read(self, layer: Layer) -> Array:
-        """Return the array of a Const layer, memory-mapped where its type allows it.
-
-        Raises
-        ------
-        FileError, ModelError, AttributeValueError, DTypeError, ShapeError
-            The file does not hold it, or there is no such array.
-        """
+        """Return the array of a Const layer, memory-mapped where its type allows it."""
         element, shape, offset = self.find(layer)
         needed = stored_bytes(element, shape)
         try:
@@ -285,11 +281,16 @@ class Constants:
         try:
             return array_from(element, shape, np.asarray(content))
         except ValueError as error:  # an empty array may have sizes that no array has
-            raise constant_errors.constant_too_large(shape, element.name) from error
+            raise ShapeError(
+                f"shape = {shown(shape)} of {element.name} exceeds the largest possible array"
+            ) from error
 
     def _file(self) -> Path:
         if self.path is None:
-            raise constant_errors.no_constants()
+            raise ModelError(
+                "the file of constants is not known (allowed: the path of the model, or of its "
+                "constants)"
+            )
         return self.path
 
     def _count(self, layer: Layer, name: str) -> int:
@@ -338,15 +339,7 @@ class Limits:
 
 
 def read(source: Path | bytes, limits: Limits = Limits()) -> Network:
-    """Read the XML of an IR, or a bare ``<layer>``: a file, or what it holds.
-
-    Raises
-    ------
-    FileError
-        The file cannot be read, or is larger than `limits` allow.
-    ModelError
-        It is not an IR, or asks for more than `limits`.
-    """
+    """Read the XML of an IR, or a bare ``<layer>``: a file, or what it holds."""
     place = source if isinstance(source, Path) else IN_MEMORY
     text = content(source, limits.file_bytes) if isinstance(source, Path) else source
     if len(text) > limits.file_bytes:
@@ -356,7 +349,10 @@ def read(source: Path | bytes, limits: Limits = Limits()) -> Network:
     if root.tag == "layer":
         return Network(name=place.stem, layers=(reader.layer(root),), edges=(), snippet=True)
     if root.tag != "net":
-        raise ir_errors.not_ir(place, root.tag)
+        raise ModelError(
+            f"{place}: is not an OpenVINO IR: its root is {quoted(root.tag)} "
+            f"(allowed: net, or a single layer)"
+        )
     return reader.network(root, root.get("name", place.stem))
 
 
@@ -381,7 +377,10 @@ def _parse(path: Path, content: bytes, limits: Limits) -> Element:
             if layers > limits.layers:
                 raise ir_errors.beyond_limit(path, "its count of layers", str(limits.layers))
     except DefusedXmlException as error:
-        raise ir_errors.document_type(path) from error
+        raise ModelError(
+            f"{path}: has a document type or an entity, which can grow without end or name other "
+            f"files (allowed: elements, attributes and text)"
+        ) from error
     except (ParseError, LookupError, ValueError) as error:  # the last two: of its encoding
         if isinstance(error, ModelError):
             raise

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ndgather.errors import conversion_errors
+from ndgather.errors import DTypeError, ModelError
 from ndgather.models.arguments import file_path, instance
 from ndgather.models.graph import CastNode, Graph, Node, unique, value_types
 from ndgather.models.graph.conversion import translate
@@ -191,7 +191,10 @@ class _Writer:
 
 def _element(name: str, dtype: str | None) -> ElementType:
     if dtype is None or dtype == "string" or dtype not in BY_DTYPE:
-        raise conversion_errors.no_element_type(name, dtype)
+        raise DTypeError(
+            f"{name}: dtype = {dtype} cannot be written to an IR (allowed: booleans, integers, "
+            "floats)"
+        )
     return BY_DTYPE[dtype]
 
 
@@ -211,5 +214,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _text(text: str) -> str:
     if _NOT_XML.search(text):
-        raise conversion_errors.not_writable(text)
+        raise ModelError(
+            f"name = {text!r} has a character that XML cannot hold (allowed: printable characters)"
+        )
     return text

@@ -18,7 +18,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ndgather.errors import file_errors
+from ndgather.errors import FileError, file_errors
+from ndgather.errors.similar_names import did_you_mean
+from ndgather.errors.texts import listed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,13 +56,7 @@ class Header:
 
 
 def read_npy(file: IO[bytes]) -> Header:
-    """Read the header of a file that stands at its beginning.
-
-    Raises
-    ------
-    ValueError
-        It is not a header, or describes an array that cannot exist.
-    """
+    """Read the header of a file that stands at its beginning."""
     version = npy.read_magic(file)
     if version not in _FORMS:
         raise ValueError(f"its version {version} is unknown (allowed: 1.0, 2.0, 3.0)")
@@ -135,24 +131,22 @@ _CHUNK = 2**20
 
 
 def read_npz(path: Path, member: str) -> Array:
-    """Return the array `member` of an archive; without a name, the only one that it has.
-
-    Raises
-    ------
-    FileError
-        There is no such member, or it is not an array, or is too large.
-    OSError
-        The file cannot be read.
-    """
+    """Return the array `member` of an archive; without a name, the only one that it has."""
     try:
         with zipfile.ZipFile(path) as archive:
             info = _member(path, archive, member)
             place = f"{path}:{info.filename.removesuffix('.npy')}"
             most = max(LARGEST_INFLATED, MOST_INFLATED * path.stat().st_size)
             if info.file_size > most:
-                raise file_errors.inflates(place, info.file_size, most)
+                raise FileError(
+                    f"{place}: would take {info.file_size} bytes in memory (allowed: at most "
+                    f"{most} out of such an archive; a .npy file may be of any size)"
+                )
             if info.compress_type not in _METHODS:
-                raise file_errors.other_compression(place, info.compress_type)
+                raise FileError(
+                    f"{place}: is compressed by method {info.compress_type} (allowed: 0, stored, "
+                    "and 8, deflated)"
+                )
             return _array(archive, info, place)
     except (OSError, MemoryError):
         raise
@@ -175,14 +169,18 @@ def _member(path: Path, archive: zipfile.ZipFile, member: str) -> zipfile.ZipInf
     infos = archive.infolist()
     names = [info.filename.removesuffix(".npy") for info in infos]
     if not names:
-        raise file_errors.no_arrays(path)
+        raise FileError(f"{path}: holds no arrays")
     if not member and len(names) != 1:
-        raise file_errors.member_not_named(path, names)
+        raise FileError(
+            f"{path}: holds several arrays, name one as {path}:MEMBER (allowed: {listed(names)})"
+        )
     name = member or names[0]
     if name not in names:
-        raise file_errors.no_member(path, name, names)
+        raise FileError(
+            f"{path}: has no member {name!r} (allowed: {listed(names)}){did_you_mean(name, names)}"
+        )
     if names.count(name) > 1:
-        raise file_errors.member_twice(path, name)
+        raise FileError(f"{path}: has several members {name!r} (allowed: one of each name)")
     return infos[names.index(name)]
 
 
@@ -191,7 +189,10 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str) -> Array
         try:
             header = read_npy(file)
             if header.dtype.hasobject:
-                raise file_errors.holds_objects(place)
+                raise FileError(
+                    f"{place}: holds pickled Python objects, which are never loaded "
+                    f"(allowed: numbers, booleans, dates, fixed-width strings and records)"
+                )
             header.check_room(info.file_size - header.start)
             content = np.empty(header.size, np.uint8)
             array = np.ndarray(header.shape, header.dtype, content.data, order=header.order)
@@ -203,5 +204,7 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str) -> Array
             content[filled : filled + part.size] = part
             filled += part.size
         if filled < content.size:
-            raise file_errors.ends_early(place, header.start + filled, info.file_size)
+            raise FileError(
+                f"{place}: ends after {header.start + filled} of {info.file_size} bytes"
+            )
     return array

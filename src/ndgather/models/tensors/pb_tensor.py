@@ -33,11 +33,6 @@ def tensor_from_bytes(content: bytes, path: object) -> Array:
     -------
     array
 
-    Raises
-    ------
-    FileError
-        It is not a complete TensorProto, or keeps its values in another file.
-
     Examples
     --------
     >>> import numpy as np
@@ -70,11 +65,6 @@ def tensor_to_bytes(array: Array, path: object) -> bytes:
     -------
     bytes
         What a ``.pb`` file holds.
-
-    Raises
-    ------
-    FileError
-        ONNX has no such dtype, or the array takes more than 2 GiB.
     """
     array = as_array("array", array)
     try:

@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what has no end, or blocks who opens it: pipes and devices.
-
-    Raises
-    ------
-    FileError
-        There is no such file, or it is not a regular one.
-    """
+    """Refuse what has no end, or blocks who opens it: pipes and devices."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a NUL in its name
@@ -39,17 +33,11 @@ def check_regular(path: Path) -> None:
     if stat.S_ISDIR(mode):
         raise file_errors.unreadable(path, IsADirectoryError(21, "Is a directory"))
     if not stat.S_ISREG(mode):
-        raise file_errors.not_a_file(path)
+        raise FileError(f"{path}: cannot be read: is not a regular file")
 
 
 def content(path: Path, most: int) -> bytes:
-    """Return what a file holds.
-
-    Raises
-    ------
-    FileError
-        The file cannot be read, is not a regular one, or holds more than `most` bytes.
-    """
+    """Return what a file holds."""
     check_regular(path)
     try:
         size = path.stat().st_size
@@ -62,7 +50,7 @@ def content(path: Path, most: int) -> bytes:
     except OSError as error:
         raise file_errors.unreadable(path, error) from error
     if size > most:
-        raise file_errors.too_large(path, most)
+        raise FileError(f"{path}: is too large to be read (allowed: at most {most} bytes)")
     return found
 
 
@@ -84,11 +72,6 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
     *files : tuple of path and callable
         Each place, and what makes the file at the path that it is called with: a new name in
         the folder of the place.
-
-    Raises
-    ------
-    FileError
-        A file cannot be made, or cannot take its place; the text names the place.
     """
     begun = [_beside(path) for path, _ in files]
     try:
@@ -109,13 +92,7 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
 
 
 def resolved(path: Path) -> Path:
-    """Return where a path leads.
-
-    Raises
-    ------
-    FileError
-        No file can have that path.
-    """
+    """Return where a path leads."""
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or links in a circle
@@ -177,11 +154,6 @@ def read(place: str) -> Array:
     -------
     array
         What the file holds; never unpickled.
-
-    Raises
-    ------
-    FileError
-        The file or member does not exist, or does not hold what its name promises.
     """
     path, member = _split(place)
     try:
@@ -199,13 +171,7 @@ def read(place: str) -> Array:
 
 
 def read_all(path: Path) -> dict[str, Array]:
-    """Return every array of a ``.npz`` archive by its name.
-
-    Raises
-    ------
-    FileError
-        There is no such archive, or a member is no array.
-    """
+    """Return every array of a ``.npz`` archive by its name."""
     try:
         names = formats.names(path)
     except OSError as error:
@@ -224,7 +190,10 @@ def _read_npy(path: Path, mode: Literal["r", "r+"] = "r") -> Array:
         try:
             header = formats.read_npy(file)
             if header.dtype.hasobject:
-                raise file_errors.holds_objects(path)
+                raise FileError(
+                    f"{path}: holds pickled Python objects, which are never loaded "
+                    f"(allowed: numbers, booleans, dates, fixed-width strings and records)"
+                )
             header.check_room(os.fstat(file.fileno()).st_size - header.start)
             return np.asarray(
                 np.memmap(file, header.dtype, mode, header.start, header.shape, header.order)
@@ -240,15 +209,9 @@ def _read_npz(path: Path, member: str) -> Array:
 
 @contextmanager
 def in_place(path: Path) -> Iterator[Array]:
-    """Give the array of a ``.npy`` file, to be changed where it is.
-
-    Raises
-    ------
-    FileError
-        It is a file of another kind, cannot be written, or does not hold what its name promises.
-    """
+    """Give the array of a ``.npy`` file, to be changed where it is."""
     if path.suffix != ".npy":
-        raise file_errors.not_in_place(path)
+        raise FileError(f"{path}: cannot be changed in place (allowed: .npy and stored arrays)")
     try:
         array = _read_npy(path, "r+")
     except OSError as error:
@@ -279,9 +242,9 @@ def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
     if path.suffix not in suffixes:
         raise file_errors.unknown_suffix(path, suffixes)
     if not target.parent.is_dir():
-        raise file_errors.no_folder(path, path.parent)
+        raise FileError(f"{path}: cannot be written: there is no folder {path.parent}")
     if target.exists() and not target.is_file():
-        raise file_errors.not_a_regular_file(path)
+        raise FileError(f"{path}: cannot be written: exists and is not a regular file")
 
 
 def write(path: Path, array: Array) -> None:
