@@ -20,10 +20,13 @@ from ndgather.errors.shape_errors import shown
 from ndgather.errors.shown_values import shown_value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
     Starts = NDArray[np.int64]
+    Shape = Sequence[Any]  # sizes may be unknown, or symbols of a library
 
 
 def plain_array(caller: str, argument: str, value: object) -> Array:
@@ -254,9 +257,7 @@ def explain(call: Call, refusal: Refusal) -> Exception:
         case "off_axis":
             return shape_errors.longer_off_axis(caller, first, facts[1], data, indices)
         case "updates_shape":
-            return shape_errors.updates_do_not_fit(
-                caller, updates, slices, call.updates_name, hint=_updates_hint(refusal)
-            )
+            return _updates_do_not_fit(call, data, indices, slices, updates)
         case "result_rank":
             return shape_errors.rank_too_high(caller, *facts)
         case "result_size":
@@ -274,16 +275,6 @@ def explain(call: Call, refusal: Refusal) -> Exception:
             return argument_errors.out_overlaps_itself(caller, call.out)
         case _:
             raise AssertionError(f"the core refused a call by an unknown rule: {refusal}")
-
-
-def _updates_hint(refusal: Refusal) -> str:
-    """Say what to write where updates would fit indices of another shape, or were broadcast."""
-    _, _, data, indices, slices, updates = refusal
-    if len(indices) == 1 and updates == (*indices, *data[1:]):
-        return "one index for each update is indices[:, None]"
-    if updates == ():
-        return f"one value for all is np.broadcast_to(updates, {shown(slices)})"
-    return ""
 
 
 MODES = ("raise", "clip", "fill")
@@ -425,7 +416,7 @@ def run(call: Call) -> Array:
     adapter = dispatch.adapter(call)
     if adapter is not None:
         return adapter.run(call)  # type: ignore[no-any-return]  # as the adapter has it
-    plain = plain_scatter(call) if call.scatters else _with_plain_gather(call)
+    plain = plain_scatter(call) if call.scatters else _plain_gather(call)
     if isinstance(call.out, np.ndarray):
         plain = replace(plain, out=plain_array(call.caller, "out", call.out))
     if plain.data.dtype.hasobject or plain.data.itemsize == 0:
@@ -439,13 +430,11 @@ def run(call: Call) -> Array:
 
 
 def result_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of the slices that `call` names, for plain arrays or a stand-in for them.
-
-    Raises
-    ------
-    NdgatherError
-        The shapes do not fit.
-    """
+    """Return the shape of the slices or windows that `call` names; only shapes are used."""
+    if call.kind == "gather_windows":
+        check_shapes(call)
+        window = call.window_shape
+        return (*call.indices.shape[:-1], *window, *call.data.shape[len(window) :])
     axis, batch_dims = (integer(call, option) for option in ("axis", "batch_dims"))
     refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
     if refusal[0] != "none":
@@ -483,43 +472,96 @@ def _deliver(call: Call, result: Array) -> Array:
     return call.out  # type: ignore[no-any-return]  # an array, as the core found
 
 
-def _with_plain_gather(call: Call) -> Call:
+def _plain_gather(call: Call) -> Call:
     data = plain_array(call.caller, "data", call.data)
     indices = native_indices(call.caller, call.indices, call.indices_name)
-    mode, fill_value = call.mode, call.fill_value
-    if fill_value is not None:
-        mode = choice(call.caller, "mode", mode, _core.GATHER_MODES)
-        if mode != "fill":
-            raise argument_errors.fill_value_unused(call.caller, mode)
-        fill_value = fill_element(call.caller, fill_value, data.dtype)
-    return replace(call, data=data, indices=indices, mode=mode, fill_value=fill_value)
+    return checked(replace(call, data=data, indices=indices), data.dtype)
 
 
 def plain_scatter(call: Call) -> Call:
-    """Return a scatter with plain arrays, and with its reduction checked.
+    """Return a scatter with NumPy arrays, and with its options checked."""
+    data = plain_array(call.caller, "data", call.data)
+    indices = native_indices(call.caller, call.indices)
+    updates = plain_updates(call.caller, call.updates, data.dtype, call.updates_name)
+    call = checked(replace(call, data=data, indices=indices, updates=updates), data.dtype)
+    return replace(call, arithmetic=reductions.for_core(data.dtype, call.reduction))
 
-    Raises
-    ------
-    NdgatherError
-        An argument cannot be converted, or the reduction has no meaning for the elements of data.
+
+def checked(
+    call: Call, dtype: np.dtype[Any] | None, meaningful: tuple[str, ...] | None = None
+) -> Call:
+    """Return `call` with its mode, fill value, reduction and `use_init_val` checked.
+
+    Parameters
+    ----------
+    call : Call
+        Its arrays may be of any library; only the dtype of data is used, in error texts.
+    dtype : numpy.dtype or None
+        The dtype of data as NumPy's. A fill value becomes an array of rank 0 of that dtype; with
+        None it stays as it is.
+    meaningful : tuple of str, optional
+        The reductions that data can have; by default those of `dtype`, or all.
     """
     caller = call.caller
-    data = plain_array(caller, "data", call.data)
-    indices = native_indices(caller, call.indices)
-    updates = plain_updates(caller, call.updates, data.dtype, call.updates_name)
-    reduction = choice(caller, "reduction", call.reduction, reductions.NAMES)
-    meaningful = reductions.meaningful(data.dtype)
-    if reduction not in meaningful:
-        raise argument_errors.reduction_type(caller, reduction, data.dtype, meaningful)
-    return replace(
-        call,
-        data=data,
-        indices=indices,
-        updates=updates,
-        reduction=reduction,
-        use_init_val=reduction == "none" or truth(caller, "use_init_val", call.use_init_val),
-        arithmetic=reductions.for_core(data.dtype, reduction),
-    )
+    mode = choice(caller, "mode", call.mode, modes_of(call))
+    if call.scatters:
+        reduction = choice(caller, "reduction", call.reduction, reductions.NAMES)
+        if meaningful is None:
+            meaningful = reductions.NAMES if dtype is None else reductions.meaningful(dtype)
+        if reduction not in meaningful:
+            raise argument_errors.reduction_type(
+                caller, reduction, dtype_name(call.data.dtype), meaningful
+            )
+        use_init_val = reduction == "none" or truth(caller, "use_init_val", call.use_init_val)
+        return replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
+    fill_value = call.fill_value
+    if fill_value is not None:
+        if mode != "fill":
+            raise argument_errors.fill_value_unused(caller, mode)
+        if dtype is not None:
+            fill_value = fill_element(caller, fill_value, dtype)
+    unchanged = mode is call.mode and fill_value is call.fill_value
+    return call if unchanged else replace(call, mode=mode, fill_value=fill_value)
+
+
+def modes_of(call: Call) -> tuple[str, ...]:
+    """Return the modes that a call can have."""
+    if call.kind == "gather_windows":
+        return MODES
+    return _core.SCATTER_MODES if call.scatters else _core.GATHER_MODES
+
+
+def dtype_name(dtype: object) -> str:
+    """Return the name of a dtype of any library, as error texts show it."""
+    return str(dtype if isinstance(dtype, np.dtype) else getattr(dtype, "name", dtype))
+
+
+def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
+    """Raise ShapeError if updates do not have the shape of the slices that the indices name."""
+    if tuple(updates) != tuple(slices):
+        raise _updates_do_not_fit(call, call.data.shape, call.indices.shape, slices, updates)
+
+
+def _updates_do_not_fit(
+    call: Call, data: Shape, indices: Shape, slices: Shape, updates: Shape
+) -> Exception:
+    """Return the error, which says what to write if updates fit other indices or a broadcast."""
+    if len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
+        hint = "one index for each update is indices[:, None]"
+    elif len(updates) == 0:
+        hint = f"one value for all is np.broadcast_to(updates, {shown(slices)})"
+    else:
+        hint = ""
+    return shape_errors.updates_do_not_fit(call.caller, updates, slices, call.updates_name, hint)
+
+
+def check_out(call: Call, result: Shape, out: Shape) -> None:
+    """Raise an error if `out` does not have the dtype of data and the shape of the result."""
+    if call.out.dtype != call.data.dtype:
+        dtypes = dtype_name(call.out.dtype), dtype_name(call.data.dtype)
+        raise argument_errors.out_dtype(call.caller, *dtypes)
+    if tuple(out) != tuple(result):
+        raise shape_errors.out_shape(call.caller, out, result)
 
 
 def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) -> str:

@@ -92,7 +92,7 @@ def test_out_of_any_layout_takes_the_result(call, draws):
 def test_out_may_overlap_data(call, shift):
     data, starts, window, options = call
     wanted = desired(data.copy(), starts, window, options)
-    memory = np.zeros(4096, "i2")
+    memory = np.zeros(max(data.size, wanted.size) + shift, "i2")
     data = memory[: data.size].reshape(data.shape)
     data[...] = call[0]
     out = memory[shift : shift + wanted.size].reshape(wanted.shape)

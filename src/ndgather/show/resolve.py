@@ -22,7 +22,7 @@ from ndgather.slow_path import explain
 from ndgather.stored import calls as stored_windows
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.estimates import reader_of
-from ndgather.stored.plan import Axes, axes_of, plain_gather, plan, with_data
+from ndgather.stored.plan import Axes, axes_of, plan, with_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -360,8 +360,8 @@ def planned(call: Call, grid: Grid | None) -> Plan | WindowPlan:
     grid = grid or Grid.regular(shape, shape)
     call = with_data(call, grid, call.data.dtype)
     if call.kind == "gather_windows":
-        return stored_windows.plan_windows(plain_gather(call), grid)
-    return plan(call if call.scatters else plain_gather(call), grid)
+        return stored_windows.plan_windows(call, grid)
+    return plan(call, grid)
 
 
 def _with_plain_arrays(call: Call) -> tuple[Call, bool, Grid | None]:

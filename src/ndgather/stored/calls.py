@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import dispatch, reductions, slow_path
-from ndgather.array_call import _core
 from ndgather.errors import StoredArrayError, argument_errors, stored_errors
 from ndgather.settings import LOGGER, counted
-from ndgather.slow_path import explain
 from ndgather.stored import executors, grouping
 from ndgather.stored.chunks import Buffers
 from ndgather.stored.executors import run_tasks
 from ndgather.stored.grouping import ChunkedPoints, move, places_of
-from ndgather.stored.plan import Steps, plain_gather, plan, provide_out, with_data
+from ndgather.stored.plan import Steps, plan, provide_out, with_data
 from ndgather.stored.walk import BLOCK, MOST_WINDOWS, Piece, parts_of, read, walk, write
 
 if TYPE_CHECKING:
@@ -131,12 +129,8 @@ def _checked(call: Call, writer: Writer) -> tuple[Plan, Array]:
         raise argument_errors.out_read_only(call.caller)
     call = with_data(replace(call, out=None), writer.grid, writer.dtype)
     call = slow_path.plain_scatter(call)
-    mode = slow_path.choice(call.caller, "mode", call.mode, _core.SCATTER_MODES)
-    call = replace(call, mode=mode)
-    shape, updates = slow_path.result_shape(call), call.updates
-    if updates.shape != shape:
-        facts = call.data.shape, call.indices.shape, shape, updates.shape
-        raise explain(call, ("updates_shape", (0, 0), *facts))
+    updates = call.updates
+    slow_path.check_updates(call, updates.shape, slow_path.result_shape(call))
     made = plan(call, writer.grid)
     if call.reduction != "none":
         updates = updates.astype(updates.dtype.newbyteorder("="), copy=False)
@@ -269,7 +263,7 @@ def gather_of_windows(call: Call, reader: Reader) -> Array:
     All starts are checked, and `out` too, before the first chunk is read.
     """
     grid, depth = reader.grid, len(call.window_shape)
-    made = plan_windows(plain_gather(with_data(call, grid, reader.dtype)), grid)
+    made = plan_windows(with_data(call, grid, reader.dtype), grid)
     call, parts, steps = made.call, made.parts, made.steps
     out = provide_out(call, made.dense_shape)
     if call.mode == "fill":
@@ -348,7 +342,7 @@ def gather(call: Call, reader: Reader, plans: Plans | None = None) -> Array:
     if call.kind == "gather_windows":
         return gather_of_windows(call, reader)
     grid = reader.grid
-    call = plain_gather(with_data(call, grid, reader.dtype))
+    call = with_data(call, grid, reader.dtype)
     made = plan(call, grid) if plans is None else plans.plan(call, grid)
     out = provide_out(call, made.dense_shape)
     dense = made.axes.dense_view(out)

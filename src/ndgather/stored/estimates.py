@@ -11,7 +11,7 @@ from ndgather import array_call, dispatch, slow_path
 from ndgather.array_call import Call, _core
 from ndgather.errors import NdgatherError, option_errors, stored_errors
 from ndgather.stored import calls
-from ndgather.stored.plan import plain_gather, plan, with_data
+from ndgather.stored.plan import plan, with_data
 from ndgather.stored.walk import workers
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def estimate(
     call = with_data(call, grid, reader.dtype)
     made: Plan | WindowPlan
     if kind == "gather_windows":
-        made = calls.plan_windows(plain_gather(call), grid)
+        made = calls.plan_windows(call, grid)
         points, count = made.parts.points, math.prod(made.call.indices.shape[:-1])
     else:
         made = plan(call, grid)

@@ -173,24 +173,13 @@ class Plans:
 
 
 def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
-    """Return `call` with a stand-in for data that has the shape and dtype of what is stored."""
+    """Return `call`, checked, with a stand-in for data of the shape and dtype that are stored."""
     try:
         data = stand_in(grid.shape, dtype)
     except ValueError:
         axes = range(len(grid.shape))
         raise stored_errors.too_many_places(call.caller, grid.shape, axes) from None
-    return replace(call, data=data)
-
-
-def plain_gather(call: Call) -> Call:
-    """Return a gather with its mode checked and its fill value as an element."""
-    mode = slow_path.choice(call.caller, "mode", call.mode, _core.GATHER_MODES)
-    fill_value = call.fill_value
-    if fill_value is not None:
-        if mode != "fill":
-            raise argument_errors.fill_value_unused(call.caller, mode)
-        fill_value = slow_path.fill_element(call.caller, fill_value, call.data.dtype)
-    return replace(call, mode=mode, fill_value=fill_value)
+    return slow_path.checked(replace(call, data=data), dtype)
 
 
 def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
