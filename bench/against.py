@@ -13,7 +13,7 @@ import random
 import subprocess
 import sys
 import tarfile
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from io import BytesIO
@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tools.child_process import ROOT, ChildError, ChildProcess
 
@@ -71,29 +71,20 @@ def _typical(seconds: Sequence[float]) -> float:
     return mean(sorted(seconds)[: max(len(seconds) * 3 // 4, 1)])
 
 
-class _Builds:
+class _Builds(ExitStack):
     """The process of the build in `folder`, and that of the build here.
 
     The size of the environment differs by process, and with it the address of the stack.
     """
 
     def __init__(self, folder: str) -> None:
+        super().__init__()
         self.names = (folder, "the build here")
-        self.processes = [
-            ChildProcess(
-                "bench.child",
-                argument,
-                environment={"NDGATHER_BENCH_SPACE": " " * random.randrange(4096)},
-            )
-            for argument in (folder, "")
-        ]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for process in self.processes:
-            process.__exit__(*error)
+        self.processes = []
+        for argument in (folder, ""):
+            space = {"NDGATHER_BENCH_SPACE": " " * random.randrange(4096)}
+            child = ChildProcess("bench.child", argument, environment=space)
+            self.processes.append(self.enter_context(child))
 
     def ask(self, side: int, *request: Any) -> Any:
         self.processes[side].send(*request)
@@ -231,7 +222,9 @@ def compare(
                 done.append(builds.time(case, trials, rounds))
                 if min(trials) < _TINY_SECONDS:
                     done[-1] = _in_more_processes(done[-1], case, folder, threads, rounds)
-                print(_row(done[-1]), flush=True)
+                there, here = done[-1].other_seconds, done[-1].own_seconds
+                times = f"{seconds_text(there):>9}  {seconds_text(here):>9}"
+                print(f"{case.name:28}  {times}  {done[-1].ratio:10.3f}", flush=True)
     if done:
         print(f"\n{summary(done)}\nin {perf_counter() - started:.0f} s")
     if path:
@@ -264,11 +257,6 @@ def _agree(other: Sequence[float], own: Sequence[float]) -> bool:
         return True
     even, odd = (_typical(other[first::2]) / _typical(own[first::2]) for first in (0, 1))
     return abs(even - odd) <= _AGREEMENT * odd
-
-
-def _row(one: Comparison) -> str:
-    there, here = seconds_text(one.other_seconds), seconds_text(one.own_seconds)
-    return f"{one.name:28}  {there:>9}  {here:>9}  {one.ratio:10.3f}"
 
 
 def summary(done: Sequence[Comparison]) -> str:

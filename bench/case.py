@@ -19,17 +19,11 @@ IndexLayout = Literal["C", "transposed"]
 Reduction = Literal["none", "add", "mul", "min", "max"]
 Mode = Literal["raise", "clip", "wrap"]
 Output = Literal["new", "out", "data"]
-SizeClass = Literal["L1", "L2", "L3", "memory", "1 GB+"]
 
 LINE_BYTES = 64
 HOT_POSITIONS = 100
 VARIED_SIDES = 8
-_SIZE_CLASSES: tuple[tuple[SizeClass, int], ...] = (
-    ("L1", 32 << 10),
-    ("L2", 1 << 20),
-    ("L3", 32 << 20),
-    ("memory", 1 << 30),
-)
+_SIZE_CLASSES = {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20, "memory": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +34,11 @@ class Arrays:
     indices: Array
     updates: Array | None
     out: Array | None
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.data, self.indices, self.updates, self.out)
+        return sum(array.nbytes for array in arrays if array is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +148,10 @@ class Case:
         return prod(self.gathered_shape) * self.item_bytes // max(self.slice_bytes, 1)
 
     @property
-    def size_class(self) -> SizeClass:
+    def size_class(self) -> str:
         """The smallest cache of a common processor that holds data."""
-        return next((name for name, most in _SIZE_CLASSES if self.data_bytes < most), "1 GB+")
+        sizes = _SIZE_CLASSES.items()
+        return next((name for name, most in sizes if self.data_bytes < most), "1 GB+")
 
     @property
     def bytes_moved(self) -> int:
@@ -261,27 +261,20 @@ def draw_indices(case: Case, rng: np.random.Generator) -> Array:
 
 def _index_values(case: Case, rng: np.random.Generator) -> Array:
     sizes = tuple(case.data_shape[axis] for axis in case.indexed_axes)
-    if case.has_tuples:
-        lead = case.index_shape[:-1]
-        if case.pattern == "warped":
-            columns: tuple[Array, ...] = _warped(lead, sizes)
-        else:
-            groups = prod(lead[: case.batch_dims])
-            count = prod(lead[case.batch_dims :])
-            columns = np.unravel_index(
-                _positions(case, rng, groups, count, prod(sizes)).reshape(lead), sizes
-            )
-        return np.stack(columns, axis=-1).astype(case.index_dtype)
+    lead = case.index_shape[:-1] if case.has_tuples else case.index_shape
+    if case.pattern == "warped":
+        return np.stack(_warped(lead, sizes), axis=-1).astype(case.index_dtype)
     if case._per_element:
         axis = case.indexed_axes.start
-        others = case.index_shape[:axis] + case.index_shape[axis + 1 :]
-        positions = _positions(case, rng, prod(others), case.index_shape[axis], sizes[0])
-        moved = np.moveaxis(positions.reshape(*others, case.index_shape[axis]), -1, axis)
+        others = lead[:axis] + lead[axis + 1 :]
+        positions = _positions(case, rng, prod(others), lead[axis], sizes[0])
+        moved = np.moveaxis(positions.reshape(*others, lead[axis]), -1, axis)
         return np.ascontiguousarray(moved, case.index_dtype)
-    groups = prod(case.index_shape[: case.batch_dims])
-    count = prod(case.index_shape[case.batch_dims :])
-    positions = _positions(case, rng, groups, count, sizes[0])
-    return positions.reshape(case.index_shape).astype(case.index_dtype)
+    groups, count = prod(lead[: case.batch_dims]), prod(lead[case.batch_dims :])
+    positions = _positions(case, rng, groups, count, prod(sizes)).reshape(lead)
+    if case.has_tuples:
+        positions = np.stack(np.unravel_index(positions, sizes), axis=-1)
+    return positions.astype(case.index_dtype)
 
 
 def _positions(case: Case, rng: np.random.Generator, groups: int, count: int, size: int) -> Array:
@@ -290,9 +283,8 @@ def _positions(case: Case, rng: np.random.Generator, groups: int, count: int, si
         descending = np.arange(count - 1, -1, -1) * size // count
         return np.broadcast_to(descending, (groups, count))
     if case.pattern == "repeated":
-        return rng.integers(size, size=HOT_POSITIONS)[
-            rng.integers(HOT_POSITIONS, size=(groups, count))
-        ]
+        hot = rng.integers(size, size=HOT_POSITIONS)
+        return hot[rng.integers(HOT_POSITIONS, size=(groups, count))]
     if case.pattern == "unique" and groups == 1:
         return np.resize(rng.permutation(size), count)[None]
     if case.pattern == "unique":

@@ -27,7 +27,7 @@ from .measure import sample, together, trial
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .case import Arrays, Case
+    from .case import Case
 
 SAMPLE_SECONDS = 2e-3
 _TURN_SECONDS = 8e-3
@@ -61,7 +61,7 @@ class _Prepared:
         adapter = import_module("bench.peers.with_ndgather")
         (self.bind,) = adapter.prepare(case, threads).values()
         self.calls = [(variant, variant.arrays()) for variant in case.variants()]
-        held = sum(_bytes(arrays) for _, arrays in self.calls)
+        held = sum(arrays.nbytes for _, arrays in self.calls)
         self.turns_per_move = 1 + held // _BYTES_PER_MOVE
         self.turns = 0
         answers, runs = blake2b(), []
@@ -114,11 +114,6 @@ def _seconds_waited() -> float:
     return waited * 1e-9
 
 
-def _bytes(arrays: Arrays) -> int:
-    every = (arrays.data, arrays.indices, arrays.updates, arrays.out)
-    return sum(array.nbytes for array in every if array is not None)
-
-
 class _Server:
     """Answers the requests "where", "prepare" and "turn"."""
 
@@ -128,8 +123,7 @@ class _Server:
         if request == "where":
             return import_module("ndgather").__file__
         if request == "prepare":
-            self.prepared = None
-            gc.collect()
+            self.prepared = None  # frees its arrays
             self.prepared = _Prepared(*arguments)
             seconds = trial(self.prepared.run, _TRIAL_SECONDS) / len(self.prepared.calls)
             return self.prepared.digest, seconds

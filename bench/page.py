@@ -15,14 +15,8 @@ if TYPE_CHECKING:
 
     from .report import Record
 
-_COLOURS = {
-    "numpy": "#4C72B0",
-    "torch": "#DD5B36",
-    "onnxruntime": "#8172B3",
-    "openvino": "#2A9D8F",
-    "numba": "#B08D2E",
-}
-_OWN_COLOUR = "#111827"
+_COLOUR = "#4C72B0"
+_LINE_COLOUR = "#111827"
 _TICKS = (0.5, 1, 2, 3, 5, 10, 20, 50, 100)
 _STYLE: Any = {
     "font.size": 8.5,
@@ -137,11 +131,7 @@ def _list(lines: Iterable[str]) -> str:
 
 def draw(run: Record, path: Path) -> None:
     """Draw one bar for every library: its mean time over ours, and the middle half of the cases."""
-    ratios = {
-        peer: times
-        for peer, times in ratios_by_peer(run).items()
-        if peer in _COLOURS and len(times) > 1
-    }
+    ratios = {peer: times for peer, times in ratios_by_peer(run).items() if len(times) > 1}
     slowest_first = sorted(ratios, key=lambda peer: -geometric_mean(ratios[peer]))
     mpl: Any = import_module("matplotlib")
     with mpl.rc_context(_STYLE):
@@ -151,11 +141,11 @@ def draw(run: Record, path: Path) -> None:
         for position, peer in enumerate(slowest_first):
             mean = geometric_mean(ratios[peer])
             low, _, high = quantiles(ratios[peer], n=4, method="inclusive")
-            axes.barh(position, mean - 1, left=1, height=0.62, color=_COLOURS[peer])
-            axes.plot([low, high], [position, position], color=_OWN_COLOUR, linewidth=1.2)
+            axes.barh(position, mean - 1, left=1, height=0.62, color=_COLOUR)
+            axes.plot([low, high], [position, position], color=_LINE_COLOUR, linewidth=1.2)
             label = f"{mean:.1f} times as long, {len(ratios[peer])} cases"
             axes.text(max(high, mean) * 1.04, position, label, va="center")
-        axes.axvline(1, color=_OWN_COLOUR, linewidth=1.6)
+        axes.axvline(1, color=_LINE_COLOUR, linewidth=1.6)
         axes.set_yticks(range(len(ratios)), slowest_first)
         axes.invert_yaxis()
         axes.set_xscale("log")

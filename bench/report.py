@@ -260,15 +260,13 @@ def summary(run: Record) -> str:
 def limit_lines(run: Record) -> list[str]:
     """Return the measured speeds of the machine, by number of threads."""
     lines = ["copy speed (read plus written) with 1, 2, .. threads:"]
-    lines += [
-        f"  {bytes_text(size):>8}  {'  '.join(f'{bytes_text(speed)}/s' for speed in speeds)}"
-        for size, speeds in run.copy_speeds
-    ]
+    for size, speeds in run.copy_speeds:
+        texts = "  ".join(f"{bytes_text(speed)}/s" for speed in speeds)
+        lines.append(f"  {bytes_text(size):>8}  {texts}")
     if run.read_seconds:
         lines.append("one random read with 1, 2, .. threads:")
-    lines += [
-        f"  {bytes_text(width):>8} from {bytes_text(reach):>8}, {count:>7} reads:  "
-        + "  ".join(seconds_text(seconds) for seconds in times)
-        for reach, width, count, times in run.read_seconds
-    ]
+    for reach, width, count, times in run.read_seconds:
+        texts = "  ".join(map(seconds_text, times))
+        place = f"{bytes_text(width):>8} from {bytes_text(reach):>8}"
+        lines.append(f"  {place}, {count:>7} reads:  {texts}")
     return lines

@@ -94,14 +94,13 @@ def advanced_index(case: Case, indices: Array) -> tuple[Array, ...]:
         return (*grid, *(indices[..., j] for j in range(indices.shape[-1])))
     axis = case.indexed_axes.start
     if case.operator == "gather":
-        if axis != case.batch_dims:
-            raise Unsupported("an advanced index after a slice moves its axes to the front")
         return (*open_grid(case.data_shape[:axis], indices.ndim), indices)
     grid = open_grid(indices.shape, indices.ndim)
     return (*grid[:axis], indices, *grid[axis + 1 :])
 
 
 def has_advanced_index(case: Case) -> bool:
+    """Whether there is no slice before the index, which would move its axes to the front."""
     return case.operator != "gather" or case.indexed_axes.start == case.batch_dims
 
 

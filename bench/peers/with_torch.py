@@ -61,13 +61,6 @@ def _key(case: Case, indices: Array) -> tuple[Any, ...]:
     return tuple(_index(column) for column in advanced_index(case, indices))
 
 
-def _stored(arrays: Arrays, make: Callable[[], Any]) -> Call:
-    if arrays.out is None:
-        return Call(run=make)
-    out = _torch.from_numpy(arrays.out)
-    return Call(run=lambda: out.copy_(make()))
-
-
 def _gather(case: Case, arrays: Arrays) -> Call:
     data, index = _torch.from_numpy(arrays.data), _index(arrays.indices)
     if arrays.out is None:
@@ -77,8 +70,11 @@ def _gather(case: Case, arrays: Arrays) -> Call:
 
 
 def _fancy(case: Case, arrays: Arrays) -> Call:
-    data = _torch.from_numpy(arrays.data)
-    return _stored(arrays, partial(getitem, data, _key(case, arrays.indices)))
+    data, key = _torch.from_numpy(arrays.data), _key(case, arrays.indices)
+    if arrays.out is None:
+        return Call(run=partial(getitem, data, key))
+    out = _torch.from_numpy(arrays.out)
+    return Call(run=lambda: out.copy_(data[key]))
 
 
 def _selected(case: Case, arrays: Arrays, data: Any, axis: int, index: Callable[[], Any]) -> Call:

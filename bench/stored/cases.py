@@ -213,7 +213,7 @@ class Request:
                 np.rint((labels - values[0]) / (values[1] - values[0])).astype(np.int64)
                 for labels, values in zip(self.labels, (_LATITUDES, _LONGITUDES), strict=True)
             )
-            np.testing.assert_array_equal(answer, labelled()[rows, columns])
+            np.testing.assert_array_equal(answer, labelled()[0][rows, columns])
             return
         assert answer.shape == (len(self.indices), *self.slices), answer.shape
         assert answer.dtype == np.float32, answer.dtype
@@ -243,11 +243,8 @@ class Request:
             np.testing.assert_array_equal(array[slab], expected + sums[slab])
 
 
-def labelled() -> Array:
-    """Return a field on latitudes and longitudes, in memory."""
+def labelled() -> tuple[Array, dict[str, Array]]:
+    """Return a field on latitudes and longitudes, in memory, and its coordinates."""
     rows, columns = np.ix_(np.arange(len(_LATITUDES)), np.arange(len(_LONGITUDES)))
-    return field.values(rows, columns, np.zeros((1, 1), np.int64))
-
-
-def coordinates() -> dict[str, Array]:
-    return {"lat": _LATITUDES, "lon": _LONGITUDES}
+    coordinates = {"lat": _LATITUDES, "lon": _LONGITUDES}
+    return field.values(rows, columns, np.zeros((1, 1), np.int64)), coordinates

@@ -1,7 +1,4 @@
-"""The arrays of the cases: every value is a function of its place, so every answer can be checked.
-
-They are made once into a folder and used again.
-"""
+"""The arrays of the cases; every value is a function of its place, to check every answer."""
 
 from __future__ import annotations
 
@@ -15,20 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 Array = NDArray[Any]
 
 _LEVEL = 3  # of zstd
-_NOISE_BITS = 4  # in which neighbours differ, as measured values do
+_NOISE_BITS = 4  # neighbours differ, as measured values do
 _TO_TOP = np.uint32(32 - _NOISE_BITS)
 _NOISE = np.float32(1 << _NOISE_BITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large the arrays are: all of them are cubes of cubes."""
+    """The sides of the arrays, all of which are cubes of cubes."""
 
     side: int
     chunk: int
@@ -46,10 +42,7 @@ REDUCED = Size(side=64, chunk=16, shard=32, inner=8, target=32, share=2000)
 
 
 def values(*coordinates: Array) -> NDArray[np.float32]:
-    """Return the values of the field at coordinates that broadcast against each other.
-
-    A slope plus four bits of noise: zstd makes a third of it.
-    """
+    """Return a slope plus four bits of noise at coordinates, which zstd compresses to a third."""
     i, j, k = (axis.astype(np.uint32) for axis in coordinates)
     noise = _mixed((i << np.uint32(20)) + (j << np.uint32(10)) + k) >> _TO_TOP
     slope = (i * np.uint32(2) + j + k).astype(np.float32)
@@ -57,7 +50,7 @@ def values(*coordinates: Array) -> NDArray[np.float32]:
 
 
 def _mixed(number: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return numbers whose every bit depends on all bits of the given ones."""
+    """Return numbers whose bits depend on all bits of the arguments."""
     number = number ^ (number >> np.uint32(16))
     number *= np.uint32(0x7FEB352D)
     number ^= number >> np.uint32(15)
@@ -66,13 +59,8 @@ def _mixed(number: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return number
 
 
-def box(starts: Sequence[int], side: int) -> NDArray[np.float32]:
-    """Return the values in the cube of this side."""
-    return values(*np.ix_(*(np.arange(start, start + side) for start in starts)))
-
-
 def store(folder: Path, name: str, size: Size) -> Path:
-    """Return the path of a zarr array, which is made where it is not there yet."""
+    """Return the path of a zarr array, which is made if it does not exist."""
     path = folder / f"{name}-{size.side}.zarr"
     if not path.exists():
         part = path.with_suffix(".part")
@@ -84,7 +72,7 @@ def store(folder: Path, name: str, size: Size) -> Path:
 
 
 def _write(path: Path, name: str, size: Size) -> None:
-    import zarr  # noqa: PLC0415 - the floor does without
+    import zarr  # noqa: PLC0415 - the floor does not need it
     from zarr.codecs import ZstdCodec  # noqa: PLC0415
 
     side = size.target if name == "target" else size.side
@@ -99,8 +87,8 @@ def _write(path: Path, name: str, size: Size) -> None:
     )
 
     def write(starts: tuple[int, ...]) -> None:
-        where = tuple(slice(start, start + unit) for start in starts)
-        array[where] = box(starts, unit)
+        ranges = [np.arange(start, start + unit) for start in starts]
+        array[tuple(slice(start, start + unit) for start in starts)] = values(*np.ix_(*ranges))
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(write, product(range(0, side, unit), repeat=3)))

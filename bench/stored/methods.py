@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.peers import Unsupported
 
-from .cases import THREADS, coordinates, labelled
+from .cases import THREADS, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,20 +34,6 @@ _WORKERS = 2
 _DIMS = ("i", "j", "k")
 
 
-def prepared(request: Request, method: str) -> Run:
-    """Return the call of a method: "zarr-fused" is `zarr` with another pipeline."""
-    methods: dict[str, Callable[[Request, str], Run]] = {
-        "floor": floor,
-        "ndgather": ndgather,
-        "zarr": zarr,
-        "tensorstore": tensorstore,
-        "dask": dask,
-        "xarray": xarray,
-        "loop": loop,
-    }
-    return methods[method.partition("-")[0]](request, method)
-
-
 def zarr_array(request: Request, mode: str = "r") -> Any:
     """Return the array of the request, from a folder or over HTTP."""
     zarr: Any = import_module("zarr")
@@ -61,7 +47,7 @@ def zarr_array(request: Request, mode: str = "r") -> Any:
 def labelled_array(request: Request) -> tuple[Any, dict[str, Any]]:
     """Return a DataArray in memory and the labels of points in it."""
     xarray: Any = import_module("xarray")
-    array = xarray.DataArray(labelled(), coordinates(), dims=("lat", "lon"))
+    array = xarray.DataArray(*labelled(), dims=("lat", "lon"))
     latitudes, longitudes = request.labels
     return array, {
         "lat": xarray.DataArray(latitudes, dims="point"),
@@ -249,3 +235,14 @@ def loop(request: Request, _: str) -> Run:
             array[where] = block
 
     return run
+
+
+_METHODS = {
+    function.__name__: function
+    for function in (floor, ndgather, zarr, tensorstore, dask, xarray, loop)
+}
+
+
+def prepared(request: Request, method: str) -> Run:
+    """Return the call of a method: "zarr-fused" is `zarr` with another pipeline."""
+    return _METHODS[method.partition("-")[0]](request, method)
