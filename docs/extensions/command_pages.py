@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from generated_files import write
 
-from ndgather.cli.parser import command_line
+from ndgather.cli import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

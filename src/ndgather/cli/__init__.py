@@ -1,45 +1,111 @@
-"""The command ``ndgather``: arguments in, text out. One module for each command.
+"""The command line ``ndgather``: one module for each command, or for commands that are alike.
 
-What the exit statuses mean stands in `parser.STATUSES`. A command imports what it needs when it
-runs, so that ``--help`` does not wait for it.
+`STATUSES` lists the exit statuses. A command imports what it needs when it runs, so that
+``--help`` does not wait for it.
 """
 
 from __future__ import annotations
 
+import argparse
+import ctypes
 import io
 import os
 import signal
 import sys
 import traceback
+import warnings
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ndgather.cli.completion import complete
-from ndgather.cli.models import outlived
-from ndgather.cli.options import refuse_unknown, told, with_later_words
-from ndgather.cli.parser import command_line
-from ndgather.errors import NdgatherError, file_errors, runtime_errors
+from ndgather.cli import arrays, check, compare, convert, draw, infer, pages, run, sel
+from ndgather.cli.options import (
+    CommandLine,
+    Completion,
+    complete,
+    log_to_stderr,
+    refuse_unknown,
+    with_later_words,
+)
+from ndgather.errors import ModelError, NdgatherError, file_errors
 from ndgather.errors.texts import one_line, reason
 from ndgather.settings import set_num_threads
+from ndgather.version import __version__
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
     from types import FrameType
+
+COMMANDS = (
+    run,
+    check,
+    compare,
+    convert,
+    infer,
+    *arrays.COMMANDS,
+    sel,
+    draw,
+    *pages.COMMANDS,
+    Completion,
+)
+
+_SENT_BY_A_PROCESS = 0  # SI_USER; a signal of the terminal reaches the child too
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} if os.name == "posix" else set()
+
+SUMMARY = """\
+N-d gather and scatter, exactly as each published specification says.
+
+Start with one of these:
+
+  ndgather run model.onnx --input data=dem.npy --input indices=points.npy
+  ndgather gather-nd dem.npy points.npy -o heights.npy
+  ndgather sel sst.nc track.csv -o along.csv --method nearest
+  ndgather doc GatherND
+
+The help of a command has examples: ndgather run --help
+
+Completion in bash, zsh and fish: ndgather completion --help
+"""
+
+STATUSES = """\
+exit status:
+  0    done; check and compare found nothing
+  1    not done, and one line on standard error says why; or check found what is
+       as bad as --fail-on says, or compare a difference
+  2    the command line was not understood
+  130  interrupted by Ctrl-C
+  143  ended by SIGTERM; no file is left half written
+"""
+
+
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = CommandLine(
+        prog="ndgather",
+        description=SUMMARY,
+        epilog=STATUSES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ndgather {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command line and return the exit status."""
     if sys.stdout is None:  # it was closed before Python began
         sys.stdout = io.StringIO()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # names may be in letters that it has not
+    if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters of names
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            return _carried_out(command_line(), arguments)
+            return _run_command(command_line(), arguments)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # who read the text has gone; nobody is left to be told
+    except BrokenPipeError:  # the reader of the text has ended
         _drop_output()
     except OSError as error:
         _drop_output()
@@ -49,22 +115,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+def _run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     complete(parser)
     options, unknown = parser.parse_known_args(arguments)
     refuse_unknown(getattr(options, "parser", parser), with_later_words(options, unknown))
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2
-    if arguments is None and options.ends_process(options):  # the process is that of the command
-        ended = outlived()
-        if ended is not None:
-            return _told_how(options, ended)
+    if arguments is None and _runs_in_a_runtime(options):
+        status = _run_in_child()
+        if status is not None:
+            return _report(options, status)
     try:
-        with _terminating_cleanly(), told(options.verbose):
+        with _terminating_cleanly(), log_to_stderr(options.verbose):
             if options.threads is not None:
                 set_num_threads(options.threads)
-            status: int | None = options.work(options)
+            status = options.work(options)
     except (NdgatherError, MemoryError) as error:
         if options.debug:
             traceback.print_exc()
@@ -72,7 +138,7 @@ def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
         return 1
     except BrokenPipeError:
         raise
-    except OSError as error:  # of the working folder, or of where the text goes
+    except OSError as error:  # the working folder or the output
         _drop_output()
         print(f"ndgather {options.command}: error: {reason(error)}", file=sys.stderr)
         return 1
@@ -82,24 +148,34 @@ def _carried_out(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
     return status or 0
 
 
-def _told_how(options: argparse.Namespace, ended: int) -> int:
-    """Return the exit status of a child; where a signal ended it, say so."""
-    if ended >= 0:
-        return ended
-    error = runtime_errors.ended(options.model, options.runtime, signal.Signals(-ended).name)
+def _runs_in_a_runtime(options: argparse.Namespace) -> bool:
+    """Whether the command runs a model in a runtime, which may crash and end its process."""
+    return (
+        options.command == "run"
+        and Path(options.model).suffix != ".xml"
+        and options.runtime != "reference"
+    )
+
+
+def _report(options: argparse.Namespace, status: int) -> int:
+    """Return the exit status of a child; write an error where a signal ended it."""
+    if status >= 0:
+        return status
+    runtime, name = options.runtime or "the runtime", signal.Signals(-status).name
+    error = ModelError(f"{options.model}: {runtime} ended the process that ran it ({name})")
     print(f"ndgather {options.command}: error: {one_line(str(error))}", file=sys.stderr)
     return 1
 
 
 def _drop_output() -> None:
-    """Let what is left of the text go nowhere, so that the end of Python has no complaint."""
+    """Discard the text that is not written yet, so that Python does not complain at its end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _terminating_cleanly() -> Iterator[None]:
-    """Let a request to end unwind the stack, so that unfinished files are removed."""
+    """Raise SystemExit on SIGTERM, so that unfinished files are removed."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)
@@ -113,3 +189,39 @@ def _terminating_cleanly() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _run_in_child() -> int | None:
+    """Fork, and return None in the child; in the parent, wait and return the child's exit status.
+
+    A negative status is the number of the signal that ended the child. None is also returned
+    where the system cannot do this.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    signals = {*_PASSED_ON, signal.SIGCHLD}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # NumPy's threads survive a fork
+        child = os.fork()
+    if child == 0:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return None
+    try:
+        return _wait_for(child, signals)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _wait_for(child: int, signals: set[signal.Signals]) -> int:
+    while True:
+        received = signal.sigwaitinfo(signals)
+        if received.si_signo != signal.SIGCHLD:
+            if received.si_code == _SENT_BY_A_PROCESS:
+                os.kill(child, received.si_signo)
+            continue
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)

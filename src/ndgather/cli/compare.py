@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.models import add_inputs, inputs_of, keep_inputs
+from ndgather.cli.inputs import add_inputs, inputs_of, keep_inputs
 from ndgather.cli.options import add_command, add_common, add_loading, add_runtimes, positive
 from ndgather.errors import runtime_errors
 from ndgather.errors.texts import one_line

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather import reductions
-from ndgather.cli.gather_files import fill_value
+from ndgather.cli.arrays import fill_value
 from ndgather.cli.options import add_command, add_common, terminal
 from ndgather.errors import call_errors
 from ndgather.models.tensors import tensor_files

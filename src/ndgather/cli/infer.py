@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.models import add_sizes
+from ndgather.cli.inputs import add_sizes
 from ndgather.cli.options import add_command, add_common, completed_by, domain_names, operator_names
 from ndgather.errors import DTypeError, ModelError, runtime_errors
 from ndgather.errors.shape_errors import shown

@@ -1,4 +1,4 @@
-"""What commands share in reading their arguments."""
+"""Options that commands share, their completion in a shell, and text for the terminal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import os
 import shutil
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ndgather.errors import run_errors
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.similar_names import did_you_mean, similar
 from ndgather.errors.texts import one_line
@@ -86,7 +87,7 @@ def add_common(
         "-v", "--verbose", action="store_true", help=f"say on standard error what is done{more}"
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.set_defaults(work=work, parser=parser, ends_process=lambda _: False)
+    parser.set_defaults(work=work, parser=parser)
 
 
 def with_later_words(options: argparse.Namespace, unknown: Sequence[str]) -> list[str]:
@@ -189,29 +190,75 @@ def add_loading(parser: argparse.ArgumentParser, name: str, file: str, more: str
 
 
 def operator_names(**_: object) -> list[str]:
-    """Return what a shell completes the name of an operator to."""
+    """Return the completions for the name of an operator."""
     from ndgather.published import operators  # noqa: PLC0415 - only for the shell
 
     return sorted({each.name for each in operators()})
 
 
 def domain_names(**_: object) -> list[str]:
-    """Return what a shell completes the name of a domain to."""
+    """Return the completions for the name of a domain."""
     from ndgather.published import operators  # noqa: PLC0415 - only for the shell
 
     return sorted({each.domain for each in operators()})
 
 
 def runtime_names(**_: object) -> list[str]:
-    """Return what a shell completes the name of a runtime to."""
+    """Return the completions for the name of a runtime."""
     from ndgather.runtimes.known_runtimes import MODEL_NAMES  # noqa: PLC0415 - only for the shell
 
     return sorted(MODEL_NAMES)
 
 
 def completed_by(argument: argparse.Action, names: Callable[..., list[str]]) -> None:
-    """Have a shell complete an argument to names."""
+    """Complete an argument to names in the shell."""
     argument.completer = names  # type: ignore[attr-defined]  # argcomplete looks for it
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+class Completion:
+    """``ndgather completion``: print the code that completes command lines in a shell."""
+
+    DESCRIPTION = """\
+Print the code with which a shell completes the commands, options, names and
+files of ndgather (pip install 'ndgather[completion]').
+"""
+
+    EXAMPLES = """\
+examples, each for the file that the shell reads when it starts:
+  ndgather completion bash >> ~/.bashrc
+  ndgather completion zsh >> ~/.zshrc
+      after the line compinit, which turns completion on in zsh
+  ndgather completion fish > ~/.config/fish/completions/ndgather.fish
+"""
+
+    @classmethod
+    def add_to(cls, commands: Any) -> None:
+        """Add this command to the command line."""
+        summary = "print the code that completes command lines in a shell"
+        parser = add_command(commands, "completion", summary, cls.DESCRIPTION, cls.EXAMPLES)
+        parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+        add_common(parser, cls._print)
+
+    @staticmethod
+    def _print(options: argparse.Namespace) -> None:
+        try:
+            from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError:
+            raise run_errors.extra_missing("argcomplete", "completion") from None
+        print(shellcode(["ndgather"], shell=options.shell))
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answer the shell and exit, if the shell asks for completions."""
+    if "_ARGCOMPLETE" not in os.environ:
+        return
+    with suppress(ModuleNotFoundError):
+        import argcomplete  # noqa: PLC0415 - an extra, and only for the shell
+
+        argcomplete.autocomplete(parser)
 
 
 def _names(text: str) -> list[str]:
@@ -248,8 +295,8 @@ class _OneLine(logging.Formatter):
 
 
 @contextmanager
-def told(verbose: bool) -> Iterator[None]:
-    """Write what is logged to standard error, if that is wanted."""
+def log_to_stderr(verbose: bool) -> Iterator[None]:
+    """Write the log to standard error with ``--verbose``."""
     if not verbose:
         yield
         return

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.models import add_inputs, compare_outputs, inputs_of
+from ndgather.cli.inputs import add_inputs, compare_outputs, inputs_of
 from ndgather.cli.options import (
     Named,
     add_command,
@@ -114,12 +114,6 @@ def add_to(commands: Any) -> None:
     run.add_argument("--quiet", action="store_true", help="print nothing but errors")
     more = ", and print the time and the bytes of each node, the slowest first (onnxruntime and "
     add_common(run, _run, f"{more}reference)")
-    run.set_defaults(ends_process=_is_of_a_runtime)
-
-
-def _is_of_a_runtime(options: argparse.Namespace) -> bool:
-    """Whether a runtime has the model, which may crash."""
-    return Path(options.model).suffix != ".xml" and options.runtime != "reference"
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -1,7 +1,8 @@
-"""``ndgather doc``: show the page of an operator."""
+"""``ndgather doc`` and ``ndgather ops``: the page of an operator, and a list of all versions."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.options import (
@@ -15,13 +16,13 @@ from ndgather.cli.options import (
 if TYPE_CHECKING:
     import argparse
 
-DESCRIPTION = """\
+DOC = """\
 Show the page of an operator: its formula, rules, types and attributes, examples
 that are run when the page is made, errors in the published text, and the
 differences from another version.
 """
 
-EXAMPLES = """\
+DOC_EXAMPLES = """\
 examples:
   ndgather doc GatherND
       show the newest version in ONNX
@@ -38,10 +39,25 @@ examples:
 Text in a terminal is coloured, unless NO_COLOR is set.
 """
 
+OPS = """\
+List the operator versions that ndgather knows, one line for each.
+"""
 
-def add_to(commands: Any) -> None:
-    """Add this command to the command line."""
-    doc = add_command(commands, "doc", "show the page of an operator", DESCRIPTION, EXAMPLES)
+OPS_EXAMPLES = """\
+examples:
+  ndgather ops
+      list all of them
+
+  ndgather ops GatherND
+      list the versions of one operator, in every domain
+
+  ndgather ops --domain openvino --format md
+      list one domain, as a Markdown table
+"""
+
+
+def _add_doc(commands: Any) -> None:
+    doc = add_command(commands, "doc", "show the page of an operator", DOC, DOC_EXAMPLES)
     name = doc.add_argument("name", metavar="NAME", help="the operator, such as GatherND")
     completed_by(name, operator_names)
     which = doc.add_mutually_exclusive_group()
@@ -82,3 +98,23 @@ def _doc(options: argparse.Namespace) -> None:
         color=color,
     )
     print(text, end="")
+
+
+def _add_ops(commands: Any) -> None:
+    ops = add_command(commands, "ops", "list the operator versions", OPS, OPS_EXAMPLES)
+    name = ops.add_argument("name", nargs="?", metavar="NAME", help="only operators of this name")
+    completed_by(name, operator_names)
+    add_page_options(ops, "only operators of this domain", _ops)
+
+
+def _ops(options: argparse.Namespace) -> None:
+    from ndgather import pages  # noqa: PLC0415 - no other command needs it
+
+    width, color = terminal()
+    text = pages.operator_table(
+        options.name, options.domain, format=options.format, width=width, color=color
+    )
+    print(text, end="")
+
+
+COMMANDS = (SimpleNamespace(add_to=_add_ops), SimpleNamespace(add_to=_add_doc))

@@ -1,0 +1,348 @@
+"""Gather and scatter on arrays in files: one command for each function of the package."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import api, reductions
+from ndgather.array_call import _core
+from ndgather.cli.options import (
+    add_command,
+    add_common,
+    add_reading,
+    bar,
+    columns,
+    npy_file,
+    print_estimate,
+    print_table,
+)
+from ndgather.errors import FileError, NdgatherError
+from ndgather.errors.texts import one_line
+from ndgather.models.tensors import tensor_files
+from ndgather.published.inference import infer
+from ndgather.published.rows.functions import FUNCTIONS
+from ndgather.published.schema import Kind, TensorType
+from ndgather.stored import estimate, paths
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+GATHER_FILES = """\
+
+DATA and INDICES are .npy files (memory-mapped), .npz archives given as
+FILE.npz:MEMBER, or ONNX tensors (.pb). DATA may also be a stored array:
+STORE.zarr/ARRAY, FILE.h5/ARRAY, or a URL of zarr (s3://, https://, ...), with
+the credentials of the environment; only the chunks that INDICES touch are
+read. Neither the data nor the result has to fit in memory. OUT.npy is written
+only when it is complete; an existing file stays as it is until then.
+"""
+
+SCATTER_FILES = """\
+
+DATA, INDICES and UPDATES are .npy files (memory-mapped), .npz archives given as
+FILE.npz:MEMBER, or ONNX tensors (.pb). OUT.npy is written only when it is
+complete; an existing file stays as it is until then.
+
+With --in-place DATA is a .npy file or a stored array: STORE.zarr/ARRAY,
+FILE.h5/ARRAY, or a URL of zarr (s3://, ...), with the credentials of the
+environment; only the chunks that INDICES touch are read and written. All
+arguments are checked before anything is changed; a command that is then killed,
+or a chunk that cannot be written, leaves some updates undone.
+"""
+
+_OPTIONS = {
+    "axis": "the axis of DATA that INDICES address (default: 0)",
+    "batch_dims": "how many leading axes DATA and INDICES share (default: 0)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayCommand:
+    """A command that calls one function of the package on arrays from files."""
+
+    kind: Kind
+    summary: str
+    description: str
+    examples: str
+    options: tuple[str, ...] = ()
+
+    def add_to(self, commands: Any) -> None:
+        """Add this command to the command line."""
+        scatters = self.kind.scatters
+        parser = add_command(
+            commands,
+            self.kind.value.replace("_", "-"),
+            self.summary,
+            self.description,
+            self.examples + (SCATTER_FILES if scatters else GATHER_FILES),
+        )
+        parser.add_argument(
+            "data", metavar="DATA", help=f"the array to {'start' if scatters else 'read'} from"
+        )
+        parser.add_argument("indices", metavar="INDICES", help="the indices, an array of integers")
+        if scatters:
+            parser.add_argument(
+                "updates", metavar="UPDATES", help="the values, of the dtype of DATA"
+            )
+            where = parser.add_mutually_exclusive_group(required=True)
+            where.add_argument(
+                "-o", "--output", type=npy_file, metavar="OUT.npy", help="the result"
+            )
+            where.add_argument("--in-place", action="store_true", help="change DATA itself")
+        else:
+            parser.add_argument(
+                "-o", "--output", required=True, type=npy_file, metavar="OUT.npy", help="the result"
+            )
+        for option in self.options:
+            parser.add_argument(
+                f"--{option.replace('_', '-')}",
+                dest=option,
+                type=int,
+                default=0,
+                metavar="N",
+                help=_OPTIONS[option],
+            )
+        outside = "'drop' its update" if scatters else "'fill' with V"
+        parser.add_argument(
+            "--mode",
+            choices=_core.SCATTER_MODES if scatters else _core.GATHER_MODES,
+            default="raise",
+            metavar="MODE",
+            help="what to do with an index out of bounds: 'raise' an error (default), 'wrap' "
+            f"around, 'clip' to the nearest end, or {outside}; negative indices count from the "
+            "end, except that 'clip' treats them as 0",
+        )
+        if scatters:
+            parser.add_argument(
+                "--reduction",
+                choices=reductions.NAMES,
+                default="none",
+                metavar="NAME",
+                help="how an update changes its element: 'none' replaces it (default), others "
+                f"combine: {', '.join(reductions.NAMES[1:])}",
+            )
+            parser.add_argument(
+                "--no-init-val",
+                dest="use_init_val",
+                action="store_false",
+                help="leave the elements of DATA out of the reduction where they are updated",
+            )
+        else:
+            parser.add_argument(
+                "--fill-value",
+                metavar="V",
+                help="the value that --mode fill writes (default: zero, empty or false)",
+            )
+        add_reading(parser)
+        written = " and written" if scatters else ""
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help=f"only say how much of a stored array would be read{written}",
+        )
+        add_common(parser, self.work)
+
+    def work(self, options: argparse.Namespace) -> None:
+        """Run the command."""
+        stored, in_place = paths.is_stored(options.data), getattr(options, "in_place", False)
+        if stored and self.kind.scatters and not in_place:
+            raise FileError(
+                f"{one_line(options.data)}: a stored array is changed where it is (allowed: "
+                "--in-place)"
+            )
+        if not in_place:
+            tensor_files.check_place(options.output)
+        given: dict[str, Any] = {name: getattr(options, name) for name in self.options}
+        given |= {"mode": options.mode, "memory": options.memory}
+        indices = tensor_files.read(options.indices)
+        if options.dry_run:
+            data = (paths.opened if stored else tensor_files.read)(options.data)
+            result = "the updates have" if self.kind.scatters else "the result has"
+            print_estimate(estimate(self.kind.value, data, indices, **given), result)
+            return
+        given["progress"] = bar(options) if stored else None
+        if self.kind.scatters:
+            row = self._scatter(options, indices, given, stored)
+        else:
+            row = self._gather(options, indices, given, stored)
+        print_table([row])
+
+    def _gather(
+        self, options: argparse.Namespace, indices: Array, given: dict[str, Any], stored: bool
+    ) -> tuple[str, ...]:
+        data = (paths.opened if stored else tensor_files.read)(options.data)
+        if options.fill_value is not None:
+            given["fill_value"] = fill_value(options.fill_value, data.dtype)
+        call = _TimedCall(getattr(api, self.kind.value), given)
+        shape = None
+        types = [TensorType(shape=array.shape) for array in (data, indices)]
+        with suppress(NdgatherError):  # the call says what does not fit
+            attributes = {name: given[name] for name in self.options}
+            inferred = infer(FUNCTIONS[self.kind], types, attributes, check_empty_axes=False)
+            shape = inferred.outputs[0].shape
+        if shape is None or data.dtype.hasobject:  # strings of an ONNX tensor have no fixed width
+            result = call(data, indices)
+            shape = result.shape
+            tensor_files.write(options.output, result)
+        else:
+            tensor_files.fill(
+                options.output,
+                shape,  # type: ignore[arg-type]  # every size is known
+                data.dtype,
+                lambda out: call(data, indices, out=out),
+            )
+        output = options.output
+        return columns(output.stem, shape, data.dtype, call.seconds, output)  # type: ignore[arg-type]  # as above
+
+    def _scatter(
+        self, options: argparse.Namespace, indices: Array, given: dict[str, Any], stored: bool
+    ) -> tuple[str, ...]:
+        updates = tensor_files.read(options.updates)
+        given |= {"reduction": options.reduction, "use_init_val": options.use_init_val}
+        call = _TimedCall(getattr(api, self.kind.value), given)
+        file = Path(options.data) if options.in_place else options.output
+        if options.in_place:
+            place = options.data if stored else file
+            with (paths if stored else tensor_files).in_place(place) as data:
+                call(data, indices, updates, out=data)
+                shape, dtype = data.shape, data.dtype
+        else:
+            data = tensor_files.read(options.data)
+            shape, dtype = data.shape, data.dtype
+            if dtype.hasobject:  # strings of an ONNX tensor have no fixed width
+                tensor_files.write(file, call(data, indices, updates))
+            else:
+                tensor_files.fill(
+                    file, shape, dtype, lambda out: call(data, indices, updates, out=out)
+                )
+        return columns(file.stem, shape, dtype, call.seconds, file)
+
+
+@dataclass(slots=True)
+class _TimedCall:
+    """A function with its options; `seconds` is how long the last call took."""
+
+    function: Callable[..., Array]
+    options: Mapping[str, Any]
+    seconds: float = 0.0
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Array:
+        start = time.perf_counter()
+        result = self.function(*arrays, out=out, **self.options)
+        self.seconds = time.perf_counter() - start
+        return result
+
+
+def fill_value(text: str, dtype: np.dtype[Any]) -> object:
+    """Parse `text` for `dtype`; the call raises for text that cannot be parsed."""
+
+    def time_value(text: str) -> object:
+        return np.array(text).astype(dtype)[()]
+
+    readers: dict[str, tuple[Callable[[str], object], ...]] = {
+        "b": (lambda text: {"true": True, "false": False, "1": True, "0": False}[text.lower()],),
+        "S": (str.encode,),
+        "U": (str,),
+        "M": (time_value,),
+        "m": (time_value,),
+    }
+    for read in readers.get(dtype.kind, (int, float, complex)):
+        with suppress(KeyError, ValueError):
+            return read(text)
+    return text
+
+
+COMMANDS = (
+    ArrayCommand(
+        kind=Kind.GATHER_ND,
+        summary="copy the elements or slices at index tuples",
+        description="""\
+Copy elements or slices of DATA. The last axis of INDICES holds index tuples of
+length k, which address the first k axes of DATA after the batch axes. The
+result has the shape INDICES.shape[:-1] + DATA.shape[batch_dims + k:].
+""",
+        examples="""\
+examples:
+  ndgather gather-nd dem.npy points.npy -o heights.npy
+      dem (344, 403) and points (1000, 2) give heights (1000,)
+  ndgather gather-nd images.npy frames.npy -o picked.npy --batch-dims 1
+      images (8, 30, 64, 64) and frames (8, 5, 1) give picked (8, 5, 64, 64)
+  ndgather gather-nd s3://bucket/era.zarr/t2m points.npy -o values.npy --dry-run
+      how many chunks and bytes would be read
+""",
+        options=("batch_dims",),
+    ),
+    ArrayCommand(
+        kind=Kind.GATHER_ELEMENTS,
+        summary="copy single elements along one axis",
+        description="""\
+Copy single elements of DATA: each entry of INDICES replaces the coordinate of
+its own position along one axis. The result has the shape of INDICES.
+""",
+        examples="""\
+examples:
+  ndgather gather-elements scores.npy order.npy -o best.npy --axis 1
+      scores (100, 20) and order (100, 5), from argsort, give best (100, 5)
+""",
+        options=("axis",),
+    ),
+    ArrayCommand(
+        kind=Kind.GATHER,
+        summary="copy whole slices along one axis",
+        description="""\
+Copy the slices of DATA that INDICES select along one axis. The result has the
+shape of DATA with that axis replaced by the axes of INDICES.
+""",
+        examples="""\
+examples:
+  ndgather gather embeddings.npy tokens.npy -o vectors.npy
+      embeddings (32000, 256) and tokens (4, 128) give vectors (4, 128, 256)
+""",
+        options=("axis", "batch_dims"),
+    ),
+    ArrayCommand(
+        kind=Kind.SCATTER_ND,
+        summary="update the elements or slices at index tuples",
+        description="""\
+Replace elements or slices of DATA by UPDATES, or combine them. The last axis of
+INDICES holds index tuples of length k, which address the first k axes of DATA.
+UPDATES has the shape INDICES.shape[:-1] + DATA.shape[k:]. Where tuples repeat,
+updates are applied in their order.
+""",
+        examples="""\
+examples:
+  ndgather scatter-nd map.npy cells.npy heights.npy -o new.npy
+      map (344, 403), cells (1000, 2) and heights (1000,) give new (344, 403)
+  ndgather scatter-nd counts.npy cells.npy ones.npy --in-place --reduction add
+      a histogram: cells that repeat are added up
+  ndgather scatter-nd era.zarr/t2m points.npy values.npy --in-place
+      reads and writes only the chunks that contain points
+""",
+    ),
+    ArrayCommand(
+        kind=Kind.SCATTER_ELEMENTS,
+        summary="update single elements along one axis",
+        description="""\
+Replace single elements of DATA by UPDATES, or combine them: each entry of
+INDICES replaces the coordinate of its own position along one axis. UPDATES has
+the shape of INDICES. Where positions repeat, the updates are applied in order.
+""",
+        examples="""\
+examples:
+  ndgather scatter-elements scores.npy order.npy best.npy -o new.npy --axis 1
+      scores (100, 20), order (100, 5) and best (100, 5) give new (100, 20)
+""",
+        options=("axis",),
+    ),
+)
