@@ -1,14 +1,15 @@
-"""The arithmetic of scatter that the core cannot know by itself.
+"""Reductions of a scatter: which dtypes have them, and those that the core cannot compute alone.
 
-The core computes with NumPy's own types and with bfloat16. For the other types of one byte, such
-as float8 and int4, it looks results up in a table of all pairs, built here once by the arithmetic
-that the type brings along. Nothing here imports the packages that such types come from.
+The core computes with the numeric dtypes of NumPy and with bfloat16. For other dtypes of one byte,
+such as float8 and int4, it reads results from a table of all pairs, which `table` computes once.
+Means, and reductions that ignore the elements of data, are several scatters (`in_steps`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 NAMES = (*_core.REDUCTIONS, "mean")
 
-# The reductions that have a meaning, by the kind of number.
+# The reductions that are defined, by the kind of number.
 _MEANINGFUL = {
     "b": ("none", "add", "sub", "mul", "min", "max"),
     "i": NAMES,
@@ -31,22 +32,16 @@ _MEANINGFUL = {
     "c": ("none", "add", "sub", "mul", "mean"),
     "": ("none",),
 }
-
-_UFUNCS: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-}
-
+_UFUNCS: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 _KINDS: dict[str, Literal["b", "i", "f", "c"]] = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
-
 _BFLOAT16 = "bfloat16"
+_REGISTERED = 2  # `isbuiltin` of a dtype that another package has registered with NumPy
 
 
 @lru_cache
 def number_kind(dtype: np.dtype[Any]) -> Literal["b", "i", "f", "c", ""]:
     """Return b, i, f or c for booleans, integers, floats and complex numbers; "" for the rest."""
-    if not _registered(dtype):
+    if dtype.isbuiltin != _REGISTERED:
         return _KINDS.get(dtype.kind, "")
     if dtype.name == _BFLOAT16:
         return "f"
@@ -55,71 +50,63 @@ def number_kind(dtype: np.dtype[Any]) -> Literal["b", "i", "f", "c", ""]:
     return "i" if dtype.name.startswith(("int", "uint")) else "f"
 
 
-def _registered(dtype: np.dtype[Any]) -> bool:
-    """Whether a package has registered the type with NumPy."""
-    return dtype.isbuiltin == 2
-
-
 def meaningful(dtype: np.dtype[Any]) -> tuple[str, ...]:
-    """Return the reductions that have a meaning for elements of `dtype`."""
+    """Return the reductions that are defined for elements of `dtype`."""
     return _MEANINGFUL[number_kind(dtype)]
 
 
 def for_core(dtype: np.dtype[Any], reduction: str) -> Array | str | None:
-    """Return what the core has to be told to compute with `dtype`."""
+    """Return the argument `arithmetic` of the core: a table, the name bfloat16, or None."""
     if dtype.name == _BFLOAT16:
         return _BFLOAT16
-    if _registered(dtype) and reduction in ("add", "sub", "mul", "min", "max"):
+    if dtype.isbuiltin == _REGISTERED and reduction not in ("none", "mean"):
         return table(dtype, reduction)
     return None
 
 
 def every(dtype: np.dtype[Any]) -> Array:
-    """Return the elements of a type of one byte, from byte 0 to byte 255."""
+    """Return the elements of a dtype of one byte, from byte 0 to byte 255."""
     return np.arange(256, dtype=np.uint8).view(dtype)
 
 
 @lru_cache(maxsize=64)
 def table(dtype: np.dtype[Any], reduction: str) -> NDArray[np.uint8]:
-    """Return the byte of the result for the byte of an old value (row) and of an update (column).
-
-    In min and max a NaN wins and the old value is kept where both are equal.
-    """
+    """Return the byte of the result for the byte of an element (row) and of an update (column)."""
     old, update = every(dtype)[:, np.newaxis], every(dtype)[np.newaxis, :]
-    if reduction in _UFUNCS:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        if reduction in _UFUNCS:
             result = _UFUNCS[reduction](old, update)
-    else:
-        a, b = old.astype(np.float64), update.astype(np.float64)
-        wins = b < a if reduction == "min" else b > a
-        result = np.where(~np.isnan(a) & (wins | np.isnan(b)), update, old)
+        else:  # a NaN wins, and of equal elements the old one stays
+            a, b = old.astype(np.float64), update.astype(np.float64)
+            wins = b < a if reduction == "min" else b > a
+            result = np.where(~np.isnan(a) & (wins | np.isnan(b)), update, old)
     results = np.ascontiguousarray(result).view(np.uint8).reshape(-1)
     results.setflags(write=False)
     return results
 
 
 def extremes(dtype: np.dtype[Any]) -> Array:
-    """Return the least and the greatest element of `dtype`, infinities included."""
+    """Return the least and the greatest element of `dtype`, which may be infinite."""
     if dtype.kind == "b":
         return np.array([False, True])
     if dtype.kind in "iu":
         bounds = np.iinfo(dtype)
         return np.array([bounds.min, bounds.max], dtype)
-    if _registered(dtype) and dtype.itemsize == 1:
+    if dtype.isbuiltin == _REGISTERED and dtype.itemsize == 1:
         values = every(dtype).astype(np.float64)
         return every(dtype)[[np.nanargmin(values), np.nanargmax(values)]]
     return np.array([-np.inf, np.inf]).astype(dtype)
 
 
 def identity(dtype: np.dtype[Any], reduction: str) -> Array:
-    """Return the element that a reduction starts from where no element takes part."""
+    """Return the identity of a reduction: combined with an element, it gives that element."""
     if reduction in ("min", "max"):
         return extremes(dtype)[1 if reduction == "min" else 0, ...]
     return np.array(reduction == "mul").astype(dtype)
 
 
 def quotient(totals: Array, counts: NDArray[np.int64]) -> Array:
-    """Return ``totals / counts`` in the type of `totals`: rounded once, integers down."""
+    """Return ``totals / counts`` in the dtype of `totals`; integers are rounded down."""
     dtype = totals.dtype
     kind = number_kind(dtype)
     if kind == "c":
@@ -136,27 +123,56 @@ def quotient(totals: Array, counts: NDArray[np.int64]) -> Array:
         return result.astype(dtype)
 
 
-def in_steps(
-    data: Array,
-    updates: Array,
-    reduction: str,
-    use_init_val: bool,
-    apply: Callable[[Array, Array, str, object], None],
-) -> None:
-    """Reduce where the core has no one step: from the identity, or to the mean.
+class Library(Protocol):
+    """What `in_steps` needs of a library of arrays."""
 
-    ``apply(data, updates, reduction, arithmetic)`` does one step of the core, in place, with the
-    indices of the call. Both arrays are in native byte order.
-    """
-    dtype = data.dtype
+    def scatter(self, data: Any, updates: Any, reduction: str) -> Any:
+        """Return `data` with `updates` at the indices of the call; `data` may be changed."""
+
+    def identity(self, updates: Any, reduction: str) -> Any:
+        """Return an array like `updates` that is filled with the identity of a reduction."""
+
+    def counts(self, data: Any, count: int) -> Any:
+        """Return integers of the shape of `data`, all equal to `count`, to scatter into."""
+
+    def ones(self, updates: Any) -> Any:
+        """Return integers of the shape of `updates`, all 1."""
+
+    def quotient(self, totals: Any, counts: Any, where: Any) -> Any:
+        """Return ``totals / counts`` as `quotient` does, where `where` is true, else `totals`."""
+
+
+def in_steps(library: Library, data: Any, updates: Any, reduction: str, use_init_val: bool) -> Any:
+    """Reduce by several scatters: to a mean, or from the identity of the reduction."""
     if not use_init_val:
-        apply(data, np.broadcast_to(identity(dtype, reduction), updates.shape), "none", None)
+        data = library.scatter(data, library.identity(updates, reduction), "none")
     if reduction != "mean":
-        apply(data, updates, reduction, for_core(dtype, reduction))
-        return
-    apply(data, updates, "add", for_core(dtype, "add"))
+        return library.scatter(data, updates, reduction)
+    totals = library.scatter(data, updates, "add")
     first = int(use_init_val)
-    counts = np.full(data.shape, first)
-    apply(counts, np.broadcast_to(np.int64(1), updates.shape), "add", None)
-    touched = counts > first
-    data[touched] = quotient(data[touched], counts[touched])
+    counts = library.scatter(library.counts(data, first), library.ones(updates), "add")
+    return library.quotient(totals, counts, counts > first)
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """Arrays of NumPy, which `apply(data, updates, reduction)` changes by one scatter."""
+
+    apply: Callable[[Array, Array, str], None]
+
+    def scatter(self, data: Array, updates: Array, reduction: str) -> Array:
+        self.apply(data, updates, reduction)
+        return data
+
+    def identity(self, updates: Array, reduction: str) -> Array:
+        return np.broadcast_to(identity(updates.dtype, reduction), updates.shape)
+
+    def counts(self, data: Array, count: int) -> Array:
+        return np.full(data.shape, count)
+
+    def ones(self, updates: Array) -> Array:
+        return np.broadcast_to(np.int64(1), updates.shape)
+
+    def quotient(self, totals: Array, counts: Array, where: Array) -> Array:
+        totals[where] = quotient(totals[where], counts[where])
+        return totals

@@ -627,18 +627,11 @@ def _scatter_in_steps(call: Call) -> Array:
     data: Array = call.data.astype(native, order="C")
     updates: Array = call.updates.astype(native, copy=False)
 
-    def apply(data: Array, updates: Array, reduction: str, arithmetic: object) -> None:
-        _run_plain(
-            replace(
-                call,
-                data=data,
-                updates=updates,
-                out=data,
-                reduction=reduction,
-                arithmetic=arithmetic,
-                use_init_val=True,
-            )
-        )
+    def apply(data: Array, updates: Array, reduction: str) -> None:
+        arithmetic = reductions.for_core(data.dtype, reduction)
+        step = replace(call, data=data, updates=updates, out=data, reduction=reduction)
+        _run_plain(replace(step, arithmetic=arithmetic, use_init_val=True))
 
-    reductions.in_steps(data, updates, call.reduction, call.use_init_val, apply)
+    library = reductions.InPlace(apply)
+    reductions.in_steps(library, data, updates, call.reduction, call.use_init_val)
     return data.astype(dtype, copy=False)

@@ -53,13 +53,15 @@ class Update:
             values = values.copy()
         if slow_path.is_one_step(call):
             updates = self.updates.astype(values.dtype, copy=False)  # pickles may be native
-            self._step(values, updates, call.reduction, call.arithmetic)
+            self._step(values, updates, call.reduction)
             return values
         native = values.astype(values.dtype.newbyteorder("="), copy=False)
-        reductions.in_steps(native, self.updates, call.reduction, call.use_init_val, self._step)
+        library = reductions.InPlace(self._step)
+        reductions.in_steps(library, native, self.updates, call.reduction, call.use_init_val)
         return native.astype(values.dtype, copy=False)
 
-    def _step(self, data: Array, updates: Array, reduction: str, arithmetic: object) -> None:
+    def _step(self, data: Array, updates: Array, reduction: str) -> None:
+        arithmetic = reductions.for_core(data.dtype, reduction)
         move(self.points, self.runs, self.axes.data_view(data), updates, reduction, arithmetic)
 
     def compact(self) -> Update:
