@@ -1,0 +1,269 @@
+"""The graphs of gathers and scatters: every block of data is read by one task."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+from itertools import groupby, product
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from dask.array import zeros
+from dask.array.core import Array as DaskArray
+from dask.array.core import from_array, normalize_chunks
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+from ndgather import slow_path
+from ndgather.arrays.dask import points
+from ndgather.arrays.dask.layout import axes_of_tuples
+from ndgather.errors import IndexOutOfBoundsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+    from ndgather.arrays.dask.layout import Chunks, Coordinates, Layout, Region
+
+    Array = NDArray[Any]
+    Graph = dict[Any, Any]
+    Readers = dict[Coordinates, list[tuple[Region, points.Sources, points.Targets]]]
+
+
+def gather(call: Call, layout: Layout, fill: Array) -> DaskArray:
+    """Return a gather from a dask array with indices in memory, which are checked here."""
+    layout = layout.with_positions(_auto_positions(layout, fill.dtype))
+    readers = _readers(call, layout)
+    token = tokenize(call.data.name, call.indices, layout, fill)
+    name = f"{call.kind}-{token}"
+    graph: Graph = {}
+    copied_blocks = layout.copied_blocks
+
+    def shared(prefix: str, at: Coordinates, value: Any) -> Any:
+        """Return `value`, or a key for it where several tasks need it."""
+        if len(copied_blocks) == 1:
+            return value
+        graph[key := (f"{prefix}-{token}", *at)] = value
+        return key
+
+    sources = {
+        block: shared("sources", block, [source for _, source, _ in members])
+        for block, members in readers.items()
+    }
+    of_regions: dict[Region, list[points.Targets]] = {region: [] for region in layout.regions}
+    for members in readers.values():
+        for region, _, target in members:
+            of_regions[region].append(target)
+    targets = {
+        region: shared("targets", region.coordinates, every) for region, every in of_regions.items()
+    }
+    filled = fill if call.mode == "fill" else None
+    for copied in copied_blocks:
+        pieces: dict[Region, list[Any]] = {region: [] for region in targets}
+        for block, members in readers.items():
+            source, shape = _data_block(layout, block, copied)
+            taken = (f"take-{token}", *source)
+            key = (call.data.name, *source)
+            graph[taken] = (points.take, call.caller, layout.axes, shape, key, sources[block])
+            for number, (region, *_) in enumerate(members):
+                piece: Any = (operator.getitem, taken, number)
+                if len(members) > 1:  # so that no region depends on the values of another
+                    graph[name_of_piece := (f"piece-{token}", *source, number)] = piece
+                    piece = name_of_piece
+                pieces[region].append(piece)
+        for region, of_region in targets.items():
+            graph[(name, *layout.result_block(region, copied))] = (
+                points.assemble,
+                layout.axes,
+                layout.result_shape(region, copied),
+                fill.dtype,
+                filled,
+                of_region,
+                pieces[region],
+            )
+    return _dask_array(name, graph, [call.data], layout.result_chunks, fill.dtype)
+
+
+def scatter(call: Call, layout: Layout) -> DaskArray:
+    """Return a dask array with its updates applied; indices are in memory."""
+    layout = layout.with_positions(_positions_of_updates(call, layout))
+    readers = _readers(call, layout)
+    if isinstance(call.updates, DaskArray):
+        updates = _rechunked(call.updates, layout.result_chunks)
+    else:
+        updates = from_array(call.updates, chunks=layout.result_chunks)
+    options = replace(call, data=None, indices=None, updates=None)
+    token = tokenize(call.data.name, call.indices, updates.name, layout, options)
+    name = f"{call.kind}-{token}"
+    graph: Graph = {}
+    for at in product(*(range(len(sizes)) for sizes in layout.data_chunks)):
+        graph[(name, *at)] = (call.data.name, *at)  # unless updates change it
+    for block, members in readers.items():
+        for copied in layout.copied_blocks:
+            source, shape = _data_block(layout, block, copied)
+            picked = [
+                (
+                    points.pick,
+                    layout.axes,
+                    call.data.dtype,
+                    target.positions,
+                    (updates.name, *layout.result_block(region, copied)),
+                )
+                for region, _, target in members
+            ]
+            graph[(name, *source)] = (
+                points.apply,
+                options,
+                shape,
+                (call.data.name, *source),
+                [each for _, each, _ in members],
+                picked,
+            )
+    return _dask_array(name, graph, [call.data, updates], layout.data_chunks, call.data.dtype)
+
+
+def gather_by_lazy_indices(
+    call: Call, layout: Layout, data: Any, dtype: np.dtype[Any]
+) -> DaskArray:
+    """Return a gather from data in memory or in a store: one task for each block of indices.
+
+    `layout` has one chunk of data. Tasks that only check find the first index out of bounds.
+    """
+    cut = list(call.indices.chunks)
+    tuples = axes_of_tuples(call.kind)
+    if tuples:
+        cut[-1] = (sum(cut[-1]),)
+    for axis in layout.aligned:
+        if not isinstance(data, np.ndarray):
+            cut[axis] = (sum(cut[axis]),)
+    indices = _rechunked(call.indices, tuple(cut))
+    layout = replace(layout, position_chunks=indices.chunks[: len(cut) - tuples])
+    token = tokenize(data, indices.name, layout, call.fill_value)
+    name, held = f"{call.kind}-{token}", f"data-{token}"
+    graph: Graph = {held: data}
+    options = replace(call, data=None, indices=None)
+    copied = (0,) * len(layout.axes.slices)
+    error: Any = None
+    for row, members in groupby(layout.regions, key=lambda region: region.coordinates[:1]):
+        regions = list(members)
+        blocks = [(indices.name, *region.coordinates, *[0] * tuples) for region in regions]
+        if call.mode == "raise":
+            checked = (f"check-{token}", *row)
+            graph[checked] = (_first_error, layout, indices.shape, error, regions, blocks)
+            error = checked
+        for region, block in zip(regions, blocks, strict=True):
+            box = [slice(None)] * len(layout.data_chunks)
+            for axis in layout.aligned:
+                if isinstance(data, np.ndarray):
+                    box[axis] = region.box[axis]
+            graph[(name, *layout.result_block(region, copied))] = (
+                _gather_block,
+                options,
+                (*region.shape, *indices.shape[len(region.shape) :]),
+                tuple(box),
+                error,
+                held,
+                block,
+            )
+    return _dask_array(name, graph, [indices], layout.result_chunks, dtype)
+
+
+def _first_error(
+    layout: Layout,
+    index_shape: tuple[int, ...],
+    earlier: IndexOutOfBoundsError | None,
+    regions: Sequence[Region],
+    blocks: Sequence[Any],
+) -> IndexOutOfBoundsError | None:
+    """Return the error of the first bad index in a row of blocks, or that of an earlier row."""
+    if earlier is not None:
+        return earlier
+    errors = []
+    for region, block in zip(regions, blocks, strict=True):
+        call = layout.call
+        shape = (*region.shape, *index_shape[len(region.shape) :])
+        try:
+            indices = points.plain(call.caller, call.indices_name, block, shape)
+            points.check_indices(layout, region.shape, indices)
+        except IndexOutOfBoundsError as error:
+            start = (*region.start, *[0] * (len(shape) - len(region.start)))
+            position = tuple(map(operator.add, error.position, start))
+            size, lowest = error.size, -error.size if call.negative else 0
+            if call.kind == "gather_windows":
+                size, lowest = size - call.window_shape[error.axis] + 1, 0
+            facts = (position, error.value, error.axis, size, lowest, 1, prod(index_shape))
+            refusal = ("out_of_bounds", facts, (), (), (), ())
+            errors.append(cast("IndexOutOfBoundsError", slow_path.explain(call, refusal)))
+    return min(errors, key=lambda error: error.position, default=None)
+
+
+def _gather_block(
+    call: Call,
+    shape: tuple[int, ...],
+    box: tuple[slice, ...],
+    error: IndexOutOfBoundsError | None,
+    data: Any,
+    block: Any,
+) -> Array:
+    """Return the result for one block of indices."""
+    if error is not None:
+        raise error
+    indices = points.plain(call.caller, call.indices_name, block, shape)
+    part = data[box] if isinstance(data, np.ndarray) else data
+    return slow_path.run(replace(call, data=part, indices=indices))
+
+
+def _readers(call: Call, layout: Layout) -> Readers:
+    """Return the regions that need each block of data, and where their points lie."""
+    points.check_indices(layout, tuple(map(sum, layout.position_chunks)), call.indices)
+    readers: Readers = {}
+    for region in layout.regions:
+        for block, pair in points.group(layout, region, call.indices).items():
+            readers.setdefault(block, []).append((region, *pair))
+    return readers
+
+
+def _data_block(
+    layout: Layout, block: Coordinates, copied: Coordinates
+) -> tuple[Coordinates, tuple[int, ...]]:
+    """Return the numbers and the shape of a block of data."""
+    at = layout.data_block(block, copied)
+    return at, tuple(sizes[number] for sizes, number in zip(layout.data_chunks, at, strict=True))
+
+
+def _auto_positions(layout: Layout, dtype: np.dtype[Any]) -> Chunks:
+    """Return chunks of positions that keep blocks of the result below dask's array.chunk-size."""
+    chunks = layout.result_chunks
+    axes = layout.axes.dense_positions
+    shape = tuple(map(sum, chunks))
+    if not dtype.hasobject and dtype.itemsize and prod(shape):
+        free = [axis for number, axis in enumerate(axes) if number not in layout.aligned]
+        wanted = tuple("auto" if axis in free else sizes for axis, sizes in enumerate(chunks))
+        chunks = cast("Chunks", normalize_chunks(wanted, shape=shape, dtype=dtype))
+    return tuple(chunks[axis] for axis in axes)
+
+
+def _positions_of_updates(call: Call, layout: Layout) -> Chunks:
+    """Return chunks of positions as lazy updates are cut, where that keeps C order in a block."""
+    cut = list(layout.position_chunks)
+    free = [axis for axis in range(len(cut)) if axis not in layout.aligned and sum(cut[axis]) > 1]
+    if free and isinstance(call.updates, DaskArray):
+        cut[free[0]] = call.updates.chunks[layout.axes.dense_positions[free[0]]]
+    return tuple(cut)
+
+
+def _rechunked(array: DaskArray, chunks: Chunks) -> DaskArray:
+    """Return an array in other chunks; dask leaves those of an array without elements alone."""
+    if array.size or array.chunks == chunks:
+        return cast("DaskArray", array.rechunk(chunks))
+    return cast("DaskArray", zeros(array.shape, dtype=array.dtype, chunks=chunks))
+
+
+def _dask_array(
+    name: str, graph: Graph, sources: Sequence[DaskArray], chunks: Chunks, dtype: np.dtype[Any]
+) -> DaskArray:
+    layers = HighLevelGraph.from_collections(name, graph, dependencies=[*sources])  # type: ignore[list-item]  # arrays are collections
+    return DaskArray(layers, name, chunks, meta=np.empty((0,) * len(chunks), dtype))
