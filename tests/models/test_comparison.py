@@ -14,7 +14,7 @@ from onnx.parser import parse_model
 from ndgather.errors import ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.calls import index_places
-from ndgather.models.onnx.comparison import ruling
+from ndgather.models.onnx.comparison import explain
 from ndgather.models.onnx.model import judged
 from ndgather.models.onnx.nodes import op_nodes
 from ndgather.published import operator
@@ -102,7 +102,7 @@ def test_who_differs_where_and_by_which_rule(odd_runtimes):
     assert (clamps.status, clamps.obeys, clamps.inputs_differ) == ("same", True, True)
     assert dies.status == "not run"
     name, how = found.outputs[0]
-    assert (name, how) == ("y", "odd_runtimes.clamps gives [1, 0] = -20.0, not -60.0")
+    assert (name, how) == ("y", "odd_runtimes.clamps returns [1, 0] = -20.0, not -60.0")
 
 
 def test_a_report_names_those_who_obey_among_those_that_ran_a_node(
@@ -118,7 +118,7 @@ def test_a_report_names_those_who_obey_among_those_that_ran_a_node(
     assert (outcome.status, outcome.err) == (1, "")
     first, *rest = outcome.out.split("GatherElements of q")
     assert "GatherND of p (ai.onnx GatherND-13" in first
-    assert "  obeyed by: reference\n" in first
+    assert "  followed by: reference\n" in first
     assert not rest
 
 
@@ -325,7 +325,7 @@ def test_the_rule_that_decides(data, theirs, rule, decided):
         )
     )
     made = judged(op_node, [data, np.array([0])], theirs)
-    found = ruling(op_node.operator().row, {}, made)
+    found = explain(op_node.operator().row, {}, made)
     assert (found.rule, found.decided) == (rule, decided)
 
 
@@ -338,6 +338,6 @@ def test_which_of_two_updates_stays_is_open():
     )
     inputs = [np.zeros(3), np.array([[1], [1]]), np.array([5.0, 6.0])]
     made = judged(op_node, inputs, np.array([0, 5.0, 0]))
-    found = ruling(op_node.operator().row, {}, made)
+    found = explain(op_node.operator().row, {}, made)
     assert (found.rule, found.decided) == ("duplicates", False)
     assert found.indices == "indices[0] = 1; indices[1] = 1"

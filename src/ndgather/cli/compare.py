@@ -1,4 +1,4 @@
-"""``ndgather compare``: which node differs between runtimes, and who is right."""
+"""``ndgather compare``: which node differs between runtimes, and which one is right."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DESCRIPTION = """\
-Run an ONNX model in several runtimes, each in a process of its own, and compute
-every gather and scatter node again from what it read there. For each node that
-differs: the first element, the index values that lead to it, the rule that
-decides, who obeys it, and what to write instead. A node whose inputs already
-differ is told apart from one that goes wrong itself.
+Run an ONNX model in several runtimes, every one in a process of its own, and
+compute every gather and scatter node again from the inputs that it had there.
+For a node that differs, print the first element, the index values that lead to
+it, the rule that decides, which runtimes follow it, and what to write instead.
+A node whose inputs already differ is marked as such.
 """
 
 EXAMPLES = """\
 examples:
   ndgather compare model.onnx --runtime onnxruntime --runtime openvino --random
-      make up the inputs, and compare the two
+      compare the two on random inputs
 
   ndgather compare model.onnx --inputs test_data_set_0 --html report.html
       take the inputs of a folder, and write the report as a page
 
   ndgather compare model.onnx --search 50 --keep found
-      look for inputs on which runtimes part, and keep the smallest in found/,
+      search for inputs on which the runtimes disagree, and save them to found/,
       which --inputs found runs again
 
 The exit status is 1 if anything differs.
@@ -44,7 +44,7 @@ RUNTIMES = ("onnxruntime", "openvino")
 
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
-    summary = "say which node differs between runtimes, and who is right"
+    summary = "find the node that differs between runtimes, and which one is right"
     compare = add_command(commands, "compare", summary, DESCRIPTION, EXAMPLES)
     compare.add_argument("model", metavar="MODEL", help="the model: FILE.onnx")
     add_runtimes(
@@ -57,14 +57,14 @@ def add_to(commands: Any) -> None:
         "--search",
         type=positive,
         metavar="N",
-        help="make up inputs with hard values, N at most, until runtimes part",
+        help="run up to N inputs with edge cases, until the runtimes disagree",
     )
     compare.add_argument(
         "--keep",
         type=Path,
         default=Path("found"),
         metavar="FOLDER",
-        help="where --search writes the inputs, in a form that --inputs takes (default: found)",
+        help="where --search saves the inputs, for --inputs (default: found)",
     )
     compare.add_argument("--json", action="store_true", help="print the report as JSON")
     compare.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page")
@@ -92,26 +92,28 @@ def _compare(options: argparse.Namespace) -> int:
     }
     searched: dict[str, object] | None = None
     if options.search is not None:
-        parting = onnx.search(
+        example = onnx.search(
             options.model,
             options.search,
             seed=options.random or 0,
             sizes=options.sizes,
             **how,
         )
-        if parting is None:
+        if example is None:
             if options.json:
                 nothing = {"tries": options.search, "what": None, "kept": None}
                 print(json.dumps({"same": True, "search": nothing}, indent=2))
             else:
-                print(f"{options.search} inputs were run, and the runtimes part on none of them.")
+                print(f"The runtimes agree on all {options.search} inputs.")
             return 0
-        keep_inputs(options.keep, ports, parting.inputs)
-        searched = {"tries": parting.tries, "what": parting.what, "kept": str(options.keep)}
+        keep_inputs(options.keep, ports, example.inputs)
+        searched = {"tries": example.tries, "what": example.what, "kept": str(options.keep)}
         if not options.json:
-            what = one_line(parting.what)
-            print(f"They part on input {parting.tries}: {what}; kept in {options.keep}.\n")
-        found = parting.report
+            print(
+                f"The runtimes disagree on input {example.tries} ({one_line(example.what)}); "
+                f"saved to {options.keep}/.\n"
+            )
+        found = example.report
     else:
         found = onnx.compare(
             options.model,

@@ -1,17 +1,19 @@
-"""One model in several runtimes: which gather or scatter node differs, and who is right."""
+"""One model in several runtimes: which gather or scatter node differs, and which one is right."""
 
 from __future__ import annotations
 
-import html
 import logging
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, runtime_errors
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, ModelError, NdgatherError
+from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import bearable, one_line
 from ndgather.models.arguments import named_arrays, names, tolerance
 from ndgather.models.graph import fit_inputs
@@ -38,29 +40,17 @@ if TYPE_CHECKING:
     from ndgather.runtimes.runtime import LoadOptions
     from ndgather.show import Picture
 
-
-_WIDE = 2**31
-_DEFINITIONS = {
-    Kind.GATHER_ND: "output[p] = data[indices[p]]",
-    Kind.GATHER_ELEMENTS: "output[p] = data[p with indices[p] on axis]",
-    Kind.GATHER: "output[a, i, b] = data[a, indices[i], b]",
-    Kind.SCATTER_ND: "output[indices[p]] = updates[p], all else is data",
-    Kind.SCATTER_ELEMENTS: "output[p with indices[p] on axis] = updates[p], all else is data",
-}
+Array = NDArray[Any]
+Values = dict[str, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
-    """The rule that decides, in a short name and in words.
+class Explanation:
+    """The rule of the specification that decides what a node returns.
 
-    Attributes
-    ----------
-    advice : str
-        What to write instead, so that every runtime gives the same.
-    indices : str
-        The index values that lead to the element; empty where none do.
-    decided : bool
-        False where the specification leaves open what the value is.
+    `advice` is what to write instead, so that every runtime returns the same; `indices` the index
+    values that lead to the element, if any do. `decided` is False where the specification leaves
+    the value open.
     """
 
     rule: str
@@ -70,104 +60,9 @@ class Ruling:
     decided: bool = True
 
 
-def ruling(row: OperatorVersion, attributes: Mapping[str, Any], node: JudgedNode) -> Ruling:
-    """Return what decides about a node whose value is not that of its specification."""
-    refusal = node.refusal
-    if isinstance(refusal, IndexOutOfBoundsError):
-        return Ruling(
-            rule="index range",
-            text=f"an index out of range is an error: {refusal}",
-            advice="clip the indices to their axis before the node, or choose by Where afterwards",
-        )
-    if refusal is not None:
-        advice = "make the shapes fit before the node"
-        if isinstance(refusal, DTypeError):
-            advice = "Cast to a type that the version takes, or import a newer opset"
-        return Ruling(rule=rule_of(refusal, "model"), text=str(refusal), advice=advice)
-    if node.first is None or node.theirs is None or node.ours is None:
-        return Ruling(
-            rule="result",
-            text=f"the result has the type of data and the shape that follows: "
-            f"{None if node.ours is None else (str(node.ours.dtype), node.ours.shape)}",
-            advice="declare the shape of the output, and Reshape or Cast after the node",
-        )
-    places = index_places(row, attributes, node.inputs, node.first)
-    shown = "; ".join(
-        f"indices[{', '.join(map(str, at))}] = {values[0] if len(values) == 1 else list(values)}"
-        for at, values in places
-    )
-    return _about_value(row, attributes, node, places, shown)
-
-
-def _about_value(
-    row: OperatorVersion,
-    attributes: Mapping[str, Any],
-    node: JudgedNode,
-    places: list[tuple[tuple[int, ...], tuple[int, ...]]],
-    shown: str,
-) -> Ruling:
-    assert node.ours is not None
-    assert node.first is not None
-    reduction = attributes.get("reduction", "none")
-    if row.kind.scatters and len(places) > 1 and reduction == "none":
-        return Ruling(
-            rule="duplicates",
-            text="two indices name one element, and which update stays is not defined",
-            advice="make the indices unique, or give the node a reduction",
-            indices=shown,
-            decided=False,
-        )
-    if any(value < 0 for _, values in places for value in values):
-        return Ruling(
-            rule="negative index",
-            text="a negative index counts from the end of its axis",
-            advice="add the size first: Where(indices < 0, indices + size, indices)",
-            indices=shown,
-        )
-    value = node.ours[node.first]
-    if node.ours.dtype.kind in "iu" and node.ours.dtype.itemsize == 8 and abs(int(value)) >= _WIDE:
-        return Ruling(
-            rule="wide integers",
-            text="elements keep all 64 bits",
-            advice="keep values below 2**31, or gather floats or two halves",
-            indices=shown,
-        )
-    if value.dtype == np.float64 and node.theirs is not None:
-        with np.errstate(over="ignore"):
-            narrow = np.float32(value)
-        if np.float32(node.theirs[node.first]) == narrow or not np.isfinite(narrow):
-            return Ruling(
-                rule="wide floats",
-                text="elements keep all 64 bits, and the runtime computes in float32",
-                advice="Cast to float32, so that every runtime computes alike",
-                indices=shown,
-            )
-    if row.kind.scatters and reduction in {"min", "max"} and _any_nan(node):
-        return Ruling(
-            rule="NaN",
-            text="the text does not say what min and max make of NaN",
-            advice="replace NaN before the node",
-            indices=shown,
-            decided=False,
-        )
-    return Ruling(
-        rule="definition",
-        text=_DEFINITIONS[row.kind],
-        advice="report it to the runtime with the inputs of this node",
-        indices=shown,
-    )
-
-
-def _any_nan(node: JudgedNode) -> bool:
-    return any(
-        each.dtype.kind == "f" and bool(np.isnan(each).any())
-        for each in (node.inputs[0], node.inputs[-1])
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeRun:
-    """How a runtime ran the whole model: "ran", "refused" or "crashed", and the text."""
+    """How a runtime ran the whole model: "ran", "refused" or "crashed", and its message."""
 
     runtime: str
     version: str
@@ -185,17 +80,18 @@ class NodeRun:
         ``"same"`` as the specification; ``"differs"``; ``"open"`` where it differs in what the
         specification leaves open; ``"refused"`` or ``"crashed"`` at this node; ``"not run"``.
     obeys : bool or None
-        Whether the runtime did what the specification says; None where that is open.
+        Whether the runtime did what the specification requires; None where that is open.
     inputs_differ : bool
-        Whether what the node read differs from what it read in the first runtime.
+        Whether the inputs of the node differ from those in the first runtime.
     place : tuple of int or None
-        The first element that differs, and `theirs` and `ours` its two values.
-    ruling : Ruling or None
-        What decides.
+        The first element that differs; `theirs` is its value in the runtime, `ours` that of the
+        specification.
+    ruling : Explanation or None
+        Which rule decides.
     text : str
-        Of a refusal or a crash.
+        The message of a refusal or a crash.
     picture : Picture or None
-        Where it differs: what the specification gives for what the node read.
+        Where the node differs: what the specification returns for the same inputs.
     """
 
     runtime: str
@@ -205,7 +101,7 @@ class NodeRun:
     place: tuple[int, ...] | None = None
     theirs: str = ""
     ours: str = ""
-    ruling: Ruling | None = None
+    ruling: Explanation | None = None
     text: str = ""
     picture: Picture | None = field(default=None, repr=False, compare=False)
 
@@ -223,25 +119,23 @@ class NodeComparison:
 
     @property
     def same(self) -> bool:
-        return all(
-            each.status in {"same", "not run"} and not each.inputs_differ for each in self.runs
-        )
+        return all(run.status in {"same", "not run"} and not run.inputs_differ for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What `compare` found.
+    """The result of `compare`.
 
     Attributes
     ----------
     runs : tuple of RuntimeRun
         How each runtime ran the model as a whole.
     nodes : tuple of NodeComparison
-        Its gather and scatter nodes, in their order.
+        The gather and scatter nodes, in the order of the model.
     outputs : tuple of (str, str)
         The outputs that differ from those of the first runtime, and how.
     left : tuple of (str, str)
-        Nodes that cannot be looked into, and why.
+        The nodes that cannot be compared, and why.
     """
 
     runs: tuple[RuntimeRun, ...]
@@ -251,89 +145,8 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        ran = all(each.status == "ran" for each in self.runs)
+        ran = all(run.status == "ran" for run in self.runs)
         return ran and not self.outputs and all(node.same for node in self.nodes)
-
-
-Array = NDArray[Any]
-Values = dict[str, Array]
-
-
-class ObservedRun:
-    """One runtime: the values that it gave, and the node at which it stopped."""
-
-    def __init__(
-        self,
-        model: ExposedModel,
-        runtime: str,
-        names: Sequence[str],
-        inputs: Values,
-        options: LoadOptions,
-    ) -> None:
-        self.runtime, self._model, self._options = runtime, model, options
-        self._inputs = inputs
-        self.stopped_at: ExposedNode | None = None
-        self.stop = Answer()
-        self.values: Values | None = None
-        self.version, self.answer = self._ask(model, list(dict.fromkeys([*names, *model.names])))
-        level = logging.INFO if self.answer.crashed is None else logging.WARNING
-        how = self.answer.crashed or self.answer.refused or "ran"
-        LOGGER.log(level, "%s %s: %s", runtime, self.version, bearable(how))
-        if self.values is None:
-            self.whole = False
-            self._find_stop()
-        else:
-            self.whole = True
-
-    def _ask(self, model: ExposedModel, names: Sequence[str]) -> tuple[str, Answer]:
-        with RuntimeProcess(self.runtime, model.source(), self._options) as process:
-            answer = process.run(names, self._inputs)
-            version = process.version
-        if answer.values is not None:
-            self.values = {
-                **self._inputs,
-                **{
-                    name: np.asarray(value)
-                    for name, value in zip(names, answer.values, strict=True)
-                },
-            }
-        return version, answer
-
-    def _find_stop(self) -> None:
-        """Find the first node of ours whose value the runtime does not give."""
-        nodes = self._model.nodes
-        done, failing = 0, len(nodes) + 1  # how many nodes it gives, and does not give
-        while failing - done > 1:
-            middle = (done + failing) // 2
-            if middle > len(nodes):
-                break
-            wanted = {name for node in nodes[:middle] for name in (*node.reads, node.gives)}
-            part = up_to(self._model, wanted)
-            answer = self._ask(part, part.names)[1]
-            if answer.values is None:
-                failing, self.stop = middle, answer
-            else:
-                done = middle
-        if failing <= len(nodes):
-            node = nodes[failing - 1]
-            wanted = {name for each in nodes[:done] for name in (*each.reads, each.gives)}
-            part = up_to(self._model, wanted | set(node.reads))
-            if self._ask(part, part.names)[1].values is not None or not part.names:
-                self.values = {**self._inputs, **(self.values or {})}
-                self.stopped_at = node
-
-    def summary(self) -> RuntimeRun:
-        status, text = "ran", ""
-        if not self.whole and self.answer.crashed is not None:
-            status, text = "crashed", self.answer.crashed
-        elif not self.whole:
-            status, text = "refused", self.answer.refused or ""
-        return RuntimeRun(
-            runtime=self.runtime,
-            version=self.version,
-            status=status,
-            text=bearable(text),
-        )
 
 
 def compare(
@@ -349,9 +162,9 @@ def compare(
 ) -> Comparison:
     """Run a model in several runtimes and compare every gather and scatter node.
 
-    Each runtime runs in a process of its own. What a node read there is computed again by the
-    version of its operator that the model imports, so that it is told apart whether a node goes
-    wrong itself or was given other inputs.
+    Every runtime runs in a process of its own. The inputs that a node had there are given to the
+    version of its operator that the model imports. This shows whether a node itself returns a wrong
+    result, or only received other inputs.
 
     Parameters
     ----------
@@ -362,18 +175,19 @@ def compare(
     runtimes : sequence of str
         ``"onnxruntime"``, ``"openvino"``, ``"reference"``, or modules of your own.
     rtol, atol : float
-        How far floats of two runtimes may be apart, as in `numpy.isclose`. Values of gather nodes
-        are compared with their specification bit by bit.
+        By how much floats of two runtimes may differ, as in `numpy.isclose`. The results of gather
+        nodes are compared with their specification bit by bit.
     threads
         As in `run`.
     providers, libraries : sequence of str, or mapping of a runtime to a sequence of str
-        As in `run`: for every runtime but the reference evaluator, or for those that are named.
+        As in `run`: for every runtime except the reference evaluator, or for the named ones.
 
     Returns
     -------
     Comparison
-        For each node and runtime whether it gave what its specification says, and if not the first
-        element, the indices that lead there, the rule that decides and what to write instead.
+        For every node and runtime, whether the result is that of the specification. If it is not:
+        the first element that differs, the indices that lead there, the rule that decides, and what
+        to write instead.
 
     Raises
     ------
@@ -389,107 +203,163 @@ def compare(
     ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
     ...     { picked = GatherND(data, rows) }''')
     >>> data = np.array([[10, 11], [20, 21]], np.float32)
-    >>> found = onnx.compare(model, {"data": data, "rows": [[-1]]}, runtimes=["reference"])
-    >>> found.same, found.nodes[0].runs[0].status
+    >>> report = onnx.compare(model, {"data": data, "rows": [[-1]]}, runtimes=["reference"])
+    >>> report.same, report.nodes[0].runs[0].status
     (True, 'same')
     """
     runtimes = checked_runtimes("compare", runtimes)
     rtol, atol = tolerance("compare", "rtol", rtol), tolerance("compare", "atol", atol)
     options = options_by_runtime("compare", runtimes, threads, providers, libraries)
     proto, folder = opened(model, "compare")
-    copy = type(proto)()
-    copy.CopyFrom(proto)
-    ports, results = model_ports(copy)
+    ports, results = model_ports(proto)
     fitted = fit_inputs(ports, named_arrays("compare", inputs))
-    looked = exposed(copy, folder)
-    wanted = [port.name for port in results]
-    found = [ObservedRun(looked, name, wanted, fitted, options[name]) for name in runtimes]
-    base = next((each.values for each in found if each.values is not None), {})
+    traced = exposed(deepcopy(proto), folder)
+    outputs = [port.name for port in results]
+    runs = [TracedRun(traced, name, outputs, fitted, options[name]) for name in runtimes]
+    first = next((run.values for run in runs if run.values is not None), {})
     return Comparison(
-        runs=tuple(each.summary() for each in found),
-        nodes=tuple(_node(node, found, base, rtol, atol) for node in looked.nodes),
-        outputs=tuple(_outputs(wanted, found, base, rtol, atol)),
-        left=looked.left,
+        runs=tuple(run.summary() for run in runs),
+        nodes=tuple(_compare_node(node, runs, first, rtol, atol) for node in traced.nodes),
+        outputs=tuple(_differing_outputs(outputs, runs, first, rtol, atol)),
+        left=traced.left,
     )
 
 
 def checked_runtimes(caller: str, runtimes: object) -> tuple[str, ...]:
-    """Return the names of runtimes, which have to be there."""
-    found = names(caller, "runtimes", runtimes)
-    if not found:
-        raise runtime_errors.no_runtimes(caller)
-    for name in found:
+    """Return the names of the runtimes, all of which have to be installed."""
+    checked = names(caller, "runtimes", runtimes)
+    if not checked:
+        raise ModelError(f"{caller}: runtimes is empty (allowed: the names of one or more)")
+    for name in checked:
         load_runtime(name)
-    return found
+    return checked
 
 
-def _node(
-    node: ExposedNode,
-    found: Sequence[ObservedRun],
-    base: Values,
-    rtol: float,
-    atol: float,
+class TracedRun:
+    """One run of a model in one runtime: its values, and the node at which the runtime stopped."""
+
+    def __init__(
+        self,
+        model: ExposedModel,
+        runtime: str,
+        outputs: Sequence[str],
+        inputs: Values,
+        options: LoadOptions,
+    ) -> None:
+        self.runtime, self._model, self._inputs, self._options = runtime, model, inputs, options
+        self.values: Values | None = None
+        self.failed_node: ExposedNode | None = None
+        self.failure = Answer()
+        self.version, self.answer = self._run(model, list(dict.fromkeys([*outputs, *model.names])))
+        self.complete = self.values is not None
+        level = logging.INFO if self.answer.crashed is None else logging.WARNING
+        outcome = self.answer.crashed or self.answer.refused or "ran"
+        LOGGER.log(level, "%s %s: %s", runtime, self.version, bearable(outcome))
+        if not self.complete:
+            self._find_failed_node()
+
+    def _run(self, model: ExposedModel, outputs: Sequence[str]) -> tuple[str, Answer]:
+        with RuntimeProcess(self.runtime, model.source(), self._options) as process:
+            answer = process.run(outputs, self._inputs)
+            version = process.version
+        if answer.values is not None:
+            arrays = map(np.asarray, answer.values)
+            self.values = {**self._inputs, **dict(zip(outputs, arrays, strict=True))}
+        return version, answer
+
+    def _run_part(self, nodes: Sequence[ExposedNode], extra: Sequence[str] = ()) -> Answer:
+        """Run the part of the model that computes `nodes` and the values `extra`."""
+        wanted = {name for node in nodes for name in (*node.reads, node.gives)}
+        part = up_to(self._model, wanted | set(extra))
+        return self._run(part, part.names)[1] if part.names else Answer(values=[])
+
+    def _find_failed_node(self) -> None:
+        """Find the first gather or scatter node at which the runtime fails, by bisection."""
+        nodes = self._model.nodes
+        running, failing = 0, len(nodes) + 1  # numbers of nodes with which it runs, and fails
+        while failing - running > 1:
+            middle = (running + failing) // 2
+            answer = self._run_part(nodes[:middle])
+            if answer.values is not None:
+                running = middle
+            else:
+                failing, self.failure = middle, answer
+        if failing <= len(nodes):
+            node = nodes[failing - 1]
+            if self._run_part(nodes[:running], node.reads).values is not None:
+                self.values = {**self._inputs, **(self.values or {})}
+                self.failed_node = node
+
+    def summary(self) -> RuntimeRun:
+        status, text = "ran", ""
+        if not self.complete:
+            status = "refused" if self.answer.crashed is None else "crashed"
+            text = bearable(self.answer.crashed or self.answer.refused or "")
+        return RuntimeRun(runtime=self.runtime, version=self.version, status=status, text=text)
+
+
+def _compare_node(
+    node: ExposedNode, runs: Sequence[TracedRun], first: Values, rtol: float, atol: float
 ) -> NodeComparison:
     row = node.op_node.operator().row
-    runs = []
-    for each in found:
-        run = _node_run(node, each)
-        if run.status != "not run" and each.values is not base:
-            run = replace(run, inputs_differ=_inputs_differ(node, each, base, rtol, atol))
-        runs.append(run)
+    node_runs = []
+    for run in runs:
+        node_run = _node_run(node, run)
+        if node_run.status != "not run" and run.values is not first:
+            values = run.values or {}
+            shared = [name for name in node.reads if name in first and name in values]
+            differ = any(values_differ(first[name], values[name], rtol, atol) for name in shared)
+            node_run = replace(node_run, inputs_differ=differ)
+        node_runs.append(node_run)
     return NodeComparison(
         where=node.op_node.where,
         operator=str(row),
         source=row.source,
         reads=tuple(node.op_node.node.input),
         gives=node.op_node.node.output[0],
-        runs=tuple(runs),
+        runs=tuple(node_runs),
     )
 
 
-def _node_run(node: ExposedNode, run: ObservedRun) -> NodeRun:
-    """Return what one runtime made of one node."""
-    known = run.values or {}
-    stopped = run.stopped_at is node
-    has_all = all(name in known for name in node.in_branch)
-    inputs = node.inputs(known) if has_all else None
-    theirs = known.get(node.gives)
-    if inputs is None or (theirs is None and not stopped):
+def _node_run(node: ExposedNode, run: TracedRun) -> NodeRun:
+    values, failed = run.values or {}, run.failed_node is node
+    known = all(name in values for name in node.in_branch)
+    inputs = node.inputs(values) if known else None
+    theirs = values.get(node.gives)
+    if inputs is None or (theirs is None and not failed):
         return NodeRun(runtime=run.runtime, status="not run")
     op_node = node.op_node
-    row, attributes = op_node.operator().row, op_node.attributes()
-    made = judged(op_node, inputs, None if stopped else theirs)
-    if made.same:
+    check = judged(op_node, inputs, None if failed else theirs)
+    if check.same:
         return NodeRun(runtime=run.runtime, status="same", obeys=True)
-    if stopped:
-        crashed = run.stop.crashed is not None
-        text = bearable(run.stop.crashed or run.stop.refused or "")
-        allowed = made.refusal is None
+    row, attributes = op_node.operator().row, op_node.attributes()
+    picture = _picture(op_node, check)
+    if failed:
+        crashed, allowed = run.failure.crashed is not None, check.refusal is None
         return NodeRun(
             runtime=run.runtime,
             status="crashed" if crashed else "refused",
             obeys=not crashed and not allowed,
-            ruling=None if allowed else ruling(row, attributes, made),
-            text=text,
-            picture=_picture(op_node, made),
+            ruling=None if allowed else explain(row, attributes, check),
+            text=bearable(run.failure.crashed or run.failure.refused or ""),
+            picture=picture,
         )
-    decided = ruling(row, attributes, made)
-    place = made.first
+    explanation = explain(row, attributes, check)
     return NodeRun(
         runtime=run.runtime,
-        status="differs" if decided.decided else "open",
-        obeys=False if decided.decided else None,
-        place=place,
-        theirs=_shown(made.theirs, place),
-        ours="refused" if made.ours is None else _shown(made.ours, place),
-        ruling=decided,
-        picture=_picture(op_node, made),
+        status="differs" if explanation.decided else "open",
+        obeys=False if explanation.decided else None,
+        place=check.first,
+        theirs=_shown(check.theirs, check.first),
+        ours="refused" if check.ours is None else _shown(check.ours, check.first),
+        ruling=explanation,
+        picture=picture,
     )
 
 
-def _picture(op_node: OpNode, made: JudgedNode) -> Picture | None:
+def _picture(op_node: OpNode, check: JudgedNode) -> Picture | None:
     with suppress(NdgatherError):
-        return op_node.operator().show(*made.inputs, **op_node.attributes())
+        return op_node.operator().show(*check.inputs, **op_node.attributes())
     return None
 
 
@@ -498,119 +368,194 @@ def _shown(array: Array | None, place: tuple[int, ...] | None) -> str:
         return ""
     if place is not None:
         return str(array[place])
-    if array.size <= 8:
-        return f"{array.dtype} {array.shape}: {array.tolist()}"
-    return f"{array.dtype} {array.shape}"
+    values = f": {array.tolist()}" if array.size <= 8 else ""
+    return f"{array.dtype} {array.shape}{values}"
 
 
-def _inputs_differ(
-    node: ExposedNode, run: ObservedRun, base: Values, rtol: float, atol: float
-) -> bool:
-    for name in node.reads:
-        one, other = base.get(name), (run.values or {}).get(name)
-        if one is not None and other is not None and values_differ(one, other, rtol, atol):
-            return True
-    return False
-
-
-def values_differ(one: Array, other: Array, rtol: float, atol: float) -> bool:
-    """Return whether two arrays are not alike, or an element differs by more than is allowed."""
-    if one.shape != other.shape or one.dtype != other.dtype:
+def values_differ(first: Array, second: Array, rtol: float, atol: float) -> bool:
+    """Return whether dtypes or shapes differ, or an element differs by more than is allowed."""
+    if first.shape != second.shape or first.dtype != second.dtype:
         return True
-    return first_difference(one, other, rtol=rtol, atol=atol) is not None
+    return first_difference(first, second, rtol=rtol, atol=atol) is not None
 
 
-def _outputs(
-    wanted: Sequence[str], found: Sequence[ObservedRun], base: Values, rtol: float, atol: float
-) -> list[tuple[str, str]]:
-    differing = []
-    for run in found:
-        if not run.whole or run.values is base or run.values is None:
+def _differing_outputs(
+    outputs: Sequence[str], runs: Sequence[TracedRun], first: Values, rtol: float, atol: float
+) -> Iterator[tuple[str, str]]:
+    for run in runs:
+        if not run.complete or run.values is first or run.values is None:
             continue
-        for name in wanted:
-            one, other = base.get(name), run.values[name]
-            if one is None or not values_differ(one, other, rtol, atol):
+        for name in outputs:
+            expected, actual = first.get(name), run.values[name]
+            if expected is None or not values_differ(expected, actual, rtol, atol):
                 continue
-            forms = [runtime_errors.form(each.dtype, each.shape) for each in (other, one)]
-            if forms[0] != forms[1]:
-                differing.append((name, f"{run.runtime} gives {forms[0]}, not {forms[1]}"))
+            types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
+            if types[0] != types[1]:
+                yield name, f"{run.runtime} returns {types[0]}, not {types[1]}"
                 continue
-            at = first_difference(one, other, rtol=rtol, atol=atol)
-            assert at is not None
-            where = ", ".join(map(str, at))
-            differing.append((name, f"{run.runtime} gives [{where}] = {other[at]}, not {one[at]}"))
-    return differing
+            place = first_difference(expected, actual, rtol=rtol, atol=atol)
+            assert place is not None
+            at = ", ".join(map(str, place))
+            yield name, f"{run.runtime} returns [{at}] = {actual[place]}, not {expected[place]}"
+
+
+_DEFINITIONS = {
+    Kind.GATHER_ND: "output[p] = data[indices[p]]",
+    Kind.GATHER_ELEMENTS: "output[p] = data[p with indices[p] on axis]",
+    Kind.GATHER: "output[a, i, b] = data[a, indices[i], b]",
+    Kind.SCATTER_ND: "output[indices[p]] = updates[p], all else is data",
+    Kind.SCATTER_ELEMENTS: "output[p with indices[p] on axis] = updates[p], all else is data",
+}
+_DUPLICATES = Explanation(
+    rule="duplicates",
+    text="two indices address one element, and which update it keeps is not defined",
+    advice="make the indices unique, or give the node a reduction",
+    decided=False,
+)
+_NEGATIVE = Explanation(
+    rule="negative index",
+    text="a negative index counts from the end of its axis",
+    advice="add the size first: Where(indices < 0, indices + size, indices)",
+)
+_WIDE_INTEGERS = Explanation(
+    rule="wide integers",
+    text="elements keep all 64 bits",
+    advice="keep values below 2**31, or gather floats or two halves",
+)
+_WIDE_FLOATS = Explanation(
+    rule="wide floats",
+    text="elements keep all 64 bits, and the runtime computes in float32",
+    advice="Cast to float32, so that every runtime computes the same",
+)
+_NAN = Explanation(
+    rule="NaN",
+    text="the specification does not define min and max of NaN",
+    advice="replace NaN before the node",
+    decided=False,
+)
+
+
+def explain(row: OperatorVersion, attributes: Mapping[str, Any], node: JudgedNode) -> Explanation:
+    """Return which rule decides about a node whose result is not that of its specification."""
+    refusal, ours = node.refusal, node.ours
+    if isinstance(refusal, IndexOutOfBoundsError):
+        return Explanation(
+            rule="index range",
+            text=f"an index out of range is an error: {refusal}",
+            advice="clip the indices to their axis before the node, or select with Where after it",
+        )
+    if refusal is not None:
+        advice = "make the shapes fit before the node"
+        if isinstance(refusal, DTypeError):
+            advice = "Cast to a type that the version takes, or import a newer opset"
+        return Explanation(rule=rule_of(refusal, "model"), text=str(refusal), advice=advice)
+    if node.first is None or node.theirs is None or ours is None:
+        form = None if ours is None else (str(ours.dtype), ours.shape)
+        return Explanation(
+            rule="result",
+            text=f"the result has the type of data and the shape that follows: {form}",
+            advice="declare the shape of the output, and Reshape or Cast after the node",
+        )
+    places = index_places(row, attributes, node.inputs, node.first)
+    indices = "; ".join(
+        f"indices[{', '.join(map(str, at))}] = {values[0] if len(values) == 1 else list(values)}"
+        for at, values in places
+    )
+    reduction = attributes.get("reduction", "none")
+    value, theirs = ours[node.first], node.theirs[node.first]
+    if row.kind.scatters and len(places) > 1 and reduction == "none":
+        rule = _DUPLICATES
+    elif any(index < 0 for _, values in places for index in values):
+        rule = _NEGATIVE
+    elif ours.dtype in {np.dtype(np.int64), np.dtype(np.uint64)} and abs(int(value)) >= 2**31:
+        rule = _WIDE_INTEGERS
+    elif value.dtype == np.float64 and _same_as_float32(value, theirs):
+        rule = _WIDE_FLOATS
+    elif row.kind.scatters and reduction in {"min", "max"} and _any_nan(node):
+        rule = _NAN
+    else:
+        rule = Explanation(
+            rule="definition",
+            text=_DEFINITIONS[row.kind],
+            advice="report it to the runtime with the inputs of this node",
+        )
+    return replace(rule, indices=indices)
+
+
+def _same_as_float32(value: Any, theirs: Any) -> bool:
+    with np.errstate(over="ignore"):
+        narrow = np.float32(value)
+    return bool(np.float32(theirs) == narrow or not np.isfinite(narrow))
+
+
+def _any_nan(node: JudgedNode) -> bool:
+    arrays = (node.inputs[0], node.inputs[-1])
+    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """Return what `json.dump` writes."""
-    found = {"same": comparison.same, **asdict(comparison)}
-    for node in found["nodes"]:
+    report = {"same": comparison.same, **asdict(comparison)}
+    for node in report["nodes"]:
         for run in node["runs"]:
             del run["picture"]
-    return found
+    return report
 
 
 def to_text(comparison: Comparison) -> str:
-    """Return the runtimes, the nodes that differ and a count of the others, line by line."""
+    """Return the runtimes, the nodes that differ and the number of the others, line by line."""
     lines = [
         f"{run.runtime} {run.version}: {run.status}{': ' if run.text else ''}{run.text}"
         for run in comparison.runs
     ]
     for node in comparison.nodes:
         if not node.same:
-            lines += ["", f"{node.where} ({node.operator}, {node.source})", *_node_lines(node)]
+            lines += ["", f"{node.where} ({node.operator}, {node.source})"]
+            lines += (f"  {run.runtime}: {_outcome(run)}" for run in node.runs)
+            lines += (f"  {name}: {text}" for name, text in _explanation(node))
     lines += [f"output {name}: {how}" for name, how in comparison.outputs]
-    lines += [f"not compared: {node}, for {why}" for node, why in comparison.left]
-    return "\n".join(map(one_line, [*lines, "", _rest(comparison)]))
+    lines += [f"not compared: {node}, because {why}" for node, why in comparison.left]
+    return "\n".join(map(one_line, [*lines, "", _summary(comparison)]))
 
 
-def _rest(comparison: Comparison) -> str:
-    """Count the nodes that nothing else is said about."""
-    rest = [node for node in comparison.nodes if node.same]
-    ran = [node for node in rest if all(run.status != "not run" for run in node.runs)]
-    other = "other " if len(rest) < len(comparison.nodes) else ""
-    nodes, are = ("node", "is") if len(ran) == 1 else ("nodes", "are")
-    text = f"{len(ran)} {other}gather or scatter {nodes} {are} the same in every runtime"
-    missed = len(rest) - len(ran)
-    return f"{text}; {missed} did not run in every one." if missed else f"{text}."
+def _summary(comparison: Comparison) -> str:
+    """Count the nodes that are the same everywhere."""
+    same = [node for node in comparison.nodes if node.same]
+    ran = sum(all(run.status != "not run" for run in node.runs) for node in same)
+    other = "other " if len(same) < len(comparison.nodes) else ""
+    nodes, are = ("node", "is") if ran == 1 else ("nodes", "are")
+    text = f"{ran} {other}gather or scatter {nodes} {are} the same in every runtime"
+    return f"{text}; {len(same) - ran} did not run in every one." if ran < len(same) else f"{text}."
 
 
-def _node_lines(node: NodeComparison) -> Iterator[str]:
-    ruling = next((run.ruling for run in node.runs if run.ruling is not None), None)
-    for run in node.runs:
-        yield f"  {run.runtime}: {said(run)}"
-    if ruling is not None:
-        yield f"  rule: {ruling.rule}: {ruling.text}"
-        yield f"  obeyed by: {_obeying(node)}"
-        yield f"  instead: {ruling.advice}"
+def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
+    """Yield the lines under a node that differs: a title and a text each."""
+    explanation = next((run.ruling for run in node.runs if run.ruling is not None), None)
+    if explanation is not None:
+        none = "none of them"
+        if any(run.status == "not run" for run in node.runs):
+            none = "none of those that ran it"
+        yield "rule", f"{explanation.rule}: {explanation.text}"
+        yield "followed by", ", ".join(run.runtime for run in node.runs if run.obeys) or none
+        yield "instead", explanation.advice
 
 
-def _obeying(node: NodeComparison) -> str:
-    all_ran = all(run.status != "not run" for run in node.runs)
-    none = "none of them" if all_ran else "none of those that ran it"
-    return ", ".join(run.runtime for run in node.runs if run.obeys) or none
-
-
-def said(run: NodeRun) -> str:
-    """Say in one line what a runtime made of a node."""
+def _outcome(run: NodeRun) -> str:
+    """Return what a node did in a runtime, in one line."""
     parts = [run.status]
     if run.inputs_differ:
-        parts = [f"{run.status} for what it read; its inputs already differ"]
+        parts = [f"{run.status} for the inputs it received, which already differ"]
+    refused = run.ours == "refused"
     if run.place is not None:
-        where = ", ".join(map(str, run.place))
-        parts.append(f"output[{where}] = {run.theirs}, and the specification gives {run.ours}")
+        at = ", ".join(map(str, run.place))
+        parts.append(f"output[{at}] = {run.theirs}, and the specification requires {run.ours}")
     elif run.theirs:
-        parts.append(f"gives {run.theirs}, and the specification {_gives(run)}")
+        required = "requires an error" if refused else f"requires {run.ours}"
+        parts.append(f"returns {run.theirs}, and the specification {required}")
     if run.ruling is not None and run.ruling.indices:
         parts.append(run.ruling.indices)
     if run.text:
         parts.append(run.text)
     return "; ".join(parts)
-
-
-def _gives(run: NodeRun) -> str:
-    return "refuses" if run.ours == "refused" else f"gives {run.ours}"
 
 
 _STYLE = """
@@ -626,60 +571,49 @@ td { border-top: 1px solid #ddd; vertical-align: top; } code { background: #f4f4
 
 
 def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
-    """Return one page that needs no other file: each finding, and the graph around its node."""
-    parts = [f"<h1>{_e(title)}</h1><table><tr><th>runtime</th><th>version</th><th>it</th></tr>"]
-    parts += [
-        f"<tr><td>{_e(run.runtime)}</td><td>{_e(run.version)}</td>"
-        f"<td>{_e(run.status)} {_e(run.text)}</td></tr>"
-        for run in comparison.runs
-    ]
+    """Return a page that needs no other file: every node that differs, in the graph around it."""
+    parts = [f"<h1>{escape(title)}</h1><table>"]
+    parts.append("<tr><th>runtime</th><th>version</th><th>outcome</th></tr>")
+    for run in comparison.runs:
+        parts.append(f"<tr><td>{escape(run.runtime)}</td><td>{escape(run.version)}</td>")
+        parts.append(f"<td>{escape(run.status)} {escape(run.text)}</td></tr>")
     parts.append("</table>")
     for node in comparison.nodes:
         if not node.same:
             parts += _node_html(node, model)
     for name, how in comparison.outputs:
-        parts.append(f"<p>output <code>{_e(name)}</code>: {_e(how)}</p>")
+        parts.append(f"<p>output <code>{escape(name)}</code>: {escape(how)}</p>")
     for where, why in comparison.left:
-        parts.append(f"<p>not compared: <code>{_e(where)}</code>, for {_e(why)}</p>")
-    parts.append(f"<p>{_e(_rest(comparison))}</p>")
+        parts.append(f"<p>not compared: <code>{escape(where)}</code>, because {escape(why)}</p>")
+    parts.append(f"<p>{escape(_summary(comparison))}</p>")
     return (
         '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
-        f"<title>{_e(title)}</title>"
+        f"<title>{escape(title)}</title>"
         f"<style>{_STYLE}{style_sheet()}</style></head><body>{''.join(parts)}</body></html>\n"
     )
 
 
 def _node_html(node: NodeComparison, model: ModelProto) -> Iterator[str]:
-    yield f"<h2>{_e(node.where)}</h2><p>{_e(node.operator)} "
-    yield f'(<a href="{_e(node.source)}">its text</a>)</p>'
-    yield from _graph_html(node, model)
-    yield "<table>"
+    yield f"<h2>{escape(node.where)}</h2><p>{escape(node.operator)} "
+    yield f'(<a href="{escape(node.source)}">its specification</a>)</p>'
+    # The nodes that compute its inputs, the node, and those that read its output.
+    producers = {name: each for each in model.graph.node for name in each.output}
+    before = [
+        f"{producers[name].op_type} → {name}" if name in producers else name for name in node.reads
+    ]
+    after = [each.op_type for each in model.graph.node if node.gives in each.input]
+    yield '<div class="graph">'
+    yield f"<div>{''.join(f'<span>{escape(text)}</span>' for text in before)}</div>→"
+    yield f'<div><span class="it">{escape(node.operator.split(" ", 1)[-1])}</span></div>→<div>'
+    yield from (f"<span>{escape(text)}</span>" for text in after or [f"output {node.gives}"])
+    yield "</div></div><table>"
     for run in node.runs:
-        colour = {True: "good", False: "bad"}.get(run.obeys) if run.obeys is not None else ""
-        yield f'<tr><td>{_e(run.runtime)}</td><td class="{colour}">{_e(said(run))}</td></tr>'
+        colour = {True: "good", False: "bad", None: ""}[run.obeys]
+        yield f'<tr><td>{escape(run.runtime)}</td><td class="{colour}">'
+        yield f"{escape(_outcome(run))}</td></tr>"
     yield "</table>"
     picture = next((run.picture for run in node.runs if run.picture is not None), None)
     if picture is not None:
         yield picture.to_html(style=False)
-    ruling = next((run.ruling for run in node.runs if run.ruling is not None), None)
-    if ruling is not None:
-        yield f"<p><b>{_e(ruling.rule)}</b>: {_e(ruling.text)}<br>"
-        yield f"obeyed by: {_e(_obeying(node))}<br>instead: {_e(ruling.advice)}</p>"
-
-
-def _graph_html(node: NodeComparison, model: ModelProto) -> Iterator[str]:
-    """Draw the nodes that make what a node reads, the node, and those that read what it gives."""
-    makers = {name: each for each in model.graph.node for name in each.output}
-    before = [f"{makers[name].op_type} → {name}" if name in makers else name for name in node.reads]
-    after = [each.op_type for each in model.graph.node if node.gives in each.input]
-    columns = [before, [node.operator.split(" ", 1)[-1]], after or [f"output {node.gives}"]]
-    yield '<div class="graph">'
-    for number, column in enumerate(columns):
-        yield "→<div>" if number else "<div>"
-        kind = ' class="it"' if number == 1 else ""
-        yield "".join(f"<span{kind}>{_e(text)}</span>" for text in column) + "</div>"
-    yield "</div>"
-
-
-def _e(text: str) -> str:
-    return html.escape(text)
+    lines = [f"<b>{name}</b>: {escape(text)}" for name, text in _explanation(node)]
+    yield f"<p>{'<br>'.join(lines)}</p>"
