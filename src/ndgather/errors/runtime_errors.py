@@ -20,10 +20,6 @@ def unknown(name: object, known: Sequence[str]) -> ModelError:
     )
 
 
-def no_runtimes(caller: str) -> ModelError:
-    return ModelError(f"{caller}: runtimes is empty (allowed: the names of one or more)")
-
-
 def not_installed(name: str, module: str) -> ExtraMissingError:
     return ExtraMissingError(
         f"runtime = {name!r} needs the package {module}, which is not installed "
