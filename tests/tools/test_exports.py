@@ -70,8 +70,8 @@ def test_an_export_that_changes_the_value_is_named_first():
 
 
 def test_a_crash_and_what_differs_from_the_specification_are_named():
-    parts = [["openvino", "ai.onnx Gather-13", "differs", "index range"]]
-    text = page(results_of(onnxruntime="crashed", parts=parts))
+    differences = [["openvino", "ai.onnx Gather-13", "differs", "index range"]]
+    text = page(results_of(onnxruntime="crashed", differences=differences))
     assert "**crashes**" in text
     link = "[Gather-13](operators/ai.onnx-Gather-13.rst)"
     where = "`x[i]` (TorchScript, outside)"

@@ -77,7 +77,7 @@ def _outcome(
         if run != "not loaded" and RUNTIMES[name][1] is None and not _same(run, specified)
     ]
     if different:
-        outcome["parts"] = _differences(path, inputs, different)
+        outcome["differences"] = _differences(path, inputs, different)
     return outcome
 
 

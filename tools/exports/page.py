@@ -216,7 +216,7 @@ def _differences(results: dict[str, Any]) -> Iterator[str]:
     rows: dict[tuple[str, str, str, str], list[str]] = {}
     for case in _CASES:
         for export in _exports(results, case):
-            for runtime, operator, status, rule in export.outcome.get("parts", []):
+            for runtime, operator, status, rule in export.outcome.get("differences", []):
                 if operator:
                     name = f"{_code(export.snippet)} ({export.exporter}, {case})"
                     rows.setdefault((runtime, operator, status, rule), []).append(name)
