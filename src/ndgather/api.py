@@ -1,8 +1,6 @@
-"""The front door: the functions that people call.
+"""The public functions: their signatures and documentation; the core has their bodies."""
 
-They take everything that is unambiguous. The operators of published specifications are stricter;
-they make a `Call`, which has options that the functions do not have, and `run` it.
-"""
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
@@ -12,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ndgather import slow_path
 from ndgather.array_call import Call, _core
-from ndgather.errors import call_errors
+from ndgather.errors import CallError
+from ndgather.errors.shown_values import shown_value
+from ndgather.errors.similar_names import did_you_mean
 from ndgather.slow_path import choice, result_shape, run
 
 if TYPE_CHECKING:
@@ -26,58 +26,120 @@ if TYPE_CHECKING:
     ScatterMode = Literal["raise", "wrap", "clip", "drop"]
     Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
-
-F = TypeVar("F", bound="Callable[..., Any]")
-
-_DEFAULTS = {each.name: each.default for each in fields(Call) if each.default is not MISSING}
-
-
-def fast_call(function: F) -> F:
-    """Return a function of the core with the name, signature and documentation of `function`.
-
-    The name is one of ``_core.KINDS``, the names of the parameters are of ``_core.ARGUMENTS``, and
-    those without a default come first. The body of `function` is never used.
-    """
-    empty = inspect.Parameter.empty
-    signature = inspect.signature(function)
-    given = signature.parameters.values()
-    own = {each.name: each.default for each in given if each.default is not empty}
-    bare = signature.replace(
-        parameters=[each.replace(annotation=empty) for each in given], return_annotation=empty
-    )
-
-    def misuse(_: str, names: tuple[str, ...], *arguments: object) -> Exception:
-        return call_errors.misused(function.__name__, bare, names, arguments)
-
-    made = _core.fast_call(
-        function.__name__,
-        slow_path.answer,
-        misuse,
-        tuple(signature.parameters),
-        len(given) - len(own),
-        sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in given),
-        tuple((_DEFAULTS | own).get(name) for name in _core.ARGUMENTS),
-        f"{function.__name__}{bare}\n--\n\n{function.__doc__}",
-        function.__module__,
-    )
-    return cast("F", made)
-
-
-# mypy: disable-error-code="empty-body"
-# The core has the bodies of the functions that are a `fast_call`.
-
-
 __all__ = [
+    "SIGNATURES",
     "Call",
+    "call_of",
     "gather",
     "gather_elements",
     "gather_nd",
     "gather_windows",
+    "misused",
     "result_shape",
     "run",
     "scatter_elements",
     "scatter_nd",
 ]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+SIGNATURES: dict[str, inspect.Signature] = {}  # of the six functions, without annotations
+
+_DEFAULTS = {field.name: field.default for field in fields(Call) if field.default is not MISSING}
+
+# What other libraries call an argument.
+_ELSEWHERE = {
+    "dim": "axis",
+    "index": "indices",
+    "input": "data",
+    "params": "data",
+    "src": "updates",
+    "values": "updates",
+    "reduce": "reduction",
+}
+
+
+def call_of(kind: str, /, *arguments: Any, **options: Any) -> Call:
+    """Return the call that the public function `kind` makes for these arguments."""
+    signature = SIGNATURES[kind]
+    try:
+        given = signature.bind(*arguments, **options).arguments
+    except TypeError:
+        raise misused(kind, signature, tuple(options), (*arguments, *options.values())) from None
+    if kind == "gather_windows":
+        given["indices"] = given.pop("starts")
+        given["mode"] = choice(kind, "mode", given.get("mode", "raise"), slow_path.MODES)
+        given["window_shape"] = slow_path.sizes(kind, "window_shape", given["window_shape"])
+    return Call(kind, kind, **given)
+
+
+def misused(
+    caller: str,
+    signature: inspect.Signature,
+    names: Sequence[str],
+    arguments: Sequence[object],
+) -> CallError:
+    """Return the error of arguments, the last of them named, that do not fit a signature."""
+    parameters = signature.parameters
+    positional = len(arguments) - len(names)
+    known = [name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY]
+    if positional > len(known):
+        return CallError(
+            f"{caller}: {positional} positional arguments are given (allowed: {len(known)}, "
+            f"{', '.join(known)})"
+        )
+    for name, value in zip(names, arguments[positional:], strict=True):
+        if name not in parameters:
+            meant = _ELSEWHERE.get(name)
+            hint = f"; write {meant}=" if meant in parameters else did_you_mean(name, parameters)
+            return CallError(
+                f"{caller}: {name} = {shown_value(value)} is not an argument of this function "
+                f"(allowed: {', '.join(parameters)}){hint}"
+            )
+        if name in known[:positional]:
+            return CallError(
+                f"{caller}: {name} is given by position and by name (allowed: one of them)"
+            )
+    missing = next(
+        name
+        for name in known[positional:]
+        if name not in names and parameters[name].default is parameters[name].empty
+    )
+    return CallError(f"{caller}: {missing} is missing (allowed: {caller}{signature})")
+
+
+def _bare_signature(function: Callable[..., Any]) -> inspect.Signature:
+    signature, empty = inspect.signature(function), inspect.Parameter.empty
+    parameters = [each.replace(annotation=empty) for each in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=empty)
+
+
+def fast_call(function: F) -> F:
+    """Return a function of the core with the name, signature and docstring of `function`.
+
+    The body of `function` is never used. Its name is one of ``_core.KINDS``, and its parameters,
+    of which those without a default come first, are in ``_core.ARGUMENTS``.
+    """
+    kind = function.__name__
+    signature = SIGNATURES[kind] = _bare_signature(function)
+    parameters = signature.parameters.values()
+    own = {each.name: each.default for each in parameters if each.default is not each.empty}
+
+    def misuse(_: str, names: tuple[str, ...], *arguments: object) -> Exception:
+        return misused(kind, signature, names, arguments)
+
+    made = _core.fast_call(
+        kind,
+        slow_path.answer,
+        misuse,
+        tuple(signature.parameters),
+        len(parameters) - len(own),
+        sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters),
+        tuple((_DEFAULTS | own).get(name) for name in _core.ARGUMENTS),
+        f"{kind}{signature}\n--\n\n{function.__doc__}",
+        function.__module__,
+    )
+    return cast("F", made)
 
 
 @fast_call
@@ -418,22 +480,12 @@ def gather_windows(
     ndgather.errors.IndexOutOfBoundsError: gather_windows: starts[1, 0] = 3 lets a window of size \
 2 stick out of axis 0 of data, which has size 4 (allowed: 0..2)
     """
-    caller = "gather_windows"
-    return run(
-        Call(
-            caller,
-            caller,
-            data,
-            starts,
-            mode=choice(caller, "mode", mode, slow_path.MODES),
-            fill_value=fill_value,
-            out=out,
-            memory=memory,
-            progress=progress,
-            executor=executor,
-            window_shape=slow_path.sizes(caller, "window_shape", window_shape),
-        )
-    )
+    options = {"mode": mode, "fill_value": fill_value, "out": out, "memory": memory}
+    options |= {"progress": progress, "executor": executor}
+    return run(call_of("gather_windows", data, starts, window_shape, **options))
+
+
+SIGNATURES["gather_windows"] = _bare_signature(gather_windows)
 
 
 @fast_call

@@ -2,6 +2,7 @@
 # The signatures and the documentation are those of api.py; stubtest holds both together.
 
 from collections.abc import Callable, Sequence
+from inspect import Signature
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -9,20 +10,31 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndgather.array_call import Call as Call
 from ndgather.array_call import Executor
+from ndgather.errors import CallError
 from ndgather.slow_path import result_shape as result_shape
 from ndgather.slow_path import run as run
 
 __all__ = [
+    "SIGNATURES",
     "Call",
+    "call_of",
     "gather",
     "gather_elements",
     "gather_nd",
     "gather_windows",
+    "misused",
     "result_shape",
     "run",
     "scatter_elements",
     "scatter_nd",
 ]
+
+SIGNATURES: dict[str, Signature]
+
+def call_of(kind: str, /, *arguments: Any, **options: Any) -> Call: ...
+def misused(
+    caller: str, signature: Signature, names: Sequence[str], arguments: Sequence[object]
+) -> CallError: ...
 
 _Array: TypeAlias = NDArray[Any]
 _Numbers: TypeAlias = _Array | np.generic | complex | str | bytes | Sequence[Any]

@@ -7,10 +7,9 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather import reductions
+from ndgather import api, reductions
 from ndgather.cli.arrays import fill_value
 from ndgather.cli.options import add_command, add_common, terminal
-from ndgather.errors import call_errors
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import paths
 
@@ -119,7 +118,7 @@ def _draw(options: argparse.Namespace) -> None:
         signature.bind(*arrays, **given)
     except TypeError:
         every = [*arrays, *given.values()]
-        raise call_errors.misused(name, signature, list(given), every) from None
+        raise api.misused(name, signature, list(given), every) from None
     picture = function(*arrays, **given)
     if options.output is None:
         print(picture.to_text(terminal()[0]))
