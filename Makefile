@@ -179,7 +179,7 @@ models-quick: $(RUNTIMES)/installed-models
 	$(RUNTIMES)/bin/python -m tools.models --short
 
 conformance: $(VENV)/installed-bench
-	$(BIN)/python -m ndgather.testing.conformance --format md > docs/conformance.md
+	$(BIN)/python -m tools.conformance --format md > docs/conformance.md
 
 # A warning of the build is an error; no network is used.
 docs: $(VENV)/installed-docs

@@ -32,7 +32,10 @@ class ChildError(Exception):
 
 
 class ChildProcess:
-    """A process that runs `module`; `limit_s` limits the time of one request."""
+    """A process that runs `module`; `limit_s` limits the time of one request.
+
+    `timed_out` is whether a request took longer, which ended the process.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class ChildProcess:
         environment: Mapping[str, str] | None = None,
         limit_s: float | None = None,
     ) -> None:
-        self._limit_s = limit_s
+        self.limit_s, self.timed_out = limit_s, False
         self._log = TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [python, "-m", module, *arguments],
@@ -84,8 +87,8 @@ class ChildProcess:
             self._requests.flush()
 
     def receive(self) -> Any:
-        timer = Timer(self._limit_s or 0, self._process.kill)
-        if self._limit_s:
+        timer = Timer(self.limit_s or 0, self._kill)
+        if self.limit_s:
             timer.start()
         try:
             answer, error = pickle.load(self._answers)
@@ -96,6 +99,10 @@ class ChildProcess:
         if error is not None:
             raise ChildError(error)
         return answer
+
+    def _kill(self) -> None:
+        self.timed_out = True
+        self._process.kill()
 
     def _end(self) -> str:
         """Return the signal or the exit status that the child ended with."""

@@ -4,6 +4,7 @@ Other libraries are asked by the command alone. Here stand-ins play their part.
 """
 
 import json
+import pickle
 import re
 import sys
 from collections import Counter
@@ -14,21 +15,20 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from tools.conformance.__main__ import main
+from tools.conformance.libraries import LIBRARIES, Library, call_of, library, row_of
+from tools.conformance.report import as_markdown
+from tools.conformance.runner import LibraryFailedError, run_apart, run_here
 
 from ndgather import reference
 from ndgather.published.schema import Kind
-from ndgather.runtimes.known_runtimes import RUNTIMES, runtime_named
-from ndgather.runtimes.runtime import Runtime, asked_of, row_of
 from ndgather.testing import Call, bad_entries, expected
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
-from ndgather.testing.conformance.__main__ import main
-from ndgather.testing.conformance.outcomes import Outcome, crashed, from_record, refused, result
-from ndgather.testing.conformance.report import as_markdown
-from ndgather.testing.conformance.runner import RuntimeFailedError, run_apart, run_here
+from ndgather.testing.conformance.outcomes import Outcome, crashed, refused, result
 
 CASES = load()
 BY_NAME = {case.name: case for case in CASES}
-OWN = runtime_named("ndgather")
+OWN = library("ndgather")
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 MOST_FOR_LOOPS = 50_000
 
@@ -92,7 +92,7 @@ def test_a_quoted_sentence_stands_in_the_specification():
 
 def loops_of(case):
     """Return what the plain loops make of a case, and its bad index entries where they count."""
-    asked = asked_of(case)
+    asked = call_of(case)
     row = None if is_native(case) else row_of(case)
     mode = asked.mode if row is None or row.index_rule.raises else "fill"
     if asked.kind.scatters:
@@ -143,7 +143,7 @@ def test_an_expected_value_is_that_of_the_plain_loops(case):
     ids=str,
 )
 def test_an_expected_index_error_is_one_of_the_plain_loops(case):
-    asked = asked_of(case)
+    asked = call_of(case)
     if not is_native(case) and not row_of(case).index_rule.negative and (asked.indices < 0).any():
         return  # the loops count from the end
     if asked.kind.scatters:
@@ -213,7 +213,7 @@ def test_verdicts(case, outcome, verdict):
     ],
 )
 def test_an_outcome_survives_the_way_between_processes(outcome):
-    assert from_record(json.loads(json.dumps(outcome.record()))) == outcome
+    assert pickle.loads(pickle.dumps(outcome)) == outcome
 
 
 def test_byte_order_is_no_part_of_a_result():
@@ -224,8 +224,8 @@ def test_byte_order_is_no_part_of_a_result():
 
 STAND_IN = """
     import os, time
-    from ndgather.runtimes import ndgather
-    from ndgather.runtimes.runtime import CannotExpressError
+    from tools.conformance import functions
+    from tools.conformance.libraries import CannotExpressError
 
     before = []
 
@@ -243,7 +243,7 @@ STAND_IN = """
             time.sleep(60)
         if case.name.endswith("example-5"):
             raise CannotExpressError("has no batches")
-        return ndgather.run(case)
+        return functions.run(case)
 """
 
 
@@ -258,7 +258,7 @@ def stand_in(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(str(tmp_path))
         for name in ("stand_in", "stand_in.adapter"):
             monkeypatch.delitem(sys.modules, name, raising=False)
-        return runtime_named("stand_in.adapter")
+        return library("stand_in.adapter")
 
     return make
 
@@ -274,17 +274,17 @@ def test_a_crash_a_hang_and_what_comes_after_them(stand_in):
         Verdict.CRASH,
         Verdict.CANNOT,
     ]
-    assert column.answers[2].reason == "SIGABRT"
+    assert column.answers[2].reason == "ended by SIGABRT"
     assert column.answers[3].reason == "no end within 1 s"
 
 
 def test_a_library_that_does_not_start(stand_in):
-    with pytest.raises(RuntimeFailedError, match="not today"):
+    with pytest.raises(LibraryFailedError, match="not today"):
         run_apart(stand_in("raise RuntimeError('not today')"), CASES[:2])
 
 
 def test_an_idiom_is_not_judged_by_the_rules_of_a_version():
-    numpy = runtime_named("numpy")
+    numpy = library("numpy")
     case = BY_NAME["onnx-GatherND-13/types/indices-int32"]
     assert run_here(numpy, [case]).answers[0].verdict is Verdict.CANNOT
     strict = replace(numpy, idiom=False)
@@ -293,8 +293,8 @@ def test_an_idiom_is_not_judged_by_the_rules_of_a_version():
 
 def test_a_library_is_not_asked_for_operators_of_others():
     native = BY_NAME["native-gather/scalar"]
-    runtime = Runtime(name="x", module="numpy", adapter=RUNTIMES[0].adapter, domains=())
-    assert run_here(runtime, [native]).answers[0].verdict is Verdict.CANNOT
+    other = Library(name="x", module="numpy", adapter=LIBRARIES[0].adapter, domains=())
+    assert run_here(other, [native]).answers[0].verdict is Verdict.CANNOT
 
 
 # the command and the page

@@ -205,7 +205,7 @@ def domain_names(**_: object) -> list[str]:
 
 def runtime_names(**_: object) -> list[str]:
     """Return the completions for the name of a runtime."""
-    from ndgather.runtimes.known_runtimes import MODEL_NAMES  # noqa: PLC0415 - only for the shell
+    from ndgather.runtimes.runtime import MODEL_NAMES  # noqa: PLC0415 - only for the shell
 
     return sorted(MODEL_NAMES)
 

@@ -1,4 +1,1 @@
-"""Other programs that run operators, and this package among them: one module for each.
-
-`known_runtimes` lists them. `runtime` says what such a module has to offer.
-"""
+"""Other programs that run ONNX models: one module for each; `runtime` lists them."""

@@ -1,16 +1,25 @@
-"""Models run in child processes, so that a crash of a runtime is an answer and not the end."""
+"""Models run in child processes, so that a crash of a runtime ends the child alone.
+
+The parent sends the source and the options of a model first, then names and inputs for each run,
+all pickled. The child answers ``("version", text)``, ``("values", list)`` or ``("refused", text)``.
+What the runtime prints goes to standard error.
+"""
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import subprocess
 import sys
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Self
+
+from ndgather.runtimes.runtime import model_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +31,7 @@ LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of a run: values, or the text of a refusal, or the manner of a crash."""
+    """The result of a run: values, the text of an error, or how the process ended."""
 
     values: list[Any] | None = None
     refused: str | None = None
@@ -35,9 +44,9 @@ class RuntimeProcess:
     Attributes
     ----------
     version : str
-        Of the runtime; empty where it did not load the model.
+        Of the runtime; empty if it did not load the model.
     failed : Answer or None
-        How it did not load the model.
+        Why it did not load the model, or how it crashed.
     """
 
     def __init__(
@@ -46,7 +55,7 @@ class RuntimeProcess:
         self._limit_s = limit_s
         self._printed = TemporaryFile()  # noqa: SIM115 - closed with the process
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "ndgather.runtimes.model_child", runtime],
+            [sys.executable, "-m", "ndgather.runtimes.children", runtime],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._printed,
@@ -77,13 +86,13 @@ class RuntimeProcess:
             self._child.stdin.flush()
             answer: tuple[str, Any] = pickle.load(self._child.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
-            return "crashed", self._how()
+            return "crashed", self._end()
         finally:
             timer.cancel()
         return answer
 
-    def _how(self) -> str:
-        """Say how the child ended."""
+    def _end(self) -> str:
+        """Return the signal or the exit status that the child ended with."""
         status = self._child.wait()
         if status < 0:
             return signal.Signals(-status).name
@@ -97,7 +106,7 @@ class RuntimeProcess:
     def __exit__(self, *_: object) -> None:
         for stream in (self._child.stdin, self._child.stdout):
             if stream is not None:
-                with suppress(OSError):  # what it was still to be sent
+                with suppress(OSError):  # a request that was not sent
                     stream.close()
         try:
             self._child.wait(timeout=10)
@@ -109,3 +118,37 @@ class RuntimeProcess:
 
 def _answer(kind: str, what: Any) -> Answer:
     return Answer(**{kind: what})
+
+
+def _serve(name: str) -> None:
+    """Load a model in the runtime `name` and run it, until the parent closes the pipe."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    warnings.simplefilter("ignore")
+
+    def send(kind: str, what: Any) -> None:
+        pickle.dump((kind, what), answers, pickle.HIGHEST_PROTOCOL)
+        answers.flush()
+
+    source, options = pickle.load(sys.stdin.buffer)
+    try:
+        adapter = model_runtime(name).load()
+        session = adapter.session(source, options)
+    except Exception as error:  # a runtime may fail in any way
+        send("refused", f"{type(error).__name__}: {error}")
+        return
+    send("version", getattr(adapter, "version", lambda: "")())
+    while True:
+        try:
+            names, inputs = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            break
+        try:
+            send("values", session.run(names, inputs))
+        except Exception as error:
+            send("refused", f"{type(error).__name__}: {error}")
+    os._exit(0)  # after undefined behaviour a runtime may crash while it is torn down
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])

@@ -53,8 +53,7 @@ from ndgather.models.onnx.nodes import (
     subgraphs,
 )
 from ndgather.published.schema import Kind, Role, TensorType
-from ndgather.runtimes.known_runtimes import MODEL_NAMES, model_runtime
-from ndgather.runtimes.runtime import LoadOptions, ModelSource
+from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource, model_runtime
 from ndgather.settings import LOGGER, counted
 
 if TYPE_CHECKING:

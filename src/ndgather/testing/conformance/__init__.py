@@ -1,9 +1,8 @@
-"""Hard cases of gather and scatter, and who gets them right.
+"""Hard cases of gather and scatter as data, and the verdict on what a library does with one.
 
-``python -m ndgather.testing.conformance`` runs every case of the corpus in every library that
-is installed, each library in a process of its own, and prints a verdict for each pair. The
-corpus is data (``corpus/*.json``): a case names the operator version it is about, its inputs,
-what must come of them, and the rule that decides it with its source.
+The corpus is data (``corpus/*.json``): a case names the operator version that it is about, its
+inputs, the expected result, and the rule that decides it with its source. To try a library, run it
+on each `Case` and pass an `Outcome` to `judge`.
 """
 
 from ndgather.testing.conformance.cases import Case, Refusal, Rule, Undefined, Value, load

@@ -16,13 +16,27 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.runtimes.runtime import OperatorName, dtype_named
+from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorName:
+    """The operator of a case; the functions of ndgather have no version."""
+
+    name: str
+    domain: str
+    version: int | None
+
+    def __str__(self) -> str:
+        if self.version is None:
+            return f"{self.domain}.{self.name}"
+        return f"{self.domain} {self.name}-{self.version}"
 
 
 @dataclass(frozen=True, slots=True)

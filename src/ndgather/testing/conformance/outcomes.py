@@ -1,15 +1,15 @@
-"""What came of a case in a library, in a form that passes between processes."""
+"""The outcome of a case in a library, and the verdict on it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.runtimes.runtime import STRING, in_native_order
+from ndgather.runtimes.runtime import STRING
 from ndgather.testing.conformance.cases import Refusal, Undefined, Value
 
 if TYPE_CHECKING:
@@ -46,22 +46,10 @@ class Outcome:
     shape: tuple[int, ...] | None = None
     elements: str | tuple[str, ...] | None = None
 
-    def record(self) -> dict[str, Any]:
-        """Return what `from_record` reads, without the fields that are not there."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
     def __str__(self) -> str:
         if self.what != "result":
             return self.text
         return f"{self.dtype} {self.shape}: {shown_elements(self)}"
-
-
-def from_record(record: dict[str, Any]) -> Outcome:
-    fields = dict(record)
-    for name in ("shape", "elements"):
-        if isinstance(fields.get(name), list):
-            fields[name] = tuple(fields[name])
-    return Outcome(**fields)
 
 
 def result(value: object) -> Outcome:
@@ -70,7 +58,7 @@ def result(value: object) -> Outcome:
     if array.dtype.kind in "OUST":
         texts = tuple(_text(each) for each in array.reshape(-1))
         return Outcome(what="result", dtype=STRING, shape=array.shape, elements=texts)
-    stored = in_native_order(array).tobytes().hex()
+    stored = array.astype(array.dtype.newbyteorder("="), copy=False).tobytes().hex()
     return Outcome(what="result", dtype=array.dtype.name, shape=array.shape, elements=stored)
 
 

@@ -1,16 +1,17 @@
-"""What the libraries made of the cases, for people and for programs."""
+"""The verdicts as a table for the terminal, as the page of the documentation, and as data."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgather.testing.conformance.outcomes import Verdict
+from ndgather.testing.conformance import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ndgather.testing.conformance.cases import Case, Rule
-    from ndgather.testing.conformance.runner import Answer, Column
+    from ndgather.testing.conformance import Case, Rule
+
+    from .runner import Answer, Column
 
 SYMBOLS = {
     Verdict.RIGHT: "✓",
@@ -36,7 +37,7 @@ _COLOURS = {
     Verdict.CRASH: "1;37;41",
     Verdict.CANNOT: "2",
 }
-_COMMAND = "python -m ndgather.testing.conformance"
+_COMMAND = "python -m tools.conformance"
 
 
 def as_text(columns: Sequence[Column], *, colour: bool) -> str:
@@ -48,7 +49,7 @@ def as_text(columns: Sequence[Column], *, colour: bool) -> str:
     def painted(verdict: Verdict, text: str) -> str:
         return f"\033[{_COLOURS[verdict]}m{text}\033[0m" if colour else text
 
-    names = [column.runtime.name for column in columns]
+    names = [column.library.name for column in columns]
     widths = [len(name) for name in names]
     left = max((len(case.name) for case, _ in _rows(columns)), default=0)
     left = max(left, *(len(verdict.value) for verdict in Verdict))
@@ -72,14 +73,14 @@ def as_text(columns: Sequence[Column], *, colour: bool) -> str:
         f"{painted(verdict, SYMBOLS[verdict])} {verdict.value}: {MEANINGS[verdict]}"
         for verdict in Verdict
     ]
-    versions = ", ".join(f"{column.runtime.name} {column.version}" for column in columns)
+    versions = ", ".join(f"{column.library.name} {column.version}" for column in columns)
     lines += ["", f"{sum(1 for _ in _rows(columns))} cases; {versions}"]
     return "\n".join(lines)
 
 
 def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
     """Return the page of the documentation."""
-    names = [column.runtime.name for column in columns]
+    names = [column.library.name for column in columns]
     count = sum(1 for _ in _rows(columns))
     lines = [
         "# Conformance: who gets the hard cases right",
@@ -90,7 +91,7 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         *(f"- {line}" for line in _in_short(columns)),
         "",
         *_table(
-            ["verdict", *(f"{column.runtime.name} {column.version}" for column in columns)],
+            ["verdict", *(f"{column.library.name} {column.version}" for column in columns)],
             (
                 [f"{SYMBOLS[verdict]} {verdict.value}"]
                 + [str(column.count(verdict)) for column in columns]
@@ -140,7 +141,7 @@ def as_data(columns: Sequence[Column]) -> dict[str, Any]:
     return {
         "peers": [
             {
-                "name": column.runtime.name,
+                "name": column.library.name,
                 "version": column.version,
                 "totals": {verdict.value: column.count(verdict) for verdict in Verdict},
             }
@@ -155,7 +156,7 @@ def as_data(columns: Sequence[Column]) -> dict[str, Any]:
                 "source": case.rule.source,
                 "seen": case.seen,
                 "verdicts": {
-                    column.runtime.name: {"verdict": answer.verdict.value, "reason": answer.reason}
+                    column.library.name: {"verdict": answer.verdict.value, "reason": answer.reason}
                     for column, answer in zip(columns, answers, strict=True)
                 },
             }
@@ -181,17 +182,17 @@ def _sections(
 def _in_short(columns: Sequence[Column]) -> list[str]:
     """Return how many calls each library gets right, of those that it can express."""
     shares = [
-        f"{column.runtime.name} {column.count(Verdict.RIGHT)} of "
+        f"{column.library.name} {column.count(Verdict.RIGHT)} of "
         f"{len(column.answers) - column.count(Verdict.CANNOT)}"
         for column in columns
     ]
     deaths = [
-        f"{column.runtime.name} in {column.count(Verdict.CRASH)}"
+        f"{column.library.name} in {column.count(Verdict.CRASH)}"
         for column in columns
         if column.count(Verdict.CRASH)
     ]
     accepted = [
-        f"{column.runtime.name} {column.count(Verdict.ACCEPTS)}"
+        f"{column.library.name} {column.count(Verdict.ACCEPTS)}"
         for column in columns
         if column.count(Verdict.ACCEPTS)
     ]
@@ -203,7 +204,7 @@ def _in_short(columns: Sequence[Column]) -> list[str]:
 
 
 def _notes(columns: Sequence[Column]) -> list[str]:
-    idioms = [column.runtime.name for column in columns if column.runtime.idiom]
+    idioms = [column.library.name for column in columns if column.library.idiom]
     if not idioms:
         return []
     return [

@@ -1,7 +1,7 @@
-"""``python -m ndgather.testing.conformance``: run the cases in libraries, print who is right.
+"""``python -m tools.conformance``: run the corpus in libraries and print who is right.
 
-Exit status: 0 done, 1 this package was asked and was not right on every case, 2 the command line
-was not understood or a library did not start.
+Exit status: 0 done, 1 ndgather was not right on every case, 2 the command line was not understood
+or a library did not start.
 """
 
 from __future__ import annotations
@@ -14,28 +14,27 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ndgather.runtimes.known_runtimes import RUNTIMES, runtime_named
-from ndgather.runtimes.runtime import OWN_FUNCTIONS
-from ndgather.testing.conformance.cases import load
-from ndgather.testing.conformance.outcomes import Verdict
-from ndgather.testing.conformance.report import as_data, as_markdown, as_text
-from ndgather.testing.conformance.runner import RuntimeFailedError, run_apart
+from ndgather.testing.conformance import Verdict, load
+
+from .libraries import FUNCTIONS, LIBRARIES, Library, library
+from .report import as_data, as_markdown, as_text
+from .runner import LibraryFailedError, run_apart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ndgather.runtimes.runtime import Runtime
-    from ndgather.testing.conformance.cases import Case
-    from ndgather.testing.conformance.runner import Column
+    from ndgather.testing.conformance import Case
+
+    from .runner import Column
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m ndgather.testing.conformance",
+        prog="python -m tools.conformance",
         description="Run hard cases of gather and scatter in each library, in processes of their "
         "own, and print who is right.",
     )
-    names = ", ".join(runtime.name for runtime in RUNTIMES)
+    names = ", ".join(known.name for known in LIBRARIES)
     parser.add_argument(
         "--peer",
         action="append",
@@ -64,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not cases:
         parser.error(f"no case matches {' or '.join(map(repr, patterns))}")
     try:
-        columns = [_ask(runtime, cases) for runtime in _chosen(options.peer)]
-    except (LookupError, RuntimeFailedError) as error:
+        columns = [_ask(known, cases) for known in _chosen(options.peer)]
+    except (LookupError, LibraryFailedError) as error:
         parser.error(str(error.args[0]))
     if options.json is not None:
         options.json.write_text(json.dumps(as_data(columns), indent=1) + "\n", "utf-8")
@@ -74,23 +73,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         print(as_text(columns, colour=colour))
-    own = [column for column in columns if column.runtime.name == OWN_FUNCTIONS]
+    own = [column for column in columns if column.library.name == FUNCTIONS]
     return int(any(column.count(Verdict.RIGHT) < len(cases) for column in own))
 
 
-def _chosen(names: Sequence[str] | None) -> list[Runtime]:
+def _chosen(names: Sequence[str] | None) -> list[Library]:
     if names is None:
-        return [runtime for runtime in RUNTIMES if runtime.installed]
-    runtimes = [runtime_named(name) for name in dict.fromkeys(names)]
-    missing = [runtime.module for runtime in runtimes if not runtime.installed]
+        return [known for known in LIBRARIES if known.installed]
+    libraries = [library(name) for name in dict.fromkeys(names)]
+    missing = [known.module for known in libraries if not known.installed]
     if missing:
         raise LookupError(f"not installed: {', '.join(missing)}")
-    return runtimes
+    return libraries
 
 
-def _ask(runtime: Runtime, cases: Sequence[Case]) -> Column:
-    print(f"asking {runtime.name} ...", file=sys.stderr)
-    return run_apart(runtime, cases)
+def _ask(known: Library, cases: Sequence[Case]) -> Column:
+    print(f"asking {known.name} ...", file=sys.stderr)
+    return run_apart(known, cases)
 
 
 def _machine() -> str:

@@ -1,0 +1,1 @@
+"""The corpus of hard cases run in several libraries: docs/conformance.md."""

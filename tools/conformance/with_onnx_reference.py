@@ -1,0 +1,81 @@
+"""The reference evaluator of ONNX, and the model of one node that other runtimes take too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from ndgather.published.rows import ROWS, microsoft
+from ndgather.published.rows.onnx import DOMAIN
+from ndgather.runtimes.runtime import STRING
+
+from .libraries import CannotExpressError, arrays_of
+
+if TYPE_CHECKING:
+    from ndgather.testing.conformance import Case
+
+    from .libraries import Array
+
+_LEAST_OPSET = 7  # runtimes do not run older ones
+_NEWEST_OPSET = 18
+_IR_VERSION = 10
+
+
+def version() -> str:
+    return str(onnx.__version__)
+
+
+def run(case: Case) -> Array:
+    model, arrays = model_of(case)
+    return np.asarray(ReferenceEvaluator(model).run(None, arrays)[0])  # type: ignore[index]  # a list
+
+
+def model_of(case: Case) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """Return the model of one node that a case describes, and its inputs."""
+    arrays = arrays_of(case)
+    domain = case.operator.domain
+    values = [
+        helper.make_tensor_value_info(name, element_type(case, name), array.shape)
+        for name, array in arrays.items()
+    ]
+    node = helper.make_node(
+        case.operator.name,
+        list(arrays),
+        ["output"],
+        domain="" if domain == DOMAIN else domain,
+        **case.attributes,
+    )
+    output = helper.make_tensor_value_info("output", element_type(case, "data"), None)
+    imports = [helper.make_opsetid("", _opset(case))]
+    if domain == microsoft.DOMAIN:
+        imports.append(helper.make_opsetid(domain, 1))
+    graph = helper.make_graph([node], "case", values, [output])
+    return helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION), arrays
+
+
+def element_type(case: Case, name: str) -> int:
+    """Return the number that ONNX has for the type of an input."""
+    dtype = case.inputs[name].dtype
+    if dtype == STRING:
+        return int(onnx.TensorProto.STRING)
+    native = arrays_of(case)[name].dtype.newbyteorder("=")
+    try:
+        return int(helper.np_dtype_to_tensor_dtype(native))
+    except (KeyError, ValueError) as error:
+        raise CannotExpressError(f"ONNX has no {dtype}") from error
+
+
+def _opset(case: Case) -> int:
+    """Return the newest opset in which the version of a case is in force."""
+    name, domain, number = case.operator.name, case.operator.domain, case.operator.version
+    if domain != DOMAIN or number is None:
+        return _NEWEST_OPSET
+    later = [
+        row.since for row in ROWS if (row.name, row.domain) == (name, domain) and row.since > number
+    ]
+    newest = min(later) - 1 if later else max(number, _LEAST_OPSET)
+    return max(newest, _LEAST_OPSET)
