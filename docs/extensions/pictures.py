@@ -1,18 +1,20 @@
 """Pictures of calls on pages: ``picture`` draws a call, and a function's page its first example.
 
 The content of the directive is Python, whose last line is a picture; `np`, `ndgather` and `show`
-are there. It is run when the page is read, so a call that is wrong fails the build.
+are imported. It runs when the page is read, so a wrong call fails the build. With the option
+``call``, the call is printed below its picture, without `show`, to copy.
 """
 
 from __future__ import annotations
 
 import ast
 import doctest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import example_pictures
 import numpy as np
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 import ndgather
@@ -51,12 +53,18 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 class PictureDirective(SphinxDirective):
-    """Draw what the last line of the content is."""
+    """Draw the picture on the last line of the content."""
 
     has_content = True
+    option_spec: ClassVar = {"call": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        return [nodes.raw("", _drawn("\n".join(self.content)).to_html(), format="html")]
+        code = "\n".join(self.content)
+        drawn: list[nodes.Node] = [nodes.raw("", _drawn(code).to_html(), format="html")]
+        if "call" in self.options:
+            text = code.replace("show.", "ndgather.")
+            drawn.append(nodes.literal_block(text, text, language="python"))
+        return drawn
 
 
 def _drawn(code: str) -> Picture:

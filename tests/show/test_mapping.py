@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from ndgather import reference
 from ndgather.array_call import Call
-from ndgather.show.resolve import attempted, traced
-from ndgather.show.scene import State, written
-from ndgather.show.stage import staged
+from ndgather.show.evaluate import State, evaluate, resolve_entries
+from ndgather.show.scene import make_scene, written
 from ndgather.testing.scatter_strategies import scatter_calls
 from ndgather.testing.strategies import calls
 
@@ -36,7 +35,7 @@ def numbers_by_loops(function, shape, indices, options):
 
 def assert_sources(call, numbers):
     """Every element of every drawn entry has the source that the loops say."""
-    found = traced(call, numbers.shape)
+    found = resolve_entries(call, numbers.shape)
     shape = call.data.shape
     for entry in found.entries:
         for place in itertools.product(*entry.dense):
@@ -105,16 +104,16 @@ def test_cells_hold_the_elements(function, data):
     drawn = data.draw(calls(function))
     note(str(drawn))
     call = Call(function, function, drawn.data, drawn.indices, **drawn.options)
-    attempt = attempted(call)
-    scene = staged(attempt)
-    for place, cell in cells_of(scene.parts[0]):
+    evaluation = evaluate(call)
+    scene = make_scene(evaluation)
+    for place, cell in cells_of(scene.panels[0]):
         assert cell.text == written(drawn.data[place])
-    if attempt.error is None:
-        for place, cell in cells_of(scene.parts[-1]):
-            assert cell.text == written(attempt.result[place])
+    if evaluation.error is None:
+        for place, cell in cells_of(scene.panels[-1]):
+            assert cell.text == written(evaluation.result[place])
     else:
-        assert all(not cell.text for _, cell in cells_of(scene.parts[-1]))
-    event("error" if attempt.error else "value")
+        assert all(not cell.text for _, cell in cells_of(scene.panels[-1]))
+    event("error" if evaluation.error else "value")
 
 
 @pytest.mark.parametrize("function", SCATTERS)
@@ -123,12 +122,12 @@ def test_cells_hold_the_elements_of_a_scatter(function, data):
     drawn = data.draw(scatter_calls(function))
     note(str(drawn))
     call = Call(function, function, drawn.data, drawn.indices, drawn.updates, **drawn.options)
-    attempt = attempted(call)
-    *_, updates, result = staged(attempt).parts
+    evaluation = evaluate(call)
+    *_, updates, result = make_scene(evaluation).panels
     for place, cell in cells_of(updates):
         assert cell.text == written(drawn.updates[place])
     for place, cell in cells_of(result):
-        expected = "" if attempt.result is None else written(attempt.result[place])
+        expected = "" if evaluation.result is None else written(evaluation.result[place])
         assert cell.text == expected
 
 
@@ -151,7 +150,7 @@ def boxed(panel, number):
 def test_boxes_are_around_what_entries_name():
     cube = np.arange(24).reshape(2, 3, 4)
     call = Call("gather_nd", "gather_nd", cube, [[1, 0], [0, -1]])
-    data, indices, result = staged(attempted(call)).parts
+    data, indices, result = make_scene(evaluate(call)).panels
     assert boxed(data, 0) == {(1, 0, s) for s in range(4)}
     assert boxed(data, 1) == {(0, 2, s) for s in range(4)}
     assert boxed(result, 1) == {(1, s) for s in range(4)}
@@ -161,7 +160,7 @@ def test_boxes_are_around_what_entries_name():
 @pytest.mark.parametrize(
     ("mode", "value", "text", "state"),
     [
-        ("raise", 7, "7", State.REFUSED),
+        ("raise", 7, "7", State.ERROR),
         ("raise", -1, "-1→1", State.PLAIN),
         ("wrap", 7, "7→1", State.PLAIN),
         ("clip", 7, "7→1", State.PLAIN),
@@ -171,8 +170,8 @@ def test_boxes_are_around_what_entries_name():
 )
 def test_values_are_shown_as_what_they_become(mode, value, text, state):
     call = Call("gather_nd", "gather_nd", [[10, 11, 12], [20, 21, 22]], [[value, 0]], mode=mode)
-    scene = staged(attempted(call))
-    first = scene.parts[1].planes[0].cells[0][0]
+    scene = make_scene(evaluate(call))
+    first = scene.panels[1].planes[0].cells[0][0]
     assert (first.text, first.state, scene.entries[0].state) == (text, state, state)
 
 
@@ -185,16 +184,16 @@ def test_batch_dims_may_count_from_the_rank_of_indices():
 
 def test_a_rule_without_negative_values_refuses_them():
     call = Call("ours", "gather_nd", [10, 11], [[-1], [0]], negative=False)
-    scene = staged(attempted(call))
-    assert [entry.state for entry in scene.entries] == [State.REFUSED, State.PLAIN]
+    scene = make_scene(evaluate(call))
+    assert [entry.state for entry in scene.entries] == [State.ERROR, State.PLAIN]
     assert "indices[0, 0] = -1" in scene.error
 
 
 def test_the_first_bad_entry_is_drawn_whatever_is_left_out():
     indices = np.zeros((1000, 1), int)
     indices[777] = 5
-    scene = staged(attempted(Call("gather_nd", "gather_nd", [1, 2, 3], indices)))
-    refused = [entry for entry in scene.entries if entry.state is State.REFUSED]
+    scene = make_scene(evaluate(Call("gather_nd", "gather_nd", [1, 2, 3], indices)))
+    refused = [entry for entry in scene.entries if entry.state is State.ERROR]
     assert [entry.sentence for entry in refused] == ["indices[777] = (5,) is out of bounds"]
 
 
@@ -207,11 +206,11 @@ def test_a_scatter_says_in_which_order_updates_land():
         ({"reduction": "mean"}, "result[1]: (data[1] + a + c) / 3"),
         ({"reduction": "max"}, "result[1]: max(data[1], a, c)"),
     ):
-        scene = staged(attempted(Call(*arguments, **options)))
+        scene = make_scene(evaluate(Call(*arguments, **options)))
         assert said in scene.notes
     many = [[1]] * 500
-    scene = staged(attempted(Call("scatter_nd", "scatter_nd", [1, 2, 3], many, [7] * 500)))
-    assert scene.notes == ("updates that are not drawn may land on the same places",)
-    *_, updates, result = staged(attempted(Call(*arguments))).parts
+    scene = make_scene(evaluate(Call("scatter_nd", "scatter_nd", [1, 2, 3], many, [7] * 500)))
+    assert scene.notes == ("updates that are not drawn may have the same targets",)
+    *_, updates, result = make_scene(evaluate(Call(*arguments))).panels
     assert [box.replaced for box in updates.planes[0].boxes] == [True, False, False]
     assert [box.entry for box in result.planes[0].boxes if box.columns == (1, 1)] == [0, 2]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather import api, reductions
+from ndgather import reductions
 from ndgather.cli.arrays import fill_value
 from ndgather.cli.options import add_command, add_common, terminal
 from ndgather.models.tensors import tensor_files
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Draw a call: data with the elements that each entry of INDICES names, the
-entries, and the result, linked by colours and letters. Of large arrays parts
-are drawn, and a map of where the reads go; of a stored array nothing is read
-that is not drawn. A call that fails is drawn too, with what is wrong in red.
+entries, and the result, linked by colours and letters. A large array is drawn
+around the entries; of a large stored array no values are read. A call that
+fails is drawn too, with the error in red.
 """
 
 EXAMPLES = """\
@@ -111,14 +110,7 @@ def _draw(options: argparse.Namespace) -> None:
     given = {name: value for name, value in given.items() if value is not None}
     if options.fill_value is not None:
         given["fill_value"] = fill_value(options.fill_value, data.dtype)
-    name = options.function.replace("-", "_")
-    function: Callable[..., show.Picture] = getattr(show, name)
-    signature = inspect.signature(function)
-    try:
-        signature.bind(*arrays, **given)
-    except TypeError:
-        every = [*arrays, *given.values()]
-        raise api.misused(name, signature, list(given), every) from None
+    function: Callable[..., show.Picture] = getattr(show, options.function.replace("-", "_"))
     picture = function(*arrays, **given)
     if options.output is None:
         print(picture.to_text(terminal()[0]))

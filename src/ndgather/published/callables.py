@@ -25,7 +25,7 @@ from ndgather.published.schema import (
     reshaped,
     type_of,
 )
-from ndgather.show.picture import Picture, picture, picture_of_refused
+from ndgather.show.picture import Picture, draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -522,5 +522,5 @@ def operator_picture(
     except NdgatherError as error:
         data, indices = arrays[Role.DATA], arrays[Role.INDICES]
         plain = Call(str(row), row.kind.value, data, indices, arrays.get(Role.UPDATES))
-        return picture_of_refused(plain, error)
-    return picture(call, shape)
+        return draw(plain, error=error)
+    return draw(call, shape)

@@ -1,25 +1,22 @@
-"""Pictures of calls: which elements each entry of indices names, and where they go.
+"""Pictures of calls: which elements each entry of indices addresses, and where they go.
 
-Each function takes the arguments of the function of `ndgather` with its name, and returns a
-`Picture`: a notebook draws it, ``print`` writes it as text, ``save`` makes an SVG or PNG file. A
-call that fails is drawn too, with what is wrong in red. Large arrays are drawn in part, with a map
-of where the reads go; of stored arrays nothing is read that is not drawn.
+Every function takes the arguments of the function of `ndgather` with its name, and returns a
+`Picture`: a notebook draws it, ``print`` writes it as text, ``save`` writes an SVG or PNG file. A
+call that fails is drawn too, with the error in red. Large arrays are drawn around the entries;
+values of stored and lazy arrays are not read, unless the array is small.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ndgather import slow_path
-from ndgather.array_call import Call
-from ndgather.show.picture import Picture, picture
+from ndgather import api
+from ndgather.show.picture import Picture, draw
 from ndgather.show.svg import style_sheet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
+    from collections.abc import Callable
 
 __all__ = [
     "Picture",
@@ -32,38 +29,51 @@ __all__ = [
     "style_sheet",
 ]
 
-
-def gather_nd(
-    data: ArrayLike,
-    indices: ArrayLike,
-    batch_dims: int = 0,
-    *,
-    mode: str = "raise",
-    fill_value: object = None,
-) -> Picture:
-    """Draw a call of `ndgather.gather_nd`, which has the same arguments.
-
-    The picture shows, with ``b = batch_dims``, for every position `p` in ``indices.shape[:-1]``::
-
-        result[p] = data[(*p[:b], *indices[p])]
+_DOCUMENTATION = """Draw a call of `ndgather.{name}`, which has the same arguments.
 
     Parameters
     ----------
-    data, indices, batch_dims, mode, fill_value
-        See `ndgather.gather_nd`. A stored array may be any that the function takes.
+    {parameters}
+        See `ndgather.{name}`. `out` is not written; `memory`, `progress` and `executor` are ignored.
 
     Returns
     -------
     Picture
+        Its `error` is what the call raises, or None.
 
     Raises
     ------
-    DTypeError
-        An argument is not an array. All other errors are drawn; `Picture.error` has them.
+    CallError
+        An argument is missing or unknown.
+    DTypeError, ShapeError
+        An argument is not an array, or not a shape. All other errors of the call are drawn.
 
     Examples
     --------
     >>> import ndgather.show
+    {example}
+    """
+
+
+def _drawing(name: str, example: str) -> Callable[..., Picture]:
+    """Return the function that draws calls of the function of `ndgather` with that name."""
+    signature = api.SIGNATURES[name]
+
+    def draw_call(*args: Any, **kwargs: Any) -> Picture:
+        call = api.call_of(name, *args, **kwargs)
+        return draw(replace(call, out=None, memory=None, progress=None, executor=None))
+
+    draw_call.__name__ = draw_call.__qualname__ = name
+    draw_call.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect.signature
+    draw_call.__doc__ = _DOCUMENTATION.format(
+        name=name, parameters=", ".join(signature.parameters), example=example.strip()
+    )
+    return draw_call
+
+
+gather_nd = _drawing(
+    "gather_nd",
+    """
     >>> picture = ndgather.show.gather_nd([[10, 11, 12], [20, 21, 22]], [[0, 2], [1, -3]])
     >>> print(picture.to_text(80))
     gather_nd(data, indices)
@@ -77,38 +87,12 @@ def gather_nd(
     >>> ndgather.show.gather_nd([10, 11], [[5]]).error
     IndexOutOfBoundsError('gather_nd: indices[0, 0] = 5 is outside axis 0 of data, which has size \
 2 (allowed: -2..1)')
+    """,
+)
+
+gather_elements = _drawing(
+    "gather_elements",
     """
-    options = {"batch_dims": batch_dims, "mode": mode, "fill_value": fill_value}
-    return _picture("gather_nd", data, indices, **options)
-
-
-def gather_elements(
-    data: ArrayLike,
-    indices: ArrayLike,
-    axis: int = 0,
-    *,
-    mode: str = "raise",
-    fill_value: object = None,
-) -> Picture:
-    """Draw a call of `ndgather.gather_elements`, which has the same arguments.
-
-    Parameters
-    ----------
-    data, indices, axis, mode, fill_value
-        See `ndgather.gather_elements`.
-
-    Returns
-    -------
-    Picture
-
-    Raises
-    ------
-    DTypeError
-        An argument is not an array.
-
-    Examples
-    --------
-    >>> import ndgather.show
     >>> print(ndgather.show.gather_elements([[1, 2, 3], [4, 5, 6]], [[1, 0, 1]]).to_text(80))
     gather_elements(data, indices)
     <BLANKLINE>
@@ -116,38 +100,12 @@ def gather_elements(
          0    1    2           0    1    2              0    1    2
     0    1  2 b    3      0  1 a  0 b  1 c         0  4 a  2 b  6 c
     1  4 a    5  6 c
+    """,
+)
+
+gather = _drawing(
+    "gather",
     """
-    return _picture("gather_elements", data, indices, axis=axis, mode=mode, fill_value=fill_value)
-
-
-def gather(
-    data: ArrayLike,
-    indices: ArrayLike,
-    axis: int = 0,
-    *,
-    batch_dims: int = 0,
-    mode: str = "raise",
-    fill_value: object = None,
-) -> Picture:
-    """Draw a call of `ndgather.gather`, which has the same arguments.
-
-    Parameters
-    ----------
-    data, indices, axis, batch_dims, mode, fill_value
-        See `ndgather.gather`.
-
-    Returns
-    -------
-    Picture
-
-    Raises
-    ------
-    DTypeError
-        An argument is not an array.
-
-    Examples
-    --------
-    >>> import ndgather.show
     >>> print(ndgather.show.gather([[1, 2, 3], [4, 5, 6]], [2, 0], axis=1).to_text(80))
     gather(data, indices, axis=1)
     <BLANKLINE>
@@ -155,38 +113,12 @@ def gather(
          0  1    2          0    1                    0    1
     0  1 b  2  3 a        2 a  0 b               0  3 a  1 b
     1  4 b  5  6 a                               1  6 a  4 b
+    """,
+)
+
+gather_windows = _drawing(
+    "gather_windows",
     """
-    options = {"axis": axis, "batch_dims": batch_dims, "mode": mode, "fill_value": fill_value}
-    return _picture("gather", data, indices, **options)
-
-
-def gather_windows(
-    data: ArrayLike,
-    starts: ArrayLike,
-    window_shape: Sequence[int],
-    *,
-    mode: str = "raise",
-    fill_value: object = None,
-) -> Picture:
-    """Draw a call of `ndgather.gather_windows`, which has the same arguments.
-
-    Parameters
-    ----------
-    data, starts, window_shape, mode, fill_value
-        See `ndgather.gather_windows`.
-
-    Returns
-    -------
-    Picture
-
-    Raises
-    ------
-    DTypeError, ShapeError
-        An argument is not an array, or `window_shape` is not a shape.
-
-    Examples
-    --------
-    >>> import ndgather.show
     >>> print(ndgather.show.gather_windows([1, 2, 3, 4], [[0], [1]], (2,)).to_text(80))
     gather_windows(data, starts, (2,))
     <BLANKLINE>
@@ -194,43 +126,12 @@ def gather_windows(
       0      1    2  3         axis 0                  0    1
     1 a  2 a b  3 b  4    [0]     0 a             0  1 a  2 a
                           [1]     1 b             1  2 b  3 b
+    """,
+)
+
+scatter_nd = _drawing(
+    "scatter_nd",
     """
-    caller = "gather_windows"
-    sizes = slow_path.sizes(caller, "window_shape", window_shape)
-    options = {"mode": mode, "fill_value": fill_value, "window_shape": sizes}
-    return _picture(caller, data, starts, **options)
-
-
-def scatter_nd(
-    data: ArrayLike,
-    indices: ArrayLike,
-    updates: ArrayLike,
-    *,
-    reduction: str = "none",
-    mode: str = "raise",
-    use_init_val: bool = True,
-) -> Picture:
-    """Draw a call of `ndgather.scatter_nd`, which has the same arguments; `data` stays as it is.
-
-    Where several updates meet one place, their letters stand in the order in which they land.
-
-    Parameters
-    ----------
-    data, indices, updates, reduction, mode, use_init_val
-        See `ndgather.scatter_nd`.
-
-    Returns
-    -------
-    Picture
-
-    Raises
-    ------
-    DTypeError
-        An argument is not an array.
-
-    Examples
-    --------
-    >>> import ndgather.show
     >>> print(ndgather.show.scatter_nd([0, 0, 0], [[1], [1]], [7, 8]).to_text(100))
     scatter_nd(data, indices, updates)
     <BLANKLINE>
@@ -240,40 +141,12 @@ def scatter_nd(
                         [1]     1 b
     <BLANKLINE>
     result[1]: a, then b; the last one stays
+    """,
+)
+
+scatter_elements = _drawing(
+    "scatter_elements",
     """
-    options = {"reduction": reduction, "mode": mode, "use_init_val": use_init_val}
-    return _picture("scatter_nd", data, indices, updates=updates, **options)
-
-
-def scatter_elements(
-    data: ArrayLike,
-    indices: ArrayLike,
-    updates: ArrayLike,
-    axis: int = 0,
-    *,
-    reduction: str = "none",
-    mode: str = "raise",
-    use_init_val: bool = True,
-) -> Picture:
-    """Draw a call of `ndgather.scatter_elements`, which has the same arguments.
-
-    Parameters
-    ----------
-    data, indices, updates, axis, reduction, mode, use_init_val
-        See `ndgather.scatter_elements`; `data` stays as it is.
-
-    Returns
-    -------
-    Picture
-
-    Raises
-    ------
-    DTypeError
-        An argument is not an array.
-
-    Examples
-    --------
-    >>> import ndgather.show
     >>> picture = ndgather.show.scatter_elements([1, 2, 3], [0, 0], [7, 8], reduction="add")
     >>> print(picture.to_text(100))
     scatter_elements(data, indices, updates, reduction='add')
@@ -283,10 +156,5 @@ def scatter_elements(
     1 a b  2  3         0 a  0 b               7 a  8 b               16 a b  2  3
     <BLANKLINE>
     result[0]: data[0] + a + b
-    """
-    options = {"reduction": reduction, "mode": mode, "use_init_val": use_init_val}
-    return _picture("scatter_elements", data, indices, updates=updates, axis=axis, **options)
-
-
-def _picture(kind: str, data: ArrayLike, indices: ArrayLike, **options: Any) -> Picture:
-    return picture(Call(kind, kind, data, indices, **options))
+    """,
+)

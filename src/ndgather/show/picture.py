@@ -1,37 +1,40 @@
-"""The picture of one call: draws itself in a notebook and in a terminal, and saves itself."""
+"""The picture of one call: text for a terminal, HTML for a notebook, SVG and PNG files."""
 
 from __future__ import annotations
 
+import itertools
 import shutil
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ndgather.errors import option_errors
-from ndgather.show import svg, text
-from ndgather.show.resolve import attempted, refused
-from ndgather.show.stage import staged
+from ndgather.show import svg
+from ndgather.show.evaluate import State, evaluate
+from ndgather.show.scene import make_scene
 from ndgather.show.theme import THEMES
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator, Sequence
 
     from ndgather.array_call import Call
     from ndgather.errors import NdgatherError
-    from ndgather.show.scene import Scene
+    from ndgather.show.scene import Cell, EntryLabel, Panel, Plane, Scene
 
 ENDINGS = (".svg", ".png")
 
 
 class Picture:
-    """A picture of one call, which shows where each element comes from.
+    """A picture of one call, which shows where every element comes from.
 
-    In a notebook it draws itself; ``print`` writes it as text. The functions of `ndgather.show` and
-    `Operator.show` make one.
+    A notebook draws it; ``print`` writes it as text. The functions of `ndgather.show` and
+    `Operator.show` return one.
 
     Attributes
     ----------
     error : NdgatherError or None
-        What the call raises; it is drawn all the same.
+        What the call raises; the picture shows it.
 
     Examples
     --------
@@ -59,16 +62,16 @@ class Picture:
         return self.to_html()
 
     def to_text(self, width: int | None = None) -> str:
-        """Return the picture as lines of text of a width, that of the terminal by default."""
-        return text.render(self._scene, width or shutil.get_terminal_size().columns)
+        """Return the picture as text, as wide as the terminal by default."""
+        return _text(self._scene, width or shutil.get_terminal_size().columns)
 
     def to_html(self, style: bool = True) -> str:
-        """Return the picture as an element of a page, whose parts wrap where it is narrow.
+        """Return the picture as an HTML element; its arrays wrap on narrow pages.
 
         Parameters
         ----------
         style : bool, default True
-            Whether it has its style sheet with it. A page of many pictures may have that of
+            Whether to include the style sheet. A page of many pictures can include
             `ndgather.show.style_sheet` once instead.
         """
         return svg.render_html(self._scene, style)
@@ -79,7 +82,7 @@ class Picture:
         Parameters
         ----------
         theme : {"light", "dark"}, optional
-            By default the picture follows the page that it stands on, or else the system.
+            By default the picture follows the page that shows it, or else the system.
         """
         return svg.render(self._scene, _checked_theme("to_svg", theme))
 
@@ -89,7 +92,7 @@ class Picture:
         Parameters
         ----------
         path : path
-            ``NAME.svg`` or ``NAME.png``; for PNG, install ``ndgather[viz]``.
+            ``NAME.svg`` or ``NAME.png``; PNG needs ``ndgather[viz]``.
         theme : {"light", "dark"}, optional
             See `to_svg`; a PNG file is light by default.
 
@@ -98,7 +101,7 @@ class Picture:
         AttributeValueError
             The name has another ending, or the theme is unknown.
         ExtraMissingError
-            matplotlib, which makes PNG files, is not installed.
+            matplotlib, which writes PNG files, is not installed.
         OSError
             The file cannot be written.
         """
@@ -120,12 +123,84 @@ def _checked_theme(caller: str, theme: str | None) -> str | None:
     return theme
 
 
-def picture(call: Call, shape: tuple[int, ...] | None = None) -> Picture:
-    """Return the picture of a call; its caller may give a result another shape."""
-    attempt = attempted(call)
-    return Picture(staged(attempt, shape), attempt.error)
+def draw(
+    call: Call, shape: tuple[int, ...] | None = None, error: NdgatherError | None = None
+) -> Picture:
+    """Return the picture of a call, whose result the caller reshapes to `shape`.
+
+    With `error`, which the caller raises instead of making the call, the call is not made.
+    """
+    evaluation = evaluate(call, error)
+    return Picture(make_scene(evaluation, shape), evaluation.error)
 
 
-def picture_of_refused(call: Call, error: NdgatherError) -> Picture:
-    """Return the picture of a call that its caller refuses: its arrays, and the error."""
-    return Picture(staged(refused(call, error)), error)
+_BETWEEN = "    "
+_SYMBOLS = {State.FILLED: "fill", State.DROPPED: "", State.ERROR: "✗", State.ABSENT: "."}
+
+
+def _text(scene: Scene, width: int) -> str:
+    """Write panels side by side where they fit into `width`, and the notes below."""
+    lines = [scene.title, ""]
+    row: list[list[str]] = []
+    for panel in scene.panels:
+        block = list(_panel_lines(panel, scene.entries))
+        if (
+            row
+            and sum(max(map(len, lines)) + len(_BETWEEN) for lines in row) + max(map(len, block))
+            > width
+        ):
+            lines += [*_side_by_side(row), ""]
+            row = []
+        row.append(block)
+    lines += _side_by_side(row)
+    for note in scene.notes if scene.error is None else (scene.error, *scene.notes):
+        lines += ["", *textwrap.wrap(note, width)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _side_by_side(blocks: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, block)) for block in blocks]
+    for lines in itertools.zip_longest(*blocks, fillvalue=""):
+        yield _BETWEEN.join(map(str.ljust, lines, widths))
+
+
+def _panel_lines(panel: Panel, entries: Sequence[EntryLabel]) -> Iterator[str]:
+    yield f"{panel.name}  {panel.about}"
+    if panel.note:
+        yield f"({panel.note})"
+    for plane in panel.planes:
+        if plane.heading:
+            yield plane.heading
+        table = [["", *map(_label_text, plane.columns)]]
+        for row, (label, cells) in enumerate(zip(plane.rows, plane.cells, strict=True)):
+            texts = (
+                _cell_text(cell, _letters(plane, row, column, entries))
+                for column, cell in enumerate(cells)
+            )
+            table.append([_label_text(label), *texts])
+        if not any(plane.rows):  # a single row, without a label
+            table = [line[1:] for line in table]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for line in table if any(plane.columns) else table[1:]:
+            yield "  ".join(map(str.rjust, line, widths))
+
+
+def _label_text(label: str | None) -> str:
+    return "…" if label is None else label
+
+
+def _letters(plane: Plane, row: int, column: int, entries: Sequence[EntryLabel]) -> str:
+    return " ".join(
+        entries[box.entry].letter
+        for box in plane.boxes
+        if box.rows[0] <= row <= box.rows[1] and box.columns[0] <= column <= box.columns[1]
+    )
+
+
+def _cell_text(cell: Cell | None, letters: str) -> str:
+    if cell is None:
+        return "…"
+    text = cell.text or _SYMBOLS.get(cell.state, "")
+    if cell.state is State.ERROR and cell.text:
+        text = f"{text}✗"
+    return f"{text} {letters}" if letters else text

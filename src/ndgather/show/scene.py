@@ -1,33 +1,45 @@
 """What a picture shows, before anything is measured: panels of planes of cells, boxes on them.
 
-A scene is made once; `svg`, `html`, `png` and `text` each draw all of it.
+`picture`, `svg` and `png` write a scene.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ndgather.array_call import Call
+from ndgather.errors import IndexOutOfBoundsError
+from ndgather.errors.shape_errors import shown
 from ndgather.errors.shown_values import shown_value
 from ndgather.errors.texts import one_line
+from ndgather.show.evaluate import (
+    Position,
+    State,
+    batch_dims,
+    chosen,
+    entries_shape,
+    outside_state,
+    resolve_entries,
+    some_coordinates,
+    takes_integers,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from numpy.typing import NDArray
 
-class State(StrEnum):
-    """What became of an element, or of an entry of indices."""
+    from ndgather.show.evaluate import DrawnEntries, Entry, Evaluation, Region
 
-    PLAIN = "plain"
-    ABSENT = "absent"  # its value was not read, or not computed
-    FILLED = "filled"
-    DROPPED = "dropped"
-    REFUSED = "refused"
+    Array = NDArray[Any]
+    CellAt: TypeAlias = Callable[[Position], "Cell"]
+    Mark: TypeAlias = tuple[int, Region, bool]  # an entry, its region, whether it is replaced
+    Spans: TypeAlias = Sequence[Sequence[int]]  # coordinates along every axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +50,19 @@ class Cell:
     state: State = State.PLAIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Box:
-    """What one entry of indices names in a plane: rows and columns that are drawn, both ends in."""
+    """The cells of a plane that an entry addresses: the first and last row and column."""
 
     entry: int
     rows: tuple[int, int]
     columns: tuple[int, int]
-    state: State = State.PLAIN
-    replaced: bool = False  # a later update took its place
+    replaced: bool = False  # by a later update
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Plane:
-    """Rows and columns of cells; a label of None stands for some that are left out."""
+    """Rows and columns of cells; a label of None stands for rows or columns that are left out."""
 
     heading: str
     rows: tuple[str | None, ...]
@@ -62,31 +73,18 @@ class Plane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """An array: its name, what it is, the planes that are drawn, and what is left out of them."""
+    """An array: its name, its dtype and shape, and the planes that are drawn."""
 
     name: str
     about: str
     planes: tuple[Plane, ...]
     note: str = ""
-    lists_entries: bool = False  # whether each box is the entry itself
+    lists_entries: bool = False  # whether every box is an entry itself
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Map:
-    """How many reads or writes lie where: counts by row and column of squares."""
-
-    name: str
-    about: str
-    counts: tuple[tuple[int, ...], ...]
-    note: str = ""
-
-
-Part: TypeAlias = Panel | Map
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """An entry of indices that is drawn: its letter, and what it does in one sentence."""
+@dataclass(frozen=True, slots=True)
+class EntryLabel:
+    """The letter of an entry of indices, and what the entry does in one sentence."""
 
     letter: str
     sentence: str
@@ -95,109 +93,413 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A call and what comes of it; the last part is where the data goes."""
+    """A call and its outcome; the last panel is the result."""
 
     title: str
-    summary: str
-    parts: tuple[Part, ...]
-    entries: tuple[Entry, ...]
+    panels: tuple[Panel, ...]
+    entries: tuple[EntryLabel, ...]
     notes: tuple[str, ...] = ()
     error: str | None = None
 
 
-def letter(number: int) -> str:
-    """Return the name of an entry: a to z, then aa, ab, ..."""
-    first, last = divmod(number, 26)
-    return (letter(first - 1) if first else "") + chr(ord("a") + last)
+def make_scene(evaluation: Evaluation, shape: tuple[int, ...] | None = None) -> Scene:
+    """Return the scene of a call, whose result the caller reshapes to `shape`."""
+    call, error = evaluation.call, evaluation.error
+    panels: tuple[Panel, ...]
+    labels: tuple[EntryLabel, ...] = ()
+    notes: list[str] = []
+    if evaluation.dense_shape is None or call.indices.dtype.kind not in "iu":
+        arrays = [("data", call.data), (call.indices_name, call.indices)]
+        if call.scatters:
+            arrays.append((call.updates_name, call.updates))
+        panels = tuple(
+            _whole_panel(name, array, evaluation.readable or name != "data")
+            for name, array in arrays
+        )
+    else:
+        wanted = error.position if isinstance(error, IndexOutOfBoundsError) else ()
+        entries = resolve_entries(call, evaluation.dense_shape, wanted)
+        panels = tuple(_Panels(evaluation, entries).all())
+        labels = tuple(
+            EntryLabel(letter(n), _sentence(entries, entry), entry.state)
+            for n, entry in enumerate(entries.entries)
+        )
+        notes += [*_value_notes(entries), *_repeat_notes(entries)]
+    notes += evaluation.notes
+    if shape not in (None, evaluation.dense_shape) and error is None and not call.scatters:
+        notes.append(
+            f"the operator joins the batch axes: the shape of its result is {shown(shape or ())}"
+        )
+    return Scene(
+        title=_title(call),
+        panels=panels,
+        entries=labels,
+        notes=tuple(notes),
+        error=None if error is None else str(error),
+    )
 
 
-def chosen(
-    size: int, most: int, wanted: Iterable[int] = (), with_ends: bool = True
-) -> tuple[int, ...]:
-    """Return at most so many coordinates of an axis, in order.
-
-    Of a longer axis they are its first and its last if asked for, those wanted, the first of these
-    before the others, and then those at its beginning.
-    """
-    if size <= most:
-        return tuple(range(size))
-    found = dict.fromkeys((0, size - 1)[:most] if with_ends else ())
-    for each in (*dict.fromkeys(wanted), *range(most)):
-        if len(found) >= most:
-            break
-        if 0 <= each < size:
-            found[each] = None
-    return tuple(sorted(found))
+_PLANES, _CELLS, _WINDOW = 6, 160, 25  # drawn at most
+_LIMITS = ((10, 8), (12, 8))  # rows and columns: all up to the first number, else the second
 
 
-def within(
-    shape: Sequence[int], most: int, wanted: Sequence[Iterable[int]] = ()
-) -> tuple[tuple[int, ...], ...]:
-    """Return coordinates along each axis of a shape, those wanted of it first.
+class _DrawnPlane(NamedTuple):
+    """A plane of an array: where it is on the leading axes, and the coordinates on the others."""
 
-    No more than `most` places have them.
-    """
-    limits = [min(size, most) for size in shape]
-    while math.prod(limits) > most and max(limits, default=0) > 1:
-        limits[limits.index(max(limits))] -= 1
-    wanted = wanted or [()] * len(limits)
-    return tuple(map(chosen, shape, limits, wanted))
+    head: Position
+    coordinates: tuple[tuple[int, ...], ...]
+
+
+def _leading_axes(shape: Sequence[object], shared: int) -> int:
+    """Return how many axes count planes: all but two, and the batch axes."""
+    return max(len(shape) - 2, min(shared, len(shape) - 1), 0)
+
+
+def _planes(coordinates: Sequence[tuple[int, ...]], shared: int) -> list[_DrawnPlane]:
+    depth = _leading_axes(coordinates, shared)
+    inner = tuple(coordinates[depth:])
+    return [_DrawnPlane(head, inner) for head in itertools.product(*coordinates[:depth])]
+
+
+def _data_planes(
+    shape: Sequence[int], readable: bool, shared: int = 0, addressed: Sequence[Spans] = ()
+) -> list[_DrawnPlane]:
+    """Return what is drawn of data: all of a small array, else what entries address."""
+    depth = _leading_axes(shape, shared)
+    count = math.prod(shape[:depth])
+    heads: list[Position] = list(itertools.product(*some_coordinates(shape[:depth], _PLANES)))
+    if addressed and count > _PLANES:
+        some = (itertools.islice(itertools.product(*spans[:depth]), _PLANES) for spans in addressed)
+        heads = sorted(list(dict.fromkeys(itertools.chain.from_iterable(some)))[:_PLANES])
+    planes = []
+    for head in heads:
+        here = [s for s in addressed if all(at in span for at, span in zip(head, s, strict=False))]
+        inner = []
+        for size, axis in zip(shape[depth:], range(depth - len(shape), 0), strict=True):
+            wanted = dict.fromkeys(at for spans in here for at in spans[axis])
+            most, limit = _LIMITS[axis]
+            if wanted and not (readable and count == 1):  # draw these and the ends, no others
+                limit = min(limit, len({0, size - 1, *wanted}))
+            inner.append(chosen(size, most if size <= most else limit, wanted))
+        planes.append(_DrawnPlane(head, tuple(inner)))
+    return planes
+
+
+def _whole_panel(name: str, array: Array, readable: bool) -> Panel:
+    """Return the panel of an array without entries."""
+    planes = _data_planes(array.shape, readable)
+    return _panel(name, array.dtype, array.shape, planes, _values(array if readable else None))
+
+
+def _values(array: Array | None) -> CellAt:
+    if array is None:
+        return lambda _: Cell("", State.ABSENT)
+    return lambda place: Cell(written(array[place]))
+
+
+class _Panels:
+    """The panels of a call whose entries are resolved."""
+
+    def __init__(self, evaluation: Evaluation, drawn: DrawnEntries) -> None:
+        self.evaluation, self.call, self.drawn = evaluation, evaluation.call, drawn
+        shape, axes = self.call.data.shape, drawn.axes.slices
+        # What is drawn of the axes of data that are copied whole.
+        most = max(_CELLS // max(len(drawn.entries) * math.prod(self.call.window_shape), 1), 2)
+        columns = _LIMITS[1][0]
+        some = some_coordinates([shape[axis] for axis in axes], min(most, 3 * columns))
+        self.slices = {axis: found[:columns] for axis, found in zip(axes, some, strict=True)}
+        addressed = [
+            [self.slices.get(axis, (*span[:1], *span[-1:])) for axis, span in enumerate(entry.data)]
+            for entry in drawn.entries
+            if entry.data is not None
+        ]
+        shared = batch_dims(self.call)
+        self.data_planes = _data_planes(shape, evaluation.readable, shared, addressed)
+        self.last = {}  # the last update of every region of data, where updates replace it
+        if self.call.scatters and self.call.reduction == "none":
+            self.last = {entry.data: n for n, entry in enumerate(drawn.entries)}
+
+    def all(self) -> Iterator[Panel]:
+        call, evaluation = self.call, self.evaluation
+        yield self._data_panel("data", call.data if evaluation.readable else None)
+        yield self._integers_panel() if takes_integers(call) else self._tuples_panel()
+        if call.scatters and call.updates.shape == self.drawn.dense_shape:
+            yield self._dense_panel(call.updates_name, call.updates)
+        elif call.scatters:
+            yield _whole_panel(call.updates_name, call.updates, readable=True)
+        note = "there is none: the call fails" if evaluation.error is not None else ""
+        if call.scatters:
+            if evaluation.result is None and not note:
+                note = "its values are not computed"
+            yield self._data_panel("result", evaluation.result, note)
+        else:
+            yield self._dense_panel("result", evaluation.result, note)
+
+    def _data_panel(self, name: str, array: Array | None, note: str = "") -> Panel:
+        marks = self._marks([entry.data for entry in self.drawn.entries], name == "result")
+        data = self.call.data
+        return _panel(name, data.dtype, data.shape, self.data_planes, _values(array), marks, note)
+
+    def _dense_panel(self, name: str, array: Array | None, note: str = "") -> Panel:
+        drawn, window = self.drawn, self.call.window_shape
+        coordinates: list[tuple[int, ...]] = [()] * len(drawn.dense_shape)
+        for axis, some in zip(drawn.axes.dense_positions, drawn.coordinates, strict=True):
+            coordinates[axis] = some
+        for axis, dense_axis in zip(drawn.axes.slices, drawn.axes.dense_slices, strict=True):
+            coordinates[dense_axis] = self.slices[axis]
+        lead = len(drawn.coordinates)
+        coordinates[lead : lead + len(window)] = some_coordinates(window, _WINDOW)
+        planes = _planes(coordinates, batch_dims(self.call))[: _PLANES + 2]
+        dtype = (self.call.updates if self.call.scatters else self.call.data).dtype
+        marks = self._marks([entry.dense for entry in drawn.entries], name != "result")
+        cells = self._dense_cells(array)
+        return _panel(name, dtype, drawn.dense_shape, planes, cells, marks, note)
+
+    def _dense_cells(self, array: Array | None) -> CellAt:
+        drawn, data, failed = self.drawn, self.call.data, self.evaluation.error is not None
+
+        def cell_at(place: Position) -> Cell:
+            entry = drawn.entry_at(place)
+            source = drawn.source(entry, place)
+            if array is not None:
+                state = entry.state if entry.data is None else State.FILLED
+                return Cell(written(array[place]), State.PLAIN if source is not None else state)
+            if source is None:
+                return Cell("", State.ERROR if failed else State.FILLED)
+            if failed or not self.evaluation.readable:
+                return Cell("", State.ABSENT)
+            return Cell(written(data[source]))
+
+        return cell_at
+
+    def _integers_panel(self) -> Panel:
+        """Return the panel of indices that hold an integer for every entry."""
+        indices, entries = self.call.indices, self.drawn.entries
+        cells = {entry.position: _index_cells(self.call, entry)[0] for entry in entries}
+        marks = self._marks([tuple(range(at, at + 1) for at in e.position) for e in entries])
+        planes = _planes(self.drawn.coordinates, batch_dims(self.call))
+        note = self._count_note()
+        panel = _panel(
+            "indices", indices.dtype, indices.shape, planes, cells.__getitem__, marks, note
+        )
+        return replace(panel, lists_entries=True)
+
+    def _tuples_panel(self) -> Panel:
+        """Return the panel of indices that hold tuples: one row for every tuple that is drawn."""
+        indices, entries = self.call.indices, self.drawn.entries
+        lead = indices.shape[:-1]
+        first = batch_dims(self.call)
+        columns = tuple(f"axis {first + n}" for n in range(indices.shape[-1])) or ("",)
+        numbers = [
+            int(np.ravel_multi_index(entry.position, lead)) if lead else 0 for entry in entries
+        ]
+        rows: list[str | None] = []
+        cells: list[tuple[Cell | None, ...]] = []
+        boxes = []
+        for entry, number in enumerate(numbers):
+            if entry and number != numbers[entry - 1] + 1:
+                rows.append(None)
+                cells.append((None,) * len(columns))
+            boxes.append(Box(entry=entry, rows=(len(rows),) * 2, columns=(0, len(columns) - 1)))
+            rows.append(f"[{', '.join(map(str, entries[entry].position))}]" if lead else "")
+            cells.append(_index_cells(self.call, entries[entry]) or (Cell("( )"),))
+        plane = Plane("", tuple(rows), columns, tuple(cells), tuple(boxes))
+        return Panel(
+            name=self.call.indices_name,
+            about=f"{indices.dtype} {shown(indices.shape)}",
+            planes=(plane,) if entries else (),
+            note=self._count_note() if entries else "no entries",
+            lists_entries=True,
+        )
+
+    def _count_note(self) -> str:
+        drawn, count = len(self.drawn.entries), math.prod(entries_shape(self.call))
+        return "" if drawn == count else f"{drawn} of {count:,} entries"
+
+    def _marks(self, regions: Sequence[Region | None], crosses_out: bool = False) -> list[Mark]:
+        """Return the entries that have a region, and whether a later update replaces theirs."""
+        return [
+            (n, region, crosses_out and self.last.get(entry.data, n) != n)
+            for n, (entry, region) in enumerate(zip(self.drawn.entries, regions, strict=True))
+            if region is not None
+        ]
+
+
+def _index_cells(call: Call, entry: Entry) -> tuple[Cell, ...]:
+    """Write the integers of an entry, and what they become."""
+    outside = outside_state(call)
+    suffix = {State.FILLED: "→fill", State.DROPPED: "→drop"}.get(outside, "")
+    return tuple(
+        Cell(f"{raw}{suffix}", outside)
+        if at is None
+        else Cell(str(raw) if at == raw else f"{raw}→{at}")
+        for raw, at in zip(entry.values, entry.coordinates, strict=True)
+    )
+
+
+def _panel(
+    name: str,
+    dtype: object,
+    shape: Sequence[int],
+    planes: Sequence[_DrawnPlane],
+    cell_at: CellAt,
+    marks: Sequence[Mark] = (),
+    note: str = "",
+) -> Panel:
+    if 0 in shape:
+        planes, note = (), note or "no elements"
+    count = math.prod(shape[: len(planes[0].head)]) if planes else 0
+    if not note and len(planes) < count:
+        note = f"{len(planes)} of {count:,} planes"
+    drawn = tuple(_plane(name, plane, shape, cell_at, marks) for plane in planes)
+    return Panel(name=name, about=f"{dtype} {shown(shape)}", planes=drawn, note=note)
+
+
+def _plane(
+    name: str, plane: _DrawnPlane, shape: Sequence[int], cell_at: CellAt, marks: Sequence[Mark]
+) -> Plane:
+    head, depth = plane.head, len(plane.head)
+    axes = list(map(with_gaps, plane.coordinates, shape[depth:]))
+    missing = 2 - len(axes)  # an array without rows, or columns, has one without a label
+    rows, columns = [(-1,)] * missing + axes
+    cells = tuple(
+        tuple(
+            None
+            if row is None or column is None
+            else cell_at((*head, *(at for at in (row, column) if at >= 0)))
+            for column in columns
+        )
+        for row in rows
+    )
+    boxes = []
+    for entry, region, replaced in marks:
+        ranges = [range(-1, 0)] * missing + list(region[depth:])
+        spans = [
+            [number for number, at in enumerate(axis) if at is not None and at in span]
+            for axis, span in zip((rows, columns), ranges, strict=True)
+        ]
+        if all(spans) and all(at in span for at, span in zip(head, region, strict=False)):
+            (top, bottom), (left, right) = ((span[0], span[-1]) for span in spans)
+            boxes.append(Box(entry, (top, bottom), (left, right), replaced))
+    row_labels, column_labels = (
+        tuple(None if at is None else "" if at < 0 else str(at) for at in axis)
+        for axis in (rows, columns)
+    )
+    heading = f"{name}[{', '.join(map(str, head))}]" if depth else ""
+    return Plane(heading, row_labels, column_labels, cells, tuple(boxes))
 
 
 def with_gaps(coordinates: Sequence[int], size: int) -> tuple[int | None, ...]:
     """Return coordinates with None wherever some are left out between two of them, or at an end."""
     found: list[int | None] = []
     before = -1
-    for each in (*coordinates, size):
-        if each > before + 1 and size:
+    for at in (*coordinates, size):
+        if at > before + 1 and size:
             found.append(None)
-        if each < size:
-            found.append(each)
-        before = each
+        if at < size:
+            found.append(at)
+        before = at
     return tuple(found)
 
 
-HEAD = 44.0  # of a panel: its name, and what it is
-HEIGHT, ROW_GAP, COLUMN_GAP = 28.0, 13.0, 5.0  # of cells, and between them
-GAP = 20.0  # the room of rows or columns that are left out
-CHIP_HEIGHT = 14.0  # of the letter of an entry, half of which stands above its cell
+_OPTIONS = ("axis", "batch_dims", "reduction", "mode", "fill_value", "use_init_val")
+_DEFAULTS = {field.name: field.default for field in fields(Call)}
+_MOST_REPEATS = 4
 
 
-class Grid(NamedTuple):
-    """Where the rows and columns of a plane stand."""
-
-    plane: Plane
-    x: float
-    y: float
-    side: float  # the room of the labels of rows
-    widths: Sequence[float]  # with the gap behind
-
-    @property
-    def lefts(self) -> list[float]:
-        starts = itertools.accumulate(self.widths, initial=self.x + self.side)
-        return list(starts)[:-1]
-
-    @property
-    def tops(self) -> list[float]:
-        heights = [GAP if row is None else HEIGHT + ROW_GAP for row in self.plane.rows]
-        return list(itertools.accumulate(heights, initial=self.y + _above(self.plane)))[:-1]
-
-    def cell(self, row: int, column: int) -> tuple[float, float, float]:
-        """Return the left and the top of a cell, and its width."""
-        return self.lefts[column], self.tops[row], self.widths[column] - COLUMN_GAP
+def letter(number: int) -> str:
+    """Return the letter of an entry: a to z, then aa, ab, ..."""
+    first, last = divmod(number, 26)
+    return (letter(first - 1) if first else "") + chr(ord("a") + last)
 
 
-def plane_height(plane: Plane) -> float:
-    rows = sum(GAP if row is None else HEIGHT + ROW_GAP for row in plane.rows)
-    return _above(plane) + rows - ROW_GAP + 4
+def _title(call: Call) -> str:
+    """Write the call, with the options that are not at their defaults."""
+    arguments = ["data", call.indices_name]
+    if call.scatters:
+        arguments.append(call.updates_name)
+    if call.kind == "gather_windows":
+        arguments.append(str(call.window_shape))
+    for name in _OPTIONS:
+        value = getattr(call, name)
+        if value is not _DEFAULTS[name] and str(value) != str(_DEFAULTS[name]):
+            arguments.append(f"{name}={shown_value(value)}")
+    return one_line(f"{call.caller}({', '.join(arguments)})")
 
 
-def _above(plane: Plane) -> float:
-    heading = 18.0 if plane.heading else 0.0
-    return heading + (18.0 if any(plane.columns) else 2.0) + CHIP_HEIGHT / 2 + 1
+def _sentence(drawn: DrawnEntries, entry: Entry) -> str:
+    """Say what an entry addresses, and what happens there."""
+    call = drawn.call
+    raw = list(map(str, entry.values))
+    value = raw[0] if takes_integers(call) else f"({', '.join(raw)}{',' if len(raw) == 1 else ''})"
+    at = f"[{', '.join(map(str, entry.position))}]" if entry.position else ""
+    subject = f"{call.indices_name}{at} = {value}"
+    dense = _region("updates" if call.scatters else "result", entry.dense, drawn.dense_shape)
+    if entry.state is not State.PLAIN:
+        what = {State.DROPPED: f": {dense} is left out", State.FILLED: f": {dense} is filled"}
+        return f"{subject} is out of bounds{what.get(entry.state, '')}"
+    data = _region("data", entry.data or (), call.data.shape)
+    return f"{subject}: {dense} {'goes to' if call.scatters else 'is'} {data}"
 
 
-LONGEST = 10  # letters of a cell
+def _region(name: str, region: Region, shape: Sequence[int]) -> str:
+    if not region:
+        return name
+    spans = []
+    for span, size in zip(region, shape, strict=True):
+        if len(span) == size and size != 1:
+            spans.append(":")
+        else:
+            spans.append(str(span[0]) if len(span) == 1 else f"{span.start}:{span.stop}")
+    return f"{name}[{', '.join(spans)}]"
+
+
+def _value_notes(drawn: DrawnEntries) -> Iterator[str]:
+    """Explain the first index value that becomes another."""
+    what = {"wrap": "wraps around", "clip": "is clipped"}
+    for entry in drawn.entries:
+        for raw, at in zip(entry.values, entry.coordinates, strict=True):
+            if at not in (None, raw):
+                verb = what.get(drawn.call.mode, "counts from the end of its axis")
+                yield f"{raw} {verb}: it is {at}"
+                return
+
+
+def _repeat_notes(drawn: DrawnEntries) -> Iterator[str]:
+    """Say in which order several updates of one region are applied."""
+    call = drawn.call
+    if not call.scatters:
+        return
+    if len(drawn.entries) < math.prod(entries_shape(call)):
+        yield "updates that are not drawn may have the same targets"
+        return
+    updates: dict[Region, list[str]] = {}
+    for number, entry in enumerate(drawn.entries):
+        if entry.data is not None:
+            updates.setdefault(entry.data, []).append(letter(number))
+    repeated = [(region, letters) for region, letters in updates.items() if len(letters) > 1]
+    for region, letters in repeated[:_MOST_REPEATS]:
+        target, old = (_region(name, region, call.data.shape) for name in ("result", "data"))
+        yield f"{target}: {_combined(call, letters, old)}"
+    if len(repeated) > _MOST_REPEATS:
+        yield f"and {len(repeated) - _MOST_REPEATS} other places with several updates"
+
+
+def _combined(call: Call, letters: Sequence[str], old: str) -> str:
+    if call.reduction == "none":
+        return f"{', then '.join(letters)}; the last one stays"
+    terms = [old, *letters] if call.use_init_val else list(letters)
+    match call.reduction:
+        case "add" | "mul":
+            return (" + " if call.reduction == "add" else " * ").join(terms)
+        case "sub":
+            return " - ".join(terms if call.use_init_val else ["0", *letters])
+        case "mean":
+            return f"({' + '.join(terms)}) / {len(terms)}"
+    return f"{call.reduction}({', '.join(terms)})"
+
+
+_LONGEST = 10  # letters of a cell
 _SHORT = 8  # letters of a number that is not rounded to four digits
 
 
@@ -207,97 +509,39 @@ def written(value: Any) -> str:
         return str(value)
     kind = getattr(getattr(value, "dtype", None), "kind", "O")
     if kind in "iub":
-        text = str(value)
-        return text if len(text) <= LONGEST else f"{float(value):.3e}"
+        return str(value) if len(str(value)) <= _LONGEST else f"{float(value):.3e}"
     if kind == "f":
         return _short_number(value)
     if kind == "c":
         imaginary = _short_number(value.imag, 4)
         sign = "" if imaginary.startswith("-") else "+"
-        return _cut(f"{_short_number(value.real, 4)}{sign}{imaginary}j", LONGEST + 4)
+        return _cut(f"{_short_number(value.real, 4)}{sign}{imaginary}j", _LONGEST + 4)
     if kind == "V" and value.dtype.names is None:
         try:
             return _short_number(np.float64(value))  # the small floats of other packages
         except (TypeError, ValueError):
             return _cut(shown_value(value))
-    if kind in "MmUST" or isinstance(value, str):
-        return _cut(one_line(str(value)) if kind in "Mm" else shown_value(value, _quoted))
+    if kind in "mM":
+        return _cut(one_line(str(value)))
+    if kind in "UST" or isinstance(value, str):
+        plain = value.item() if isinstance(value, np.generic) else value
+        return _cut(shown_value(plain))
     return _cut(one_line(shown_value(value)))
 
 
-def _quoted(value: object) -> str:
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
 def _short_number(value: Any, digits: int = 6) -> str:
+    size = abs(float(value))
     if not np.isfinite(value):
         return str(float(value))
-    size = abs(float(value))
     if size and not 1e-3 <= size < 1e6:
         return f"{float(value):.3e}"
-    text = _positional(value, digits)
-    return text if len(text) <= _SHORT or size >= 100 else _positional(value, 4)
+    text = ""
+    for precision in (digits, 4):
+        text = np.format_float_positional(value, precision, fractional=False, trim="0")
+        if len(text) <= _SHORT or size >= 100:
+            break
+    return text
 
 
-def _positional(value: Any, digits: int) -> str:
-    return np.format_float_positional(value, precision=digits, fractional=False, trim="0")
-
-
-def _cut(text: str, most: int = LONGEST) -> str:
+def _cut(text: str, most: int = _LONGEST) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-@dataclass(frozen=True, slots=True)
-class Rect:
-    """A rectangle with round corners; `style` is one of `theme.SHAPES`."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    style: str
-    weight: float = 1.0  # of a square of a map: how dark it is
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A straight line."""
-
-    x: float
-    y: float
-    to_x: float
-    to_y: float
-    style: str
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A text; `y` is its base line, `x` its start, middle or end."""
-
-    x: float
-    y: float
-    text: str
-    style: str
-    anchor: str = "start"
-
-
-Shape: TypeAlias = Rect | Line | Label
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """What belongs to one entry of indices; `is_entry` where it is the entry itself."""
-
-    entry: int
-    sentence: str
-    shapes: tuple[Shape, ...]
-    is_entry: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """Shapes, and how much room they take."""
-
-    width: float
-    height: float
-    items: tuple[Shape | Group, ...]

@@ -1,4 +1,4 @@
-"""A scene as SVG: one file, or the picture of one part for a page of HTML."""
+"""Write a scene as an SVG file, or as an HTML element that holds an SVG for every array."""
 
 from __future__ import annotations
 
@@ -6,131 +6,133 @@ import html
 import re
 from typing import TYPE_CHECKING
 
-from ndgather.show import theme
-from ndgather.show.layout import composed, drawing
-from ndgather.show.resolve import MOST_ENTRIES
-from ndgather.show.scene import Group, Label, Line, Rect
-from ndgather.show.theme import PREFIX, ROOT, sheet
+from ndgather.show.evaluate import MOST_ENTRIES
+from ndgather.show.layout import Group, Line, Rect, panel_drawing, picture_drawing
+from ndgather.show.theme import ENTRY, ENTRY_COLOURS, ON_ENTRY, SHAPES, TEXTS, THEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ndgather.show.scene import Drawing, Scene, Shape
+    from ndgather.show.layout import Shape
+    from ndgather.show.scene import Scene
 
-
+_NARROW = 300  # pixels that a phone has for an array
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(scene: Scene, theme_name: str | None = None) -> str:
-    """Return a scene as a file of its own, in one theme or in that of the reader."""
-    whole = composed(scene)
-    width, height = whole.width, whole.height
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="{ROOT}" role="group" '
-        f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}">',
-        f"<title>{escaped(scene.title)}</title><desc>{escaped(description(scene))}</desc>",
-        f"<style>{sheet(len(scene.entries), theme_name)}</style>",
-        *elements(whole.items),
-        "</svg>\n",
-    ]
-    return "".join(parts)
-
-
-def part(drawing: Drawing, name: str) -> str:
-    """Return one part of a scene as an element of a page that has the style sheet."""
-    width, height = drawing.width + 4, drawing.height + 2
+def render(scene: Scene, theme: str | None = None) -> str:
+    """Return a scene as an SVG file, in one theme or in that of the reader."""
+    drawing = picture_drawing(scene)
+    width, height = drawing.width, drawing.height
     return (
-        f'<svg role="group" aria-label="{escaped(name)}" width="{width:g}" height="{height:g}" '
-        f'viewBox="-2 0 {width:g} {height:g}">{"".join(elements(drawing.items))}</svg>'
+        '<svg xmlns="http://www.w3.org/2000/svg" class="ndg" role="group" '
+        f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}">'
+        f"<title>{_escaped(scene.title)}</title><desc>{_escaped(_description(scene))}</desc>"
+        f"<style>{_style_rules(len(scene.entries), theme)}</style>"
+        f"{''.join(_elements(drawing.items))}</svg>\n"
     )
 
 
-def description(scene: Scene) -> str:
-    """Return what a picture shows, in sentences."""
-    parts = [scene.summary]
-    parts += [f"{entry.letter}: {entry.sentence}" for entry in scene.entries]
-    parts += scene.notes
+def render_html(scene: Scene, style: bool = True) -> str:
+    """Return a scene as an HTML element, with its style sheet or for a page that has it."""
+    parts = []
+    for number, panel in enumerate(scene.panels):
+        drawing = panel_drawing(panel, scene.entries)
+        width, height = drawing.width + 4, drawing.height + 2
+        arrow = '<span class="n-to" aria-hidden="true">→</span>'
+        # Readers without a mouse scroll an element that has the focus.
+        focus = ' tabindex="0"' if drawing.width > _NARROW else ""
+        parts.append(
+            f'<div class="n-part"{focus}>{arrow if 0 < number == len(scene.panels) - 1 else ""}'
+            f'<svg role="group" aria-label="{_escaped(f"{panel.name} {panel.about}")}" '
+            f'width="{width:g}" height="{height:g}" viewBox="-2 0 {width:g} {height:g}">'
+            f"{''.join(_elements(drawing.items))}</svg></div>"
+        )
+    notes = [f'<p class="n-said">{_escaped(note)}</p>' for note in scene.notes]
     if scene.error is not None:
-        parts.append(f"The call fails: {scene.error}")
-    return ". ".join(parts) + "."
+        notes.insert(0, f'<p class="n-said n-fails">{_escaped(scene.error)}</p>')
+    title = _escaped(scene.title)
+    return (
+        f'<figure class="ndg" aria-label="{title}">'
+        f"{f'<style>{style_sheet(len(scene.entries))}</style>' if style else ''}"
+        f'<p class="n-call">{title}</p><p class="n-unseen">{_escaped(_description(scene))}</p>'
+        f'<div class="n-parts">{"".join(parts)}</div>{"".join(notes)}</figure>'
+    )
 
 
-def escaped(text: str) -> str:
-    """Write a text for XML, without the characters that no XML may have."""
+def _description(scene: Scene) -> str:
+    """Return what a picture shows, in sentences."""
+    sentences = ["; ".join(f"{panel.name} {panel.about}" for panel in scene.panels)]
+    sentences += [f"{entry.letter}: {entry.sentence}" for entry in scene.entries]
+    sentences += scene.notes
+    if scene.error is not None:
+        sentences.append(f"The call fails: {scene.error}")
+    return ". ".join(sentences) + "."
+
+
+def _escaped(text: str) -> str:
+    """Escape a text for XML, without the characters that XML does not allow."""
     return html.escape(_NOT_XML.sub("\ufffd", text))
 
 
-def elements(items: Sequence[Shape | Group]) -> Iterator[str]:
-    """Yield the elements of shapes; those around groups are hidden from screen readers."""
+def _elements(items: Sequence[Shape | Group]) -> Iterator[str]:
+    """Yield the elements of shapes; only groups are visible to screen readers."""
     hidden: list[str] = []
-    for item in items:
-        if isinstance(item, Group):
-            if hidden:
-                yield f'<g aria-hidden="true">{"".join(hidden)}</g>'
-                hidden = []
-            yield _group(item)
-        else:
+    for item in (*items, None):
+        if item is not None and not isinstance(item, Group):
             hidden.append(_shape(item))
-    if hidden:
-        yield f'<g aria-hidden="true">{"".join(hidden)}</g>'
-
-
-def _group(group: Group) -> str:
-    colour = group.entry % len(theme.ENTRY_COLOURS)
-    names = f"{PREFIX}e {PREFIX}k{group.entry} {PREFIX}c{colour}"
-    inner = "".join(map(_shape, group.shapes))
-    if group.is_entry:
-        label = f'role="img" tabindex="0" aria-label="{escaped(group.sentence)}"'
-    else:
-        label = 'aria-hidden="true"'
-    return f'<g class="{names}" {label}><title>{escaped(group.sentence)}</title>{inner}</g>'
+            continue
+        if hidden:
+            yield f'<g aria-hidden="true">{"".join(hidden)}</g>'
+            hidden = []
+        if item is not None:
+            sentence = _escaped(item.sentence)
+            label = 'aria-hidden="true"'
+            if item.is_entry:
+                label = f'role="img" tabindex="0" aria-label="{sentence}"'
+            names = f"n-e n-k{item.entry} n-c{item.entry % len(ENTRY_COLOURS)}"
+            shapes = "".join(map(_shape, item.shapes))
+            yield f'<g class="{names}" {label}><title>{sentence}</title>{shapes}</g>'
 
 
 def _shape(shape: Shape) -> str:
-    match shape:
-        case Rect():
-            return _rect(shape)
-        case Line():
-            ends = f'x1="{shape.x:g}" y1="{shape.y:g}" x2="{shape.to_x:g}" y2="{shape.to_y:g}"'
-            return f'<line class="{PREFIX}{shape.style}" {ends}/>'
-        case Label():
-            anchor = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
-            place = f'x="{shape.x:.5g}" y="{shape.y:.5g}"'
-            text = escaped(shape.text)
-            return f'<text class="{PREFIX}{shape.style}" {place}{anchor}>{text}</text>'
+    if isinstance(shape, Rect):
+        return (
+            f'<rect class="n-{shape.style}" x="{shape.x:.5g}" y="{shape.y:.5g}" '
+            f'width="{shape.width:.5g}" height="{shape.height:.5g}" '
+            f'rx="{SHAPES[shape.style].radius:g}"/>'
+        )
+    if isinstance(shape, Line):
+        ends = f'x2="{shape.x + shape.dx:g}" y2="{shape.y + shape.dy:g}"'
+        return f'<line class="n-{shape.style}" x1="{shape.x:g}" y1="{shape.y:g}" {ends}/>'
+    anchor = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
+    place = f'x="{shape.x:.5g}" y="{shape.y:.5g}"'
+    return f'<text class="n-{shape.style}" {place}{anchor}>{_escaped(shape.text)}</text>'
 
 
-def _rect(rect: Rect) -> str:
-    paints = {**theme.SHAPES, "box": theme.BOX, "chip": theme.CHIP}
-    opacity = "" if rect.weight == 1 else f' fill-opacity="{rect.weight:g}"'
-    return (
-        f'<rect class="{PREFIX}{rect.style}" x="{rect.x:.5g}" y="{rect.y:.5g}" '
-        f'width="{rect.width:.5g}" height="{rect.height:.5g}" '
-        f'rx="{paints[rect.style].radius:g}"{opacity}/>'
-    )
-
-
-_NARROW = 300  # pixels that a part has on a phone
 _FLOW = (
-    f".{ROOT}{{margin:1em 0;padding:14px 18px 16px;border-radius:8px;background:var(--n-page);"
+    ".ndg{margin:1em 0;padding:14px 18px 16px;border-radius:8px;background:var(--n-page);"
     "overflow:hidden;text-align:left}"
-    f".{ROOT} .{PREFIX}call{{font:bold 15px/1.4 ui-monospace,Menlo,Consolas,monospace;"
+    ".ndg .n-call{font:bold 15px/1.4 ui-monospace,Menlo,Consolas,monospace;"
     "overflow-wrap:anywhere;margin:0 0 12px}"
-    f".{ROOT} .{PREFIX}parts{{display:flex;flex-wrap:wrap;gap:22px 30px;align-items:flex-start}}"
-    f".{ROOT} .{PREFIX}part{{max-width:100%;overflow-x:auto;display:flex;gap:14px}}"
-    f".{ROOT} .{PREFIX}part svg{{max-width:none;flex:none}}"
-    f".{ROOT} .{PREFIX}to{{font:20px system-ui;line-height:18px;color:var(--n-faint)}}"
-    f".{ROOT} .{PREFIX}said{{font:13px/1.5 system-ui,sans-serif;color:var(--n-faint);"
+    ".ndg .n-parts{display:flex;flex-wrap:wrap;gap:22px 30px;align-items:flex-start}"
+    ".ndg .n-part{max-width:100%;overflow-x:auto;display:flex;gap:14px}"
+    ".ndg .n-part svg{max-width:none;flex:none}"
+    ".ndg .n-to{font:20px system-ui;line-height:18px;color:var(--n-faint)}"
+    ".ndg .n-said{font:13px/1.5 system-ui,sans-serif;color:var(--n-faint);"
     "margin:12px 0 0;overflow-wrap:anywhere}"
-    f".{ROOT} .{PREFIX}fails{{font:bold 13px/1.5 ui-monospace,Menlo,Consolas,monospace;"
+    ".ndg .n-fails{font:bold 13px/1.5 ui-monospace,Menlo,Consolas,monospace;"
     "color:var(--n-error)}"
-    f".{ROOT} .{PREFIX}unseen{{position:absolute;width:1px;height:1px;overflow:hidden;"
+    ".ndg .n-unseen{position:absolute;width:1px;height:1px;overflow:hidden;"
     "clip-path:inset(50%)}"
 )
+# How pages say that they are dark or light: the attribute of many sites, JupyterLab and VS Code.
+_DARK_PAGES = "[data-theme=dark],[data-jp-theme-light=false],.vscode-dark"
+_LIGHT_PAGES = ("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light")
 
 
 def style_sheet(entries: int = MOST_ENTRIES) -> str:
-    """Return the style sheet of pictures, for a page that has many of them.
+    """Return the style sheet of pictures, for a page with many of them.
 
     Parameters
     ----------
@@ -140,7 +142,7 @@ def style_sheet(entries: int = MOST_ENTRIES) -> str:
     Returns
     -------
     str
-        CSS, for pictures made by ``Picture.to_html(style=False)``.
+        CSS, for pictures written by ``Picture.to_html(style=False)``.
 
     Examples
     --------
@@ -148,32 +150,55 @@ def style_sheet(entries: int = MOST_ENTRIES) -> str:
     >>> picture = show.gather_nd([10, 11], [[1]])
     >>> page = f"<style>{show.style_sheet()}</style>{picture.to_html(style=False)}"
     """
-    return sheet(entries, None) + _FLOW
+    return _style_rules(entries, None) + _FLOW
 
 
-def render_html(scene: Scene, style: bool = True) -> str:
-    """Return a scene as an element of a page, with its style sheet or for a page that has it."""
-    return "".join(_pieces(scene, style))
+def _style_rules(entries: int, theme: str | None) -> str:
+    """Return the rules of SVG for one theme, or for the theme of the reader."""
+    rules = [_variables(".ndg", theme or "light"), *_styles(THEMES[theme or "light"])]
+    if theme is None:
+        not_light = "".join(f":not({page} *)" for page in _LIGHT_PAGES)
+        of_system = _variables(f".ndg{not_light}", "dark")
+        rules.append(f"@media(prefers-color-scheme:dark){{{of_system}}}")
+        rules.append(_variables(f":is({_DARK_PAGES}) .ndg", "dark"))
+    for number in range(entries):  # an entry that has the mouse or the focus stands out
+        this = f".n-k{number}"
+        chosen = f".ndg:has({this}:is(:hover,:focus))"
+        rules.append(f"{chosen} .n-e:not({this}){{opacity:.15}}")
+        rules.append(f"{chosen} {this} .n-box{{stroke-width:3.5;fill-opacity:.4}}")
+    return "".join(rules)
 
 
-def _pieces(scene: Scene, style: bool) -> Iterator[str]:
-    yield f'<figure class="{ROOT}" aria-label="{escaped(scene.title)}">'
-    if style:
-        yield f"<style>{style_sheet(len(scene.entries))}</style>"
-    yield f'<p class="{PREFIX}call">{escaped(scene.title)}</p>'
-    yield f'<p class="{PREFIX}unseen">{escaped(description(scene))}</p>'
-    yield f'<div class="{PREFIX}parts">'
-    for number, each in enumerate(scene.parts):
-        drawn = drawing(each, scene.entries)
-        inner = part(drawn, f"{each.name} {each.about}")
-        if number and number == len(scene.parts) - 1:
-            inner = f'<span class="{PREFIX}to" aria-hidden="true">→</span>{inner}'
-        # Where it has to be scrolled, the keys have to reach it.
-        focus = ' tabindex="0"' if drawn.width > _NARROW else ""
-        yield f'<div class="{PREFIX}part"{focus}>{inner}</div>'
-    yield "</div>"
-    if scene.error is not None:
-        yield f'<p class="{PREFIX}said {PREFIX}fails">{escaped(scene.error)}</p>'
-    for note in scene.notes:
-        yield f'<p class="{PREFIX}said">{escaped(note)}</p>'
-    yield "</figure>"
+def _variables(selector: str, theme: str) -> str:
+    values = "".join(f"--n-{name}:{value};" for name, value in THEMES[theme].items())
+    return f"{selector}{{{values}}}"
+
+
+def _styles(colours: dict[str, str]) -> Iterator[str]:
+    """Yield the rules of texts and shapes; programs without variables take the colours."""
+
+    def colour(of_what: str, name: str | None) -> str:
+        if name == ENTRY:
+            return ""
+        if name is None:
+            return f"{of_what}:none;"
+        return f"{of_what}:{colours[name]};{of_what}:var(--n-{name});"
+
+    yield f".ndg{{{colour('color', 'ink')}}}"
+    for name, text in TEXTS.items():
+        font = f"font:{'bold ' if text.bold else ''}{text.size}px {text.family}"
+        yield f".ndg .n-{name}{{{colour('fill', text.colour)}{font}}}"
+    for name, paint in SHAPES.items():
+        rule = colour("fill", paint.fill)
+        if paint.stroke is not None:
+            rule += colour("stroke", paint.stroke)
+        if paint.dashes:
+            rule += f"stroke-dasharray:{' '.join(map(str, paint.dashes))};"
+        opacities = f"fill-opacity:{paint.fill_opacity};stroke-opacity:{paint.stroke_opacity};"
+        yield f".ndg .n-{name}{{{rule}{opacities}stroke-width:{paint.width}}}"
+    for number, pair in enumerate(zip(ENTRY_COLOURS, ON_ENTRY, strict=True)):
+        here, (entry, on_entry) = f".ndg .n-c{number} .n-", pair
+        yield f"{here}box{{fill:{entry};stroke:{entry}}}"
+        yield f"{here}chip{{fill:{entry}}}{here}letter{{fill:{on_entry}}}"
+    yield ".ndg text{pointer-events:none;white-space:pre}.ndg svg{display:block}"
+    yield ".ndg .n-e{outline:none;transition:opacity .12s}"

@@ -1,0 +1,343 @@
+"""Evaluate a call for its picture, and resolve the entries of indices that the picture shows.
+
+An entry of indices is a tuple, or an integer for `gather` and the functions on elements. It
+addresses a box of data, and a box of the dense array: the result of a gather, the updates of a
+scatter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ndgather import dispatch, reference, slow_path
+from ndgather.api import gather_nd, run
+from ndgather.errors import DTypeError, NdgatherError
+from ndgather.slow_path import explain
+from ndgather.stored import calls as stored_windows
+from ndgather.stored.chunks import Grid, stand_in
+from ndgather.stored.estimates import reader_of
+from ndgather.stored.plan import Axes, axes_of, plain_gather, plan, with_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+
+    Array = NDArray[Any]
+
+Position: TypeAlias = tuple[int, ...]
+Region: TypeAlias = tuple[range, ...]  # one range for every axis
+
+_MOST_READ = 200  # elements of a stored array that is read whole
+_MOST_RUN = 2**22  # elements of a call that is carried out
+_MOST_CHECKED = 2**24  # entries, or pieces of windows, that are checked
+
+
+class State(StrEnum):
+    """What happens to an element, or to an entry of indices."""
+
+    PLAIN = "plain"
+    ABSENT = "absent"  # the value was not read or not computed
+    FILLED = "filled"
+    DROPPED = "dropped"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evaluation:
+    """A call with NumPy arrays, and its result or its error.
+
+    Where `readable` is False, data is a stand-in that has the shape and dtype of a stored or lazy
+    array. `dense_shape` is None if the shapes do not fit.
+    """
+
+    call: Call
+    readable: bool
+    dense_shape: tuple[int, ...] | None = None
+    result: Array | None = None
+    error: NdgatherError | None = None
+    notes: tuple[str, ...] = ()
+
+
+def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
+    """Make a call, or only check it if its data is large or stored; with `error`, do neither."""
+    updates = _without_labels(call.updates)
+    is_mapped = isinstance(call.data, np.memmap)
+    call, readable, grid = _with_numpy_arrays(call)
+    dense_shape = result = None
+    notes: list[str] = []
+    if error is None:
+        try:
+            dense_shape = _dense_shape(call)
+            size = max(math.prod(dense_shape), call.data.size if call.scatters else 0)
+            call_with_updates = replace(call, updates=updates)
+            if readable and not is_mapped and size <= _MOST_RUN:
+                result = run(call_with_updates)
+            else:
+                notes += _check(call_with_updates, dense_shape, grid)
+        except NdgatherError as raised:
+            error = raised
+    if not readable:
+        notes.append("the picture has no values: nothing was read or computed")
+    return Evaluation(
+        call=call,
+        readable=readable,
+        dense_shape=dense_shape,
+        result=result,
+        error=error,
+        notes=tuple(notes),
+    )
+
+
+def _with_numpy_arrays(call: Call) -> tuple[Call, bool, Grid | None]:
+    """Return a call with NumPy arrays, whether data can be read, and the chunks of data if any."""
+    data, readable, grid = _data(call)
+    indices, updates = _without_labels(call.indices), call.updates
+    indices = slow_path.native_indices(call.caller, indices, call.indices_name)
+    if call.scatters:
+        updates = _numpy_array(call.caller, call.updates_name, _without_labels(updates))
+    return replace(call, data=data, indices=indices, updates=updates), readable, grid
+
+
+def _data(call: Call) -> tuple[Array, bool, Grid | None]:
+    module = dispatch.adapter_name(call.data) or ""
+    if module.startswith("ndgather.stored.") and not isinstance(call.data, np.memmap):
+        reader = reader_of(call)
+        if math.prod(reader.grid.shape) > _MOST_READ:
+            return with_data(call, reader.grid, reader.dtype).data, False, reader.grid
+        return gather_nd(call.data, np.zeros((1, 0), np.int64))[0], True, reader.grid
+    data: Any = _without_labels(call.data)
+    try:
+        return _numpy_array(call.caller, "data", data), True, None
+    except DTypeError:
+        dtype, shape = getattr(data, "dtype", None), getattr(data, "shape", None)
+        if not isinstance(dtype, np.dtype) or not isinstance(shape, tuple):
+            raise
+        if not all(isinstance(size, int) for size in shape):
+            raise
+        chunks = getattr(data, "chunks", None)
+        if isinstance(chunks, tuple) and all(isinstance(sizes, tuple) for sizes in chunks):
+            return stand_in(shape, dtype), False, Grid.of_sizes(chunks)  # as dask has them
+        return stand_in(shape, dtype), False, None
+
+
+def _without_labels(value: object) -> object:
+    """Return the array in an array of xarray, without computing a lazy one."""
+    module = "ndgather.arrays.xarray"
+    if dispatch.adapter_name(value) != module:
+        return value
+    array: object = import_module(f"{module}.accessor").array_behind(value)
+    return array
+
+
+def _numpy_array(caller: str, name: str, value: object) -> Array:
+    if isinstance(value, np.ma.MaskedArray):
+        return value
+    return slow_path.plain_array(caller, name, value)
+
+
+def _dense_shape(call: Call) -> tuple[int, ...]:
+    if call.kind != "gather_windows":
+        return slow_path.result_shape(call)
+    slow_path.check_shapes(call)
+    depth = len(call.window_shape)
+    return (*call.indices.shape[:-1], *call.window_shape, *call.data.shape[depth:])
+
+
+def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Iterable[str]:
+    """Check a call without making it; return notes on what was checked."""
+    if call.scatters:
+        call = slow_path.plain_scatter(call)
+        if call.updates.shape != dense_shape:
+            facts = (call.data.shape, call.indices.shape, dense_shape, call.updates.shape)
+            raise explain(call, ("updates_shape", (0, 0), *facts))
+    pieces = math.prod(entries_shape(call))
+    if grid is not None:
+        pairs = zip(call.window_shape, grid.largest, strict=False)
+        pieces *= math.prod(-(-size // max(chunk, 1)) + 1 for size, chunk in pairs)
+    if pieces > _MOST_CHECKED:
+        return ["there are too many entries to check: only those in the picture were checked"]
+    whole = Grid.regular(call.data.shape, call.data.shape)
+    call = call if call.scatters else plain_gather(call)
+    call = with_data(call, grid or whole, call.data.dtype)
+    if call.kind == "gather_windows":
+        steps = stored_windows.plan_windows(call, grid or whole).steps
+    else:
+        steps = plan(call, grid or whole).steps
+    if grid is None:
+        return []
+    return [f"the call reads {len(steps):,} of {math.prod(grid.counts):,} chunks"]
+
+
+# How many entries a picture shows: all of them up to the first number, else the second number.
+_TUPLES, _WINDOWS, _INTEGERS = (16, 6), (6, 3), (30, 6)
+MOST_ENTRIES = max(_TUPLES[0], _WINDOWS[0], _INTEGERS[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An entry of indices; `start` and `data` are None if it addresses nothing."""
+
+    position: Position  # among the entries
+    values: tuple[int, ...]
+    coordinates: tuple[int | None, ...]  # that the values address, one by one
+    state: State
+    start: Position | None  # on the axes of data that `Axes.points` lists
+    data: Region | None
+    dense: Region
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnEntries:
+    """The entries of a call that its picture shows."""
+
+    call: Call
+    axes: Axes
+    dense_shape: tuple[int, ...]
+    coordinates: tuple[tuple[int, ...], ...]  # along every axis of the entries
+    entries: tuple[Entry, ...]  # at all combinations of the coordinates, in C order
+
+    def entry_at(self, place: Position) -> Entry:
+        """Return the entry that an element of the dense array belongs to."""
+        position = tuple(place[axis] for axis in self.axes.dense_positions)
+        return next(entry for entry in self.entries if entry.position == position)
+
+    def source(self, entry: Entry, place: Position) -> Position | None:
+        """Return the element of data that belongs to an element of the dense array."""
+        if entry.start is None:
+            return None
+        source = [0] * self.call.data.ndim
+        for axis, coordinate in zip(self.axes.points, entry.start, strict=True):
+            source[axis] = coordinate
+        for axis, dense_axis in zip(self.axes.slices, self.axes.dense_slices, strict=True):
+            source[axis] = place[dense_axis]
+        for axis in range(len(self.call.window_shape)):
+            source[axis] += place[len(entry.position) + axis]
+        pairs = zip(source, self.call.data.shape, strict=True)
+        return tuple(source) if all(0 <= at < size for at, size in pairs) else None
+
+
+def takes_integers(call: Call) -> bool:
+    """Whether an entry of indices is an integer, and not a tuple."""
+    return call.kind in ("gather", "gather_elements", "scatter_elements")
+
+
+def entries_shape(call: Call) -> tuple[int, ...]:
+    shape: tuple[int, ...] = call.indices.shape
+    return shape if takes_integers(call) else shape[:-1]
+
+
+def batch_dims(call: Call) -> int:
+    """Return how many leading axes data and indices share."""
+    given = int(call.batch_dims)
+    return given + call.indices.ndim if given < 0 else given
+
+
+def resolve_entries(
+    call: Call, dense_shape: tuple[int, ...], wanted: Position = ()
+) -> DrawnEntries:
+    """Resolve the entries that a picture shows, the one at position `wanted` among them."""
+    shape = entries_shape(call)
+    if takes_integers(call):
+        most, fewer = _INTEGERS
+    else:
+        most, fewer = _WINDOWS if call.window_shape else _TUPLES
+    limit = most if math.prod(shape) <= most else fewer
+    coordinates = some_coordinates(shape, limit, [(at,) for at in wanted[: len(shape)]])
+    if call.kind == "gather_windows":
+        lead, depth, rank = len(shape), len(call.window_shape), call.data.ndim
+        dense_slices = tuple(range(lead + depth, lead + rank))
+        points, slices = tuple(range(depth)), tuple(range(depth, rank))
+        axes = Axes(points, slices, tuple(range(lead)), dense_slices)
+    else:
+        axes = axes_of(call)
+    return DrawnEntries(
+        call=call,
+        axes=axes,
+        dense_shape=dense_shape,
+        coordinates=coordinates,
+        entries=tuple(
+            _entry(call, axes, dense_shape, position)
+            for position in itertools.product(*coordinates)
+        ),
+    )
+
+
+def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Position) -> Entry:
+    found: Any = call.indices[position]
+    values = (int(found),) if takes_integers(call) else tuple(found.tolist())
+    first = int(call.axis) % call.data.ndim if takes_integers(call) else batch_dims(call)
+    coordinates = tuple(_coordinate(call, raw, first + n) for n, raw in enumerate(values))
+    start = data = None
+    if None not in coordinates:
+        start = (*position[: batch_dims(call)], *(at or 0 for at in coordinates))
+        if call.kind.endswith("_elements"):
+            start = (*position[:first], *start, *position[first + 1 :])
+        region = [range(size) for size in call.data.shape]
+        sizes = call.window_shape or (1,) * len(start)
+        for axis, begin, size in zip(axes.points, start, sizes, strict=True):
+            region[axis] = range(max(begin, 0), max(min(begin + size, call.data.shape[axis]), 0))
+        data = tuple(region)
+        if call.window_shape and not all(data):
+            start = data = None
+    dense = [range(size) for size in dense_shape]
+    for axis, at in zip(axes.dense_positions, position, strict=True):
+        dense[axis] = range(at, at + 1)
+    return Entry(
+        position=position,
+        values=values,
+        coordinates=coordinates,
+        state=outside_state(call) if data is None else State.PLAIN,
+        start=start,
+        data=data,
+        dense=tuple(dense),
+    )
+
+
+def outside_state(call: Call) -> State:
+    """Return what happens to an entry that is out of bounds."""
+    return {"fill": State.FILLED, "drop": State.DROPPED}.get(call.mode, State.ERROR)
+
+
+def _coordinate(call: Call, raw: int, axis: int) -> int | None:
+    """Return the coordinate on an axis of data that a value of indices addresses."""
+    size, negative = call.data.shape[axis], call.negative
+    if call.kind == "gather_windows":
+        if call.mode == "fill":
+            return raw  # the part of the window that is inside is copied
+        size, negative = size - call.window_shape[axis] + 1, False
+    if raw >= 0 or negative or call.mode in ("wrap", "clip"):
+        with suppress(IndexError):
+            return reference.resolve(raw, size, call.mode)
+    return None
+
+
+def chosen(size: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
+    """Return at most `most` coordinates of an axis, in order.
+
+    Of a longer axis they are the first and the last, those wanted, and those after the first.
+    """
+    if size <= most:
+        return tuple(range(size))
+    first = dict.fromkeys((0, size - 1, *(at for at in wanted if 0 <= at < size), *range(most)))
+    return tuple(sorted(list(first)[:most]))
+
+
+def some_coordinates(
+    shape: Sequence[int], most: int, wanted: Sequence[Iterable[int]] = ()
+) -> tuple[tuple[int, ...], ...]:
+    """Return coordinates along every axis of a shape, which have at most `most` combinations."""
+    limits = [min(size, most) for size in shape]
+    while math.prod(limits) > most and max(limits, default=0) > 1:
+        limits[limits.index(max(limits))] -= 1
+    return tuple(map(chosen, shape, limits, wanted or [()] * len(limits)))
