@@ -34,7 +34,7 @@ _DOCUMENTATION = """Draw a call of `ndgather.{name}`, which has the same argumen
     Parameters
     ----------
     {parameters}
-        See `ndgather.{name}`. `out` is not written; `memory`, `progress` and `executor` are ignored.
+        See `ndgather.{name}`; `out`, `memory`, `progress` and `executor` are ignored.
 
     Returns
     -------

@@ -20,11 +20,10 @@ import numpy as np
 from ndgather import dispatch, reference, slow_path
 from ndgather.api import gather_nd, run
 from ndgather.errors import DTypeError, NdgatherError
-from ndgather.slow_path import explain
 from ndgather.stored import calls as stored_windows
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.estimates import reader_of
-from ndgather.stored.plan import Axes, axes_of, plain_gather, plan, with_data
+from ndgather.stored.plan import Axes, axes_of, plan, with_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,7 +77,7 @@ def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
     notes: list[str] = []
     if error is None:
         try:
-            dense_shape = _dense_shape(call)
+            dense_shape = slow_path.result_shape(call)
             size = max(math.prod(dense_shape), call.data.size if call.scatters else 0)
             call_with_updates = replace(call, updates=updates)
             if readable and not is_mapped and size <= _MOST_RUN:
@@ -146,21 +145,13 @@ def _numpy_array(caller: str, name: str, value: object) -> Array:
     return slow_path.plain_array(caller, name, value)
 
 
-def _dense_shape(call: Call) -> tuple[int, ...]:
-    if call.kind != "gather_windows":
-        return slow_path.result_shape(call)
-    slow_path.check_shapes(call)
-    depth = len(call.window_shape)
-    return (*call.indices.shape[:-1], *call.window_shape, *call.data.shape[depth:])
-
-
 def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Iterable[str]:
     """Check a call without making it; return notes on what was checked."""
     if call.scatters:
         call = slow_path.plain_scatter(call)
-        if call.updates.shape != dense_shape:
-            facts = (call.data.shape, call.indices.shape, dense_shape, call.updates.shape)
-            raise explain(call, ("updates_shape", (0, 0), *facts))
+        slow_path.check_updates(call, call.updates.shape, dense_shape)
+    else:
+        call = slow_path.checked(call, call.data.dtype)
     pieces = math.prod(entries_shape(call))
     if grid is not None:
         pairs = zip(call.window_shape, grid.largest, strict=False)
@@ -168,7 +159,6 @@ def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Itera
     if pieces > _MOST_CHECKED:
         return ["there are too many entries to check: only those in the picture were checked"]
     whole = Grid.regular(call.data.shape, call.data.shape)
-    call = call if call.scatters else plain_gather(call)
     call = with_data(call, grid or whole, call.data.dtype)
     if call.kind == "gather_windows":
         steps = stored_windows.plan_windows(call, grid or whole).steps
