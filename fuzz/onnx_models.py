@@ -16,7 +16,7 @@ from fuzz.verdict import Desk
 from ndgather.models import interchange
 from ndgather.models import onnx as models
 from ndgather.models.graph import diagnostics
-from ndgather.models.onnx.nodes import OURS, row_domain, subgraphs
+from ndgather.models.onnx.nodes import PUBLISHED, row_domain, subgraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ def _value(port: Any, rng: np.random.Generator) -> Any:
 
 
 def _is_cheap(node: NodeProto) -> bool:
-    return (node.op_type, row_domain(node.domain)) in OURS or node.op_type in RUN
+    return (node.op_type, row_domain(node.domain)) in PUBLISHED or node.op_type in RUN
 
 
 def _all_nodes(model: ModelProto) -> Iterator[NodeProto]:

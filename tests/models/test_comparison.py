@@ -15,8 +15,8 @@ from ndgather.errors import ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.calls import index_places
 from ndgather.models.onnx.comparison import explain
-from ndgather.models.onnx.model import judged
 from ndgather.models.onnx.nodes import op_nodes
+from ndgather.models.onnx.runs import check_node
 from ndgather.published import operator
 
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
@@ -324,7 +324,7 @@ def test_the_rule_that_decides(data, theirs, rule, decided):
             helper.make_graph([node], "g", [], []), opset_imports=[helper.make_opsetid("", 18)]
         )
     )
-    made = judged(op_node, [data, np.array([0])], theirs)
+    made = check_node(op_node, [data, np.array([0])], theirs)
     found = explain(op_node.operator().row, {}, made)
     assert (found.rule, found.decided) == (rule, decided)
 
@@ -337,7 +337,7 @@ def test_which_of_two_updates_stays_is_open():
         )
     )
     inputs = [np.zeros(3), np.array([[1], [1]]), np.array([5.0, 6.0])]
-    made = judged(op_node, inputs, np.array([0, 5.0, 0]))
+    made = check_node(op_node, inputs, np.array([0, 5.0, 0]))
     found = explain(op_node.operator().row, {}, made)
     assert (found.rule, found.decided) == ("duplicates", False)
     assert found.indices == "indices[0] = 1; indices[1] = 1"

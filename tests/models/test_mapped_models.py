@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ndgather.errors import NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx import files
-from ndgather.models.onnx.nodes import external_tensors, held_tensors, mapped
+from ndgather.models.onnx.files import all_tensors, external_tensors, map_tensor
 
 RNG = np.random.default_rng(7)
 TENSORS = {
@@ -89,8 +89,8 @@ def whole(proto, folder):
 
 
 def test_it_is_the_model_of_the_file(path):
-    found, folder = files.opened_in_place(path, "run")
-    outside = {tensor.name: mapped(tensor, folder) for tensor in external_tensors(found)}
+    found, folder = files.map_model(path, "run")
+    outside = {tensor.name: map_tensor(tensor, folder) for tensor in external_tensors(found)}
     assert set(outside) == {"table", "halves", "wide"}
     for name, array in outside.items():
         np.testing.assert_array_equal(array, TENSORS[name], strict=True)
@@ -102,9 +102,9 @@ def test_it_is_the_model_of_the_file(path):
 
 
 def test_large_constants_of_nodes_stay_in_the_file_too(in_nodes):
-    found, folder = files.opened_in_place(in_nodes, "run")
+    found, folder = files.map_model(in_nodes, "run")
     tensors = list(external_tensors(found))
-    outside = {tensor.name: mapped(tensor, folder) for tensor in tensors}
+    outside = {tensor.name: map_tensor(tensor, folder) for tensor in tensors}
     assert set(outside) == {"table", "halves", "wide"}
     for name, array in outside.items():
         np.testing.assert_array_equal(array, TENSORS[name], strict=True)
@@ -141,7 +141,7 @@ def test_a_tensor_that_is_written_in_two_parts_is_read_whole(path):
     graph = helper.make_graph([], "g", [], [helper.make_tensor_value_info("rows", 1, [300, 64])])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     path.write_bytes(model.SerializeToString() + _field(7, _field(1, text)))
-    found, _ = files.opened_in_place(path, "run")
+    found, _ = files.map_model(path, "run")
     assert not list(external_tensors(found))
     assert found == onnx.load(path)
     assert found.graph.node[0].attribute[0].t.raw_data == second.raw_data
@@ -178,7 +178,7 @@ def test_a_bad_index_is_told_as_ever(path):
 
 def test_a_file_of_two_names_is_read_whole(path):
     os.link(path, path.with_name("other.onnx"))
-    found, _ = files.opened_in_place(path, "run")
+    found, _ = files.map_model(path, "run")
     assert not list(external_tensors(found))
     assert found == onnx.load(path)
 
@@ -200,7 +200,7 @@ def test_damage_is_read_as_onnx_reads_it(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("damaged") / "m.onnx"
     path.write_bytes(content)
     try:
-        found, folder = files.opened_in_place(path, "run")
+        found, folder = files.map_model(path, "run")
     except NdgatherError:
         return
     expected = onnx.ModelProto.FromString(bytes(content))
@@ -213,7 +213,7 @@ def test_damage_is_read_as_onnx_reads_it(tmp_path_factory, data):
         each.ClearField("data_location")
     assert folder == str(path.parent)
     if large:
-        for each in held_tensors(expected):
+        for each in all_tensors(expected):
             if len(each.raw_data) >= files.LARGE_ENOUGH_TO_MAP:
                 del each.external_data[:]
                 each.ClearField("data_location")

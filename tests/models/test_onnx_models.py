@@ -18,7 +18,7 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.models import onnx as onnx_models
-from ndgather.models.onnx import model, nodes
+from ndgather.models.onnx import evaluator, nodes
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -59,7 +59,7 @@ def ours(monkeypatch):
         calls.append(op_type)
         return nodes.implementation(op_type, domain, opset)
 
-    monkeypatch.setattr(model, "implementation", counted)
+    monkeypatch.setattr(evaluator, "implementation", counted)
     return calls
 
 

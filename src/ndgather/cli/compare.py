@@ -76,10 +76,10 @@ def _compare(options: argparse.Namespace) -> int:
         raise runtime_errors.only_onnx("compare")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
     from ndgather.models.onnx import comparison  # noqa: PLC0415 - as above
-    from ndgather.models.onnx.files import opened  # noqa: PLC0415 - as above
-    from ndgather.models.onnx.model import model_ports  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.files import open_model  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.nodes import model_ports  # noqa: PLC0415 - as above
 
-    proto, _ = opened(options.model, "compare")
+    proto, _ = open_model(options.model, "compare")
     runtimes = options.runtimes or RUNTIMES
     ports = model_ports(proto)[0]
     how: dict[str, Any] = {

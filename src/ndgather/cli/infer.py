@@ -123,7 +123,7 @@ def _of_model(options: argparse.Namespace) -> Values:
         model = openvino.Model.load(options.target)
         return {"input": _of_ports(model.inputs), "output": _of_ports(model.outputs), "value": {}}
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.nodes import typed_values  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.inference import typed_values  # noqa: PLC0415 - as above
 
     if options.output is not None:
         tensor_files.check_place(options.output, (".onnx",))

@@ -51,14 +51,6 @@ def input_shape(name: str, shape: Sequence[object], declared: Sequence[object]) 
     )
 
 
-def too_many_inputs(count: int, signature: Iterable[object]) -> ModelError:
-    return ModelError(f"{count} inputs are given (the model takes: {listed(map(str, signature))})")
-
-
-def cannot_run(path: object, error: BaseException) -> ModelError:
-    return ModelError(f"{path}: cannot be run: {reason(error)}")
-
-
 def in_node(error: Exception, name: str, op_type: str, gives: str = "") -> Exception:
     """Say in which node an exception arose; one of ours, and MemoryError, stays what it is."""
     place = node_place(name, op_type, gives)
@@ -66,8 +58,3 @@ def in_node(error: Exception, name: str, op_type: str, gives: str = "") -> Excep
         error.args = (f"{place}: {error}",)
         return error
     return ModelError(f"{place}: {reason(error)}")
-
-
-def unknown_device(device: object, known: str) -> ModelError:
-    shown_device = repr(device) if isinstance(device, str) else type(device).__name__
-    return ModelError(f"device {shown_device} is not available (allowed: {known})")

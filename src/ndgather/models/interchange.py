@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import file_errors
 from ndgather.models import onnx, openvino
-from ndgather.models.onnx.files import loaded, opened, places_of_tensors
+from ndgather.models.onnx.files import external_files, load_model, open_model
 from ndgather.models.onnx.interchange import DEFAULT_OPSET, graph_of, is_graph, model_of
 from ndgather.models.openvino import model
 from ndgather.models.tensors.tensor_files import resolved
@@ -35,13 +35,13 @@ def onnx_to_openvino(
         OpenVINO wrote, what a check of its gather and scatter layers found.
     """
     constants = Path(target).with_suffix(".bin")
-    taken = places_of_tensors(source, "convert")
+    taken = external_files(source, "convert")
     for path in (constants, Path(target)):
         if resolved(path) in taken:
             raise file_errors.keeps_tensors(path, source)
-    if model.is_installed() and not is_graph(opened(source, "convert")[0]):
+    if model.is_installed() and not is_graph(open_model(source, "convert")[0]):
         return model.write_converted(Path(source), Path(target), constants)
-    graph = graph_of(loaded(source, "convert"))
+    graph = graph_of(load_model(source, "convert"))
     return len(graph.nodes), openvino.write(graph, target, constants)
 
 

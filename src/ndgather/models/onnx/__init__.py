@@ -1,7 +1,6 @@
-"""ONNX models: run, checked, inferred and converted, their gather and scatter nodes by ndgather.
+"""Run, check, infer and convert ONNX models, with the gather and scatter nodes of ndgather.
 
-All other nodes run in the reference evaluator of the `onnx` package, and are
-inferred by it.
+The `onnx` package runs and infers all other nodes.
 """
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ from ndgather.errors import run_errors
 if find_spec("onnx") is None:
     raise run_errors.extra_missing("onnx", "onnx")
 
-from ndgather.models.onnx.inference import infer
-from ndgather.models.onnx.model import Model
+from ndgather.models.onnx.inference import infer, random_inputs
 from ndgather.models.onnx.nodes import implementation
-from ndgather.models.onnx.runs import load, random_inputs, run
+from ndgather.models.onnx.runs import load, run
 
 if TYPE_CHECKING:
-    from ndgather.models.onnx.backend import Backend
     from ndgather.models.onnx.checks import check
     from ndgather.models.onnx.comparison import Comparison, compare
     from ndgather.models.onnx.converter import Conversion, conversion, convert
     from ndgather.models.onnx.counterexamples import Parting, search
+    from ndgather.models.onnx.evaluator import Backend, Model, reference_ops
     from ndgather.models.onnx.interchange import save
-    from ndgather.models.onnx.model import reference_ops
     from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [
@@ -52,17 +49,18 @@ __all__ = [
     "tensor_to_bytes",
 ]
 
-# What a run in a runtime does without, such as the evaluator of onnx, which takes 20 MB.
+# What a run in a runtime does not need, such as the evaluator of onnx, which takes 20 MB.
 _LATER = {
-    "Backend": "onnx.backend",
+    "Backend": "onnx.evaluator",
     "Comparison": "onnx.comparison",
     "Conversion": "onnx.converter",
+    "Model": "onnx.evaluator",
     "Parting": "onnx.counterexamples",
     "check": "onnx.checks",
     "compare": "onnx.comparison",
     "conversion": "onnx.converter",
     "convert": "onnx.converter",
-    "reference_ops": "onnx.model",
+    "reference_ops": "onnx.evaluator",
     "save": "onnx.interchange",
     "search": "onnx.counterexamples",
     "tensor_from_bytes": "tensors.pb_tensor",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 from onnx import defs
-from onnx.defs import OpSchema, SchemaError
 
 from ndgather.errors import NdgatherError
 from ndgather.errors.texts import reason
@@ -21,11 +20,11 @@ from ndgather.models.graph.diagnostics import (
     rule_of,
     runtime_notes,
 )
-from ndgather.models.onnx.files import Source, opened
-from ndgather.models.onnx.inference import Judged, Ranges, infer_to_fixpoint
+from ndgather.models.onnx.files import Source, open_model
+from ndgather.models.onnx.inference import KEEPS_VALUES, InferredNode, infer_types
 from ndgather.models.onnx.nodes import (
     file_domain,
-    is_ours,
+    is_published,
     nodes,
     row_domain,
     schema_type,
@@ -42,70 +41,6 @@ if TYPE_CHECKING:
 
     from ndgather.models.onnx.nodes import OpNode, Scope
     from ndgather.published import Operator
-    from ndgather.published.schema import OperatorVersion
-
-
-_SCATTER_REPLACED = 11  # the version of ONNX
-
-
-def other_findings(model: ModelProto) -> Iterator[Finding]:
-    """Yield the types that an opset does not allow, and uses of Scatter, which is no more."""
-    for scope, node in nodes(model):
-        if row_domain(node.domain) != DEFAULT_DOMAIN or is_ours(node):
-            continue
-        opset = scope.opsets.get(DEFAULT_DOMAIN, 0)
-        if node.op_type == "Scatter":
-            yield _scatter(scope, node, opset)
-            continue
-        schema = _schema(node.op_type, opset)
-        if schema is not None:
-            yield from _types(scope, node, schema)
-
-
-def _scatter(scope: Scope, node: NodeProto, opset: int) -> Finding:
-    gone = opset >= _SCATTER_REPLACED
-    return Finding(
-        where=_where(scope, node),
-        operator="ai.onnx Scatter-9",
-        rule="opset",
-        what=f"opset {opset} has no Scatter (ScatterElements-11 replaced it)"
-        if gone
-        else "ScatterElements-11 replaced it; onnxruntime runs it, the evaluator of onnx does not",
-        severity=Severity.ERROR if gone else Severity.PORTABLE,
-        runtimes=() if gone else ("onnx.reference",),
-    )
-
-
-def _types(scope: Scope, node: NodeProto, schema: OpSchema) -> Iterator[Finding]:
-    allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
-    for number, name in enumerate(node.input):
-        dtype = scope.type_of(name).dtype if name else None
-        if dtype is None or not schema.inputs:
-            continue
-        formal = schema.inputs[min(number, len(schema.inputs) - 1)]
-        try:
-            found = schema_type(dtype)
-        except KeyError:  # of no type that ONNX has
-            continue
-        if found not in allowed.get(formal.type_str, [formal.type_str]):
-            yield Finding(
-                where=_where(scope, node),
-                operator=f"ai.onnx {node.op_type}-{schema.since_version}",
-                rule="types",
-                what=f"{formal.name} = {name!r} is {dtype}, which this version does not take",
-                severity=Severity.ERROR,
-            )
-
-
-def _schema(op_type: str, opset: int) -> OpSchema | None:
-    try:
-        return defs.get_schema(op_type, opset, file_domain(DEFAULT_DOMAIN))
-    except (SchemaError, TypeError):
-        return None
-
-
-def _where(scope: Scope, node: NodeProto) -> str:
-    return "/".join(map(title_of, (*scope.around, node)))
 
 
 def check(model: Source) -> tuple[Finding, ...]:
@@ -143,101 +78,75 @@ def check(model: Source) -> tuple[Finding, ...]:
     >>> [finding.what for finding in onnx.check(model)]
     ['ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)']
     """
-    proto, folder = opened(model, "check")
+    proto, folder = open_model(model, "check")
     try:
-        fixpoint = infer_to_fixpoint(proto, folder)
-    except NdgatherError as error:
-        return (_about_the_model(str(error)),)
-    ranges = Ranges()
-    try:
+        inferred = infer_types(proto, folder)
         findings = (
-            *(found for each in fixpoint.judged for found in _findings(each, ranges)),
-            *other_findings(fixpoint.model),
+            *(found for node in inferred.nodes for found in _check_inferred(node)),
+            *_check_other_nodes(inferred.model),
         )
     except NdgatherError as error:
-        return (_about_the_model(str(error)),)
-    if not has_errors(findings):
-        path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
-        findings = (*findings, *_invalid(path, fixpoint.model))
+        return (_error("model", "", "model", str(error)),)
+    if has_errors(findings):
+        return findings
+    path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
+    try:
+        onnx.checker.check_model(path)
+        onnx.shape_inference.infer_shapes(inferred.model, check_type=True, strict_mode=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # onnx has errors of several kinds
+        return (*findings, _error("model", "", "onnx.checker", reason(error)))
     return findings
 
 
-def _about_the_model(what: str) -> Finding:
-    return Finding(where="model", operator="", rule="model", what=what, severity=Severity.ERROR)
-
-
-def _invalid(model: onnx.ModelProto | str, typed: onnx.ModelProto) -> Iterator[Finding]:
-    """Yield what the full check of onnx refuses, in its words and under its name.
-
-    `typed` is the model with its types, without the sizes below 0 that onnx would believe.
-    """
-    try:
-        onnx.checker.check_model(model)
-        onnx.shape_inference.infer_shapes(typed, check_type=True, strict_mode=True)
-    except MemoryError:
-        raise
-    except Exception as error:  # it has errors of several kinds
-        yield Finding(
-            where="model",
-            operator="",
-            rule="onnx.checker",
-            what=reason(error),
-            severity=Severity.ERROR,
-        )
-
-
-def _findings(judged: Judged, ranges: Ranges) -> Iterator[Finding]:
-    op_node, refusal = judged.op_node, judged.refusal
-    try:
-        operator = op_node.operator()
-    except NdgatherError as error:
-        yield _finding(op_node, "", "opset", str(error), Severity.ERROR)
-        return
-    name = str(operator.row)
-    try:
-        known = [] if op_node.is_open else list(runtime_notes(_facts(judged, operator, ranges)))
-    except NdgatherError:  # an attribute has no value, as the refusal says
-        known = []
-    if refusal is not None:
-        rule = rule_of(refusal, "model")
-        parts = [str(refusal), *(note.what for note, _ in known)]
-        others = _versions_that_take(op_node, operator)
-        if others and judged.inference is None:
-            parts.append(f"{others} takes it")
-        runtimes = tuple(dict.fromkeys(each for note, _ in known for each in note.runtimes))
-        yield _finding(op_node, name, rule, "; ".join(parts), Severity.ERROR, runtimes)
-        return
-    for note, detail in known:
-        yield finding(op_node.where, name, note, detail, note.runtimes)
-
-
-def _finding(
-    op_node: OpNode,
-    operator: str,
-    rule: str,
-    what: str,
-    severity: Severity,
-    runtimes: tuple[str, ...] = (),
+def _error(
+    where: str, operator: str, rule: str, what: str, runtimes: tuple[str, ...] = ()
 ) -> Finding:
     return Finding(
-        where=op_node.where,
+        where=where,
         operator=operator,
         rule=rule,
         what=what,
-        severity=severity,
+        severity=Severity.ERROR,
         runtimes=runtimes,
     )
 
 
-def _facts(judged: Judged, operator: Operator, ranges: Ranges) -> Facts:
-    op_node, row = judged.op_node, operator.row
-    missing = (TensorType(),) * len(row.inputs)
-    declared = dict(
-        zip((each.role for each in row.inputs), (*op_node.types(), *missing), strict=False)
-    )
+# Gather and scatter nodes
+
+
+def _check_inferred(node: InferredNode) -> Iterator[Finding]:
+    op_node, refusal = node.op_node, node.refusal
+    try:
+        operator = op_node.operator()
+    except NdgatherError as error:
+        yield _error(op_node.where, "", "opset", str(error))
+        return
+    name = str(operator.row)
+    try:
+        notes = [] if op_node.is_open else list(runtime_notes(_facts(node, operator)))
+    except NdgatherError:  # an attribute has no value, as the refusal says
+        notes = []
+    if refusal is None:
+        for note, detail in notes:
+            yield finding(op_node.where, name, note, detail, note.runtimes)
+        return
+    texts = [str(refusal), *(note.what for note, _ in notes)]
+    others = "" if node.inference is not None else _versions_that_take(op_node, operator)
+    if others:
+        texts.append(f"{others} takes it")
+    runtimes = tuple(dict.fromkeys(name for note, _ in notes for name in note.runtimes))
+    yield _error(op_node.where, name, rule_of(refusal, "model"), "; ".join(texts), runtimes)
+
+
+def _facts(node: InferredNode, operator: Operator) -> Facts:
+    op_node, row = node.op_node, operator.row
+    types = (*op_node.types(), *(TensorType(),) * len(row.inputs))
+    declared = {item.role: known for item, known in zip(row.inputs, types, strict=False)}
     inferred = declared
-    if judged.inference is not None:
-        inferred = dict(zip(declared, judged.inference.inputs, strict=True))
+    if node.inference is not None:
+        inferred = dict(zip(declared, node.inference.inputs, strict=True))
     indices = op_node.constants().get(Role.INDICES.value)
     return Facts.of(
         row,
@@ -245,33 +154,102 @@ def _facts(judged: Judged, operator: Operator, ranges: Ranges) -> Facts:
         inferred=inferred,
         attributes=op_node.attributes(),
         indices=None if indices is None else np.asarray(indices),
-        refusal=judged.refusal,
-        fits_32_bits=declared[Role.DATA].dtype in _WIDE and _fit(op_node, row, ranges),
+        refusal=node.refusal,
+        fits_32_bits=declared[Role.DATA].dtype in {"int64", "uint64"}
+        and all(
+            _fits_32_bits(op_node.scope, name)
+            for item, name in zip(row.inputs, op_node.node.input, strict=False)
+            if item.role in {Role.DATA, Role.UPDATES}
+        ),
     )
 
 
-_WIDE = ("int64", "uint64")
+_SIZES_AND_POSITIONS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
 
 
-def _fit(op_node: OpNode, row: OperatorVersion, ranges: Ranges) -> bool:
-    """Return whether no value that a node gives can need more than 32 bits."""
-    names = [
-        name
-        for each, name in zip(row.inputs, op_node.node.input, strict=False)
-        if each.role in {Role.DATA, Role.UPDATES}
-    ]
-    return all(ranges.of(op_node.scope, name).within(-(2**31), 2**31 - 1) for name in names)
-
-
-def _versions_that_take(op_node: OpNode, refusing: Operator) -> str:
-    """Return the other versions of a refused operator in which the node could run."""
-    taking = []
-    for other in operators(refusing.name, refusing.domain):
-        if other is refusing:
+def _fits_32_bits(scope: Scope, name: str) -> bool:
+    """Return whether a value has only sizes, positions and small constants, perhaps moved."""
+    waiting, seen = [(scope, name)], set()
+    while waiting:
+        scope, name = waiting.pop()
+        constant = scope.constant(name)
+        if constant is not None:
+            if constant.dtype.kind not in "biu" or (abs(constant.astype(float)) >= 2**31).any():
+                return False
             continue
+        maker = scope.maker_of(name)
+        node = None if maker is None else maker.node_of(name)
+        if maker is None or node is None or row_domain(node.domain) != DEFAULT_DOMAIN:
+            return False
+        if node.op_type in _SIZES_AND_POSITIONS:
+            continue
+        if node.op_type not in KEEPS_VALUES | {"Gather"}:
+            return False
+        for read in node.input if node.op_type == "Concat" else node.input[:1]:
+            if (id(maker), read) not in seen:
+                seen.add((id(maker), read))
+                waiting.append((maker, read))
+    return True
+
+
+def _versions_that_take(op_node: OpNode, operator: Operator) -> str:
+    """Return the other versions of an operator in which the node could run."""
+    versions = []
+    for other in operators(operator.name, operator.domain):
         try:
-            other.infer(*op_node.types(), constants=op_node.constants(), **op_node.attributes())
+            if other is not operator:
+                types, constants = op_node.types(), op_node.constants()
+                other.infer(*types, constants=constants, **op_node.attributes())
+                versions.append(str(other.row))
         except NdgatherError:
             continue
-        taking.append(str(other.row))
-    return " or ".join(taking)
+    return " or ".join(versions)
+
+
+# Other nodes
+
+_SCATTER_REPLACED = 11  # the opset in which ScatterElements replaced Scatter
+
+
+def _check_other_nodes(model: ModelProto) -> Iterator[Finding]:
+    """Yield types that an opset does not allow, and uses of Scatter, which was removed."""
+    for scope, node in nodes(model):
+        if row_domain(node.domain) != DEFAULT_DOMAIN or is_published(node):
+            continue
+        where = "/".join(map(title_of, (*scope.around, node)))
+        opset = scope.opsets.get(DEFAULT_DOMAIN, 0)
+        if node.op_type == "Scatter":
+            yield _check_scatter(where, opset)
+        else:
+            yield from _check_types(where, scope, node, opset)
+
+
+def _check_scatter(where: str, opset: int) -> Finding:
+    if opset >= _SCATTER_REPLACED:
+        what = f"opset {opset} has no Scatter (ScatterElements-11 replaced it)"
+        return _error(where, "ai.onnx Scatter-9", "opset", what)
+    return Finding(
+        where=where,
+        operator="ai.onnx Scatter-9",
+        rule="opset",
+        what="ScatterElements-11 replaced it; onnxruntime runs it, the evaluator of onnx does not",
+        severity=Severity.PORTABLE,
+        runtimes=("onnx.reference",),
+    )
+
+
+def _check_types(where: str, scope: Scope, node: NodeProto, opset: int) -> Iterator[Finding]:
+    try:
+        schema = defs.get_schema(node.op_type, opset, file_domain(DEFAULT_DOMAIN))
+    except (defs.SchemaError, TypeError):
+        return
+    allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+    for number, name in enumerate(node.input):
+        dtype = scope.type_of(name).dtype if name else None
+        if dtype is None or not schema.inputs:
+            continue
+        formal = schema.inputs[min(number, len(schema.inputs) - 1)]
+        if schema_type(dtype) not in allowed.get(formal.type_str, [formal.type_str]):
+            operator = f"ai.onnx {node.op_type}-{schema.since_version}"
+            what = f"{formal.name} = {name!r} is {dtype}, which this version does not take"
+            yield _error(where, operator, "types", what)

@@ -19,9 +19,16 @@ from ndgather.models.arguments import named_arrays, names, tolerance
 from ndgather.models.graph import fit_inputs
 from ndgather.models.graph.calls import index_places
 from ndgather.models.graph.diagnostics import rule_of
-from ndgather.models.onnx.files import opened
-from ndgather.models.onnx.model import first_difference, judged, model_ports
-from ndgather.models.onnx.runs import ExposedNode, exposed, load_runtime, options_by_runtime, up_to
+from ndgather.models.onnx.files import open_model
+from ndgather.models.onnx.nodes import model_ports
+from ndgather.models.onnx.runs import (
+    TracedNode,
+    check_node,
+    first_difference,
+    load_runtime,
+    options_by_runtime,
+    trace,
+)
 from ndgather.published.schema import Kind
 from ndgather.runtimes.children import Answer, RuntimeProcess
 from ndgather.settings import LOGGER
@@ -33,9 +40,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from ndgather.models.onnx.files import Source
-    from ndgather.models.onnx.model import JudgedNode
     from ndgather.models.onnx.nodes import OpNode
-    from ndgather.models.onnx.runs import ExposedModel, ForRuntimes
+    from ndgather.models.onnx.runs import CheckedNode, ForRuntimes, TracedModel
     from ndgather.published.schema import OperatorVersion
     from ndgather.runtimes.runtime import LoadOptions
     from ndgather.show import Picture
@@ -210,10 +216,10 @@ def compare(
     runtimes = checked_runtimes("compare", runtimes)
     rtol, atol = tolerance("compare", "rtol", rtol), tolerance("compare", "atol", atol)
     options = options_by_runtime("compare", runtimes, threads, providers, libraries)
-    proto, folder = opened(model, "compare")
+    proto, folder = open_model(model, "compare")
     ports, results = model_ports(proto)
     fitted = fit_inputs(ports, named_arrays("compare", inputs))
-    traced = exposed(deepcopy(proto), folder)
+    traced = trace(deepcopy(proto), folder)
     outputs = [port.name for port in results]
     runs = [TracedRun(traced, name, outputs, fitted, options[name]) for name in runtimes]
     first = next((run.values for run in runs if run.values is not None), {})
@@ -240,7 +246,7 @@ class TracedRun:
 
     def __init__(
         self,
-        model: ExposedModel,
+        model: TracedModel,
         runtime: str,
         outputs: Sequence[str],
         inputs: Values,
@@ -248,7 +254,7 @@ class TracedRun:
     ) -> None:
         self.runtime, self._model, self._inputs, self._options = runtime, model, inputs, options
         self.values: Values | None = None
-        self.failed_node: ExposedNode | None = None
+        self.failed_node: TracedNode | None = None
         self.failure = Answer()
         self.version, self.answer = self._run(model, list(dict.fromkeys([*outputs, *model.names])))
         self.complete = self.values is not None
@@ -258,7 +264,7 @@ class TracedRun:
         if not self.complete:
             self._find_failed_node()
 
-    def _run(self, model: ExposedModel, outputs: Sequence[str]) -> tuple[str, Answer]:
+    def _run(self, model: TracedModel, outputs: Sequence[str]) -> tuple[str, Answer]:
         with RuntimeProcess(self.runtime, model.source(), self._options) as process:
             answer = process.run(outputs, self._inputs)
             version = process.version
@@ -267,10 +273,10 @@ class TracedRun:
             self.values = {**self._inputs, **dict(zip(outputs, arrays, strict=True))}
         return version, answer
 
-    def _run_part(self, nodes: Sequence[ExposedNode], extra: Sequence[str] = ()) -> Answer:
+    def _run_part(self, nodes: Sequence[TracedNode], extra: Sequence[str] = ()) -> Answer:
         """Run the part of the model that computes `nodes` and the values `extra`."""
         wanted = {name for node in nodes for name in (*node.reads, node.gives)}
-        part = up_to(self._model, wanted | set(extra))
+        part = self._model.up_to(wanted | set(extra))
         return self._run(part, part.names)[1] if part.names else Answer(values=[])
 
     def _find_failed_node(self) -> None:
@@ -299,7 +305,7 @@ class TracedRun:
 
 
 def _compare_node(
-    node: ExposedNode, runs: Sequence[TracedRun], first: Values, rtol: float, atol: float
+    node: TracedNode, runs: Sequence[TracedRun], first: Values, rtol: float, atol: float
 ) -> NodeComparison:
     row = node.op_node.operator().row
     node_runs = []
@@ -321,7 +327,7 @@ def _compare_node(
     )
 
 
-def _node_run(node: ExposedNode, run: TracedRun) -> NodeRun:
+def _node_run(node: TracedNode, run: TracedRun) -> NodeRun:
     values, failed = run.values or {}, run.failed_node is node
     known = all(name in values for name in node.in_branch)
     inputs = node.inputs(values) if known else None
@@ -329,7 +335,7 @@ def _node_run(node: ExposedNode, run: TracedRun) -> NodeRun:
     if inputs is None or (theirs is None and not failed):
         return NodeRun(runtime=run.runtime, status="not run")
     op_node = node.op_node
-    check = judged(op_node, inputs, None if failed else theirs)
+    check = check_node(op_node, inputs, None if failed else theirs)
     if check.same:
         return NodeRun(runtime=run.runtime, status="same", obeys=True)
     row, attributes = op_node.operator().row, op_node.attributes()
@@ -357,7 +363,7 @@ def _node_run(node: ExposedNode, run: TracedRun) -> NodeRun:
     )
 
 
-def _picture(op_node: OpNode, check: JudgedNode) -> Picture | None:
+def _picture(op_node: OpNode, check: CheckedNode) -> Picture | None:
     with suppress(NdgatherError):
         return op_node.operator().show(*check.inputs, **op_node.attributes())
     return None
@@ -435,7 +441,7 @@ _NAN = Explanation(
 )
 
 
-def explain(row: OperatorVersion, attributes: Mapping[str, Any], node: JudgedNode) -> Explanation:
+def explain(row: OperatorVersion, attributes: Mapping[str, Any], node: CheckedNode) -> Explanation:
     """Return which rule decides about a node whose result is not that of its specification."""
     refusal, ours = node.refusal, node.ours
     if isinstance(refusal, IndexOutOfBoundsError):
@@ -488,7 +494,7 @@ def _same_as_float32(value: Any, theirs: Any) -> bool:
     return bool(np.float32(theirs) == narrow or not np.isfinite(narrow))
 
 
-def _any_nan(node: JudgedNode) -> bool:
+def _any_nan(node: CheckedNode) -> bool:
     arrays = (node.inputs[0], node.inputs[-1])
     return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
 

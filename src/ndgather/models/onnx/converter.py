@@ -15,8 +15,14 @@ from ndgather.models.arguments import instance
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import Call, fit
 from ndgather.models.graph.diagnostics import Finding, Severity
-from ndgather.models.onnx.files import Source, inferable, opened
-from ndgather.models.onnx.inference import Judged, infer_to_fixpoint, without_functions
+from ndgather.models.onnx.files import Source, inferable, open_model
+from ndgather.models.onnx.inference import (
+    InferredNode,
+    infer_types,
+    size_names,
+    with_names,
+    without_functions,
+)
 from ndgather.models.onnx.nodes import (
     DOMAINS,
     OpNode,
@@ -25,15 +31,13 @@ from ndgather.models.onnx.nodes import (
     element_type,
     file_domain,
     implementation,
-    is_ours,
+    is_published,
     nodes,
     nodes_within,
     opsets,
     row_domain,
-    size_names,
     subgraphs,
     tensor_type,
-    with_names,
     with_one_name,
 )
 from ndgather.models.onnx.replacements import Values
@@ -45,7 +49,7 @@ from ndgather.published.schema import Kind, RankAtLeast, Role, TensorType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ndgather.models.onnx.inference import Fixpoint
+    from ndgather.models.onnx.inference import InferredModel
     from ndgather.published.schema import Dim, OperatorVersion, Shape
 
 
@@ -273,7 +277,7 @@ class OwnNodes:
     taken: set[str]
     findings: list[Finding] = field(default_factory=list)
 
-    def converted(self, judged: Judged) -> tuple[Rewrite, NodeProto]:
+    def converted(self, judged: InferredNode) -> tuple[Rewrite, NodeProto]:
         """Return the rewrite of a node as it was carried out, and the node that it gives.
 
         Raises
@@ -304,7 +308,7 @@ class OwnNodes:
             )
         return rewrite, node
 
-    def _repaired(self, judged: Judged) -> Judged:
+    def _repaired(self, judged: InferredNode) -> InferredNode:
         """Take a node with an attribute of a later version for one of that version."""
         refusal, op_node = judged.refusal, judged.op_node
         assert refusal is not None
@@ -321,7 +325,7 @@ class OwnNodes:
                     continue
                 row = later.operator().row
                 self._find(op_node, op_node.operator().row, f"{refusal}; taken for {row}", "repair")
-                return Judged(op_node=later, inference=inference)
+                return InferredNode(op_node=later, inference=inference)
         raise op_node.named(refusal)
 
     def _find(self, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
@@ -335,7 +339,7 @@ class OwnNodes:
             )
         )
 
-    def _changed(self, op_node: OpNode, judged: Judged) -> Rewrite:
+    def _changed(self, op_node: OpNode, judged: InferredNode) -> Rewrite:
         """Return the rewrite of a node, as the operator that is wanted where it can be that."""
         rewrite = self._rewrite_of(judged)
         try:
@@ -347,7 +351,7 @@ class OwnNodes:
             rewrite = self._rewrite_of(judged)
         return rewrite
 
-    def _rewrite_of(self, judged: Judged) -> Rewrite:
+    def _rewrite_of(self, judged: InferredNode) -> Rewrite:
         op_node, row = judged.op_node, judged.op_node.operator().row
         roles = [each.role for each in row.inputs]
         types = judged.inference.inputs if judged.inference else op_node.types()
@@ -403,17 +407,19 @@ class Walk:
     """
 
     seen: Iterator[tuple[Scope, NodeProto]]
-    judged: Iterator[Judged]
+    judged: Iterator[InferredNode]
     own: OwnNodes
     others: OtherNodes
     opset: int
     names: set[str]
 
     @classmethod
-    def over(cls, fixpoint: Fixpoint, folder: str | None, own: OwnNodes, names: set[str]) -> Walk:
+    def over(
+        cls, fixpoint: InferredModel, folder: str | None, own: OwnNodes, names: set[str]
+    ) -> Walk:
         return cls(
             seen=nodes(fixpoint.model, folder),
-            judged=iter(fixpoint.judged),
+            judged=iter(fixpoint.nodes),
             own=own,
             others=OtherNodes(opset=own.plan.opset, taken=own.taken),
             opset=own.plan.source.get(DEFAULT_DOMAIN, own.plan.opset),
@@ -431,7 +437,7 @@ class Walk:
         converted: list[NodeProto] = []
         for node in graph.node:
             scope, typed = next(self.seen)
-            if is_ours(node):
+            if is_published(node):
                 rewrite, rewritten = self.own.converted(next(self.judged))
                 for name, known in rewrite.made.items():
                     made = graph.value_info.add(name=name)
@@ -598,11 +604,11 @@ def _conversion(
     *,
     strict: bool,
 ) -> Conversion:
-    given, folder = opened(model, caller)
+    given, folder = open_model(model, caller)
     _check_targets(caller, opset, domain, operator)
     proto = with_one_version(from_oldest(with_one_name(given), opset))
     plan = _plan(proto, opset, domain, operator, strict=strict)
-    fixpoint = infer_to_fixpoint(proto, folder)
+    fixpoint = infer_types(proto, folder)
     for function in fixpoint.model.functions:
         raise conversion_errors.function_stays(function.domain, function.name)
     result = without_functions(proto)

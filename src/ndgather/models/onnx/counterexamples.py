@@ -14,14 +14,10 @@ from ndgather.errors import runtime_errors
 from ndgather.models.arguments import tolerance, whole_number
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison import checked_runtimes, compare, values_differ
-from ndgather.models.onnx.files import IN_MEMORY, opened
-from ndgather.models.onnx.model import given_sizes, judged, model_ports
-from ndgather.models.onnx.runs import (
-    exposed,
-    highest_indices,
-    options_by_runtime,
-    random_inputs,
-)
+from ndgather.models.onnx.files import IN_MEMORY, open_model
+from ndgather.models.onnx.inference import checked_sizes, highest_indices, random_inputs
+from ndgather.models.onnx.nodes import model_ports
+from ndgather.models.onnx.runs import check_node, options_by_runtime, trace
 from ndgather.runtimes.children import RuntimeProcess
 
 if TYPE_CHECKING:
@@ -106,7 +102,7 @@ def search(
     tries, seed = whole_number("search", "tries", tries, 1), whole_number("search", "seed", seed, 0)
     rtol, atol = tolerance("search", "rtol", rtol), tolerance("search", "atol", atol)
     options = options_by_runtime("search", runtimes, threads, providers, libraries)
-    given = given_sizes("search", sizes)
+    given = checked_sizes("search", sizes)
     with ExitStack() as processes:
         trial = _Trial(model, options, rtol, atol, processes)
         for number in range(tries):
@@ -232,9 +228,9 @@ class _Trial:
         atol: float,
         processes: ExitStack,
     ) -> None:
-        self._proto, self._folder = opened(model, "search")
+        self._proto, self._folder = open_model(model, "search")
         self._path = IN_MEMORY if self._folder is None else model
-        self._model = exposed(deepcopy(self._proto), self._folder)
+        self._model = trace(deepcopy(self._proto), self._folder)
         self._ports, results = model_ports(self._proto)
         self.open_sizes = sorted(
             {
@@ -279,7 +275,7 @@ class _Trial:
     def _as_specified(self, values: Inputs) -> bool:
         for node in self._model.nodes:
             inputs = node.inputs(values)
-            if inputs is not None and not judged(node.op_node, inputs, values[node.gives]).same:
+            if inputs is not None and not check_node(node.op_node, inputs, values[node.gives]).same:
                 return False
         return True
 

@@ -1,49 +1,46 @@
-"""Model files: read without the tensors that stand in files of their own, and written."""
+"""Files of ONNX models: open them, and check and read the tensors that they keep in other files."""
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
+import re
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from onnx import ModelProto, TensorProto, external_data_helper
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, external_data_helper, helper
 
-from ndgather.errors import FileError, file_errors, onnx_errors, run_errors
+from ndgather.errors import FileError, ModelError, constant_errors, file_errors, run_errors
+from ndgather.errors.shape_errors import shown
+from ndgather.errors.texts import reason
 from ndgather.models.arguments import Content, FilePath, file_path
-from ndgather.models.onnx.nodes import (
-    bytes_of,
-    check_tensors,
-    external_tensors,
-    has_whole_bytes,
-    held_tensors,
-    place,
-    set_place,
-)
 from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF, check_regular, content
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Iterator
 
+Array = NDArray[Any]
 
 Source: TypeAlias = ModelProto | Content | FilePath
 """A model in memory, its bytes, or the path of its file."""
 
+Folder: TypeAlias = str | os.PathLike[str]
+
 IN_MEMORY = "model"
 """What errors call a model that has no path."""
 
+MOST = LARGEST_PROTOBUF
+"""The largest size in bytes of a protobuf message, and so of a model file."""
 
-def opened(model: Source, caller: str) -> tuple[ModelProto, str | None]:
-    """Return a model, and the folder of the files that it keeps tensors in, if that is known.
 
-    `caller` is the function that was called, for the error.
+def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
+    """Return a model, and the folder of its external tensors, or None where it is not known.
 
-    Raises
-    ------
-    FileError, ModelError
-        The file cannot be read, or is not an ONNX model.
-    DTypeError
-        `model` is of another type.
+    `caller` is the public function that was called; errors name it.
     """
     if isinstance(model, ModelProto):
         return model, None
@@ -56,7 +53,7 @@ def opened(model: Source, caller: str) -> tuple[ModelProto, str | None]:
     proto = _parsed(content(path, LARGEST_PROTOBUF), path)
     try:
         for tensor in external_tensors(proto):
-            place(tensor, path.parent)
+            tensor_path(tensor, path.parent)
     except FileError as error:
         raise file_errors.in_model(path, error) from error
     return proto, str(path.parent)
@@ -67,55 +64,41 @@ def _parsed(serialized: bytes, path: object) -> ModelProto:
         proto: ModelProto = ModelProto.FromString(serialized)
     except MemoryError:
         raise
-    except Exception as error:  # protobuf, and texts in it that are not UTF-8
-        raise onnx_errors.not_a_model(path, error) from error
-    return checked_texts(proto, path)
-
-
-def checked_texts(proto: ModelProto, path: object) -> ModelProto:
-    """Return a model whose names are texts.
-
-    Raises
-    ------
-    ModelError
-        One is not.
-    """
-    for field, value in _no_texts(proto):
-        raise onnx_errors.name_is_no_text(path, field, value)
+    except Exception as error:  # protobuf has errors of several kinds
+        raise ModelError(f"{path}: cannot be read as an ONNX model: {reason(error)}") from error
+    _check_names(proto, path)
     return proto
 
 
-def _no_texts(message: Any) -> Iterator[tuple[str, bytes]]:
-    """Yield the names in a message that are no texts: protobuf gives their bytes instead."""
+def _check_names(message: Any, path: object) -> None:
+    """Raise ModelError for a string that is not UTF-8: protobuf returns it as bytes."""
     for field, value in message.ListFields():
-        if field.cpp_type == field.CPPTYPE_STRING and field.type == field.TYPE_STRING:
-            for each in (value,) if isinstance(value, str | bytes) else value:
-                if isinstance(each, bytes):
-                    yield field.name, each
-        elif field.cpp_type == field.CPPTYPE_MESSAGE:
-            for each in (value,) if hasattr(value, "ListFields") else value:
-                yield from _no_texts(each)
+        items = value if hasattr(value, "append") else (value,)
+        if field.type == field.TYPE_STRING:
+            for text in items:
+                if isinstance(text, bytes):
+                    raise ModelError(
+                        f"{path}: cannot be read as an ONNX model: "
+                        f"{field.name} = {text[:40]!r} is not UTF-8 text"
+                    )
+        elif field.type == field.TYPE_MESSAGE:
+            for inner in items:
+                _check_names(inner, path)
 
 
-def loaded(model: Source, caller: str) -> ModelProto:
-    """Return a model, with the tensors that its file keeps in other files.
-
-    Raises
-    ------
-    FileError, ModelError
-        A file cannot be read, or is not an ONNX model.
-    """
-    proto, folder = opened(model, caller)
+def load_model(model: Source, caller: str) -> ModelProto:
+    """Return a model with the values of its external tensors."""
+    proto, folder = open_model(model, caller)
     if folder is not None:
         try:
-            fetch(proto, folder)
+            load_tensors(proto, folder)
         except FileError as error:
             raise file_errors.in_model(model, error) from error
     return proto
 
 
-def fetch(model: ModelProto, folder: str) -> None:
-    """Put the tensors that stand in files of their own into a model."""
+def load_tensors(model: ModelProto, folder: str) -> None:
+    """Read the values of external tensors into a model."""
     check_tensors(model, folder)
     try:
         external_data_helper.load_external_data_for_model(model, folder)
@@ -123,183 +106,297 @@ def fetch(model: ModelProto, folder: str) -> None:
         raise file_errors.unreadable(folder or ".", error) from error
 
 
-def places_of_tensors(path: FilePath, caller: str) -> frozenset[Path]:
-    """Return the files beside a model file that it keeps tensors in."""
-    model, folder = opened(path, caller)
-    return frozenset(place(tensor, folder or "") for tensor in external_tensors(model))
+def check_valid(model: ModelProto, path: str | None = None) -> None:
+    """Raise ModelError for a model that onnx finds invalid; `path` is its file."""
+    try:
+        onnx.checker.check_model(path or model)
+    except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: 2 GiB, no UTF-8 text
+        where = path or IN_MEMORY
+        raise ModelError(f"{where}: is not a valid ONNX model: {reason(error)}") from error
 
 
-MOST = LARGEST_PROTOBUF
-"""The bytes that a message of protobuf, and so a file of a model, can have."""
+def external_files(path: FilePath, caller: str) -> frozenset[Path]:
+    """Return the files in which a model file keeps tensors."""
+    model, folder = open_model(path, caller)
+    return frozenset(tensor_path(tensor, folder or "") for tensor in external_tensors(model))
 
-LARGE = 1 << 20
-"""Bytes of a tensor whose values no type follows from."""
+
+# External tensors: the file names them, so every name and number is checked before it is used.
+
+_COUNT = re.compile(r"[0-9]{1,19}")
+_NARROW = {
+    getattr(TensorProto, name): bits
+    for name, bits in {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}.items()
+    if hasattr(TensorProto, name)  # older versions of onnx have fewer
+}
 
 
-def held_bytes(tensor: TensorProto) -> int:
-    """Return how many bytes a tensor has in the model itself, as far as they are raw."""
-    return (bytes_of(tensor) or 0) if tensor.HasField("raw_data") else 0
+def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Yield every tensor of a model, of its subgraphs and of its functions."""
+    for body in (model.graph, *model.functions):
+        yield from _tensors(body)
+
+
+def _tensors(body: GraphProto | FunctionProto) -> Iterator[TensorProto]:
+    if isinstance(body, GraphProto):
+        yield from body.initializer
+        for sparse in body.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in body.node:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _tensors(graph)
+
+
+def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Yield the tensors whose values are in other files."""
+    for tensor in all_tensors(model):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            yield tensor
+
+
+def refuse_external_tensors(model: ModelProto) -> None:
+    """Raise FileError for a model in memory with external tensors: their folder is not known."""
+    for tensor in external_tensors(model):
+        raise constant_errors.tensor_elsewhere(tensor.name)
+
+
+def check_tensors(model: ModelProto, folder: Folder) -> None:
+    for tensor in external_tensors(model):
+        check_tensor(tensor, folder)
+
+
+def check_tensor(tensor: TensorProto, folder: Folder) -> None:
+    """Raise FileError if a file of `folder` does not hold exactly the values of a tensor."""
+    path, name = tensor_path(tensor, folder), tensor.name
+    try:
+        check_regular(path)
+    except FileError as error:
+        raise FileError(f"constant {name!r}: {error}") from error
+    status = path.stat()
+    if status.st_nlink > 1:  # the other name may be that of a file outside
+        raise FileError(
+            f"constant {name!r}: {path} has a second name, which may be outside of its folder "
+            "(allowed: a file of one name)"
+        )
+    size = status.st_size
+    offset = _count(tensor, "offset", 0)
+    length = _count(tensor, "length", size - offset)
+    if length < 0 or offset + length > size:
+        raise FileError(
+            f"constant {name!r}: bytes {offset}..{offset + max(length, 0)} are not in {path}, "
+            f"which has {size}"
+        )
+    needed = tensor_bytes(tensor)
+    if needed is not None and length != needed:
+        raise FileError(
+            f"constant {name!r}: has {length} bytes in its file (allowed: {needed}, by its type "
+            f"and dims)"
+        )
+
+
+def tensor_path(tensor: TensorProto, folder: Folder) -> Path:
+    """Return the file of an external tensor, which must be in `folder` once links are resolved."""
+    location = _entry(tensor, "location")
+    inside = Path(folder).resolve()
+    absolute = PurePosixPath(location).anchor or PureWindowsPath(location).anchor
+    if not absolute and location.strip() not in {"", "."} and "\0" not in location:
+        path = (inside / location).resolve()
+        if path.is_relative_to(inside):
+            return path
+    raise FileError(
+        f"constant {tensor.name!r}: location = {location!r} is not inside the folder of the model "
+        f"(allowed: a file there)"
+    )
+
+
+def _entry(tensor: TensorProto, key: str) -> str:
+    return next((entry.value for entry in tensor.external_data if entry.key == key), "")
+
+
+def _count(tensor: TensorProto, key: str, default: int) -> int:
+    text = _entry(tensor, key)
+    if text and not _COUNT.fullmatch(text):
+        raise FileError(f"constant {tensor.name!r}: {key} = {text!r} is not a whole number")
+    return int(text) if text else default
+
+
+def tensor_bytes(tensor: TensorProto) -> int | None:
+    """Return the size of a tensor in bytes; None where its elements have no fixed size."""
+    if any(size < 0 for size in tensor.dims):
+        dims = shown(tuple(tensor.dims))
+        raise FileError(f"constant {tensor.name!r}: dims = {dims} has a negative size")
+    bits = _element_bits(tensor)
+    return None if bits is None else -(-math.prod(tensor.dims) * bits // 8)
+
+
+def _element_bits(tensor: TensorProto) -> int | None:
+    if tensor.data_type in {TensorProto.UNDEFINED, TensorProto.STRING}:
+        return None
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    except (KeyError, ValueError):
+        return None
+    return _NARROW.get(tensor.data_type, dtype.itemsize * 8)
+
+
+def stored_range(tensor: TensorProto, folder: Folder) -> tuple[int, int]:
+    """Return the offset and the length of a checked tensor in its file."""
+    offset = _count(tensor, "offset", 0)
+    return offset, _count(tensor, "length", tensor_path(tensor, folder).stat().st_size - offset)
+
+
+def map_tensor(tensor: TensorProto, folder: Folder) -> Array | None:
+    """Memory-map a checked tensor; return None if it is empty, or packs elements into bytes."""
+    bits, shape = _element_bits(tensor), tuple(tensor.dims)
+    if bits is None or bits % 8 or 0 in shape:
+        return None
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
+    offset = _count(tensor, "offset", 0)
+    return np.asarray(np.memmap(tensor_path(tensor, folder), dtype, "r", offset, shape))
+
+
+def make_external(tensor: TensorProto, location: str, offset: int, length: int) -> None:
+    """Refer to a file in place of the values of a tensor."""
+    tensor.ClearField("raw_data")
+    del tensor.external_data[:]
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=str(value))
+
+
+# Large models: onnx takes no more than 2 GiB, and every copy takes as much memory again.
+
+LARGE = 1 << 20  # bytes of a tensor whose values no type depends on
+_VALUES = frozenset(
+    {"raw_data", "float_data", "int32_data", "int64_data", "uint64_data", "double_data"}
+    | {"string_data"}
+)
+
+
+def raw_bytes(tensor: TensorProto) -> int:
+    """Return how many bytes of raw data a tensor has in the model itself."""
+    return (tensor_bytes(tensor) or 0) if tensor.HasField("raw_data") else 0
 
 
 def inferable(model: ModelProto) -> ModelProto:
-    """Return `model`, or a copy without its large tensors where it has too many bytes for onnx."""
-    if sum(map(held_bytes, held_tensors(model))) <= MOST:
+    """Return `model`, or a copy without its large tensors where onnx cannot take all of it."""
+    if sum(map(raw_bytes, all_tensors(model))) <= MOST:
         return model
-    copy = without_initializers(model, LARGE)
+    copy = without_values(model, lambda tensor: raw_bytes(tensor) >= LARGE)
     for tensor in copy.graph.initializer:
-        if not tensor.HasField("raw_data") and (bytes_of(tensor) or 0) >= LARGE:
-            set_place(tensor, "elsewhere", 0, bytes_of(tensor) or 0)
+        size = tensor_bytes(tensor) or 0
+        if not tensor.HasField("raw_data") and size >= LARGE:
+            make_external(tensor, "elsewhere", 0, size)
     return copy
 
 
-def without_initializers(model: ModelProto, least: int) -> ModelProto:
-    """Return a copy whose initializers of `least` bytes and more have their types alone."""
+def without_values(model: ModelProto, dropped: Callable[[TensorProto], bool]) -> ModelProto:
+    """Return a copy of a model without the values of the initializers for which `dropped` holds."""
     copy = ModelProto()
     _copy(model, copy, {"graph"})
     _copy(model.graph, copy.graph, {"initializer"})
     for tensor in model.graph.initializer:
-        without = {"raw_data"} if held_bytes(tensor) >= least else set()
-        _copy(tensor, copy.graph.initializer.add(), without)
+        _copy(tensor, copy.graph.initializer.add(), _VALUES if dropped(tensor) else ())
     return copy
 
 
 def _copy(source: Any, target: Any, without: Collection[str]) -> None:
-    for field in source.DESCRIPTOR.fields:
-        absent = field.has_presence and not source.HasField(field.name)
-        if absent or field.name in without:
+    for field, value in source.ListFields():
+        if field.name in without:
             continue
-        value = getattr(source, field.name)
         if hasattr(value, "MergeFrom"):
             getattr(target, field.name).MergeFrom(value)
         else:
             setattr(target, field.name, value)
 
 
-LARGE_ENOUGH_TO_MAP = 2**16  # bytes of a tensor: below, to read it costs nothing that counts
+# Mapped models: of 200 MB of tensors, parsing takes 800 MB of memory, and mapping them 14 MB.
 
-# Which fields of a message hold messages that a tensor may be in, by their numbers.
-_WITHIN = {
-    "model": {7: "graph"},
-    "graph": {1: "node", 5: "tensor"},
-    "node": {5: "attribute"},
-    "attribute": {5: "tensor", 6: "graph"},
-}
-_RAW_DATA = 9
-# The one way of writing a field that is told apart: a length, then so much.
-_OF_A_LENGTH = 2
-_SIZES = {1: 8, 5: 4}  # of the ways that need no length
-_MOST_OF_A_NUMBER = 70  # bits that a number of variable length is read up to
+LARGE_ENOUGH_TO_MAP = 2**16  # bytes
+_SINGULAR = frozenset({"graph", "t", "g", "raw_data"})
+_REPEATED = frozenset({"node", "initializer", "attribute"})
 
 
-def opened_in_place(path: Path, caller: str) -> tuple[ModelProto, str | None]:
-    """Return a model whose large tensors are in a file, and the folder of that.
-
-    Raises
-    ------
-    FileError, ModelError
-        As of `opened`.
-    """
+def map_model(path: Path, caller: str) -> tuple[ModelProto, str | None]:
+    """Open a model whose large tensors stay in its file, as external tensors do."""
     check_regular(path)
-    size = path.stat().st_size
-    plain = path.stat().st_nlink == 1 and not path.is_symlink()
-    if plain and LARGE_ENOUGH_TO_MAP <= size <= LARGEST_PROTOBUF and path.name.isprintable():
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as found:
+    status = path.stat()
+    ordinary = status.st_nlink == 1 and not path.is_symlink() and path.name.isprintable()
+    if ordinary and LARGE_ENOUGH_TO_MAP <= status.st_size <= LARGEST_PROTOBUF:
+        proto = ModelProto()
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+        ):
             try:
-                light = _without_large(found, 0, size, "model", path.name)
-                proto = ModelProto.FromString(light)
+                _merge(proto, mapped, 0, status.st_size, path.name)
             except MemoryError:
                 raise
-            except Exception:  # protobuf's or ours: what is wrong is said where it is read whole
-                proto = None
-        if proto is not None:
-            return checked_texts(proto, path), str(path.parent)
-    return opened(path, caller)
+            except Exception:  # read whole below, where the error says what is wrong
+                return open_model(path, caller)
+        _check_names(proto, path)
+        return proto, str(path.parent)
+    return open_model(path, caller)
 
 
-class _NotWellFormedError(Exception):
-    """A message does not hold what its lengths say."""
+def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> None:
+    """Parse a message without the raw data of large tensors, which refer to the file.
 
-
-def _without_large(found: mmap.mmap, begin: int, end: int, kind: str, name: str) -> bytes:
-    """Return a message of a `kind` of which large tensors say where in the file `name` they are."""
-    if kind == "tensor":
-        return _tensor_without_large(found, begin, end, name)
-    parts, copied, tensors = [], begin, 0
-    for number, start, value, after in _fields(found, begin, end):
-        inner = _WITHIN[kind].get(number)
-        tensors += (kind, inner) == ("attribute", "tensor")
-        if inner is not None and after - value >= LARGE_ENOUGH_TO_MAP:
-            light = _without_large(found, value, after, inner, name)
-            tag = _written(number << 3 | _OF_A_LENGTH)
-            parts += [found[copied:start], tag, _written(len(light)), light]
-            copied = after
-    if tensors > 1:  # the parts of one, which the reader merges
-        return found[begin:end]
-    return b"".join([*parts, found[copied:end]])
-
-
-def _tensor_without_large(found: mmap.mmap, begin: int, end: int, name: str) -> bytes:
-    fields = list(_fields(found, begin, end))
-    raw = [(value, after - value) for number, _, value, after in fields if number == _RAW_DATA]
-    if raw and raw[-1][1] >= LARGE_ENOUGH_TO_MAP:
-        rest = (found[start:after] for number, start, _, after in fields if number != _RAW_DATA)
-        tensor = TensorProto.FromString(b"".join(rest))
-        if has_whole_bytes(tensor):
-            _refer(tensor, name, *raw[-1])
-            return bytes(tensor.SerializeToString())
-    return found[begin:end]
-
-
-def _refer(tensor: TensorProto, name: str, offset: int, length: int) -> None:
-    tensor.data_location = TensorProto.EXTERNAL
-    del tensor.external_data[:]
-    for key, value in (("location", name), ("offset", str(offset)), ("length", str(length))):
-        tensor.external_data.add(key=key, value=value)
-
-
-def _fields(found: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the number of each field of a message, and where it, its value and what follows begin.
-
-    Raises
-    ------
-    _NotWellFormedError
-        It reaches beyond `end`, or is written in a way that has gone.
+    Protobuf merges the parts of a message that are parsed one after the other.
     """
-    while start < end:
-        tag, value = _number(found, start, end)
-        way = tag & 7
-        if way == _OF_A_LENGTH:
-            length, value = _number(found, value, end)
-            after = value + length
-        elif way == 0:
-            after = _number(found, value, end)[1]
-        elif way in _SIZES:
-            after = value + _SIZES[way]
+    parsed, raw_data, seen = start, None, set()
+    for number, field_start, value, field_end in _fields(mapped, start, end):
+        field = message.DESCRIPTOR.fields_by_number.get(number)
+        name = "" if field is None else field.name
+        if name in seen:
+            raise ValueError(f"{name} is there twice, and would be merged")
+        seen |= {name} & _SINGULAR
+        if field_end - value < LARGE_ENOUGH_TO_MAP or name not in _SINGULAR | _REPEATED:
+            continue
+        message.MergeFromString(mapped[parsed:field_start])
+        parsed = field_end
+        if name == "raw_data":
+            raw_data = (value, field_end)
         else:
-            raise _NotWellFormedError
+            inner = getattr(message, name)
+            inner = inner.add() if name in _REPEATED else inner
+            _merge(inner, mapped, value, field_end, file_name)
+    message.MergeFromString(mapped[parsed:end])
+    if raw_data is not None:
+        if (_element_bits(message) or 1) % 8:
+            message.raw_data = mapped[slice(*raw_data)]
+        else:
+            make_external(message, file_name, raw_data[0], raw_data[1] - raw_data[0])
+
+
+def _fields(mapped: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the number of every field, and where it, its value and the next field start."""
+    while start < end:
+        tag, value = _varint(mapped, start)
+        wire_type, after = tag & 7, value
+        if wire_type == 0:
+            _, after = _varint(mapped, value)
+        elif wire_type == 2:
+            length, value = _varint(mapped, value)
+            after = value + length
+        else:
+            after += {1: 8, 5: 4}[wire_type]
         if after > end:
-            raise _NotWellFormedError
+            raise ValueError("a field reaches beyond its message")
         yield tag >> 3, start, value, after
         start = after
 
 
-def _written(number: int) -> bytes:
-    """Write a number of variable length."""
-    groups = []
-    while number > 127:
-        groups.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*groups, number])
-
-
-def _number(found: mmap.mmap, place: int, end: int) -> tuple[int, int]:
-    """Return a number of variable length, and where the next one begins."""
-    result = shift = 0
-    while place < end and shift < _MOST_OF_A_NUMBER:
-        byte = found[place]
-        place += 1
-        result |= (byte & 127) << shift
+def _varint(mapped: mmap.mmap, start: int) -> tuple[int, int]:
+    """Return a number of variable length, and where the next value starts."""
+    number = 0
+    for count in range(10):
+        byte = mapped[start + count]
+        number |= (byte & 127) << 7 * count
         if byte < 128:
-            return result, place
-        shift += 7
-    raise _NotWellFormedError
+            return number, start + count + 1
+    raise ValueError("a number of more than 64 bits")

@@ -3,47 +3,179 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from onnx import GraphProto, ModelProto, inliner, numpy_helper, shape_inference
+from numpy.typing import NDArray
+from onnx import GraphProto, ModelProto, TypeProto, inliner, shape_inference
 
-from ndgather.errors import NdgatherError, onnx_errors
-from ndgather.models.onnx.files import Source, inferable, opened
-from ndgather.models.onnx.model import given_sizes, refuse_unbounded, with_sizes
+from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, run_errors
+from ndgather.errors.shape_errors import shown
+from ndgather.errors.similar_names import did_you_mean
+from ndgather.errors.texts import listed, one_line, reason
+from ndgather.models.arguments import whole_number
+from ndgather.models.onnx.files import Source, inferable, open_model
 from ndgather.models.onnx.nodes import (
     OpNode,
-    Scope,
-    attribute_value,
-    forget_negative_sizes,
-    merged,
+    model_ports,
     nodes,
+    nodes_within,
     op_nodes,
-    size_names,
+    row_domain,
     subgraphs,
-    with_names,
+    tensor_type,
+    type_of_array,
     with_one_name,
 )
+from ndgather.published.schema import Kind, RankAtLeast, Role, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from onnx import NodeProto
+    from onnx import FunctionProto, NodeProto
 
-    from ndgather.published.schema import Inference, TensorType
+    from ndgather.models.graph import Port
+    from ndgather.published.schema import Dim, Inference, Shape
+
+Array = NDArray[Any]
+
+# Sizes that a model leaves open
 
 
-_HIDDEN = "ndgather.hidden"
-"""The domain of nodes that onnx is to leave alone."""
+def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
+    if sizes is None:
+        return {}
+    if not isinstance(sizes, Mapping) or not all(isinstance(name, str) for name in sizes):
+        raise run_errors.argument_kind(caller, "sizes", sizes, "a mapping", "numbers by names")
+    return {name: whole_number(caller, f"sizes[{name!r}]", size, 0) for name, size in sizes.items()}
+
+
+def _check_size_names(sizes: Iterable[str], ports: Iterable[Port]) -> None:
+    """Raise ModelError for a size that is not open in the inputs of a model."""
+    known = set()
+    for port in ports:
+        for axis, size in enumerate(port.shape or ()):
+            if not isinstance(size, int):
+                known.update({size, f"{port.name}[{axis}]"} - {"?"})
+    for name in sizes:
+        if name not in known:
+            names = sorted(known)
+            raise ModelError(
+                f"the model has no size {name!r} (allowed: {listed(names)})"
+                f"{did_you_mean(name, names)}"
+            )
+
+
+def _with_sizes(model: ModelProto, sizes: Mapping[str, int]) -> ModelProto:
+    """Return a copy of `model` in which `sizes` are declared as numbers."""
+    _check_size_names(sizes, model_ports(model)[0])
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for info in copy.graph.input:
+        for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+            if f"{info.name}[{axis}]" in sizes:
+                dim.dim_value = sizes[f"{info.name}[{axis}]"]
+    for graph in _graphs(copy.graph):
+        for info in (*graph.input, *graph.output, *graph.value_info):
+            for dim in info.type.tensor_type.shape.dim:
+                if dim.dim_param in sizes:
+                    dim.dim_value = sizes[dim.dim_param]
+    return copy
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from _graphs(inner)
+
+
+def size_names(graph: GraphProto) -> set[str]:
+    """Return the names of sizes that a graph and its subgraphs declare."""
+    return {
+        dim.dim_param
+        for inner in _graphs(graph)
+        for info in (*inner.input, *inner.output, *inner.value_info)
+        for dim in info.type.tensor_type.shape.dim
+    }
+
+
+# Functions
+
+MOST_NODES = 1_000_000
+DEEPEST = 100
+
+_Key: TypeAlias = tuple[str, str, str]
+
+
+def check_functions(model: ModelProto) -> None:
+    """Raise ModelError if functions call themselves, or have too many nodes once inlined."""
+    if not model.functions:
+        return
+    functions = {_key(function): function for function in model.functions}
+    calls = {key: _calls(function.node, functions) for key, function in functions.items()}
+    counts: dict[_Key, int] = {}
+    waiting = dict(calls)
+    for _ in range(DEEPEST):
+        ready = [key for key, called in waiting.items() if called.keys() <= counts.keys()]
+        for key in ready:
+            called = waiting.pop(key)
+            inlined = sum(count * counts[inner] for inner, count in called.items())
+            counts[key] = len(functions[key].node) + inlined
+    for _, name, _ in waiting:
+        raise ModelError(
+            f"function {one_line(name)} calls itself, or functions are nested too deeply "
+            f"(allowed: {DEEPEST} levels)"
+        )
+    called = _calls(model.graph.node, functions)
+    total = len(model.graph.node) + sum(count * counts[key] for key, count in called.items())
+    if total > MOST_NODES:
+        raise ModelError(
+            f"the model has {total} nodes once its functions are inlined "
+            f"(allowed: at most {MOST_NODES})"
+        )
+
+
+def _key(item: NodeProto | FunctionProto) -> _Key:
+    name = item.op_type if hasattr(item, "op_type") else item.name
+    return row_domain(item.domain), name, getattr(item, "overload", "")
+
+
+def _calls(nodes: Iterable[NodeProto], functions: Mapping[_Key, FunctionProto]) -> Counter[_Key]:
+    """Count the calls of every function, in subgraphs too."""
+    keys = (_key(inner) for node in nodes for inner in nodes_within(node))
+    return Counter(key for key in keys if key in functions)
+
+
+def without_functions(model: ModelProto) -> ModelProto:
+    """Return a copy of `model` with the bodies of its functions in place of their calls."""
+    if model.functions:
+        check_functions(model)
+        try:
+            return inliner.inline_local_functions(model)
+        except Exception as error:
+            raise _not_inferred(error) from error
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def _not_inferred(error: Exception) -> ModelError:
+    return ModelError(f"the types of the model cannot be inferred: {reason(error)}")
+
+
+# Inference
 
 
 def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProto:
     """Return a model with the types of its values written into it.
 
-    The types of gather and scatter nodes are those of `ndgather.operator(...).infer`, all others
-    those of `onnx.shape_inference`, in turn, until nothing more follows. Names of sizes are kept;
-    what the model declares stays, and gains what it left open.
+    `ndgather.operator(...).infer` infers the types of gather and scatter nodes, and
+    `onnx.shape_inference` all others, in turns, until nothing more follows. Names of sizes are
+    kept; what the model declares stays, and gains what it left open.
 
     Parameters
     ----------
@@ -79,24 +211,25 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
     ...  for dim in onnx.infer(model).graph.output[0].type.tensor_type.shape.dim]
     ['M', 2]
     """
-    proto, folder = opened(model, "infer")
+    proto, folder = open_model(model, "infer")
     if sizes:
-        proto = with_sizes(proto, given_sizes("infer", sizes))
-    fixpoint = infer_to_fixpoint(proto, folder)
-    for each in fixpoint.judged:
-        if each.refusal is not None:
-            raise each.op_node.named(each.refusal)
+        proto = _with_sizes(proto, checked_sizes("infer", sizes))
+    inferred = infer_types(proto, folder)
+    for node in inferred.nodes:
+        if node.refusal is not None:
+            raise node.op_node.named(node.refusal)
     result = ModelProto()
     result.CopyFrom(proto)
-    _copy_declarations(fixpoint.model.graph, result.graph)
+    _copy_declarations(inferred.model.graph, result.graph)
     return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A gather or scatter node, and what is inferred of it; neither where it cannot be applied.
+class InferredNode:
+    """A gather or scatter node, and its inferred types or the error that inference raised.
 
-    Both where what follows is not what the model declares.
+    It has neither where its attributes are those of a function, and both where the inferred
+    types are not those that the model declares.
     """
 
     op_node: OpNode
@@ -105,129 +238,168 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixpoint:
-    """A model with every known type in it, its functions in place of their calls."""
+class InferredModel:
+    """A model with every type that is known written into it, and with its functions inlined."""
 
     model: ModelProto
-    judged: tuple[Judged, ...]
+    nodes: tuple[InferredNode, ...]
 
 
-def infer_to_fixpoint(model: ModelProto, folder: str | None) -> Fixpoint:
-    """Alternate the two inferences until nothing more follows."""
+def infer_types(model: ModelProto, folder: str | None) -> InferredModel:
+    """Alternate the inference of onnx and that of ndgather until nothing more follows."""
     declared = without_functions(inferable(with_one_name(model)))
     for op_node in op_nodes(declared):
-        op_node.refuse_missing_import()
+        op_node.check_import()
     names = size_names(declared.graph)
     while True:
         view = _inferred_by_onnx(declared, folder)
-        judged = tuple(_judge(op_node) for op_node in op_nodes(view, folder))
-        learnt = [
-            _learn(op_node, each, names)
-            for op_node, each in zip(op_nodes(declared, folder), judged, strict=True)
-        ]
-        judged = tuple(
-            Judged(op_node=each.op_node, inference=each.inference, refusal=refusal)
-            if refusal
-            else each
-            for each, (_, refusal) in zip(judged, learnt, strict=True)
-        )
-        if not any(changed for changed, _ in learnt):
-            return Fixpoint(model=view, judged=judged)
+        inferred, changed = [], False
+        for node, target in zip(op_nodes(view, folder), op_nodes(declared, folder), strict=True):
+            found = _infer_node(node)
+            more, refusal = _declare(target, found.inference, names)
+            changed |= more
+            inferred.append(replace(found, refusal=refusal) if refusal else found)
+        if not changed:
+            return InferredModel(model=view, nodes=tuple(inferred))
 
 
-def without_functions(model: ModelProto) -> ModelProto:
-    """Return a copy of `model` with the bodies of its functions in place of their calls."""
-    if model.functions:
-        refuse_unbounded(model)
-        try:
-            return inliner.inline_local_functions(model)
-        except Exception as error:
-            raise onnx_errors.cannot_infer(error) from error
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    return copy
+def _infer_node(op_node: OpNode) -> InferredNode:
+    try:
+        op_node.operator()
+        inference = None if op_node.is_open else op_node.infer()
+    except NdgatherError as refusal:
+        return InferredNode(op_node=op_node, refusal=refusal)
+    return InferredNode(op_node=op_node, inference=inference)
+
+
+_HIDDEN = "ndgather.hidden"  # the domain of nodes that onnx must not look at
 
 
 def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     """Return a copy of `model` with what onnx infers.
 
-    It believes what it reads: a negative `batch_dims`, or a negative size of `indices`, makes it
-    read memory that is not its own. So nodes that are refused here are kept from it, and sizes
-    below 0 as well.
+    onnx checks nothing: a negative `batch_dims`, or a negative size of `indices`, makes it read
+    outside of its memory. So it sees neither nodes that are refused here nor negative sizes.
     """
-    shown = ModelProto()
-    shown.CopyFrom(model)
-    for graph in _graphs(shown.graph):
+    visible = ModelProto()
+    visible.CopyFrom(model)
+    for graph in _graphs(visible.graph):
         for value in (*graph.input, *graph.output, *graph.value_info):
-            forget_negative_sizes(value.type)
-        for attribute in (each for node in graph.node for each in node.attribute):
+            _clear_negative_sizes(value.type)
+        for attribute in (item for node in graph.node for item in node.attribute):
             for declared in (attribute.tp, *attribute.type_protos):
-                forget_negative_sizes(declared)
-    hidden = [each.node for each in op_nodes(shown, folder) if _judge(each).refusal is not None]
+                _clear_negative_sizes(declared)
+    hidden = [
+        node.node for node in op_nodes(visible, folder) if _infer_node(node).refusal is not None
+    ]
     if hidden:
-        shown.opset_import.add(domain=_HIDDEN, version=1)
+        visible.opset_import.add(domain=_HIDDEN, version=1)
     domains = [node.domain for node in hidden]
     for node in hidden:
         node.domain = _HIDDEN
     try:
-        inferred = shape_inference.infer_shapes(shown, data_prop=True)
+        inferred = shape_inference.infer_shapes(visible, data_prop=True)
     except Exception as error:  # it has errors of several kinds
-        raise onnx_errors.cannot_infer(error) from error
+        raise _not_inferred(error) from error
     if hidden:
         del inferred.opset_import[-1]
-    found = (node for _, node in nodes(inferred) if node.domain == _HIDDEN)
-    for node, domain in zip(list(found), domains, strict=True):
+    hidden = [node for _, node in nodes(inferred) if node.domain == _HIDDEN]
+    for node, domain in zip(hidden, domains, strict=True):
         node.domain = domain
     return inferred
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    yield graph
-    for node in graph.node:
-        for inner in subgraphs(node):
-            yield from _graphs(inner)
+def _clear_negative_sizes(declared: TypeProto) -> None:
+    within = {"sequence_type": "elem_type", "optional_type": "elem_type", "map_type": "value_type"}
+    kind = declared.WhichOneof("value")
+    while kind in within:
+        declared = getattr(getattr(declared, kind), within[kind])
+        kind = declared.WhichOneof("value")
+    if kind in {"tensor_type", "sparse_tensor_type"}:
+        for dim in getattr(declared, kind).shape.dim:
+            if dim.dim_value < 0:
+                dim.ClearField("dim_value")
 
 
-def _judge(op_node: OpNode) -> Judged:
-    try:
-        op_node.operator()
-        if op_node.is_open:
-            return Judged(op_node=op_node)
-        return Judged(op_node=op_node, inference=op_node.infer())
-    except NdgatherError as refusal:
-        return Judged(op_node=op_node, refusal=refusal)
+def _declare(
+    op_node: OpNode, inference: Inference | None, names: set[str]
+) -> tuple[bool, NdgatherError | None]:
+    """Declare the inferred types of a node; return whether they say more, and what contradicts.
 
-
-def _learn(op_node: OpNode, judged: Judged, names: set[str]) -> tuple[bool, NdgatherError | None]:
-    """Declare what was inferred for a node, and return whether that is new.
-
-    Names that are not in `names` are those that onnx made up for sizes it does not know.
+    Sizes with names that are not in `names` are unknown: onnx made those names up.
     """
-    if judged.inference is None:
-        return False, None
     changed = False
-    values = [
-        *zip(op_node.node.output, judged.inference.outputs, strict=False),
-        *zip(op_node.node.input, judged.inference.inputs, strict=False),
-    ]
-    try:
-        for name, known in values:
-            maker = op_node.scope.maker_of(name)
-            if maker is not None and isinstance(maker.body, GraphProto):
-                changed |= _declare(maker, name, with_names(known, names))
-    except NdgatherError as refusal:
-        return changed, refusal
+    if inference is None:
+        return changed, None
+    outputs = zip(op_node.node.output, inference.outputs, strict=False)
+    inputs = zip(op_node.node.input, inference.inputs, strict=False)
+    for name, known in (*outputs, *inputs):
+        maker = op_node.scope.maker_of(name)
+        if maker is not None and isinstance(maker.body, GraphProto):
+            before = maker.declared(name)
+            try:
+                after = _merged(name, before, with_names(known, names))
+            except NdgatherError as refusal:
+                return changed, refusal
+            if after != before:
+                maker.declare(name, after)
+                changed = True
     return changed, None
 
 
-def _declare(scope: Scope, name: str, known: TensorType) -> bool:
-    """Add to what a graph declares of a value, and return whether that is more than before."""
-    before = scope.declared(name)
-    after = merged(name, before, known)
-    if after == before:
+def with_names(known: TensorType, names: set[str]) -> TensorType:
+    """Return a type in which sizes with names that are not in `names` are unknown."""
+
+    def kept(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        return tuple(dim if not isinstance(dim, str) or dim in names else None for dim in dims)
+
+    shape = known.shape
+    if isinstance(shape, RankAtLeast):
+        return TensorType(known.dtype, RankAtLeast(kept(shape.first)))
+    return known if shape is None else TensorType(known.dtype, kept(shape))
+
+
+def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
+    """Return what both types say; a declared name stays, except where the size is known."""
+    if None not in {declared.dtype, known.dtype} and declared.dtype != known.dtype:
+        raise DTypeError(
+            f"value {name!r}: dtype = {known.dtype} is not what the model declares "
+            f"(allowed: {declared.dtype})"
+        )
+    if not _fits(declared.shape, known.shape):
+        raise ShapeError(
+            f"value {name!r}: shape = {_shown(known.shape)} is not what the model declares "
+            f"(allowed: {_shown(declared.shape)})"
+        )
+    dtype = declared.dtype or known.dtype
+    if not isinstance(declared.shape, tuple):
+        return TensorType(dtype, known.shape if isinstance(known.shape, tuple) else None)
+    dims = _first_dims(known.shape)
+    merged = [
+        dim if before is None or isinstance(dim, int) else before
+        for before, dim in zip(declared.shape, dims, strict=False)
+    ]
+    return TensorType(dtype, (*merged, *declared.shape[len(merged) :]))
+
+
+def _fits(declared: Shape, known: Shape) -> bool:
+    """Return whether a tensor can have both shapes."""
+    if not isinstance(declared, tuple) or known is None:
+        return True
+    dims = _first_dims(known)
+    if len(dims) > len(declared) or (isinstance(known, tuple) and len(dims) < len(declared)):
         return False
-    scope.declare(name, after)
-    return True
+    pairs = zip(declared, dims, strict=False)
+    return all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs)
+
+
+def _first_dims(shape: Shape) -> tuple[Dim, ...]:
+    return shape.first if isinstance(shape, RankAtLeast) else shape or ()
+
+
+def _shown(shape: Shape) -> str:
+    dims = ("?" if dim is None else dim for dim in _first_dims(shape))
+    return shown((*dims, *(("...",) if isinstance(shape, RankAtLeast) else ())))
 
 
 def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
@@ -235,221 +407,185 @@ def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
     known = {info.name: info.type for info in (*source.value_info, *source.output)}
     outputs = {info.name: info for info in target.output}
     del target.value_info[:]
-    for name in dict.fromkeys(_made_in(target)):
-        if name not in known:
-            continue
-        if name in outputs:
+    for name in dict.fromkeys(name for node in target.node for name in node.output):
+        if name in outputs and name in known:
             outputs[name].type.CopyFrom(known[name])
-        else:
+        elif name and name in known:
             target.value_info.add(name=name).type.CopyFrom(known[name])
     twins = {tuple(node.output): node for node in source.node}
     for node in target.node:
         twin = twins.get(tuple(node.output))
         if twin is not None:
-            # Where several nodes make values of the same names, the twin may be another one.
+            # Where several nodes have outputs of the same names, the twin may be another one.
             for theirs, own in zip(subgraphs(twin), subgraphs(node), strict=False):
                 _copy_declarations(theirs, own)
 
 
-def _made_in(graph: GraphProto) -> Iterator[str]:
-    for node in graph.node:
-        yield from filter(None, node.output)
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """The lowest and the highest value; `sizes` where every value is a size or a position."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    sizes: bool = False
-
-    def within(self, low: float, high: float) -> bool:
-        return self.low >= low and self.high <= high
-
-
-ANY = Interval()
-_LARGEST_SIZE, _MOST_ELEMENTS = 2**24 - 1, 2**31 - 1
-_SIZE = Interval(0, _LARGEST_SIZE, sizes=True)
-_DEEPEST = 200  # nodes that are followed
-
-_SIZES = {
-    "ArgMax": (0,), "ArgMin": (0,), "NonZero": (0,), "TopK": (1,), "Unique": (1, 2, 3),
-    "NonMaxSuppression": (0,),
-}  # fmt: skip
-# Operators that only move values, and the inputs whose values come out.
-_ALL: tuple[int, ...] = ()
-_MOVES = {
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "Slice", "Squeeze"), (0,)),
-    **dict.fromkeys(("Unsqueeze", "Reshape", "Transpose", "Identity", "Expand", "Tile"), (0,)),
-    **dict.fromkeys(("Split", "Flatten", "Compress", "ReduceMax", "ReduceMin"), (0,)),
-    **dict.fromkeys(("ScatterElements", "ScatterND"), (0, 2)),
-    "Where": (1, 2),
-    "Concat": _ALL,
-}
-
-
-def _corners(
-    operation: Callable[[float, float], float],
-) -> Callable[[Sequence[Interval]], Interval]:
-    """Return the interval of an operation that is monotonic in each of its two operands."""
-
-    def interval(operands: Sequence[Interval]) -> Interval:
-        first, second = operands
-        found = [
-            operation(x, y) for x in (first.low, first.high) for y in (second.low, second.high)
-        ]
-        if any(map(math.isnan, found)):
-            return ANY
-        return Interval(min(found), max(found), first.sizes and second.sizes)
-
-    return interval
-
-
-def _product(operands: Sequence[Interval]) -> Interval:
-    found = _corners(lambda x, y: x * y)(operands)
-    return _capped(found) if found.sizes else found
-
-
-def _capped(found: Interval) -> Interval:
-    return Interval(max(found.low, -_MOST_ELEMENTS), min(found.high, _MOST_ELEMENTS), sizes=True)
-
-
-def _quotient(operands: Sequence[Interval]) -> Interval:
-    first, second = operands
-    if second.low < 1:  # something between that and 0 makes it larger
-        return first if first.sizes and second.sizes else ANY
-    return _corners(lambda x, y: x / y)(operands)
-
-
-def _hull(operands: Sequence[Interval]) -> Interval:
-    return Interval(
-        min(each.low for each in operands),
-        max(each.high for each in operands),
-        all(each.sizes for each in operands),
+def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
+    """Return the types of the inputs, the outputs, and the other values of the main graph."""
+    graph = model.graph
+    initial = {tensor.name: type_of_array(tensor) for tensor in graph.initializer}
+    inputs, outputs, known = (
+        {info.name: tensor_type(info.type) for info in infos}
+        for infos in (graph.input, graph.output, graph.value_info)
     )
+    known.update(initial)
+    computed = [name for node in graph.node for name in node.output if name and name not in outputs]
+    return {
+        "input": {name: known for name, known in inputs.items() if name not in initial},
+        "output": outputs,
+        "value": {name: known.get(name, TensorType()) for name in computed},
+    }
 
 
-_ARITHMETIC: dict[str, Callable[[Sequence[Interval]], Interval]] = {
-    "Add": _corners(lambda x, y: x + y),
-    "Sub": _corners(lambda x, y: x - y),
-    "Mul": _product,
-    "Div": _quotient,
-    "Neg": lambda each: Interval(-each[0].high, -each[0].low),
-    "Abs": lambda each: Interval(0, max(abs(each[0].low), abs(each[0].high)), each[0].sizes),
-    "Floor": lambda each: Interval(each[0].low - 1, each[0].high, each[0].sizes),
-    "Ceil": lambda each: Interval(each[0].low, each[0].high + 1, each[0].sizes),
-    "Cast": lambda each: each[0],
-    "Min": _hull,
-    "Max": _hull,
-    "Mod": lambda each: Interval(
-        -max(abs(each[1].low), abs(each[1].high)), max(abs(each[1].low), abs(each[1].high))
-    ),
-    "ReduceProd": lambda each: _capped(each[0]) if each[0].sizes else ANY,
-    "ReduceSum": lambda each: _capped(each[0]) if each[0].sizes else ANY,
-    "Range": _hull,
-}
+# Inputs for a model
+
+KEEPS_VALUES = frozenset(
+    {"Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape"}
+    | {"Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+)
+_TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
+_IMAGE_SHAPE = (1, 3, 64, 64)  # of four axes: batch, channels, height, width
+_SIZE = 16
+_MOST_ELEMENTS = 2**40
 
 
-_OF_TWO = frozenset({"Add", "Sub", "Mul", "Div", "Mod"})
+def random_inputs(
+    model: Source, seed: int = 0, *, sizes: Mapping[str, int] | None = None
+) -> dict[str, Array]:
+    """Return random inputs for a model, with indices that are valid.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        The model in memory, its bytes, or the path of its file.
+    seed : int, default 0
+        The same seed gives the same arrays.
+    sizes : mapping of str to int, optional
+        Sizes that the model leaves open: by their names, or as ``"input[axis]"``. The others
+        become 1 on the first axis, 64 on the last two of four axes, and else 16.
+
+    Returns
+    -------
+    dict of str to array
+        The inputs that have no default, by their names.
+
+    Raises
+    ------
+    ModelError
+        The model does not say how many axes an input has, or a size is not one of it.
+    DTypeError
+        An argument is of another type.
+
+    Examples
+    --------
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[3, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> inputs = onnx.random_inputs(model, sizes={"M": 50})
+    >>> inputs["rows"].shape, int(inputs["rows"].max())
+    ((50, 1), 2)
+    """
+    proto, folder = open_model(model, "random_inputs")
+    ports = [port for port in model_ports(proto)[0] if not port.optional]
+    seed = whole_number("random_inputs", "seed", seed, 0)
+    chosen = checked_sizes("random_inputs", sizes)
+    shapes = {port.name: _random_shape(port, chosen) for port in ports}
+    _check_size_names(sizes or {}, ports)
+    for name, shape in shapes.items():
+        if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
+            raise ModelError(f"input {name!r}: shape = {shape} is too large to be made up")
+    highest = highest_indices(proto, folder, shapes)
+    rng = np.random.default_rng(seed)
+    return {
+        port.name: _random_array(port, shapes[port.name], highest.get(port.name, 1), rng)
+        for port in ports
+    }
 
 
-class Ranges:
-    """The bounds of the values of a model, found when they are asked for."""
-
-    def __init__(self) -> None:
-        self._makers: dict[int, dict[str, tuple[NodeProto, int]]] = {}
-        self._known: dict[tuple[int, str], Interval] = {}
-        self._scopes: list[Scope] = []  # kept, so that each has an identity of its own
-
-    def of(self, scope: Scope, name: str, depth: int = 0) -> Interval:
-        """Return between which bounds the value `name` lies, as `scope` sees it."""
-        key = (id(scope), name)
-        if key not in self._known:
-            self._scopes.append(scope)
-            self._known[key] = ANY  # what a value that depends on itself is taken for
-            self._known[key] = self._found(scope, name, depth)
-        return self._known[key]
-
-    def _found(self, scope: Scope, name: str, depth: int) -> Interval:
-        constant = scope.constant(name)
-        if constant is not None:
-            return _of_array(constant)
-        maker = scope.maker_of(name)
-        typed = _of_dtype(scope.type_of(name).dtype)
-        if maker is None or depth > _DEEPEST:
-            return typed
-        node, number = self._nodes(maker)[name]
-        found = self._of_node(maker, node, number, depth + 1)
-        return Interval(max(found.low, typed.low), min(found.high, typed.high), found.sizes)
-
-    def _nodes(self, scope: Scope) -> dict[str, tuple[NodeProto, int]]:
-        if id(scope) not in self._makers:
-            self._makers[id(scope)] = {
-                name: (node, number)
-                for node in scope.body.node
-                for number, name in enumerate(node.output)
-            }
-        return self._makers[id(scope)]
-
-    def _of_node(self, scope: Scope, node: NodeProto, number: int, depth: int) -> Interval:
-        kind = node.op_type
-        if kind in {"Shape", "Size"} and node.input:
-            return _of_sizes(scope, node) if kind == "Shape" else _capped(Interval(0, math.inf))
-        if kind in _SIZES:
-            return _SIZE if number in _SIZES[kind] else ANY
-        if kind == "ConstantOfShape":
-            given = [each for each in node.attribute if each.name == "value"]
-            return _of_array(_array(given[0])) if given else Interval(0, 0, sizes=True)
-        if kind == "If":
-            branches = [scope.within(node, graph) for graph in subgraphs(node)]
-            if not branches or any(number >= len(each.body.output) for each in branches):
-                return ANY
-            return _hull([self.of(each, each.body.output[number].name, depth) for each in branches])
-        names = [node.input[each] for each in _inputs_of(node)]
-        operands = [self.of(scope, name, depth) if name else ANY for name in names]
-        if not operands or (kind in _OF_TWO and len(operands) != 2):
-            return ANY
-        return _hull(operands) if kind in _MOVES else _ARITHMETIC[kind](operands)
+def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
+    """Return sizes for an input, and add those that were open to `chosen`."""
+    if port.shape is None:
+        raise ModelError(
+            f"input {port.name!r}: the model does not say how many axes it has, so it cannot be "
+            "made up (give it by --input)"
+        )
+    shape = []
+    for axis, size in enumerate(port.shape):
+        if isinstance(size, int):
+            shape.append(size)
+            continue
+        place = f"{port.name}[{axis}]"
+        name = place if size == "?" or place in chosen else size
+        default = _IMAGE_SHAPE[axis] if len(port.shape) == len(_IMAGE_SHAPE) else _SIZE
+        shape.append(chosen.setdefault(name, default if axis else 1))
+    return tuple(shape)
 
 
-def _inputs_of(node: NodeProto) -> Sequence[int]:
-    """Return which inputs of a node its values come from; none where they are not followed."""
-    count = len(node.input)
-    if node.op_type in _MOVES:
-        chosen = _MOVES[node.op_type] or range(count)
-        return chosen if all(each < count for each in chosen) else ()
-    if node.op_type in _ARITHMETIC:
-        return range(min(count, 1) if node.op_type.startswith("Reduce") else count)
-    return ()
+def _random_array(
+    port: Port, shape: tuple[int, ...], highest: int, rng: np.random.Generator
+) -> Array:
+    dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
+    if dtype.kind == "O":
+        letters = np.array(list("abcdefgh"), object)
+        return np.asarray(letters[rng.integers(0, len(letters), shape)], object).reshape(shape)
+    if dtype.kind in "iub":
+        most = 1 if dtype.kind == "b" else highest
+        return np.asarray(rng.integers(0, most + 1, shape)).astype(dtype)
+    return np.asarray(rng.random(shape)).astype(dtype)
 
 
-def _of_sizes(scope: Scope, node: NodeProto) -> Interval:
-    shape = scope.type_of(node.input[0]).shape
-    if not isinstance(shape, tuple):
-        return _SIZE
-    sizes = [each if isinstance(each, int) else _LARGEST_SIZE for each in shape]
-    return Interval(0, max(sizes, default=0), sizes=True)
-
-
-def _of_array(array: Any) -> Interval:
-    if array.dtype.kind not in "biuf" or not array.size or not np.isfinite(array).all():
-        return ANY
-    low, high = float(array.min()), float(array.max())
-    return Interval(low, high, sizes=low >= 0 and high <= _LARGEST_SIZE)
-
-
-def _of_dtype(dtype: str | None) -> Interval:
-    if dtype == "bool":
-        return Interval(0, 1, sizes=True)
-    if dtype is None or not dtype.startswith(("int", "uint")):
-        return ANY
+def highest_indices(
+    proto: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, int]:
+    """Return the highest valid index of every input that is used as indices."""
+    typed = ModelProto()
+    typed.CopyFrom(proto)
+    for info in typed.graph.input:
+        dims = info.type.tensor_type.shape.dim
+        for dim, size in zip(dims, shapes.get(info.name, ()), strict=False):
+            dim.Clear()
+            dim.dim_value = size
     try:
-        limits = np.iinfo(dtype)
-    except (TypeError, ValueError):  # types of four bits
-        return Interval(-8, 15)
-    return Interval(float(limits.min), float(limits.max))
+        typed = infer_types(typed, folder).model
+    except NdgatherError:
+        typed = proto
+    makers = {name: node for node in typed.graph.node for name in node.output if name}
+    highest: dict[str, int] = {}
+    for op_node in op_nodes(typed, folder):
+        if op_node.scope.outer is not None or len(op_node.node.input) < 2:
+            continue
+        bound = _highest_index(op_node)
+        waiting, seen = [op_node.node.input[1]], set()
+        while waiting:
+            name = waiting.pop()
+            if name in shapes:
+                highest[name] = min(highest.get(name, bound), bound)
+            maker = makers.get(name)
+            if maker is not None and name not in seen and maker.op_type in KEEPS_VALUES:
+                seen.add(name)
+                waiting.extend(maker.input if maker.op_type == "Concat" else maker.input[:1])
+    return highest
 
 
-def _array(attribute: Any) -> Any:
-    return numpy_helper.to_array(attribute_value(attribute))
+def _highest_index(op_node: OpNode) -> int:
+    """Return the highest index that is valid on every axis that a node indexes, at least 0."""
+    try:
+        row, attributes = op_node.operator().row, op_node.attributes()
+    except NdgatherError:
+        return 0
+    data, indices = (known.shape for known in op_node.types()[:2])
+    if not isinstance(data, tuple) or not data:
+        return 0
+    if row.kind in _TUPLES:
+        first = int(attributes.get("batch_dims", 0))
+        depth = indices[-1] if isinstance(indices, tuple) and indices else None
+        last = first + depth if isinstance(depth, int) else len(data)
+    else:
+        axis_is_an_input = any(item.role is Role.AXIS for item in row.inputs)
+        first = 0 if axis_is_an_input else int(attributes.get("axis", 0)) % len(data)
+        last = first + 1
+    sizes = data[first:last]
+    return min((size - 1 if isinstance(size, int) and size else 0 for size in sizes), default=0)

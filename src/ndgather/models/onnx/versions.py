@@ -35,7 +35,7 @@ from ndgather.models.onnx.nodes import (
     declaration,
     element_type,
     implementation,
-    is_ours,
+    is_published,
     nodes_within,
     opsets,
     row_domain,
@@ -903,7 +903,7 @@ def _convert(function: FunctionProto, opset: int) -> None:
     values = Values(type_of=scope.type_of, constant=scope.constant)
     converted: list[NodeProto] = []
     for node in function.node:
-        own = [inner for inner in nodes_within(node) if is_ours(inner)]
+        own = [inner for inner in nodes_within(node) if is_published(inner)]
         if len([*nodes_within(node)]) > 1 or any(_differs(each, here, opset) for each in own):
             raise conversion_errors.function_stays(function.domain, function.name)
         try:

@@ -1,0 +1,448 @@
+"""ONNX models in the reference evaluator of `onnx`, with the operators of ndgather."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections import Counter
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+from onnx.backend import base
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpFunction, OpRun
+
+from ndgather.errors import DTypeError, ModelError, NdgatherError, run_errors
+from ndgather.errors.texts import listed, one_line, reason
+from ndgather.models.arguments import array, instance, named_arrays, sequence
+from ndgather.models.graph import Run, fit_inputs
+from ndgather.models.graph.calls import Step, finished
+from ndgather.models.onnx.files import IN_MEMORY, check_valid, load_model, refuse_external_tensors
+from ndgather.models.onnx.inference import check_functions
+from ndgather.models.onnx.nodes import (
+    PUBLISHED,
+    file_domain,
+    implementation,
+    model_ports,
+    row_domain,
+    subgraphs,
+    with_one_name,
+)
+from ndgather.published.rows import DEFAULT_DOMAIN
+from ndgather.runtimes.corrected_ops import CORRECTED
+from ndgather.settings import LOGGER, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ndgather.models.arguments import Content, FilePath
+    from ndgather.models.onnx.files import Source
+
+Array = NDArray[Any]
+
+
+class Model:
+    """An ONNX model that can be run many times.
+
+    Parameters
+    ----------
+    proto : ModelProto
+        The model in memory. `Model.load` reads a file, or the bytes of one.
+    path : str, default "model"
+        What errors call the model.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of Port
+        What the model declares: names, dtypes and shapes.
+    not_loaded : str
+        Why the runtime that was to run it did not load it; empty where none was to.
+
+    Raises
+    ------
+    ModelError, FileError
+        Its functions call themselves, or it keeps tensors in files that are not known.
+
+    Examples
+    --------
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> [str(port) for port in onnx.Model(model).inputs]
+    ['data float32 (N, 2)', 'rows int64 (M, 1)']
+    """
+
+    def __init__(self, proto: onnx.ModelProto, path: str = IN_MEMORY) -> None:
+        instance("Model", "proto", proto, onnx.ModelProto, "a model")
+        refuse_external_tensors(proto)
+        check_functions(proto)
+        self.not_loaded = ""
+        self._path = path
+        self._proto = proto
+        self.inputs, self.outputs = model_ports(proto)
+
+    @classmethod
+    def load(cls, path: FilePath | Content) -> Self:
+        """Read and check a model.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or bytes
+            The path of a file, or what such a file holds.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        FileError, ModelError
+            The file cannot be read, or is not a valid ONNX model.
+        """
+        return cls._load(path, "Model.load")
+
+    @classmethod
+    def _load(cls, source: Source, caller: str) -> Self:
+        proto = load_model(source, caller)
+        path = os.fspath(source) if isinstance(source, str | os.PathLike) else None
+        check_valid(proto, path)
+        return cls(proto, path or IN_MEMORY)
+
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Run:
+        """Run the model.
+
+        Parameters
+        ----------
+        inputs : mapping of str to array_like
+            The inputs by their names; see `run`.
+        progress : callable, optional
+            Is called after each node with the numbers of nodes that ran and in all.
+
+        Returns
+        -------
+        Run
+            `outputs`, each with its name, array and time; the time of all nodes; and how many of
+            them ran in ndgather and elsewhere.
+
+        Raises
+        ------
+        ModelError
+            An input is missing or unknown, or a node failed; the text names the node.
+        ShapeError, DTypeError, IndexOutOfBoundsError
+            An input, or what a node was given, does not fit; the text names it.
+        """
+        fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
+        names = [port.name for port in self.outputs]
+        try:
+            evaluator = Evaluator(with_one_name(self._proto))
+        except Exception as error:  # the evaluator has errors of every kind
+            raise self._cannot_run(error) from error
+        evaluator.report(progress)
+        counts = Counter[bool]()
+        token = _COUNTS.set(counts)
+        try:
+            with np.errstate(all="ignore"):  # a NaN or an infinity is a value, as in a runtime
+                values: Any = evaluator.run(names, fitted)
+        except (NdgatherError, MemoryError):
+            raise
+        except Exception as error:
+            raise self._cannot_run(error) from error
+        finally:
+            _COUNTS.reset(token)
+        for name, value in zip(names, values, strict=True):
+            if not isinstance(value, np.ndarray):
+                raise run_errors.not_a_tensor("output", name, type(value).__name__)
+        run = finished(
+            evaluator.steps,
+            list(zip(names, names, values, strict=True)),
+            own_nodes=counts[True],
+            other_nodes=counts[False],
+        )
+        LOGGER.info(
+            "%s: %s ran in ndgather and %s in the reference evaluator, %.3f s",
+            self._path,
+            counted(run.own_nodes, "node"),
+            counted(run.other_nodes, "node"),
+            run.seconds,
+        )
+        return run
+
+    def _cannot_run(self, error: Exception) -> ModelError:
+        return ModelError(f"{self._path}: cannot be run: {reason(error)}")
+
+
+# How many nodes of one run ran in ndgather (True) and elsewhere (False), in subgraphs too.
+_COUNTS: ContextVar[Counter[bool]] = ContextVar("counts")
+
+
+class Evaluator(ReferenceEvaluator):
+    """The reference evaluator with the operators of ndgather, in subgraphs and functions too."""
+
+    def __init__(self, proto: object, **options: Any) -> None:
+        super().__init__(proto, **{**options, "new_ops": [*_OPS, *CORRECTED]})
+        self.steps = [_Step(node) for node in self.rt_nodes_]
+        self.rt_nodes_ = self.steps
+
+    def report(self, progress: Callable[[int, int], object] | None) -> None:
+        """Call `progress` after every node of the main graph."""
+        if progress is not None:
+            ended = itertools.count(1)
+            for step in self.steps:
+                step.ended = lambda: progress(next(ended), len(self.steps))
+
+
+class _Step(Step):
+    """A node in the form that the evaluator calls, with its time and the node in its errors."""
+
+    def __init__(self, node: OpRun) -> None:
+        proto = node.onnx_node
+        reads, gives = tuple(_names_read(proto)), tuple(proto.output)
+        super().__init__(name=proto.name, title=node.op_type, reads=reads, gives=gives)
+        self.node = node
+        self.ended: Callable[[], object] | None = None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.node, name)
+
+    def run(self, *inputs: object, **options: object) -> tuple[object, ...]:
+        with self.running():
+            try:
+                # onnx leaves it untyped
+                outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
+            except TypeError as error:  # it hides a TypeError of a node behind one of its own
+                if error.__cause__ is None:
+                    raise
+                raise error.__cause__ from error
+        self.bytes += sum(getattr(output, "nbytes", 0) for output in outputs)
+        if self.ended is not None:
+            self.ended()
+        if not (self.node.has_subgraph or isinstance(self.node, OpFunction)):
+            _COUNTS.get()[isinstance(self.node, _PublishedOp)] += 1
+        return outputs
+
+
+def _names_read(node: onnx.NodeProto) -> Iterator[str]:
+    """Yield the inputs of a node, with those of every node of its subgraphs."""
+    yield from node.input
+    for graph in subgraphs(node):
+        yield from (output.name for output in graph.output)
+        for inner in graph.node:
+            yield from _names_read(inner)
+
+
+class _PublishedOp(OpRun):
+    """A gather or scatter node in the form of the reference evaluator."""
+
+    def _run(self, *inputs: Array, **attributes: object) -> tuple[Array]:
+        opset = self.run_params["opsets"][self.domain]
+        # The evaluator adds defaults by the operator's bare name; ndgather has its own.
+        written = {item.name: attributes[item.name] for item in self.onnx_node.attribute}
+        return (implementation(self.op_type, self.domain, opset)(*inputs, **written),)
+
+
+_OPS = tuple(
+    type(name, (_PublishedOp,), {"op_domain": file_domain(domain)})
+    for name, domain in sorted(PUBLISHED)
+)
+
+
+def reference_ops() -> list[type[OpRun]]:
+    """Return the operators of ndgather for the reference evaluator of `onnx`.
+
+    Returns
+    -------
+    list of type
+        Classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=...)``: the gather and
+        scatter operators of ONNX and com.microsoft.
+
+    Examples
+    --------
+    >>> from ndgather.models import onnx
+    >>> sorted({each.__name__ for each in onnx.reference_ops()})
+    ['Gather', 'GatherElements', 'GatherND', 'ScatterElements', 'ScatterND']
+    """
+    return list(_OPS)
+
+
+# The interface of `onnx.backend`
+
+_DEVICE = "CPU"
+
+
+class PreparedModel(base.BackendRep):
+    """A model that is ready to be run many times."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def run(self, inputs: Sequence[object], **_options: Any) -> tuple[Array, ...]:
+        """Run the model.
+
+        Parameters
+        ----------
+        inputs : sequence of array_like
+            In the order of the model; those with a default in it come last, and may be left
+            out.
+
+        Returns
+        -------
+        tuple of array
+            The outputs, in the order of the model.
+
+        Raises
+        ------
+        NdgatherError
+            As in `Model.run`.
+        """
+        inputs = sequence("run", "inputs", inputs)
+        ports = sorted(self.model.inputs, key=lambda port: port.optional)
+        if len(inputs) > len(ports):
+            takes = listed(map(str, ports))
+            raise ModelError(f"{len(inputs)} inputs are given (the model takes: {takes})")
+        return _run_in_order(self.model, [port.name for port in ports], inputs)
+
+
+def _run_in_order(
+    model: Model, names: Sequence[str], inputs: Sequence[object]
+) -> tuple[Array, ...]:
+    named = {
+        name: array(f"input {name!r}", value) for name, value in zip(names, inputs, strict=False)
+    }
+    return tuple(output.array for output in model.run(named).outputs)
+
+
+class Backend(base.Backend):
+    """Runs models and nodes for tools that use `onnx.backend.base.Backend`.
+
+    Only the CPU is a device. Models and nodes run as in `run`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> onnx.Backend.run_model(model, [np.ones((2, 2), np.float32), np.array([[1]])])
+    (array([[1., 1.]], dtype=float32),)
+    """
+
+    @classmethod
+    def prepare(cls, model: Source, device: str = _DEVICE, **_options: Any) -> PreparedModel:
+        """Check a model, and return what runs it.
+
+        Parameters
+        ----------
+        model : ModelProto, bytes, str or os.PathLike
+            The model in memory, its bytes, or the path of its file.
+        device : str, default "CPU"
+
+        Returns
+        -------
+        PreparedModel
+            Its method `run` takes the inputs as a list, and returns the outputs as a tuple.
+
+        Raises
+        ------
+        FileError, ModelError
+            The model cannot be read or is not valid, or `device` is not the CPU.
+        """
+        _check_device(device)
+        proto = load_model(model, "prepare")
+        check_valid(proto)
+        return PreparedModel(Model(proto))
+
+    @classmethod
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Sequence[object],
+        device: str = _DEVICE,
+        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        **options: Any,
+    ) -> tuple[Array, ...]:
+        """Run one node, in the newest version of its domain or in `opset_version`.
+
+        Parameters
+        ----------
+        node : NodeProto
+        inputs : sequence of array_like
+            The inputs of the node, without those that it leaves out.
+        device : str, default "CPU"
+        outputs_info
+            Ignored.
+        **options
+            `opset_version`, the version of ONNX that the node is of; others are ignored.
+
+        Returns
+        -------
+        tuple of array
+            The outputs of the node.
+
+        Raises
+        ------
+        NdgatherError
+            The node is not valid, or cannot run on these inputs.
+        """
+        _check_device(device)
+        instance("run_node", "node", node, onnx.NodeProto, "a node")
+        inputs = sequence("run_node", "inputs", inputs)
+        newest = onnx.defs.onnx_opset_version()
+        version = options.get("opset_version", newest)
+        instance("run_node", "opset_version", version, int, "a version")
+        imports = [helper.make_opsetid("", newest)]
+        if row_domain(node.domain) == DEFAULT_DOMAIN:
+            try:
+                imports = [helper.make_opsetid("", version)]
+                super().run_node(node, inputs, device, outputs_info, **options)  # it checks it
+            except Exception as error:  # it has no version of that number, or is not valid
+                text = f"node {one_line(node.op_type)} is not valid: {reason(error)}"
+                raise ModelError(text) from error
+        else:
+            imports.append(helper.make_opsetid(node.domain, 1))
+        names = [name for name in node.input if name]
+        if len(names) != len(inputs):
+            raise ModelError(f"{len(inputs)} inputs are given (the node takes: {listed(names)})")
+        values = [
+            array(f"input {name!r}", value) for name, value in zip(names, inputs, strict=True)
+        ]
+        graph = helper.make_graph(
+            [node],
+            "node",
+            list(map(_value_info, names, values)),
+            [onnx.ValueInfoProto(name=name) for name in node.output if name],
+        )
+        return _run_in_order(Model(helper.make_model(graph, opset_imports=imports)), names, values)
+
+    @classmethod
+    def supports_device(cls, device: object) -> bool:
+        """Return whether `device` is the CPU."""
+        return isinstance(device, str) and re.fullmatch("CPU(:[0-9]+)?", device) is not None
+
+
+def _value_info(name: str, value: Array) -> onnx.ValueInfoProto:
+    try:
+        element = helper.np_dtype_to_tensor_dtype(value.dtype)
+    except (KeyError, ValueError, TypeError) as error:
+        text = f"input {name!r}: dtype = {value.dtype} is not a type of ONNX"
+        raise DTypeError(text) from error
+    return helper.make_tensor_value_info(name, element, value.shape)
+
+
+def _check_device(device: object) -> None:
+    if not Backend.supports_device(device):
+        shown = repr(device) if isinstance(device, str) else type(device).__name__
+        raise ModelError(f"device {shown} is not available (allowed: {_DEVICE})")
