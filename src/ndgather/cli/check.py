@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ndgather.models.graph.diagnostics import Finding
 
 DESCRIPTION = """\
-Find errors in a model, an ONNX file or an OpenVINO IR. Each gather and scatter
+Find errors in a model, an ONNX file or an OpenVINO IR. Every gather and scatter
 operator is checked against its specification in the version that the model
-imports, with everything that can be inferred about its inputs. A finding is one
-of
+imports, with everything that can be inferred about its inputs. The severities
+are
 
   error     the specification does not allow it
   differs   the specification allows it, but runtimes give different results
@@ -32,18 +32,18 @@ of
 EXAMPLES = """\
 examples:
   ndgather check model.onnx
-      print a table, the worst first; equal findings stand in one row
+      print a table, the worst first; equal findings share a row
 
   ndgather check encoder.onnx decoder.onnx --runtime onnxruntime,openvino
-      check two models, and leave out what matters to other runtimes only
+      check two models; omit what affects other runtimes only
 
   ndgather check model.onnx --json > findings.json
       print the same findings as a list of JSON objects
 
   ndgather check *.onnx --sarif --fail-on differs > findings.sarif
-      for tools that read SARIF; what gives other results fails too
+      for tools that read SARIF; fail also for differing results
 
-The exit status is 1 if there are findings as bad as --fail-on says.
+The exit status is 1 if a finding is at least as severe as --fail-on.
 """
 
 
@@ -53,9 +53,7 @@ def add_to(commands: Any) -> None:
     check.add_argument(
         "models", metavar="MODEL", nargs="+", help="the models: FILE.onnx or FILE.xml"
     )
-    add_runtimes(
-        check, "leave out what matters to other runtimes only, as in: onnxruntime,openvino"
-    )
+    add_runtimes(check, "omit what affects other runtimes only, as in: onnxruntime,openvino")
     check.add_argument(
         "--fail-on",
         choices=[each.value for each in Severity],

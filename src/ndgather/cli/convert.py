@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Convert an ONNX model to another version of ONNX, or replace its gather and
-scatter nodes with other operators that do exactly the same. If OUT ends in
-.xml, write an OpenVINO IR, through OpenVINO where the model is more than
-gathers and scatters; if MODEL does, write an ONNX model. Operators that the
-target does not have are built from those that it has. A node that cannot be
-converted exactly is refused, with the reason. A table lists the nodes that were
-repaired, those that --operator could not change, and those for which runtimes
-may give other results than before.
+scatter nodes with equivalent operators. If OUT ends in .xml, write an OpenVINO
+IR, with OpenVINO if the model has other operators too; if MODEL ends in .xml,
+write an ONNX model. Operators that the target does not have are built from
+others. A node that cannot be converted exactly is an error, with the reason. A
+table lists the nodes that were repaired, those that --operator could not
+replace, and those for which runtimes may return other results than before.
 """
 
 EXAMPLES = """\
@@ -36,10 +35,10 @@ examples:
       replace onnxruntime's own GatherND by that of ONNX, and cast int32 indices
 
   ndgather convert model.onnx --opset 18 -o repaired.onnx
-      take ScatterElements with max, which no opset before 18 has, for one of 18
+      treat ScatterElements with max, which needs opset 18, as one of opset 18
 
   ndgather convert model.onnx --operator GatherND -o one.onnx
-      replace Gather and GatherElements by GatherND, and list those that stay
+      replace Gather and GatherElements by GatherND, and list those that remain
 
   ndgather convert model.onnx -o model.xml
       write an IR, with its constants in model.bin
@@ -47,8 +46,7 @@ examples:
   ndgather convert model.xml --opset 13 -o model.onnx
       convert it back (default: opset 18)
 
-OUT is written only when it is complete; an existing file stays as it is until
-then.
+OUT is written completely or not at all.
 """
 
 
@@ -77,7 +75,7 @@ def add_to(commands: Any) -> None:
     convert.add_argument(
         "--strict",
         action="store_true",
-        help="refuse the model if --operator cannot replace every such node",
+        help="fail if --operator cannot replace every such node",
     )
     convert.add_argument(
         "-o", "--output", required=True, type=Path, metavar="OUT", help="the result: .onnx or .xml"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DESCRIPTION = """\
-Draw a call: data with the elements that each entry of INDICES names, the
+Draw a call: data with the elements that the entries of INDICES address, the
 entries, and the result, linked by colours and letters. A large array is drawn
 around the entries; of a large stored array no values are read. A call that
 fails is drawn too, with the error in red.
@@ -25,7 +25,7 @@ fails is drawn too, with the error in red.
 EXAMPLES = """\
 examples:
   ndgather draw gather-nd data.npy indices.npy -o picture.svg
-      one file, light or dark as its reader likes it
+      one file, which follows the light or dark theme of its reader
   ndgather draw scatter-nd data.npy indices.npy updates.npy --reduction add
       as text, in the terminal
   ndgather draw gather-windows image.npy starts.npy --window 8,8 -o windows.png
@@ -49,7 +49,7 @@ ENDINGS = (".svg", ".png")
 
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
-    summary = "draw where each element of a result comes from"
+    summary = "draw where every element of a result comes from"
     draw = add_command(commands, "draw", summary, DESCRIPTION, EXAMPLES)
     draw.add_argument(
         "function", choices=FUNCTIONS, metavar="FUNCTION", help=f"one of {', '.join(FUNCTIONS)}"
@@ -65,7 +65,10 @@ def add_to(commands: Any) -> None:
         help=f"{' or '.join(ENDINGS)} (default: text, in the terminal)",
     )
     draw.add_argument(
-        "--theme", choices=("light", "dark"), metavar="NAME", help="light or dark, for every reader"
+        "--theme",
+        choices=("light", "dark"),
+        metavar="NAME",
+        help="light or dark (default: that of the reader)",
     )
     draw.add_argument("--axis", type=int, metavar="N", help="the axis that INDICES address")
     draw.add_argument(
@@ -91,7 +94,7 @@ def add_to(commands: Any) -> None:
         dest="use_init_val",
         action="store_const",
         const=False,
-        help="let the elements of DATA take no part in the reduction where they are updated",
+        help="leave the elements of DATA out of the reduction where they are updated",
     )
     add_common(draw, _draw)
 

@@ -26,35 +26,35 @@ if TYPE_CHECKING:
     Values = dict[str, dict[str, TensorType]]
 
 DESCRIPTION = """\
-Say which types and shapes follow, of a whole model or of one call of an
-operator; nothing is run. Sizes may be numbers, names or unknown. What could
-not run on any values is an error that names the node.
+Infer types and shapes, of a whole model or of one call of an operator, without
+running it. Sizes may be numbers, names or unknown. A node that cannot run for
+any values is an error that names it.
 """
 
 EXAMPLES = """\
 examples:
   ndgather infer model.onnx
-      the inputs and outputs of a model; --all shows the values between too
+      the inputs and outputs of a model; --all prints all values
 
   ndgather infer model.onnx --size batch=8 -o inferred.onnx
-      put in a number for a size, and keep the model with what was inferred
+      set a size, and save the model with the inferred types
 
   ndgather infer GatherND data=float32:N,4,3 indices=int64:M,2
       one call: the output is float32 (M, 3)
 
   ndgather infer Gather float32:N,32,32 indices=picks.npy axis=1 --opset 12
-      inputs in their order or by name, attributes by name; a file is an input
-      whose values are known
+      inputs by position or by name, attributes by name; a file is an input with
+      known values
 
-A type is DTYPE:SIZE,SIZE,... where ? stands for a size that is not known;
-DTYPE: has no axes, DTYPE alone has any number of them, and :N,4 any dtype. In
-what is printed "..." stands for further axes, however many.
+A type is DTYPE:SIZE,SIZE,... where ? is an unknown size; DTYPE: has no axes,
+DTYPE alone any number of axes, and :N,4 any dtype. In the output "..." stands
+for any number of further axes.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
-    summary = "say which types and shapes follow, of a model or a call"
+    summary = "infer the types and shapes of a model or a call"
     infer = add_command(commands, "infer", summary, DESCRIPTION, EXAMPLES)
     what = infer.add_argument(
         "target", metavar="WHAT", help="FILE.onnx, FILE.xml, or an operator such as GatherND"
@@ -71,10 +71,10 @@ def add_to(commands: Any) -> None:
     which = infer.add_mutually_exclusive_group()
     which.add_argument("--version", type=int, metavar="N", help="this version of the operator")
     which.add_argument("--opset", type=int, metavar="N", help="the version of this opset")
-    add_sizes(infer, "a size that the model leaves open")
-    infer.add_argument("--all", action="store_true", help="show all values of an ONNX model")
+    add_sizes(infer, "an open size of the model")
+    infer.add_argument("--all", action="store_true", help="print all values of an ONNX model")
     infer.add_argument(
-        "-o", "--output", type=Path, metavar="OUT.onnx", help="keep the model with its types"
+        "-o", "--output", type=Path, metavar="OUT.onnx", help="save the model with its types"
     )
     infer.add_argument("--json", action="store_true", help="print the types as JSON")
     add_common(infer, _infer)

@@ -1,4 +1,4 @@
-"""Where the inputs of a model come from: files, one archive, a folder of test data, or chance."""
+"""Inputs of a model: from files, an archive, a folder of test data, or random."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _LONGEST_SIZE = 19  # digits
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what goes into a model."""
+    """Add the options for the inputs of a model."""
     parser.add_argument(
         "--input",
         dest="inputs",
         action=Named,
         metavar="NAME=FILE",
-        help="an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb; repeat for each input",
+        help="an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb; may be repeated",
     )
     parser.add_argument(
         "--inputs",
         dest="place",
         type=Path,
         metavar="PLACE",
-        help="all inputs: FILE.npz with a member for each, or a folder with input_0.pb, "
+        help="all inputs: FILE.npz with a member for every input, or a folder with input_0.pb, "
         "input_1.pb, ... and output_0.pb, ..., which are compared",
     )
     parser.add_argument(
@@ -51,9 +51,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         type=int,
         const=0,
         metavar="SEED",
-        help="make up the inputs that are not given, with indices that are valid",
+        help="generate the inputs that are not passed, with valid indices",
     )
-    add_sizes(parser, "a size that the model leaves open, for --random")
+    add_sizes(parser, "an open size of the model, for --random")
     parser.add_argument(
         "--rtol", type=float, default=RTOL, help=f"of outputs that are compared (default: {RTOL})"
     )
@@ -91,7 +91,7 @@ class Sizes(Named):
 
 
 def inputs_of(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, Array]:
-    """Return the inputs that the options of a command give."""
+    """Return the inputs that the options of a command describe."""
     found: dict[str, Array] = {}
     place: Path | None = options.place
     if place is not None and place.is_dir():

@@ -34,7 +34,7 @@ FORMATS = ("text", "md", "rst", "html", "json")
 
 
 class CommandLine(argparse.ArgumentParser):
-    """A parser that asks for the similar name where one of several choices is misspelled."""
+    """A parser that suggests the similar name for a misspelled choice."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
@@ -83,17 +83,15 @@ def add_common(
         metavar="N",
         help="how many threads to use (default: all that this process may use)",
     )
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help=f"say on standard error what is done{more}"
-    )
+    parser.add_argument("-v", "--verbose", action="store_true", help=f"log to standard error{more}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.set_defaults(work=work, parser=parser)
 
 
 def with_later_words(options: argparse.Namespace, unknown: Sequence[str]) -> list[str]:
-    """Give the words that stand behind options to the argument that takes any number of them.
+    """Append words after options to the argument that takes any number of words.
 
-    argparse takes such an argument for complete at the first option, and the rest for unknown.
+    argparse ends such an argument at the first option.
     """
     if "words" not in options:
         return list(unknown)
@@ -102,7 +100,7 @@ def with_later_words(options: argparse.Namespace, unknown: Sequence[str]) -> lis
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
-    """End with the usage of `parser`, and name the option that an unknown one may stand for."""
+    """Exit with the usage of `parser`; suggest the option with a similar name."""
     if not unknown:
         return
     words = [each.partition("=")[0] for each in unknown if each.startswith("-")]
@@ -117,11 +115,11 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="how much the buffers of a stored array may take, as 512MiB; the result and 8 bytes "
-        "a point come on top",
+        help="limit of the buffers for a stored array, as 512MiB; the result and 8 bytes per "
+        "point are extra",
     )
     parser.add_argument(
-        "--quiet", action="store_true", help="no progress bar; there is one only on a terminal"
+        "--quiet", action="store_true", help="no progress bar (shown on terminals only)"
     )
 
 
@@ -169,7 +167,7 @@ def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
 
 
 def add_loading(parser: argparse.ArgumentParser, name: str, file: str, more: str = "") -> None:
-    """Add what a runtime is given when it loads a model."""
+    """Add the options with which a runtime loads a model."""
     parser.add_argument(
         "--provider",
         dest="providers",
@@ -278,11 +276,11 @@ TITLES = ("output", "shape", "dtype", "time", "rate", "file")
 NUMBERS = ("time", "rate")
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 RATES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
-WIDTHS = (40, 100)  # of text: narrower breaks every line, wider is hard to read
+WIDTHS = (40, 100)  # of text
 
 
 def terminal() -> tuple[int, bool]:
-    """Return how long a line of text may be, and whether it may have colours."""
+    """Return the width of text for the terminal, and whether it may have colours."""
     narrowest, widest = WIDTHS
     width = min(max(shutil.get_terminal_size().columns, narrowest), widest)
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
@@ -326,7 +324,7 @@ def columns(
 
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows of texts in columns, numbers to the right; an empty column is left out."""
+    """Print rows in columns, numbers right-aligned, without empty columns."""
     lines = [""] * (len(rows) + 1)
     for title, *texts in zip(TITLES, *rows, strict=True):
         if any(texts):
@@ -340,7 +338,7 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def print_nodes(nodes: Sequence[NodeTime]) -> None:
-    """Print what each node took, the slowest first."""
+    """Print the time and size of every node, the slowest first."""
     print()
     for each in sorted(nodes, key=lambda node: -node.seconds):
         size = _scaled(each.bytes, RATES)
@@ -348,7 +346,7 @@ def print_nodes(nodes: Sequence[NodeTime]) -> None:
 
 
 def print_estimate(found: Estimate, result: str = "the result has") -> None:
-    """Print what a call would read and take; `result` is what has `found.result_bytes`."""
+    """Print what a call would read, and the memory that it needs."""
     known = "" if found.stored_is_known else "about "
     stored = f"{known}{_scaled(found.stored_bytes, RATES)}"
     print(
@@ -367,7 +365,7 @@ def node_count(count: int) -> str:
 
 
 def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """Write `value` in the largest unit that it reaches, three digits at least."""
+    """Format `value` in the largest unit below it, with at least three digits."""
     size, unit = next((item for item in units if value >= item[0]), units[-1])
     return f"{value / size:#.3g} {unit}".replace(". ", " ")
 
@@ -377,14 +375,14 @@ _STEP_S = 0.25
 
 
 def bar(options: argparse.Namespace) -> Literal[True] | None:
-    """Return whether a call shows its progress: to somebody who looks, where tqdm is installed."""
+    """Return True if a call shows its progress: on a terminal, with tqdm installed."""
     seen = sys.stderr.isatty() and not options.quiet and find_spec("tqdm") is not None
     return True if seen else None
 
 
 @contextmanager
 def node_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int], object] | None]:
-    """Show how many nodes of a model ran, and for how long it is loaded or runs."""
+    """Show how many nodes of a model have run, and the time."""
     if bar(options) is None:
         yield None
         return
@@ -410,7 +408,7 @@ def node_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int], objec
 
 @contextmanager
 def _moving(shown_bar: Any) -> Iterator[None]:
-    """Have the time of a bar move on, also while no node says that it ran."""
+    """Refresh the time of a bar while no node finishes."""
     ended = threading.Event()
 
     def move() -> None:

@@ -37,18 +37,19 @@ if TYPE_CHECKING:
     from ndgather.models.graph import Run
 
 DESCRIPTION = """\
-Run a model, an ONNX file or an OpenVINO IR, on arrays from files. For each
-output the shape and the dtype are printed, and in the evaluator the time of the
-nodes that lead to it and the bytes per second too.
+Run a model, an ONNX file or an OpenVINO IR, on arrays from files. The output is
+a table of shapes and dtypes; with the reference evaluator also the time of the
+nodes that lead to each output, and bytes per second.
 
-An ONNX model runs in onnxruntime where that is installed, and otherwise in the
-reference evaluator of the onnx package (pip install 'ndgather[onnx]'). In the
-evaluator gather and scatter nodes run in ndgather; in a runtime each of them is
-computed again by ndgather, and a node whose value is not that of its
-specification ends the run, by name.
+An ONNX model runs in onnxruntime if that is installed, else in the reference
+evaluator of the onnx package (pip install 'ndgather[onnx]'). In the evaluator
+ndgather runs the gather and scatter nodes. In a runtime ndgather computes each
+of them again, and a value that differs from the specification is an error that
+names the node.
 
 An IR (pip install 'ndgather[openvino]') has its constants in a .bin file beside
-it; its other layers may be Parameter, Const, Convert and Result only.
+it. Other layers than gathers and scatters may be Parameter, Const, Convert and
+Result only.
 """
 
 EXAMPLES = """\
@@ -58,23 +59,23 @@ examples:
 
   ndgather run model.onnx --input data=dem.npz:elevation \\
           --input indices=points.pb --output heights=heights.npy
-      take a member of an archive and an ONNX tensor; keep the output 'heights'
+      read a member of an archive and an ONNX tensor; save the output 'heights'
 
   ndgather run model.onnx --random --size batch=2
-      make up the inputs, with indices that are valid
+      generate inputs, with valid indices
 
   ndgather run model.onnx --inputs test_data_set_0
-      take input_0.pb, ... of a folder, and compare with its output_0.pb, ...
+      read input_0.pb, ... from a folder, and compare with its output_0.pb, ...
 
   ndgather run model.onnx --runtime openvino --input data=dem.npy --json
-      run it in OpenVINO, and print what came out as JSON
+      run it in OpenVINO, and print the results as JSON
 
   ndgather run model.onnx --input data=dem.npy --input indices=points.npy \\
           --output-dir results
-      keep every output as results/NAME.npy
+      save every output as results/NAME.npy
 
-A .npy input is memory-mapped, not read at once. An output file is written only
-when it is complete; an existing file stays as it is until then.
+A .npy input is memory-mapped. Output files are written completely or not at
+all.
 """
 
 
@@ -89,28 +90,28 @@ def add_to(commands: Any) -> None:
         dest="outputs",
         action=Named,
         metavar="NAME=FILE",
-        help="keep an output of the model as FILE.npy or FILE.pb; repeat for each output",
+        help="save an output of the model as FILE.npy or FILE.pb; may be repeated",
     )
     keep.add_argument(
         "--output-dir",
         type=Path,
         metavar="DIR",
-        help="keep every output as DIR/NAME.npy; DIR is created if it does not exist",
+        help="save every output as DIR/NAME.npy; DIR is created if it does not exist",
     )
     runtime = run.add_argument(
         "--runtime",
         metavar="NAME",
-        help="onnxruntime, openvino, reference, or a module of yours (default: onnxruntime where "
-        "it is installed and loads the model, else reference)",
+        help="onnxruntime, openvino, reference, or a module (default: onnxruntime if it is "
+        "installed and loads the model, else reference)",
     )
     completed_by(runtime, runtime_names)
     run.add_argument(
         "--accept-runtime",
         action="store_true",
-        help="go on where a node of the runtime differs from its specification, and say so",
+        help="continue if a node of the runtime differs from its specification, and report it",
     )
     add_loading(run, "NAME", "FILE")
-    run.add_argument("--json", action="store_true", help="print what came out as JSON")
+    run.add_argument("--json", action="store_true", help="print the results as JSON")
     run.add_argument("--quiet", action="store_true", help="print nothing but errors")
     more = ", and print the time and the bytes of each node, the slowest first (onnxruntime and "
     add_common(run, _run, f"{more}reference)")
@@ -243,7 +244,7 @@ def _load(options: argparse.Namespace) -> Any:
 
 
 def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:
-    """Give each output a file in `folder`, which is made; no name leads out of it."""
+    """Return a file in `folder` for each output; create the folder."""
     files: dict[str, Path] = {}
     for name in names:
         file = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.npy"

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 METHODS = ("nearest", "pad", "backfill", "linear")
 
 DESCRIPTION = """\
-Look up the values of a data set at the points of a table. Columns of POINTS
-that are named as coordinates of DATA (lat, lon, time, ...) select, each row one
-point; the other columns are kept. OUT has the columns of POINTS and one for
-each variable; where a variable has further dimensions, a row for each of their
-labels. Only what is needed of DATA is read.
+Look up the values of a data set at the points of a table. Every row of POINTS
+is a point: columns with the names of coordinates of DATA (lat, lon, time, ...)
+select it; other columns are kept. OUT has the columns of POINTS and a column
+for every variable; if a variable has more dimensions, OUT has a row for each of
+their labels. Only the needed parts of DATA are read.
 """
 
 EPILOG = """\
 examples:
   ndgather sel sst.nc track.csv -o along.csv --method nearest
-      the column sst for each time, lat and lon of a ship's track
+      the column sst for each time, lat and lon of the track of a ship
   ndgather sel s3://bucket/era5.zarr stations.csv -o series.parquet --method \\
       linear --variable t2m --period longitude=360
-      a time series for each station, between the points of the grid; longitudes
-      of -10 and 350 are the same
+      a time series for each station, interpolated between grid points;
+      longitudes -10 and 350 are the same
 
-DATA is what xarray opens: netCDF, a folder of zarr or its URL. POINTS and OUT
-are .csv or .parquet. OUT is written only when it is complete.
+DATA is a file that xarray opens: netCDF, a zarr folder or its URL. POINTS and
+OUT are .csv or .parquet. OUT is written completely or not at all.
 """
 
 
@@ -57,27 +57,27 @@ def add_to(commands: Any) -> None:
         "--method",
         choices=METHODS,
         metavar="METHOD",
-        help="for labels that DATA does not have: the 'nearest' one, the one before ('pad') or "
-        "after ('backfill'), or 'linear' between both (default: only labels that DATA has)",
+        help="for labels between those of DATA: the 'nearest' one, the one before ('pad') or "
+        "after ('backfill'), or 'linear' interpolation (default: exact labels only)",
     )
     parser.add_argument(
         "--tolerance",
         action=Named,
         metavar="NAME=DISTANCE",
-        help="how far from the label at most, for a coordinate: lat=0.5, time=1h; may be repeated",
+        help="largest distance to the label, for a coordinate: lat=0.5, time=1h; may be repeated",
     )
     parser.add_argument(
         "--missing",
         choices=("raise", "nan"),
         default="raise",
         metavar="WHAT",
-        help="for labels that are not found: 'raise' an error (default) or give 'nan'",
+        help="for labels that do not exist: 'raise' an error (default) or return 'nan'",
     )
     parser.add_argument(
         "--period",
         action=Named,
         metavar="NAME=LENGTH",
-        help="a coordinate that goes round, such as lon=360; may be repeated",
+        help="the period of a coordinate, such as lon=360; may be repeated",
     )
     add_reading(parser)
     add_common(parser, work)
@@ -113,7 +113,7 @@ def work(options: argparse.Namespace) -> None:
 
 
 def _numbers(given: dict[str, str]) -> dict[str, object]:
-    """Read lengths as numbers where they are; durations such as 1h stay texts."""
+    """Convert lengths that are numbers; durations such as 1h stay strings."""
     return {name: _number(text) for name, text in given.items()}
 
 
