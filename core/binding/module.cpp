@@ -74,7 +74,7 @@ PyObject* check_out_for(PyObject*, PyObject* args) {
   return refused(refusal, facts_of(refusal), view.array(), {}, shape, {});
 }
 
-PyObject* get_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(instruction_set()); }
+PyObject* get_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(loops().name); }
 
 PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(threads()); }
 

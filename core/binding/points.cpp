@@ -98,7 +98,7 @@ PyObject* PointCall::sort(PyObject* steps, Size begin, PyArrayObject* places, Py
   }
   bool inside = true;
   SortedPoints sorted(refusal ? 0 : n);
-  if (sorted.block == nullptr) return PyErr_NoMemory();
+  if (!sorted.memory) return PyErr_NoMemory();
   if (!refusal) {
     GilRelease release(static_cast<double>(n) * 20, false);
     inside = ndgather::sort_points(plan_, grid, begin, sorted, PyArray_BYTES(places),
