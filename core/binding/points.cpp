@@ -154,7 +154,7 @@ PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   const int kind = position_among(args[0], kind_names);
   const Size begin = PyLong_AsSsize_t(args[2]);
-  if (kind < 0 || scatters(static_cast<Kind>(kind))) return do_not_fit("kind");
+  if (kind < 0 || static_cast<Kind>(kind) > Kind::gather) return do_not_fit("kind");
   if (begin == -1 && PyErr_Occurred()) return nullptr;
   PyObject* const* const given = args + 5;
   if (!PyArray_CheckExact(given[kData]) || !PyArray_CheckExact(given[kIndices])) return refused_for_python();

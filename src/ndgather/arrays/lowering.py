@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ndgather import dispatch, slow_path, vjp
+from ndgather import array_call, dispatch, slow_path, vjp
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
@@ -266,8 +266,10 @@ def _resolved(
         entry = where[-1] if len(axes) != 1 or call.kind.endswith(("_nd", "_windows")) else 0
         size = int(sizes[entry])
         lowest = -size if call.negative and mode == "raise" else 0
+        if call.window_shape:
+            size += call.window_shape[entry] - 1  # of the axis, not of where windows may begin
         facts = (where, int(indices[where]), axes[entry], size, lowest, int(count), prod(shape))
-        return explain(call, ("out_of_bounds", facts, (), (), (), ()))
+        return explain(call, array_call.refusal("out_of_bounds", facts))
 
     return (values, None, True) if library.checked(outside, refusal) else (values, outside, False)
 

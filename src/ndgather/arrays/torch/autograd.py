@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import dispatch, slow_path
-from ndgather.array_call import _core
+from ndgather.array_call import Refusal, _core
 from ndgather.arrays.torch import checks, composition, derivatives
 from ndgather.arrays.torch.operators import Gather, Scatter, remember
 from ndgather.errors import argument_errors, shape_errors
@@ -52,7 +52,7 @@ class RecordedGather(Gather):
         ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, data: Any, indices: Any
     ) -> Any:
         result: Any = _core.run(kind, *arguments)  # it takes them: no gradient is recorded in here
-        if type(result) is tuple:
+        if isinstance(result, Refusal):
             raise NotDirectError
         ctx.kind, ctx.options, ctx.shapes = kind, _OPTIONS[kind](arguments), (data.shape,)
         ctx.save_for_backward(indices.clone() if indices.is_inference() else indices)
@@ -69,7 +69,7 @@ class RecordedScatter(Scatter):
         ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, *tensors: Any
     ) -> Any:
         result: Any = _core.run(kind, *arguments)
-        if type(result) is tuple:
+        if isinstance(result, Refusal):
             raise NotDirectError
         remember(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
         return result

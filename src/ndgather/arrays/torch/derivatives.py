@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ndgather.array_call import Refusal
 from ndgather.arrays.torch import composition
 from ndgather.arrays.torch.checks import operate
 from ndgather.arrays.torch.composition import places
@@ -61,7 +62,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
 def _added(call: Call) -> torch.Tensor:
     """Make a call in the core, or, where a gradient is recorded, by the operator."""
     result = call.run()
-    return operate(call) if isinstance(result, tuple) else result
+    return operate(call) if isinstance(result, Refusal) else result
 
 
 def gather_ahead(call: Call, of_data: torch.Tensor) -> torch.Tensor:

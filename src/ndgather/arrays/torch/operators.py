@@ -18,6 +18,7 @@ from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enable
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import slow_path
+from ndgather.array_call import Refusal
 from ndgather.arrays.torch import checks, composition, derivatives
 from ndgather.arrays.torch.checks import call_of, operate, options_of, tensors_of
 from ndgather.arrays.torch.composition import signed
@@ -140,9 +141,9 @@ def run(call: Call) -> torch.Tensor:
 def _of_bits(call: Call) -> Any:
     """Return the result of a scatter whose elements NumPy does not know."""
     result = call.run()
-    if not isinstance(result, tuple):
+    if not isinstance(result, Refusal):
         return result
-    if result[0] != "out_overlaps_input":
+    if result.rule != "out_overlaps_input":
         raise explain(call, result)
     np.copyto(call.out, _of_bits(replace(call, out=None)))
     return call.out
