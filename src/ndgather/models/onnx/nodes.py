@@ -467,15 +467,15 @@ _REPLACEABLE_FROM = 4  # the version of the format; before, every initializer ha
 
 def nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[tuple[Scope, NodeProto]]:
     """Yield every node of a model, of its subgraphs and of its functions, with its scope."""
-    main = Scope(
-        model.graph,
-        opsets(model.opset_import),
-        folder,
-        replaceable=model.ir_version >= _REPLACEABLE_FROM,
-    )
-    yield from _nodes(main)
+    yield from _nodes(graph_scope(model, folder))
     for function in model.functions:
         yield from _nodes(Scope(function, opsets(function.opset_import), folder))
+
+
+def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
+    """Return the scope of the main graph of a model."""
+    replaceable = model.ir_version >= _REPLACEABLE_FROM
+    return Scope(model.graph, opsets(model.opset_import), folder, replaceable=replaceable)
 
 
 def _nodes(scope: Scope) -> Iterator[tuple[Scope, NodeProto]]:
