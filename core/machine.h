@@ -13,4 +13,7 @@ struct Caches {
 
 const Caches& caches() noexcept;
 
+// The name of the loops that are used; see loops() in loops.h.
+const char* instruction_set() noexcept;
+
 }  // namespace ndgather

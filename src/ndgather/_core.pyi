@@ -1,28 +1,12 @@
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias
 
-from _typeshed import structseq
 from numpy.typing import NDArray
 
 _Shape: TypeAlias = tuple[int, ...]
 
-_Facts: TypeAlias = tuple[Any, ...]
-
-@final
-class Refusal(structseq[Any], tuple[str, _Facts, _Shape, _Shape, _Shape, _Shape]):
-    __match_args__: Final = ("rule", "facts", "data", "indices", "slices", "updates")
-    @property
-    def rule(self) -> str: ...
-    @property
-    def facts(self) -> _Facts: ...
-    @property
-    def data(self) -> _Shape: ...
-    @property
-    def indices(self) -> _Shape: ...
-    @property
-    def slices(self) -> _Shape: ...
-    @property
-    def updates(self) -> _Shape: ...
+# See array_call.py, where it has a name for all to import.
+_Refusal: TypeAlias = tuple[str, tuple[Any, ...], _Shape, _Shape, _Shape, _Shape]
 
 KINDS: Final[tuple[str, ...]]
 ARGUMENTS: Final[tuple[str, ...]]
@@ -49,22 +33,15 @@ def run(
     out: object,
     negative: object,
     arithmetic: object,
-    window_shape: _Shape,
     memory: object,
     progress: object,
     executor: object,
     /,
-) -> NDArray[Any] | Refusal: ...
+) -> NDArray[Any] | _Refusal: ...
 def slices_shape(
-    kind: str,
-    data_shape: _Shape,
-    indices_shape: _Shape,
-    axis: int,
-    batch_dims: int,
-    window_shape: _Shape = (),
-    /,
-) -> Refusal: ...
-def check_out(out: object, result: NDArray[Any], /) -> Refusal: ...
+    kind: str, data_shape: _Shape, indices_shape: _Shape, axis: int, batch_dims: int, /
+) -> _Refusal: ...
+def check_out(out: object, result: NDArray[Any], /) -> _Refusal: ...
 def sort_points(
     kind: str,
     steps: tuple[int | NDArray[Any], ...],
@@ -83,12 +60,11 @@ def sort_points(
     out: object,
     negative: object,
     arithmetic: object,
-    window_shape: _Shape,
     memory: object,
     progress: object,
     executor: object,
     /,
-) -> tuple[NDArray[Any], NDArray[Any]] | Refusal: ...
+) -> tuple[NDArray[Any], NDArray[Any]] | _Refusal: ...
 def move_points(
     chunk: NDArray[Any],
     dense: NDArray[Any],
@@ -104,7 +80,8 @@ def move_points(
 ) -> None: ...
 def fast_call(
     kind: str,
-    slow_path: Callable[..., object],
+    answer: Callable[..., object],
+    misuse: Callable[..., Exception],
     names: tuple[str, ...],
     required: int,
     positional: int,

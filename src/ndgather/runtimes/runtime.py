@@ -31,7 +31,7 @@ class Runtime:
     adapter : str
         The module that calls it: it has ``session(source, options)``, which returns a `Session`.
     maps_tensors : bool
-        Whether it reads tensors from files beside the bytes of a model, which takes less memory.
+        Whether it maps the tensors of a model that are in files, and so takes less memory.
     """
 
     name: str
@@ -58,12 +58,7 @@ MODEL_NAMES = {
             maps_tensors=True,
         ),
         Runtime(name="reference", module="onnx", adapter="ndgather.runtimes.onnx_reference"),
-        Runtime(
-            name="openvino",
-            module="openvino",
-            adapter="ndgather.runtimes.openvino",
-            maps_tensors=True,
-        ),
+        Runtime(name="openvino", module="openvino", adapter="ndgather.runtimes.openvino"),
     )
 }
 """The runtimes that run whole models, by name."""
