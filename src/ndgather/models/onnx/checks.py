@@ -21,7 +21,7 @@ from ndgather.models.graph.diagnostics import (
     runtime_notes,
 )
 from ndgather.models.onnx.files import Source, open_model
-from ndgather.models.onnx.inference import KEEPS_VALUES, InferredNode, infer_types
+from ndgather.models.onnx.inference import InferredNode, infer_types, origins
 from ndgather.models.onnx.nodes import (
     file_domain,
     is_published,
@@ -168,27 +168,14 @@ _SIZES_AND_POSITIONS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"
 
 
 def _fits_32_bits(scope: Scope, name: str) -> bool:
-    """Return whether a value has only sizes, positions and small constants, perhaps moved."""
-    waiting, seen = [(scope, name)], set()
-    while waiting:
-        scope, name = waiting.pop()
-        constant = scope.constant(name)
-        if constant is not None:
-            if constant.dtype.kind not in "biu" or (abs(constant.astype(float)) >= 2**31).any():
+    """Return whether a value has elements of sizes, positions and small constants alone."""
+    for origin, value, node in origins(scope, name):
+        constant = origin.constant(value)
+        if constant is not None and constant.dtype.kind in "biu":
+            if (abs(constant.astype(float)) >= 2**31).any():
                 return False
-            continue
-        maker = scope.maker_of(name)
-        node = None if maker is None else maker.node_of(name)
-        if maker is None or node is None or row_domain(node.domain) != DEFAULT_DOMAIN:
+        elif node is None or node.op_type not in _SIZES_AND_POSITIONS:
             return False
-        if node.op_type in _SIZES_AND_POSITIONS:
-            continue
-        if node.op_type not in KEEPS_VALUES | {"Gather"}:
-            return False
-        for read in node.input if node.op_type == "Concat" else node.input[:1]:
-            if (id(maker), read) not in seen:
-                seen.add((id(maker), read))
-                waiting.append((maker, read))
     return True
 
 

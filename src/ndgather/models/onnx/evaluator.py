@@ -29,8 +29,8 @@ from ndgather.models.onnx.nodes import (
     file_domain,
     implementation,
     model_ports,
+    names_read,
     row_domain,
-    subgraphs,
     with_one_name,
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
@@ -38,7 +38,7 @@ from ndgather.runtimes.corrected_ops import CORRECTED
 from ndgather.settings import LOGGER, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ndgather.models.arguments import Content, FilePath
     from ndgather.models.onnx.files import Source
@@ -208,8 +208,12 @@ class _Step(Step):
 
     def __init__(self, node: OpRun) -> None:
         proto = node.onnx_node
-        reads, gives = tuple(_names_read(proto)), tuple(proto.output)
-        super().__init__(name=proto.name, title=node.op_type, reads=reads, gives=gives)
+        super().__init__(
+            name=proto.name,
+            title=node.op_type,
+            reads=tuple(names_read(proto)),
+            gives=tuple(proto.output),
+        )
         self.node = node
         self.ended: Callable[[], object] | None = None
 
@@ -231,15 +235,6 @@ class _Step(Step):
         if not (self.node.has_subgraph or isinstance(self.node, OpFunction)):
             _COUNTS.get()[isinstance(self.node, _PublishedOp)] += 1
         return outputs
-
-
-def _names_read(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the inputs of a node, with those of every node of its subgraphs."""
-    yield from node.input
-    for graph in subgraphs(node):
-        yield from (output.name for output in graph.output)
-        for inner in graph.node:
-            yield from _names_read(inner)
 
 
 class _PublishedOp(OpRun):

@@ -20,6 +20,7 @@ from ndgather.models.arguments import whole_number
 from ndgather.models.onnx.files import Source, inferable, open_model
 from ndgather.models.onnx.nodes import (
     OpNode,
+    Scope,
     model_ports,
     nodes,
     nodes_within,
@@ -30,6 +31,7 @@ from ndgather.models.onnx.nodes import (
     type_of_array,
     with_one_name,
 )
+from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Kind, RankAtLeast, Role, TensorType
 
 if TYPE_CHECKING:
@@ -438,12 +440,38 @@ def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
     }
 
 
-# Inputs for a model
-
-KEEPS_VALUES = frozenset(
-    {"Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape"}
+# The nodes whose output has elements of their first input, or of all inputs of a Concat.
+_MOVES = frozenset(
+    {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape"}
     | {"Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
+
+
+def origins(scope: Scope, name: str) -> Iterator[tuple[Scope, str, NodeProto | None]]:
+    """Yield the values whose elements nodes moved to `name`, and the nodes that computed them.
+
+    The node is None for an input of the model and for a value that it holds.
+    """
+    waiting, seen = [(scope, name)], {(id(scope), name)}
+    while waiting:
+        scope, name = waiting.pop()
+        maker = None if scope.holds(name) else scope.maker_of(name)
+        node = None if maker is None else maker.node_of(name)
+        if maker is None or node is None or not _moves(node):
+            yield scope, name, node
+            continue
+        for read in node.input if node.op_type == "Concat" else node.input[:1]:
+            if (id(maker), read) not in seen:
+                seen.add((id(maker), read))
+                waiting.append((maker, read))
+
+
+def _moves(node: NodeProto) -> bool:
+    return node.op_type in _MOVES and row_domain(node.domain) == DEFAULT_DOMAIN
+
+
+# Inputs for a model
+
 _TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
 _IMAGE_SHAPE = (1, 3, 64, 64)  # of four axes: batch, channels, height, width
 _SIZE = 16
@@ -552,21 +580,13 @@ def highest_indices(
         typed = infer_types(typed, folder).model
     except NdgatherError:
         typed = proto
-    makers = {name: node for node in typed.graph.node for name in node.output if name}
     highest: dict[str, int] = {}
     for op_node in op_nodes(typed, folder):
-        if op_node.scope.outer is not None or len(op_node.node.input) < 2:
-            continue
-        bound = _highest_index(op_node)
-        waiting, seen = [op_node.node.input[1]], set()
-        while waiting:
-            name = waiting.pop()
-            if name in shapes:
-                highest[name] = min(highest.get(name, bound), bound)
-            maker = makers.get(name)
-            if maker is not None and name not in seen and maker.op_type in KEEPS_VALUES:
-                seen.add(name)
-                waiting.extend(maker.input if maker.op_type == "Concat" else maker.input[:1])
+        for indices in op_node.node.input[1:2]:
+            bound = _highest_index(op_node)
+            for _, name, node in origins(op_node.scope, indices):
+                if node is None and name in shapes:
+                    highest[name] = min(highest.get(name, bound), bound)
     return highest
 
 

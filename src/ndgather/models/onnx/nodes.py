@@ -251,6 +251,14 @@ def nodes_within(node: NodeProto) -> Iterator[NodeProto]:
             yield from nodes_within(inner)
 
 
+def names_read(node: NodeProto) -> set[str]:
+    """Return the names of all values that a node and its subgraphs may read."""
+    names = {name for inner in nodes_within(node) for name in inner.input}
+    for inner in nodes_within(node):
+        names.update(output.name for graph in subgraphs(inner) for output in graph.output)
+    return names
+
+
 def _nodes_of(holder: ModelProto | FunctionProto) -> Iterator[NodeProto]:
     for node in holder.graph.node if hasattr(holder, "graph") else holder.node:
         yield from nodes_within(node)

@@ -43,6 +43,7 @@ from ndgather.models.onnx.nodes import (
     declaration,
     is_published,
     model_ports,
+    names_read,
     nodes,
     nodes_within,
     op_nodes,
@@ -494,10 +495,7 @@ class TracedModel:
             if needed.isdisjoint(filter(None, node.output)):
                 continue
             kept.append(node)
-            for inner in nodes_within(node):
-                needed.update(inner.input)
-            for graph in (item.g for item in node.attribute if item.HasField("g")):
-                needed.update(output.name for output in graph.output)
+            needed |= names_read(node)
         proto = ModelProto()
         proto.CopyFrom(self.proto)
         del proto.graph.node[:], proto.graph.output[:]
