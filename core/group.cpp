@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "pool.h"
 
 namespace ndgather {
 namespace {
@@ -47,16 +46,17 @@ void split_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* key
   }
 }
 
-template <class Place>
-void store_place(char* places, Size i, Place place) {
-  std::memcpy(places + i * Size{sizeof(Place)}, &place, sizeof(Place));
+// Places are numbers of 8 or 4 bytes; `wide` tells which.
+void store_place(char* places, Size i, bool wide, std::uint64_t place) {
+  const auto narrow = static_cast<std::uint32_t>(place);
+  wide ? std::memcpy(places + i * 8, &place, 8) : std::memcpy(places + i * 4, &narrow, 4);
 }
 
-template <class Place>
-std::uint64_t load_place(const char* places, Size i) {
-  Place place;
-  std::memcpy(&place, places + i * Size{sizeof(Place)}, sizeof(Place));
-  return place;
+std::uint64_t load_place(const char* places, Size i, bool wide) {
+  std::uint64_t place;
+  std::uint32_t narrow;
+  if (wide) return std::memcpy(&place, places + i * 8, 8), place;
+  return std::memcpy(&narrow, places + i * 4, 4), narrow;
 }
 
 // Sorts by one digit of the keys, stably.
@@ -94,14 +94,9 @@ bool PointGrid::complete() {
   return true;
 }
 
-SortedPoints::SortedPoints(Size points) noexcept
-    : n(points), block(static_cast<char*>(pool::allocate(static_cast<std::size_t>(n * 28 + 1)))) {}
-
-SortedPoints::~SortedPoints() { pool::release(block); }
-
 bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoints& of, char* places,
                  std::uint32_t* positions) noexcept {
-  of.keys = reinterpret_cast<std::uint64_t*>(of.block);
+  of.keys = reinterpret_cast<std::uint64_t*>(of.memory.memory());
   of.other_keys = of.keys + of.n;
   std::uint64_t* const unsorted = of.other_keys + of.n;
   std::uint64_t least = UINT64_MAX, most = 0;
@@ -125,11 +120,7 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
   for (Size i = 0; i < of.n; ++i) from[i] = static_cast<std::uint32_t>(i);
   for (int pass = 0; pass < passes; ++pass, std::swap(from, to)) sort_digit(of, least, pass * kDigit, from, to);
   for (Size i = 0; i < of.n; ++i) {
-    if (grid.is_wide()) {
-      store_place(places, i, unsorted[positions[i]]);
-    } else {
-      store_place(places, i, static_cast<std::uint32_t>(unsorted[positions[i]]));
-    }
+    store_place(places, i, grid.is_wide(), unsorted[positions[i]]);
     of.groups += i == 0 || of.keys[i] != of.keys[i - 1];
   }
   return true;
@@ -149,7 +140,7 @@ bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, 
     const Size part = std::min(n - done, kTile);
     bool inside = true;
     for (Size i = 0; i < part; ++i) {
-      std::uint64_t place = is_wide ? load_place<std::uint64_t>(places, done + i) : load_place<std::uint32_t>(places, done + i);
+      std::uint64_t place = load_place(places, done + i, is_wide);
       std::uint64_t position = static_cast<std::uint64_t>(base) + positions[done + i];
       Size at = 0;
       for (int d = chunk_rank - 1; d >= 0; --d) {

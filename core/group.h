@@ -1,11 +1,19 @@
 // group.h - points by chunk, for arrays that are stored in chunks.
 //
-// A plan whose strides are powers of two gives each position an offset that holds all of its coordinates. They are
-// split into the number of a chunk and a place in it, and the positions are sorted by chunk, stably. Memory is taken by
-// the number of points, never by the size of the grid.
+// The loops that check index values know strides alone. Where the stride of every axis is a power of two that no other
+// axis reaches, the offset of a position holds all of its coordinates, in fields of bits:
+//
+//   data (10, 8) in chunks of (4, 4)    offset   r r r r c c c     strides 8 and 1: 4 bits for a row, 3 for a column
+//   row 9, column 6                              1 0 0 1 1 1 0     chunk (9 / 4, 6 / 4) = (2, 1): number 2 * 2 + 1
+//                                       place    r r c c           row 9 - 8, column 6 - 4
+//                                                0 1 1 0
+//
+// Offsets are split into the number of a chunk and the place in it, and the positions are sorted by chunk, stably.
+// Memory is taken by the number of points, never by the size of the grid.
 #pragma once
 
 #include "loops.h"
+#include "pool.h"
 
 namespace ndgather {
 
@@ -32,13 +40,10 @@ struct PointGrid {
 
 // Memory for n points, and their chunks once they are sorted.
 struct SortedPoints {
-  explicit SortedPoints(Size points) noexcept;  // without memory `block` is null
-  ~SortedPoints();
-  SortedPoints(const SortedPoints&) = delete;
-  SortedPoints& operator=(const SortedPoints&) = delete;
+  explicit SortedPoints(Size points) noexcept : n(points), memory(n * 28 + 1) {}
 
   Size n, groups = 0;
-  char* block;
+  pool::Scratch memory;  // keys, other keys and places of 8 bytes for a point, and a position of 4
   std::uint64_t *keys = nullptr, *other_keys = nullptr;
 };
 

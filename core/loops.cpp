@@ -6,15 +6,17 @@
 #define NDGATHER_JOINED(a, b) a##b
 #define NDGATHER_NAMED(a, b) NDGATHER_JOINED(a, b)
 #define NDGATHER_LOOPS NDGATHER_NAMED(loops_, NDGATHER_ISA)
+#define NDGATHER_QUOTED(a) #a
+#define NDGATHER_NAME(a) NDGATHER_QUOTED(a)
 
 namespace ndgather {
 
 extern const Loops NDGATHER_LOOPS;
 const Loops NDGATHER_LOOPS{
+    .name = NDGATHER_NAME(NDGATHER_ISA),
     .gather = NDGATHER_ISA::gather,
     .scatter = NDGATHER_ISA::scatter,
-    .gather_panel = NDGATHER_ISA::gather_panel,
-    .scatter_panel = NDGATHER_ISA::scatter_panel,
+    .run_panel = NDGATHER_ISA::run_panel,
     .record_offsets = NDGATHER_ISA::record_offsets,
     .apply_owned = NDGATHER_ISA::apply_owned,
     .check = NDGATHER_ISA::check,

@@ -27,12 +27,13 @@ struct DenseOffsets {
 using Store = void (*)(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept;
 
 struct Loops {
+  const char* name;  // of the instruction set
   // These return false where an index is outside its axis and the mode has no answer to that: nothing outside of the
   // arrays was touched then, and what is written to is partly written. Positions are those in [begin, end).
   bool (*gather)(const Plan&, const Schedule&, Size begin, Size end) noexcept;
   bool (*scatter)(const Plan&, const Schedule&, Store, Size begin, Size end) noexcept;
-  bool (*gather_panel)(const Plan&, const Schedule&, Size number, char* buffer) noexcept;
-  bool (*scatter_panel)(const Plan&, const Schedule&, Store, Size number, char* buffer) noexcept;
+  // One panel of a scatter, or of a gather where the store is null.
+  bool (*run_panel)(const Plan&, const Schedule&, Store, Size number, char* buffer) noexcept;
   bool (*record_offsets)(const Plan&, Size begin, Size end, Size* out) noexcept;
 
   void (*apply_owned)(const Plan&, const Schedule&, Store, const Partition&, int owner) noexcept;

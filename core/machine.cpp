@@ -80,12 +80,4 @@ const Loops& loops() noexcept {
   return picked;
 }
 
-const char* instruction_set() noexcept {
-#ifdef NDGATHER_X86_64
-  if (&loops() == &loops_avx512) return "avx512";
-  if (&loops() == &loops_avx2) return "avx2";
-#endif
-  return "baseline";
-}
-
 }  // namespace ndgather

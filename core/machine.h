@@ -13,7 +13,4 @@ struct Caches {
 
 const Caches& caches() noexcept;
 
-// The name of the loops that are used; see loops() in loops.h.
-const char* instruction_set() noexcept;
-
 }  // namespace ndgather

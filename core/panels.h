@@ -121,30 +121,16 @@ bool in_transposed(const Plan& panel, const Panels& panels, char* buffer, bool r
   return true;
 }
 
-template <class Use>
-bool in_panel(const Plan& plan, const Panels& panels, Size number, char* buffer, bool scatters, Use use) noexcept {
+inline bool run_panel(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
+  const Panels& panels = schedule.panels;
+  Schedule within;  // what a panel is looked up in is in the cache; the indices need not be
+  within.prefetch_indices = schedule.prefetch_indices;
+  const auto use = [&](const Plan& part) {
+    return store == nullptr ? gather(part, within, 0, part.positions) : scatter(part, within, store, 0, part.positions);
+  };
   Plan panel = panel_of(plan, panels, number);
-  return panels.packed ? in_packed(panel, panels, buffer, scatters, use)
-                       : in_transposed(panel, panels, buffer, scatters, use);
-}
-
-// What a panel is looked up in is in cache; the indices need not be.
-inline Schedule within_panel(const Schedule& schedule) noexcept {
-  Schedule part;
-  part.prefetch_indices = schedule.prefetch_indices;
-  return part;
-}
-
-inline bool gather_panel(const Plan& plan, const Schedule& schedule, Size number, char* buffer) noexcept {
-  return in_panel(plan, schedule.panels, number, buffer, false, [&](const Plan& panel) {
-    return gather(panel, within_panel(schedule), 0, panel.positions);
-  });
-}
-
-inline bool scatter_panel(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
-  return in_panel(plan, schedule.panels, number, buffer, true, [&](const Plan& panel) {
-    return scatter(panel, within_panel(schedule), store, 0, panel.positions);
-  });
+  return panels.packed ? in_packed(panel, panels, buffer, store != nullptr, use)
+                       : in_transposed(panel, panels, buffer, store != nullptr, use);
 }
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -130,8 +130,8 @@ Refusal shape_tuples(const Array& data, const Array& indices, const Options& opt
   if (batch_dims < 0 || batch_dims > most) return {Rule::batch_dims, 0, most};
   if (auto refusal = batch_sizes(data, indices, batch_dims)) return refusal;
   const Size depth = indices.shape[indices.rank - 1];
-  if (windows && depth != options.window_rank) return {Rule::depth};
-  if (depth > data.rank - batch_dims) return {Rule::depth};
+  if (windows && depth != options.window_rank) return {Rule::window_rank};
+  if (depth > data.rank - batch_dims) return {windows ? Rule::window_rank : Rule::depth};
   result.append(indices.shape, indices.rank - 1);
   if (windows) result.append(options.window, depth);
   const Size first = batch_dims + depth;

@@ -2,9 +2,9 @@
 #include "pool.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <new>
 
@@ -28,9 +28,7 @@ struct Head {
 };
 static_assert(sizeof(Head) <= kHead);
 
-Head& head(void* block) noexcept {
-  return *reinterpret_cast<Head*>(static_cast<char*>(block) - kHead);
-}
+Head& head(void* block) noexcept { return *reinterpret_cast<Head*>(static_cast<char*>(block) - kHead); }
 
 void* from_system(std::size_t bytes) noexcept {
   if (bytes > SIZE_MAX - 2 * kHugePage) return nullptr;
@@ -72,8 +70,8 @@ class Pool {
     std::size_t best = count_;
     for (std::size_t i = 0; i < count_; ++i) {
       const std::size_t capacity = head(kept_[i]).capacity;
-      // A block that is larger by more than a quarter, and a huge page that the head may take, would
-      // be waste for as long as the array lives.
+      // A block that is larger by more than a quarter, and a huge page that the head may take, would be waste for as
+      // long as the array lives.
       if (capacity < bytes || capacity > bytes + bytes / 4 + kHugePage) continue;
       if (best == count_ || capacity <= head(kept_[best]).capacity) best = i;
     }
@@ -85,9 +83,7 @@ class Pool {
     const std::size_t capacity = head(block).capacity;
     const std::lock_guard lock(mutex_);
     if (capacity > limit_) return to_system(block);
-    while (count_ > 0 && (total_ + capacity > limit_ || count_ == kept_.size())) {
-      to_system(remove(0));
-    }
+    while (count_ > 0 && (total_ + capacity > limit_ || count_ == std::size(kept_))) to_system(remove(0));
     kept_[count_++] = block;
     total_ += capacity;
   }
@@ -112,16 +108,13 @@ class Pool {
  private:
   void* remove(std::size_t at) noexcept {
     void* block = kept_[at];
-    std::copy(kept_.begin() + static_cast<std::ptrdiff_t>(at) + 1,
-              kept_.begin() + static_cast<std::ptrdiff_t>(count_),
-              kept_.begin() + static_cast<std::ptrdiff_t>(at));
-    --count_;
+    std::copy(kept_ + at + 1, kept_ + count_--, kept_ + at);
     total_ -= head(block).capacity;
     return block;
   }
 
   std::mutex mutex_;
-  std::array<void*, 64> kept_;
+  void* kept_[64];
   std::size_t count_ = 0, total_ = 0, limit_ = 0;
 };
 
@@ -142,12 +135,6 @@ Pool& pool() noexcept {
 void* allocate(std::size_t bytes) noexcept {
   void* kept = pool().take(bytes);
   return kept != nullptr ? kept : from_system(bytes);
-}
-
-void* allocate_zeroed(std::size_t bytes) noexcept {
-  void* block = allocate(bytes);
-  if (block != nullptr) std::memset(block, 0, bytes);
-  return block;
 }
 
 void* resize(void* block, std::size_t bytes) noexcept {

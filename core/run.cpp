@@ -9,21 +9,6 @@
 namespace ndgather {
 namespace {
 
-// Memory to work in. Null where none is wanted, or where there is none: the plain loop does the work then.
-class Scratch {
- public:
-  explicit Scratch(Size bytes) noexcept
-      : memory_(bytes > 0 ? static_cast<char*>(pool::allocate(static_cast<std::size_t>(bytes))) : nullptr) {}
-  ~Scratch() { pool::release(memory_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  char* memory() const noexcept { return memory_; }
-
- private:
-  char* memory_;
-};
-
 // Shares tasks between threads; each returns whether all index values were inside.
 template <class Work>
 bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
@@ -36,9 +21,7 @@ bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
 
 bool run_panels(const Plan& plan, const Schedule& schedule, Store store, char* buffers, Stop* stop) noexcept {
   return share_all(schedule.threads, schedule.tasks, stop, [&](int worker, Size number) {
-    char* const buffer = buffers + worker * schedule.panels.buffer;
-    return store == nullptr ? loops().gather_panel(plan, schedule, number, buffer)
-                            : loops().scatter_panel(plan, schedule, store, number, buffer);
+    return loops().run_panel(plan, schedule, store, number, buffers + worker * schedule.panels.buffer);
   });
 }
 
@@ -51,8 +34,8 @@ bool run_scheduled_gather(Plan& plan, int threads, Stop* stop) noexcept {
   arrange(plan);
   const Schedule schedule = schedule_gather(plan, threads);
   if (schedule.panels.count > 0) {
-    const Scratch buffers(schedule.panels.buffer * schedule.threads);
-    if (buffers.memory() == nullptr) return loops().gather(plan, schedule, 0, plan.positions);
+    const pool::Scratch buffers(schedule.panels.buffer * schedule.threads);
+    if (!buffers) return loops().gather(plan, schedule, 0, plan.positions);
     return run_panels(plan, schedule, nullptr, buffers.memory(), stop);
   }
   if (plan.width <= 16) join_runs(plan, kTuning.short_run);
@@ -103,46 +86,6 @@ bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, S
   return true;
 }
 
-}  // namespace
-
-bool run_gather(Plan& plan, Stop* stop) noexcept {
-  simplify(plan);
-  if (plan.is_empty()) return true;
-  return run_scheduled_gather(plan, threads(), stop);
-}
-
-bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) noexcept {
-  simplify(plan);
-  if (plan.is_empty()) return true;
-  if (is_small(plan)) return scatter_in_order(plan, {}, reduction, type, nullptr, 0);
-  arrange(plan);
-  const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
-  const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
-  const Scratch scratch(schedule.panels.count > 0 ? schedule.panels.buffer * schedule.threads
-                                                  : schedule.round * Size{sizeof(Size)});
-  if (schedule.panels.count > 0 && scratch.memory() != nullptr) {
-    return run_panels(plan, schedule, store, scratch.memory(), stop);
-  }
-  if (schedule.round > 0 && scratch.memory() != nullptr) {
-    return scatter_by_owner(plan, schedule, store, reinterpret_cast<Size*>(scratch.memory()), stop);
-  }
-  const bool whole = schedule.split_dim < 0 && schedule.task_bytes == plan.width;
-  if (whole) return scatter_in_order(plan, schedule, reduction, type, stop, 0);
-  return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {
-    Plan part = plan;
-    if (schedule.split_dim >= 0) {
-      const Size size = plan.loop[schedule.split_dim].size;
-      keep_range(part, schedule.split_dim, size * task / schedule.tasks, size * (task + 1) / schedule.tasks);
-    } else {
-      const Size first = task * schedule.task_bytes;
-      keep_bytes(part, first, std::min(first + schedule.task_bytes, plan.width));
-    }
-    return scatter_in_order(part, schedule, reduction, type, stop, worker);
-  });
-}
-
-namespace {
-
 // Checks all positions of a check plan, and names the first entry that is outside.
 Outside check_all(const Plan& check, Stop* stop) noexcept {
   const Schedule schedule = schedule_check(check, threads());
@@ -162,38 +105,63 @@ Outside check_all(const Plan& check, Stop* stop) noexcept {
 
 }  // namespace
 
+bool run_gather(Plan& plan, Stop* stop) noexcept {
+  simplify(plan);
+  if (plan.is_empty()) return true;
+  return run_scheduled_gather(plan, threads(), stop);
+}
+
+bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) noexcept {
+  simplify(plan);
+  if (plan.is_empty()) return true;
+  if (is_small(plan)) return scatter_in_order(plan, {}, reduction, type, nullptr, 0);
+  arrange(plan);
+  const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
+  const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
+  const pool::Scratch scratch(schedule.panels.count > 0 ? schedule.panels.buffer * schedule.threads
+                                                        : schedule.round * Size{sizeof(Size)});
+  if (scratch) {  // else there is no memory, or none is wanted
+    if (schedule.panels.count > 0) return run_panels(plan, schedule, store, scratch.memory(), stop);
+    return scatter_by_owner(plan, schedule, store, reinterpret_cast<Size*>(scratch.memory()), stop);
+  }
+  const bool whole = schedule.split_dim < 0 && schedule.task_bytes == plan.width;
+  if (whole) return scatter_in_order(plan, schedule, reduction, type, stop, 0);
+  return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {
+    Plan part = plan;
+    if (schedule.split_dim >= 0) {
+      const Size size = plan.loop[schedule.split_dim].size;
+      keep_range(part, schedule.split_dim, size * task / schedule.tasks, size * (task + 1) / schedule.tasks);
+    } else {
+      const Size first = task * schedule.task_bytes;
+      keep_bytes(part, first, std::min(first + schedule.task_bytes, plan.width));
+    }
+    return scatter_in_order(part, schedule, reduction, type, stop, worker);
+  });
+}
+
 Outside run_check(Plan& check, Stop* stop) noexcept {
   if (check.positions == 0 || check.column_count == 0) return {};
   // Entries that strides of 0 repeat are checked once.
-  const int rank = check.loop_rank;
-  Size whole[kMaxRank], once[kMaxRank];
-  Size repeats = 1;
-  for (int d = 0; d < rank; ++d) {
-    LoopDim& dim = check.loop[d];
-    whole[d] = dim.size;
-    if (dim.index == 0) {
-      repeats *= dim.size;
-      dim.size = 1;
-    }
-    once[d] = dim.size;
+  const Plan whole = check;
+  for (int d = 0; d < whole.loop_rank; ++d) {
+    if (check.loop[d].index == 0) keep_range(check, d, 0, 1);
   }
-  check.positions /= repeats;
+  const Plan once = check;
   simplify(check);
   // Indices that lie in another order are checked in that; the first is found in C order.
   Plan ordered = check;
   ordered.any_order = true;
   if (order_loops(ordered) && check_all(ordered, stop).count == 0) return {};
   Outside all = check_all(check, stop);
-  if (all.count == 0 || repeats == 1) return all;
   // The first of the repeated entries comes before the others: its position among all of them.
   Size position = all.entry / check.column_count, step = check.column_count;
   all.entry %= check.column_count;
-  for (int d = rank - 1; d >= 0; --d) {
-    all.entry += position % once[d] * step;
-    position /= once[d];
-    step *= whole[d];
+  for (int d = whole.loop_rank - 1; d >= 0; --d) {
+    all.entry += position % once.loop[d].size * step;
+    position /= once.loop[d].size;
+    step *= whole.loop[d].size;
   }
-  all.count *= repeats;
+  all.count *= whole.positions / once.positions;
   return all;
 }
 

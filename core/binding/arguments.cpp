@@ -1,6 +1,8 @@
 // arguments.cpp - see arguments.h.
 #include "arguments.h"
 
+#include <algorithm>
+
 namespace ndgather {
 
 PyObject *kind_names, *argument_names, *gather_mode_names, *scatter_mode_names, *reduction_names,
@@ -58,9 +60,21 @@ Refusal read_integer(PyObject* object, Argument which, Size& value) {
 
 Refusal read_mode(PyObject* object, Kind kind, Mode& mode) {
   const int position = position_among(object, scatters(kind) ? scatter_mode_names : gather_mode_names);
-  if (position < 0) return {Rule::mode};
   mode = static_cast<Mode>(position);
-  return {};
+  return {position < 0 || (kind == Kind::gather_windows && mode == Mode::wrap) ? Rule::mode : Rule::none};
+}
+
+bool read_shape(PyObject* tuple, Size* sizes, int& rank) {
+  const Py_ssize_t count = PyTuple_Size(tuple);
+  rank = static_cast<int>(std::min<Py_ssize_t>(count, kMaxRank));
+  if (count > kMaxRank) {
+    PyErr_Format(PyExc_ValueError, "a shape has %zd axes (allowed: at most %d)", count, kMaxRank);
+  }
+  for (int d = 0; d < rank && !PyErr_Occurred(); ++d) {
+    sizes[d] = PyNumber_AsSsize_t(PyTuple_GetItem(tuple, d), nullptr);  // what is beyond 64 bits does not fit anyway
+    if (sizes[d] < 0 && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a size is negative");
+  }
+  return !PyErr_Occurred();
 }
 
 Refusal read_index_type(const View& indices, IndexType& type) {

@@ -9,19 +9,20 @@
 namespace ndgather {
 
 inline constexpr const char* kKindNames[] = {"gather_nd", "gather_elements", "gather", "scatter_nd",
-                                             "scatter_elements"};
+                                             "scatter_elements", "gather_windows"};
 
 // The arguments of run(), which are the same for all kinds; a kind ignores those that it does not have.
 enum Argument : int {
   kData, kIndices, kUpdates, kAxis, kBatchDims, kReduction, kMode, kFillValue, kUseInitVal, kOut,
   kNegative,    // whether negative index values count from the end
   kArithmetic,  // for elements of a type that the core does not know: a table of all results, or the name of bfloat16
+  kWindowShape,
   kMemory, kProgress, kExecutor,  // of calls on arrays that are stored elsewhere: the core passes them on
   kArgumentCount
 };
 inline constexpr const char* kArgumentNames[] = {
     "data", "indices", "updates", "axis", "batch_dims", "reduction", "mode", "fill_value",
-    "use_init_val", "out", "negative", "arithmetic", "memory", "progress", "executor"};
+    "use_init_val", "out", "negative", "arithmetic", "window_shape", "memory", "progress", "executor"};
 static_assert(std::size(kArgumentNames) == kArgumentCount);
 
 // In the order of Mode. What fills a slice of a gather drops an update of a scatter.
@@ -47,6 +48,9 @@ int position_among(PyObject* object, PyObject* names);
 Refusal read_integer(PyObject* object, Argument which, Size& value);
 
 Refusal read_mode(PyObject* object, Kind kind, Mode& mode);
+
+// The sizes of a tuple. False: a Python exception is set.
+bool read_shape(PyObject* tuple, Size* sizes, int& rank);
 
 Refusal read_index_type(const View& indices, IndexType& type);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "../pool.h"
 
@@ -13,11 +14,10 @@ PyObject* memory_handler;  // a PyDataMem_Handler capsule over pool.h
 
 void* handler_malloc(void*, std::size_t bytes) { return pool::allocate(bytes); }
 void* handler_calloc(void*, std::size_t count, std::size_t size) {
-  return pool::allocate_zeroed(count * size);
+  void* const block = pool::allocate(count * size);
+  return block == nullptr ? nullptr : std::memset(block, 0, count * size);
 }
-void* handler_realloc(void*, void* block, std::size_t bytes) {
-  return pool::resize(block, bytes);
-}
+void* handler_realloc(void*, void* block, std::size_t bytes) { return pool::resize(block, bytes); }
 void handler_free(void*, void* block, std::size_t) { pool::release(block); }
 
 PyDataMem_Handler handler = {

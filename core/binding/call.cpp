@@ -72,6 +72,9 @@ PyObject* Call::run() {
 Refusal Call::read_options() {
   if (auto refusal = read_integer(given_[kAxis], kAxis, options_.axis)) return refusal;
   if (auto refusal = read_integer(given_[kBatchDims], kBatchDims, options_.batch_dims)) return refusal;
+  if (kind_ == Kind::gather_windows && !read_shape(given_[kWindowShape], options_.window, options_.window_rank)) {
+    return {Rule::raised};
+  }
   return read_mode(given_[kMode], kind_, plan_.mode);
 }
 
@@ -125,6 +128,10 @@ Refusal Call::read_arguments() {
 
 Refusal Call::read_shapes() {
   if (auto refusal = slices_shape(kind_, data_.array(), indices_.array(), options_, slices_)) return refusal;
+  for (int d = 0; d < options_.window_rank && plan_.mode != Mode::fill; ++d) {
+    const Size axis = options_.batch_dims + d;
+    if (options_.window[d] > data_.array().shape[axis]) return {Rule::window_size, axis};
+  }
   return {scatters(kind_) && !updates_.has_shape(slices_) ? Rule::updates_shape : Rule::none};
 }
 
@@ -269,8 +276,9 @@ PyObject* Call::bad_entry() const {
   PyObject* where = shape_tuple(entry.position, indices_.array().rank);
   PyObject* value = is_signed ? PyLong_FromLongLong(static_cast<long long>(bad_.value))
                               : PyLong_FromUnsignedLongLong(bad_.value);
-  return Py_BuildValue("(NNnnnnn)", where, value, entry.axis, entry.size,
-                       given_[kNegative] == Py_False ? 0 : -entry.size, bad_.count, entry.total);
+  const bool negative = given_[kNegative] != Py_False && kind_ != Kind::gather_windows;
+  return Py_BuildValue("(NNnnnnn)", where, value, entry.axis, entry.size, negative ? -entry.size : 0, bad_.count,
+                       entry.total);
 }
 
 }  // namespace ndgather

@@ -10,10 +10,9 @@ namespace ndgather {
 namespace {
 
 struct FastCall {
-  PyObject* answer;                    // of Python, for a call that the core refuses
-  PyObject* misuse;                    // of Python, for arguments that the function does not have
+  PyObject* slow_path;                 // a function of Python, for a call that the core refuses
   PyObject* names[kArgumentCount];     // of the parameters, in the order of the signature
-  Argument positions[kArgumentCount];     // of the parameters among the arguments of run()
+  Argument positions[kArgumentCount];  // of the parameters among the arguments of run()
   PyObject* defaults[kArgumentCount];  // in the order of the arguments of run()
   Py_ssize_t count, required, positional;
 };
@@ -22,8 +21,7 @@ struct FastCall {
 FastCall fast_calls[std::size(kKindNames)];
 
 // Puts what is given where run() wants it. False: it does not fit the signature.
-bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject* names,
-          PyObject** given) {
+bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject* names, PyObject** given) {
   if (count > to.positional) return false;
   std::copy_n(to.defaults, kArgumentCount, given);
   for (Py_ssize_t a = 0; a < to.required; ++a) given[to.positions[a]] = nullptr;
@@ -31,9 +29,7 @@ bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject*
   const Py_ssize_t named = names != nullptr ? PyTuple_Size(names) : 0;
   for (Py_ssize_t n = 0; n < named; ++n) {
     PyObject* name = PyTuple_GetItem(names, n);
-    const auto is_name = [&](PyObject* known) {
-      return known == name || PyUnicode_Compare(known, name) == 0;
-    };
+    const auto is_name = [&](PyObject* known) { return known == name || PyUnicode_Compare(known, name) == 0; };
     PyObject* const* end = to.names + to.count;
     PyObject* const* found = std::find(to.names + count, end, name);
     if (found == end) found = std::find_if(to.names + count, end, is_name);
@@ -44,46 +40,34 @@ bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject*
                      [&](Argument position) { return given[position] != nullptr; });
 }
 
-// Calls a function of Python with `first`, `second` (may be null) and others, all borrowed. An exception that
-// it returns is raised.
-PyObject* call_python(PyObject* function, PyObject* first, PyObject* second, PyObject* const* others,
-                      Py_ssize_t count) {
-  const int leading = second == nullptr ? 1 : 2;
-  PyObject* arguments = PyTuple_New(leading + count);
-  if (arguments == nullptr) return nullptr;
-  PyTuple_SetItem(arguments, 0, Py_NewRef(first));
-  if (second != nullptr) PyTuple_SetItem(arguments, 1, Py_NewRef(second));
-  for (Py_ssize_t a = 0; a < count; ++a) {
-    PyTuple_SetItem(arguments, leading + a, Py_NewRef(others[a]));
-  }
-  PyObject* result = PyObject_CallObject(function, arguments);
-  Py_DECREF(arguments);
-  if (result == nullptr || !PyExceptionInstance_Check(result)) return result;
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(result)), result);
-  Py_DECREF(result);
-  return nullptr;
+// Calls slow_path(kind, refusal, *arguments).
+PyObject* call_python(PyObject* slow_path, Kind kind, PyObject* refusal, PyObject* const* arguments, Py_ssize_t count) {
+  PyObject* const all = PyTuple_New(2 + count);
+  if (all == nullptr) return nullptr;
+  PyTuple_SetItem(all, 0, Py_NewRef(PyTuple_GetItem(kind_names, static_cast<int>(kind))));
+  PyTuple_SetItem(all, 1, Py_NewRef(refusal));
+  for (Py_ssize_t a = 0; a < count; ++a) PyTuple_SetItem(all, 2 + a, Py_NewRef(arguments[a]));
+  PyObject* const result = PyObject_CallObject(slow_path, all);
+  Py_DECREF(all);
+  return result;
 }
 
 PyObject* call(Kind kind, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const FastCall& to = fast_calls[static_cast<int>(kind)];
-  PyObject* name = PyTuple_GetItem(kind_names, static_cast<int>(kind));
   PyObject* given[kArgumentCount];
-  if (!bind(to, args, count, names, given)) {
-    const Py_ssize_t named = names != nullptr ? PyTuple_Size(names) : 0;
-    PyObject* no_names = names == nullptr ? PyTuple_New(0) : Py_NewRef(names);
-    PyObject* result =
-        no_names != nullptr ? call_python(to.misuse, name, no_names, args, count + named) : nullptr;
-    Py_XDECREF(no_names);
-    return result;
-  }
+  const bool fits = bind(to, args, count, names, given);
   const auto is_given = [](PyObject* object) { return object != Py_None; };
-  const bool for_python = names != nullptr && std::any_of(given + kMemory, given + kArgumentCount, is_given);
-  PyObject* result = for_python ? refused_for_python() : run(kind, given);
+  PyObject* result;
+  if (!fits) {
+    result = refused({Rule::signature}, names != nullptr ? Py_NewRef(names) : PyTuple_New(0), {}, {}, {}, {});
+  } else if (names != nullptr && std::any_of(given + kMemory, given + kArgumentCount, is_given)) {
+    result = refused_for_python();
+  } else {
+    result = run(kind, given);
+  }
   if (result == nullptr || Py_TYPE(result) != refusal_type) return result;
-  // The facts of a bad index say all; a text about anything else takes the arguments.
-  const bool bad_index = PyTuple_GetItem(result, 0) ==
-                         PyTuple_GetItem(rule_names, static_cast<int>(Rule::out_of_bounds));
-  PyObject* answer = call_python(to.answer, name, result, given, bad_index ? 0 : kArgumentCount);
+  const Py_ssize_t all = count + (names != nullptr ? PyTuple_Size(names) : 0);
+  PyObject* const answer = call_python(to.slow_path, kind, result, fits ? given : args, fits ? Py_ssize_t{kArgumentCount} : all);
   Py_DECREF(result);
   return answer;
 }
@@ -104,10 +88,10 @@ PyMethodDef* methods_of(std::integer_sequence<int, Kinds...>) {
 }  // namespace
 
 PyObject* make_fast_call(PyObject*, PyObject* arguments) {
-  PyObject *kind_name, *answer, *misuse, *names, *defaults, *doc, *module;
+  PyObject *kind_name, *slow_path, *names, *defaults, *doc, *module;
   Py_ssize_t required, positional;
-  if (!PyArg_ParseTuple(arguments, "OOOO!nnO!OU", &kind_name, &answer, &misuse, &PyTuple_Type, &names,
-                        &required, &positional, &PyTuple_Type, &defaults, &doc, &module)) {
+  if (!PyArg_ParseTuple(arguments, "OOO!nnO!OU", &kind_name, &slow_path, &PyTuple_Type, &names, &required, &positional,
+                        &PyTuple_Type, &defaults, &doc, &module)) {
     return nullptr;
   }
   const int kind = position_among(kind_name, kind_names);
@@ -117,7 +101,7 @@ PyObject* make_fast_call(PyObject*, PyObject* arguments) {
     PyErr_SetString(PyExc_ValueError, "kind, names and defaults do not fit");
     return nullptr;
   }
-  FastCall to = {answer, misuse, {}, {}, {}, count, required, positional};
+  FastCall to = {slow_path, {}, {}, {}, count, required, positional};
   for (Py_ssize_t n = 0; n < count; ++n) {
     const int position = position_among(PyTuple_GetItem(names, n), argument_names);
     if (position < 0) {
@@ -128,9 +112,8 @@ PyObject* make_fast_call(PyObject*, PyObject* arguments) {
     to.positions[n] = static_cast<Argument>(position);
   }
   for (int a = 0; a < kArgumentCount; ++a) to.defaults[a] = PyTuple_GetItem(defaults, a);
-  // Kept for good: a second import, after the first was purged, leaves the functions of the first with what
-  // is put here.
-  for (PyObject* kept : {answer, misuse, names, defaults, doc}) Py_INCREF(kept);
+  // Kept for good: a second import, after the first was purged, leaves the functions of the first with what is put here.
+  for (PyObject* kept : {slow_path, names, defaults, doc}) Py_INCREF(kept);
   fast_calls[kind] = to;
   PyMethodDef& method = methods_of(std::make_integer_sequence<int, std::size(kKindNames)>())[kind];
   method.ml_doc = PyUnicode_AsUTF8AndSize(doc, nullptr);

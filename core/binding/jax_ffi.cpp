@@ -23,12 +23,11 @@ struct Attributes {
   Size lead;      // so many leading axes are of vmap: a buffer of size 1 there is repeated
   Size skip;      // so many axes of data are none of the caller's
   bool negative;  // whether negative index values count from the end
-  ffi::Span<const std::int64_t> window;
   ffi::Span<const std::uint8_t> fill;
   std::string_view caller;
 };
 
-// A buffer as an array of the core: C-contiguous, with room for the axes of windows.
+// A buffer as an array of the core: C-contiguous.
 struct Operand {
   explicit Operand(const ffi::AnyBuffer& buffer)
       : array{static_cast<char*>(buffer.untyped_data()), static_cast<int>(buffer.dimensions().size()), shape, strides} {
@@ -50,22 +49,7 @@ struct Operand {
     }
   }
 
-  // The axes at `first` say where a window begins, those put behind them what it holds.
-  bool open_windows(Size first, ffi::Span<const std::int64_t> window) {
-    const auto depth = static_cast<Size>(window.size());
-    if (array.rank + depth > kMaxRank || first + depth > array.rank) return false;
-    std::copy_backward(shape + first + depth, shape + array.rank, shape + array.rank + depth);
-    std::copy_backward(strides + first, strides + array.rank, strides + array.rank + depth);
-    array.rank += static_cast<int>(depth);
-    for (Size d = 0; d < depth; ++d) {
-      const Size wide = window[static_cast<std::size_t>(d)];
-      shape[first + depth + d] = wide;
-      shape[first + d] = std::max<Size>(shape[first + d] - wide + 1, 0);
-    }
-    return true;
-  }
-
-  Size shape[2 * kMaxRank], strides[2 * kMaxRank];
+  Size shape[kMaxRank], strides[kMaxRank];
   Array array;
 };
 
@@ -86,10 +70,10 @@ bool read_type(ffi::DataType type, bool with_table, ElementType& element) {
   return element <= ElementType::u64;
 }
 
-// The text of errors/index_errors.py: the exception is made where no Python runs.
+// The text that Python has for such an index: the exception is made where no Python runs.
 std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan, const Array& data,
                     const Array& indices) {
-  const bool windows = call.window.size() > 0;
+  const bool windows = call.kind == Kind::gather_windows;
   const std::string name = windows ? "starts" : "indices";
   const BadEntry entry = locate(bad, plan, data, indices, call.options);
   std::string where;
@@ -97,22 +81,16 @@ std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan
     if (d < call.lead && indices.shape[d] == 1) continue;  // of vmap over others
     where += (where.empty() ? "" : ", ") + std::to_string(entry.position[d]);
   }
-  const Size size = entry.size;
-  const std::string allowed =
-      size == 0 ? "the axis is empty"
-                : "allowed: " + std::to_string(call.negative ? -size : 0) + ".." + std::to_string(size - 1);
   const bool is_signed = plan.index_type != IndexType::u64;
-  const std::string number = std::to_string(entry.axis - call.skip);
-  std::string text = std::string(call.caller) + ": " + name + "[" + where + "] = " +
-                     (is_signed ? std::to_string(static_cast<std::int64_t>(bad.value)) : std::to_string(bad.value));
-  if (windows) {
-    const Size wide = call.window[static_cast<std::size_t>(entry.column)];
-    text += " lets a window of size " + std::to_string(wide) + " stick out of axis " + number +
-            " of data, which has size " + std::to_string(size + wide - 1) + " (allowed: 0.." +
-            std::to_string(size - 1) + ")";
-  } else {
-    text += " is outside axis " + number + " of data, which has size " + std::to_string(size) + " (" + allowed + ")";
-  }
+  const Size wide = windows ? call.options.window[entry.column] : 1;
+  const Size first = windows || !call.negative ? 0 : -entry.size;
+  std::string text = std::string(call.caller) + ": " + name + "[" + where + "] = ";
+  text += is_signed ? std::to_string(static_cast<std::int64_t>(bad.value)) : std::to_string(bad.value);
+  text += windows ? " lets a window of size " + std::to_string(wide) + " stick out of axis " : " is outside axis ";
+  text += std::to_string(entry.axis - call.skip) + " of data, which has size " + std::to_string(entry.size);
+  text += !windows && entry.size == 0
+              ? " (the axis is empty)"
+              : " (allowed: " + std::to_string(first) + ".." + std::to_string(entry.size - wide) + ")";
   if (bad.count > 1) {
     text += "; " + std::to_string(bad.count) + " of " + std::to_string(entry.total) + " entries of " + name +
             " are out of bounds";
@@ -141,32 +119,36 @@ bool reduce(Plan& plan, Reduction reduction, ElementType type) {
 }
 
 // Whether a call is one that JAX was told to make: what is exported may be changed before it runs.
-bool is_sound(const Attributes& call, const ffi::AnyBuffer& data, const ffi::AnyBuffer& indices,
+bool is_sound(const Attributes& call, ffi::Span<const std::int64_t> window, const ffi::AnyBuffer& data, const ffi::AnyBuffer& indices,
               const ffi::AnyBuffer& updates, const ffi::AnyBuffer& result) {
   const auto in = [](auto value, auto last) { return static_cast<std::uint64_t>(value) <= static_cast<std::uint64_t>(last); };
   const std::size_t lowest = std::min({data.dimensions().size(), indices.dimensions().size(),
                                        updates.dimensions().size(), result.dimensions().size()});
-  return in(call.kind, Kind::scatter_elements) && in(call.mode, Mode::fill) && in(call.reduction, Reduction::max) &&
-         in(call.lead, lowest) && std::all_of(call.window.begin(), call.window.end(), [](Size w) { return w >= 0; }) &&
+  return in(call.kind, Kind::gather_windows) && in(call.mode, Mode::fill) && in(call.reduction, Reduction::max) &&
+         in(call.lead, lowest) && std::all_of(window.begin(), window.end(), [](Size w) { return w >= 0; }) &&
+         in(window.size(), kMaxRank) && (window.size() == 0 || call.kind == Kind::gather_windows) &&
          in(call.skip, INT32_MAX) && data.element_type() == result.element_type() &&
          data.element_type() == updates.element_type() &&
          (call.fill.size() == 0 || call.fill.size() == ffi::ByteWidth(data.element_type()));
 }
 
 // Carries out a call. The buffers after indices: for a scatter updates, and a table for types that need one.
-ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ffi::AnyBuffer& given_indices,
-                     const ffi::RemainingArgs& rest, const ffi::AnyBuffer& result) {
+ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, const ffi::AnyBuffer& given_data,
+                     const ffi::AnyBuffer& given_indices, const ffi::RemainingArgs& rest, const ffi::AnyBuffer& result) {
   const bool scatter = scatters(call.kind);
   if (scatter && rest.size() == 0) return refuse(call, "there are no updates");
   const ffi::AnyBuffer given_updates = scatter ? rest.get<ffi::AnyBuffer>(0).value() : given_data;
   const ffi::AnyBuffer table = rest.size() > 1 ? rest.get<ffi::AnyBuffer>(1).value() : given_data;
-  if (!is_sound(call, given_data, given_indices, given_updates, result)) return refuse(call, "attributes do not fit");
+  if (!is_sound(call, window, given_data, given_indices, given_updates, result)) {
+    return refuse(call, "attributes do not fit");
+  }
+  call.options.window_rank = static_cast<int>(window.size());
+  std::copy(window.begin(), window.end(), call.options.window);
   Operand data(given_data), once(given_indices), indices(given_indices), updates(given_updates), out(result);
   for (const Operand* each : {&data, &indices, &updates, &out}) {
     if (each->array.rank > kMaxRank) return refuse(call, "an array has more than 64 axes");
   }
   for (Operand* each : {&data, &indices, &updates}) each->repeat_as(out, call.lead);
-  if (call.window.size() > 0 && !data.open_windows(call.lead, call.window)) return refuse(call, "windows do not fit");
   const Array& indexed = scatter ? out.array : data.array;
   const Array& dense = scatter ? updates.array : out.array;
   Shape slices;
@@ -174,10 +156,6 @@ ffi::Error carry_out(Attributes call, const ffi::AnyBuffer& given_data, const ff
       slices_shape(call.kind, data.array, indices.array, call.options, slices) ||
       slices.rank != dense.rank || !std::equal(slices.size, slices.size + slices.rank, dense.shape)) {
     return refuse(call, "the shapes do not fit");
-  }
-  if (call.window.size() > 0 && (call.kind != Kind::gather_nd ||
-                                 indices.shape[indices.array.rank - 1] != static_cast<Size>(call.window.size()))) {
-    return refuse(call, "starts and windows do not fit");
   }
   Plan plan;
   ElementType index_type, type;
@@ -216,9 +194,10 @@ ffi::Error handle(ffi::AnyBuffer data, ffi::AnyBuffer indices, ffi::RemainingArg
                   ffi::Result<ffi::AnyBuffer> result, std::int64_t kind, std::int64_t mode, std::int64_t reduction,
                   std::int64_t axis, std::int64_t batch_dims, std::int64_t lead, std::int64_t skip, bool negative,
                   ffi::Span<const std::int64_t> window, ffi::Span<const std::uint8_t> fill, std::string_view caller) {
+  if (window.size() > 0 && static_cast<Kind>(kind) == Kind::gather_nd) kind = static_cast<int>(Kind::gather_windows);
   const Attributes call{static_cast<Kind>(kind), static_cast<Mode>(mode), static_cast<Reduction>(reduction),
-                        {axis, batch_dims, 0, {}}, lead, skip, negative, window, fill, caller};
-  return carry_out(call, data, indices, rest, *result);
+                        {axis, batch_dims, 0, {}}, lead, skip, negative, fill, caller};
+  return carry_out(call, window, data, indices, rest, *result);
 }
 
 XLA_FFI_DEFINE_HANDLER(handler, handle,

@@ -28,33 +28,17 @@ PyObject* run_by_name(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return read_kind(args[0], kind) ? run(kind, args + 1) : nullptr;
 }
 
-// Reads a tuple of sizes. False: a Python exception is set.
-bool read_shape(PyObject* tuple, Size* sizes, Array& array) {
-  array.shape = sizes;
-  array.rank = static_cast<int>(std::min<Py_ssize_t>(PyTuple_Size(tuple), kMaxRank + 1));
-  if (array.rank > kMaxRank) {
-    PyErr_Format(PyExc_ValueError, "a shape has %zd axes (allowed: at most %d)", PyTuple_Size(tuple), kMaxRank);
-    return false;
-  }
-  for (int d = 0; d < array.rank; ++d) {
-    sizes[d] = PyLong_AsSsize_t(PyTuple_GetItem(tuple, d));
-    if (sizes[d] == -1 && PyErr_Occurred()) return false;
-  }
-  return true;
-}
-
 PyObject* shape_by_name(PyObject*, PyObject* args) {
-  PyObject *name, *data_shape, *indices_shape;
+  PyObject *name, *data_shape, *indices_shape, *window_shape = nullptr;
   Options options;
   Kind kind;
-  if (!PyArg_ParseTuple(args, "OO!O!nn", &name, &PyTuple_Type, &data_shape, &PyTuple_Type,
-                        &indices_shape, &options.axis, &options.batch_dims) ||
-      !read_kind(name, kind)) {
-    return nullptr;
-  }
   Size sizes[2][kMaxRank];
-  Array data{}, indices{};
-  if (!read_shape(data_shape, sizes[0], data) || !read_shape(indices_shape, sizes[1], indices)) {
+  Array data{nullptr, 0, sizes[0], nullptr}, indices{nullptr, 0, sizes[1], nullptr};
+  if (!PyArg_ParseTuple(args, "OO!O!nn|O!", &name, &PyTuple_Type, &data_shape, &PyTuple_Type, &indices_shape,
+                        &options.axis, &options.batch_dims, &PyTuple_Type, &window_shape) ||
+      !read_kind(name, kind) || !read_shape(data_shape, sizes[0], data.rank) ||
+      !read_shape(indices_shape, sizes[1], indices.rank) ||
+      (window_shape != nullptr && !read_shape(window_shape, options.window, options.window_rank))) {
     return nullptr;
   }
   Shape slices;
@@ -74,7 +58,7 @@ PyObject* check_out_for(PyObject*, PyObject* args) {
   return refused(refusal, facts_of(refusal), view.array(), {}, shape, {});
 }
 
-PyObject* get_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(instruction_set()); }
+PyObject* get_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(loops().name); }
 
 PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(threads()); }
 
@@ -100,16 +84,16 @@ PyObject* release_memory(PyObject*, PyObject*) {
 
 PyMethodDef methods[] = {
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_by_name)), METH_FASTCALL,
-     "run(kind, data, indices, updates, axis, batch_dims, reduction, mode, fill_value, use_init_val, "
-     "out, negative, arithmetic, memory, progress, executor, /)\n--\n\n"},
+     "run(kind, data, indices, updates, axis, batch_dims, reduction, mode, fill_value, use_init_val, out, negative, "
+     "arithmetic, window_shape, memory, progress, executor, /)\n--\n\n"},
     {"slices_shape", shape_by_name, METH_VARARGS,
-     "slices_shape(kind, data_shape, indices_shape, axis, batch_dims, /)\n--\n\n"},
+     "slices_shape(kind, data_shape, indices_shape, axis, batch_dims, window_shape=(), /)\n--\n\n"},
     {"check_out", check_out_for, METH_VARARGS, "check_out(out, result, /)\n--\n\n"},
     {"fast_call", make_fast_call, METH_VARARGS,
-     "fast_call(kind, answer, misuse, names, required, positional, defaults, doc, module, /)\n--\n\n"},
+     "fast_call(kind, slow_path, names, required, positional, defaults, doc, module, /)\n--\n\n"},
     {"sort_points", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(sort_points)), METH_FASTCALL,
      "sort_points(kind, steps, begin, places, positions, data, indices, updates, axis, batch_dims, reduction, mode, "
-     "fill_value, use_init_val, out, negative, arithmetic, memory, progress, executor, /)\n--\n\n"},
+     "fill_value, use_init_val, out, negative, arithmetic, window_shape, memory, progress, executor, /)\n--\n\n"},
     {"move_points", move_points, METH_VARARGS,
      "move_points(chunk, dense, bits, places, positions, block, starts, stops, reduction, arithmetic, /)\n--\n\n"},
     {"accept_exchange", accept_exchange, METH_VARARGS,

@@ -98,7 +98,7 @@ PyObject* PointCall::sort(PyObject* steps, Size begin, PyArrayObject* places, Py
   }
   bool inside = true;
   SortedPoints sorted(refusal ? 0 : n);
-  if (sorted.block == nullptr) return PyErr_NoMemory();
+  if (!sorted.memory) return PyErr_NoMemory();
   if (!refusal) {
     GilRelease release(static_cast<double>(n) * 20, false);
     inside = ndgather::sort_points(plan_, grid, begin, sorted, PyArray_BYTES(places),
@@ -154,7 +154,7 @@ PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   const int kind = position_among(args[0], kind_names);
   const Size begin = PyLong_AsSsize_t(args[2]);
-  if (kind < 0 || scatters(static_cast<Kind>(kind))) return do_not_fit("kind");
+  if (kind < 0 || static_cast<Kind>(kind) > Kind::gather) return do_not_fit("kind");
   if (begin == -1 && PyErr_Occurred()) return nullptr;
   PyObject* const* const given = args + 5;
   if (!PyArray_CheckExact(given[kData]) || !PyArray_CheckExact(given[kIndices])) return refused_for_python();

@@ -1,12 +1,28 @@
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, final
 
+from _typeshed import structseq
 from numpy.typing import NDArray
 
 _Shape: TypeAlias = tuple[int, ...]
 
-# See array_call.py, where it has a name for all to import.
-_Refusal: TypeAlias = tuple[str, tuple[Any, ...], _Shape, _Shape, _Shape, _Shape]
+_Facts: TypeAlias = tuple[Any, ...]
+
+@final
+class Refusal(structseq[Any], tuple[str, _Facts, _Shape, _Shape, _Shape, _Shape]):
+    __match_args__: Final = ("rule", "facts", "data", "indices", "slices", "updates")
+    @property
+    def rule(self) -> str: ...
+    @property
+    def facts(self) -> _Facts: ...
+    @property
+    def data(self) -> _Shape: ...
+    @property
+    def indices(self) -> _Shape: ...
+    @property
+    def slices(self) -> _Shape: ...
+    @property
+    def updates(self) -> _Shape: ...
 
 KINDS: Final[tuple[str, ...]]
 ARGUMENTS: Final[tuple[str, ...]]
@@ -33,15 +49,22 @@ def run(
     out: object,
     negative: object,
     arithmetic: object,
+    window_shape: _Shape,
     memory: object,
     progress: object,
     executor: object,
     /,
-) -> NDArray[Any] | _Refusal: ...
+) -> NDArray[Any] | Refusal: ...
 def slices_shape(
-    kind: str, data_shape: _Shape, indices_shape: _Shape, axis: int, batch_dims: int, /
-) -> _Refusal: ...
-def check_out(out: object, result: NDArray[Any], /) -> _Refusal: ...
+    kind: str,
+    data_shape: _Shape,
+    indices_shape: _Shape,
+    axis: int,
+    batch_dims: int,
+    window_shape: _Shape = (),
+    /,
+) -> Refusal: ...
+def check_out(out: object, result: NDArray[Any], /) -> Refusal: ...
 def sort_points(
     kind: str,
     steps: tuple[int | NDArray[Any], ...],
@@ -60,11 +83,12 @@ def sort_points(
     out: object,
     negative: object,
     arithmetic: object,
+    window_shape: _Shape,
     memory: object,
     progress: object,
     executor: object,
     /,
-) -> tuple[NDArray[Any], NDArray[Any]] | _Refusal: ...
+) -> tuple[NDArray[Any], NDArray[Any]] | Refusal: ...
 def move_points(
     chunk: NDArray[Any],
     dense: NDArray[Any],
@@ -80,8 +104,7 @@ def move_points(
 ) -> None: ...
 def fast_call(
     kind: str,
-    answer: Callable[..., object],
-    misuse: Callable[..., Exception],
+    slow_path: Callable[..., object],
     names: tuple[str, ...],
     required: int,
     positional: int,

@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ndgather import slow_path
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, Refusal, _core
 from ndgather.errors import CallError
 from ndgather.errors.shown_values import shown_value
 from ndgather.errors.similar_names import did_you_mean
@@ -114,6 +114,13 @@ def _bare_signature(function: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=parameters, return_annotation=empty)
 
 
+def _handle_refusal(kind: str, refusal: Refusal, *arguments: Any) -> Any:
+    """Return the result of a call that the core does not take, or raise; the core calls this."""
+    if refusal.rule == "signature":  # the arguments are those that were given, the last with names
+        raise misused(kind, SIGNATURES[kind], refusal.facts, arguments)
+    return slow_path.handle_refusal(kind, refusal, *arguments)
+
+
 def fast_call(function: F) -> F:
     """Return a function of the core with the name, signature and docstring of `function`.
 
@@ -125,13 +132,9 @@ def fast_call(function: F) -> F:
     parameters = signature.parameters.values()
     own = {each.name: each.default for each in parameters if each.default is not each.empty}
 
-    def misuse(_: str, names: tuple[str, ...], *arguments: object) -> Exception:
-        return misused(kind, signature, names, arguments)
-
     made = _core.fast_call(
         kind,
-        slow_path.answer,
-        misuse,
+        _handle_refusal,
         tuple(signature.parameters),
         len(parameters) - len(own),
         sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters),

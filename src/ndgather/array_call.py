@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ndgather import _core
+from ndgather._core import Refusal  # why the core refuses a call; see core/refusal.h
 from ndgather.errors import option_errors
 
 if TYPE_CHECKING:
@@ -21,16 +22,19 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-__all__ = ["_core"]
+__all__ = ["Call", "Refusal", "_core"]
 
 
-__all__ = ["Call"]
-
-# Why the core refuses a call: one of _core.RULES, its facts, and the shapes of data, of indices, of
-# the slices that the indices name, and of updates; see core/refusal.h.
-Refusal: TypeAlias = tuple[
-    str, tuple[Any, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]
-]
+def refusal(
+    rule: str,
+    facts: tuple[Any, ...] = (0, 0),
+    data: tuple[int, ...] = (),
+    indices: tuple[int, ...] = (),
+    slices: tuple[int, ...] = (),
+    updates: tuple[int, ...] = (),
+) -> Refusal:
+    """Return a refusal as the core makes it; the last four are shapes."""
+    return Refusal((rule, facts, data, indices, slices, updates))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Call:
     """The arguments of one gather or scatter; a kind ignores those that it does not have."""
 
     caller: str  # the name that error texts begin with
-    kind: str  # one of _core.KINDS, or "gather_windows"
+    kind: str  # one of _core.KINDS
     data: Any
     indices: Any
     updates: Any = None
@@ -51,11 +55,11 @@ class Call:
     out: Any = None
     negative: bool = True  # whether negative index values count from the end
     arithmetic: Any = None  # what the core has to be told about the type of data
+    window_shape: tuple[int, ...] = ()  # of a gather of windows
     memory: Any = None  # bytes that buffers may take; this and the rest are for stored arrays
     progress: Any = None  # called with the numbers of chunks done and in all
     executor: Any = None  # where chunks are read, if not on threads of this process
     updates_name: str = "updates"  # what the caller calls them
-    window_shape: tuple[int, ...] = ()  # of a gather of windows
 
     @property
     def scatters(self) -> bool:
@@ -102,6 +106,7 @@ class Call:
             self.out,
             self.negative,
             self.arithmetic,
+            self.window_shape,
             self.memory,
             self.progress,
             self.executor,

@@ -15,7 +15,12 @@ import numpy as np
 
 from ndgather import array_call, dispatch, reductions
 from ndgather.array_call import Call, Refusal, _core
-from ndgather.errors import argument_errors, index_errors, option_errors, shape_errors
+from ndgather.errors import (
+    argument_errors,
+    index_errors,
+    option_errors,
+    shape_errors,
+)
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.shown_values import shown_value
 
@@ -219,6 +224,9 @@ def explain(call: Call, refusal: Refusal) -> Exception:
     caller, first = call.caller, facts[0]
     match rule:
         case "out_of_bounds" if call.kind == "gather_windows":
+            position, value, axis, size, *others = facts
+            begins = size - call.window_shape[position[-1]] + 1
+            facts = (position, value, axis, begins, *others)
             return index_errors.window_outside(caller, call.window_shape, *facts)
         case "out_of_bounds":
             return index_errors.index_out_of_bounds(caller, *facts)
@@ -231,7 +239,7 @@ def explain(call: Call, refusal: Refusal) -> Exception:
         case "data_rank":
             return shape_errors.rank_too_low(caller, "data", data, first)
         case "index_rank":
-            return shape_errors.rank_too_low(caller, "indices", indices, first)
+            return shape_errors.rank_too_low(caller, call.indices_name, indices, first)
         case "ranks_differ":
             return shape_errors.ranks_differ(caller, data, indices)
         case "axis":
@@ -249,7 +257,14 @@ def explain(call: Call, refusal: Refusal) -> Exception:
             return option_errors.option_not_integer(caller, name, getattr(call, name))
         case "mode":
             modes = _core.SCATTER_MODES if call.scatters else _core.GATHER_MODES
+            modes = MODES if call.kind == "gather_windows" else modes
             return option_errors.unknown_choice(caller, "mode", call.mode, modes)
+        case "window_rank":
+            return shape_errors.windows_do_not_fit(caller, data, indices, call.window_shape)
+        case "window_size":
+            return shape_errors.window_too_large(caller, first, data, call.window_shape)
+        case "result_rank" | "result_size" if call.kind == "gather_windows":
+            return shape_errors.too_many_windows(caller, data, call.window_shape)
         case "batch_size":
             return shape_errors.batch_sizes_differ(caller, first, data, indices)
         case "depth":
@@ -281,16 +296,20 @@ MODES = ("raise", "clip", "fill")
 
 
 def run_windows(call: Call) -> Array | Refusal:
-    """Make a call with plain arrays; return the result, or why the core refuses it."""
-    check_shapes(call)
+    """Make a call with plain arrays; return the result, or why the core refuses it.
+
+    In mode fill the core fills a window that sticks out whole; what it shares with data is copied
+    here.
+    """
     if call.mode != "fill":
-        return _copy_whole(call)
+        return call.run()
+    check_shapes(call)
     if isinstance(call.out, np.ndarray) and np.may_share_memory(call.out, call.data):
-        return ("out_overlaps_input", (0, 0), (), (), (), ())
+        return array_call.refusal("out_overlaps_input")
     if call.indices.dtype.kind in "iu":
         call = replace(call, indices=signed(call.indices))
-    result = _copy_whole(call)
-    if not isinstance(result, tuple):
+    result = call.run()
+    if not isinstance(result, Refusal):
         _copy_parts(call, result)
     return result
 
@@ -311,10 +330,9 @@ def check_shapes(call: Call) -> None:
 def check(call: Call) -> None:
     """Raise the error of the shapes and starts of a call, if there is one; copy no window."""
     check_shapes(call)
-    places = np.broadcast_to(np.uint8(0), _begins(call.data.shape, call.window_shape))
-    bare = replace(call, kind="gather_nd", data=places, fill_value=None, out=None, negative=False)
-    refusal = bare.run()
-    if isinstance(refusal, tuple):
+    places = np.empty((*call.data.shape[: len(call.window_shape)], 0))  # a copy of nothing
+    refusal = replace(call, data=places, fill_value=None, out=None).run()
+    if isinstance(refusal, Refusal):
         raise explain(call, refusal)
 
 
@@ -325,31 +343,15 @@ def signed(starts: Array) -> Starts:
     return starts.astype(np.int64)
 
 
-def _begins(shape: tuple[int, ...], window: tuple[int, ...]) -> tuple[int, ...]:
-    """Return at how many positions a window may begin, on each axis."""
-    pairs = zip(shape, window, strict=False)
-    return tuple(max(size - wide + 1, 0) for size, wide in pairs)
-
-
 def view(data: Array, window: tuple[int, ...]) -> Array:
     """Return a view: its first axes are where a window may begin, its others those of a window."""
     depth = len(window)
     if data.dtype.kind == "T":
         data = data.astype(object)  # NumPy makes no such view of its own strings
-    shape = (*_begins(data.shape, window), *window, *data.shape[depth:])
+    begins = (max(size - wide + 1, 0) for size, wide in zip(data.shape, window, strict=False))
+    shape = (*begins, *window, *data.shape[depth:])
     strides = (*data.strides[:depth], *data.strides)
     return np.lib.stride_tricks.as_strided(data, shape, strides, writeable=False)
-
-
-def _copy_whole(call: Call) -> Array | Refusal:
-    """Gather the windows that do not stick out; in mode fill the others are filled."""
-    try:
-        data = view(call.data, call.window_shape)
-    except (ValueError, OverflowError):  # more axes or more bytes than an array can have
-        raise shape_errors.too_many_windows(
-            call.caller, call.data.shape, call.window_shape
-        ) from None
-    return replace(call, kind="gather_nd", data=data, negative=False).run()
 
 
 def shared_parts(
@@ -379,29 +381,24 @@ def _copy_parts(call: Call, out: Array) -> None:
         low, high = part[: len(window)], part[len(window) :]
         shape = tuple(end - begin for begin, end in zip(low, high, strict=True))
         inside = replace(call, indices=starts[members] + low, window_shape=shape, fill_value=None)
-        copied: Any = _copy_whole(replace(inside, mode="raise", out=None))
+        copied: Any = replace(inside, mode="raise", out=None).run()
         within = (*positions[members].T, *map(slice, low, high))
         out.view(elements)[within] = copied.view(elements)
 
 
-def answer(kind: str, refusal: Refusal, *arguments: Any) -> Array | Exception:
-    """Return the result of a call that the core refused, or the exception that says why.
-
-    The core calls this for the public functions, and raises the exception. With an index out of
-    bounds it gives no arguments: the facts of the refusal say all.
-    """
-    rule = refusal[0]
-    if rule == "out_of_bounds":
-        return index_errors.index_out_of_bounds(kind, *refusal[1])
-    short_cut = dispatch.SHORT_CUTS.get(type(arguments[0]))
+def handle_refusal(kind: str, refusal: Refusal, *arguments: Any) -> Array:
+    """Return the result of a call that the core refused, or raise the error that says why."""
+    call = Call(kind, kind, *arguments)
+    if refusal.rule == "out_of_bounds":
+        raise explain(call, refusal)
+    short_cut = dispatch.SHORT_CUTS.get(type(call.data))
     if short_cut is not None:
         result = short_cut(kind, *arguments)
         if result is not NotImplemented:
             return result  # type: ignore[no-any-return]  # as its library has it
-    call = Call(kind, kind, *arguments)
-    if rule in ("fallback", "out_overlaps_input", "out_type"):
+    if refusal.rule in ("fallback", "out_overlaps_input", "out_type"):
         return run(call)
-    return explain(call, refusal)
+    raise explain(call, refusal)
 
 
 def run(call: Call) -> Array:
@@ -436,10 +433,11 @@ def result_shape(call: Call) -> tuple[int, ...]:
         window = call.window_shape
         return (*call.indices.shape[:-1], *window, *call.data.shape[len(window) :])
     axis, batch_dims = (integer(call, option) for option in ("axis", "batch_dims"))
-    refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
-    if refusal[0] != "none":
+    shapes = call.data.shape, call.indices.shape
+    refusal = _core.slices_shape(call.kind, *shapes, axis, batch_dims, call.window_shape)
+    if refusal.rule != "none":
         raise explain(call, refusal)
-    return refusal[4]
+    return refusal.slices
 
 
 def integer(call: Call, option: str) -> int:
@@ -453,9 +451,9 @@ def integer(call: Call, option: str) -> int:
 
 def _run_plain(call: Call) -> Array:
     result = run_windows(call) if call.kind == "gather_windows" else call.run()
-    if not isinstance(result, tuple):
+    if not isinstance(result, Refusal):
         return result
-    if result[0] == "out_overlaps_input":
+    if result.rule == "out_overlaps_input":
         np.copyto(call.out, _run_plain(replace(call, out=None)))
         return call.out  # type: ignore[no-any-return]  # an array, as the core found
     raise explain(call, result)
@@ -466,7 +464,7 @@ def _deliver(call: Call, result: Array) -> Array:
     if call.out is None:
         return result
     refusal = _core.check_out(call.out, result)
-    if refusal[0] != "none":
+    if refusal.rule != "none":
         raise explain(call, refusal)
     np.copyto(call.out, result)
     return call.out  # type: ignore[no-any-return]  # an array, as the core found

@@ -184,7 +184,7 @@ def test_times_modulo_a_year():
 @pytest.mark.parametrize(
     ("index", "labels", "options", "error", "text"),
     [
-        (pd.Index([1, 2, 2]), [1], {}, LabelError, "x = 2 stands more than once"),
+        (pd.Index([1, 2, 2]), [1], {}, LabelError, "x = 2 repeats"),
         (pd.Index([1, 3, 2]), [1], {"method": "nearest"}, LabelError, ".sortby('x')"),
         (pd.Index([1.0, 2]), [1], {"method": "nearest", "tolerance": "1h"}, DTypeError, "a number"),
         (

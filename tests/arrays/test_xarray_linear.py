@@ -28,6 +28,7 @@ def gaps():
 
 
 DATA = gaps()
+WHOLE = DATA.drop_vars("seen").fillna(0.0).assign(seen=("time", np.array([1, 3, 9], "m8[ns]")))
 
 
 def assert_same(ours, theirs):
@@ -57,15 +58,15 @@ WITHOUT_SLICES = isel_indexers({"lat": 5, "lon": 4}, lambda _: PLACES).filter(
 )
 
 
+ORDERS = {"rising": slice(None), "falling": slice(None, None, -1), "unsorted": [2, 0, 1, 4, 3]}
+
+
 @SOME
-@given(WITHOUT_SLICES, st.sampled_from(["rising", "falling", "unsorted"]))
-def test_is_what_interp_gives(labels, order):
-    data = DATA
-    if order == "falling":
-        data = DATA.isel(lat=slice(None, None, -1))
-    elif order == "unsorted":
-        data = DATA.isel(lat=[2, 0, 1, 4, 3])
-    labels = {name: _of_floats(each) for name, each in labels.items()}
+@given(WITHOUT_SLICES, st.sampled_from(list(ORDERS)), st.booleans())
+def test_is_what_interp_gives(labels, order, with_gaps):
+    data = (DATA if with_gaps else WHOLE).isel(lat=ORDERS[order])
+    off_axis = 0.01 if with_gaps else 0.0
+    labels = {name: _of_floats(each) + off_axis for name, each in labels.items()}
     assert_same(data.ndgather.sel(labels, method="linear"), interp(data, labels))
 
 
@@ -73,6 +74,11 @@ def _of_floats(labels):
     if isinstance(labels, xr.DataArray):
         return labels.astype(float)
     return np.asarray(labels, float) if isinstance(labels, list) else labels
+
+
+def test_at_a_label_of_the_axis_a_missing_neighbour_does_not_count():
+    profile = DATA.profile.ndgather.sel(lat=[-60.0, -45.0, 0.0], method="linear")
+    np.testing.assert_array_equal(profile, [1.0, np.nan, 3.0])
 
 
 def test_in_time():
@@ -164,7 +170,7 @@ REFUSED = {
     "repeated": (
         lambda: DATA.isel(lat=[0, 0]).ndgather.sel(lat=[1.0], method="linear"),
         LabelError,
-        "more than once",
+        "repeats",
     ),
     "empty": (
         lambda: DATA.isel(lat=[]).ndgather.sel(lat=[1.0], method="linear"),

@@ -62,7 +62,7 @@ REFUSED = {
         LabelError,
         ".sortby('lat')",
     ),
-    "repeated": (lambda: REPEATED.ndgather.sel(lat=[0.0]), LabelError, "lat = -60.0 stands more"),
+    "repeated": (lambda: REPEATED.ndgather.sel(lat=[0.0]), LabelError, "lat = -60.0 repeats"),
     "outside": (
         lambda: DATA.ndgather.isel(lat=xr.DataArray([[0, 1], [2, 5]], dims=("p", "q"))),
         IndexOutOfBoundsError,

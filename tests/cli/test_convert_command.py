@@ -125,7 +125,7 @@ def test_lists_the_nodes_that_another_operator_cannot_replace(ndgather, folder):
 
     assert (outcome.status, outcome.err) == (0, "")
     assert "columns" in outcome.out
-    assert "stays: ai.onnx Gather-13 cannot become GatherND: axis = 1 is not" in outcome.out
+    assert "kept: ai.onnx Gather-13 cannot become GatherND: axis = 1 is not" in outcome.out
     kinds = [node.op_type for node in onnx.load("nd.onnx").graph.node]
     assert (kinds.count("GatherND"), kinds[-1]) == (1, "Gather")
 
@@ -156,6 +156,6 @@ def test_says_what_it_repaired(ndgather):
     outcome = ndgather("convert wrong.onnx --opset 18 -o right.onnx")
 
     assert (outcome.status, outcome.err) == (0, "")
-    assert "taken for ai.onnx ScatterElements-18" in outcome.out
+    assert "converted as ai.onnx ScatterElements-18" in outcome.out
     onnx.checker.check_model("right.onnx", full_check=True)
     assert ndgather("check right.onnx --fail-on error").status == 0

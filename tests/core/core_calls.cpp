@@ -84,6 +84,6 @@ int main(int count, char** arguments) {
   }
   for (std::thread& worker : workers) worker.join();
   pool::release_kept();
-  std::printf("%s: %d threads made %d calls each\n", instruction_set(), threads, calls);
+  std::printf("%s: %d threads made %d calls each\n", loops().name, threads, calls);
   return 0;
 }

@@ -306,7 +306,7 @@ Scale some_scale(Choices& choices) {
 
 bool set_is_missing() {
   const char* const wanted = std::getenv("NDGATHER_INSTRUCTION_SET");
-  const bool missing = wanted != nullptr && std::strcmp(wanted, instruction_set()) != 0;
+  const bool missing = wanted != nullptr && std::strcmp(wanted, loops().name) != 0;
   if (missing) std::printf("%s: not for this processor\n", wanted);
   return missing;
 }

@@ -8,6 +8,7 @@ import pytest
 
 import ndgather
 from ndgather import _core, api, gather, gather_elements, gather_nd, operator, reference, scatter_nd
+from ndgather.array_call import refusal
 from ndgather.errors import AttributeValueError, CallError, DTypeError, NdgatherError, ShapeError
 from ndgather.slow_path import explain
 
@@ -147,12 +148,13 @@ def test_calls_that_do_not_fit_the_signature(call, text):
 
 
 def test_every_refusal_has_a_text():
-    call = api.Call("gather_nd", "gather_nd", DATA, np.zeros((1, 1), int), out=DATA)
-    internal = {"none", "raised", "fallback", "out_overlaps_input"}
+    arrays = DATA, np.zeros((1, 1), int)
+    call = api.Call("gather_nd", "gather_nd", *arrays, out=DATA, window_shape=(2,))
+    internal = {"none", "raised", "fallback", "signature", "out_overlaps_input"}
     bad_index = ((0, 0), 9, 0, 4, -4, 1, 1)
     for rule in set(_core.RULES) - internal:
         facts = bad_index if rule == "out_of_bounds" else (0, 0)
-        error = explain(call, (rule, facts, (4, 3), (1, 1), (1, 3), ()))
+        error = explain(call, refusal(rule, facts, (4, 3), (1, 1), (1, 3)))
         assert isinstance(error, (NdgatherError, MemoryError))
         assert str(error).startswith("gather_nd: ")
 
@@ -161,6 +163,7 @@ def test_the_lists_of_the_core_are_those_of_the_annotations():
     assert get_args(reference.Reduction) == (*_core.REDUCTIONS, "mean")
     assert set(get_args(reference.Mode)) == {*_core.GATHER_MODES, *_core.SCATTER_MODES}
     for kind in _core.KINDS:
-        assert set(inspect.signature(getattr(ndgather, kind)).parameters) <= set(_core.ARGUMENTS)
+        parameters = set(inspect.signature(getattr(ndgather, kind)).parameters)
+        assert parameters <= {*_core.ARGUMENTS, "starts"}  # what gather_windows has as indices
     fields = list(api.Call.__dataclass_fields__)
     assert tuple(fields[2 : 2 + len(_core.ARGUMENTS)]) == _core.ARGUMENTS

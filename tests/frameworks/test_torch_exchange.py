@@ -19,7 +19,7 @@ DTYPES = [
     torch.float8_e8m0fnu,
 ]
 PLACES = torch.tensor([[1, 2], [0, 0], [-1, -3]])
-REST = (0, 0, "none", "raise", None, True, None, True, None, None, None, None)
+REST = (0, 0, "none", "raise", None, True, None, True, None, (), None, None, None)
 
 
 def taken(data, indices, updates=None, kind="gather_nd", out=None, reduction="none"):
@@ -27,7 +27,7 @@ def taken(data, indices, updates=None, kind="gather_nd", out=None, reduction="no
     rest = list(REST)
     rest[2], rest[6] = reduction, out
     result = _core.run(kind, data, indices, updates, *rest)
-    return None if isinstance(result, tuple) and result[0] == "fallback" else result
+    return None if isinstance(result, _core.Refusal) and result.rule == "fallback" else result
 
 
 def bits(tensor):

@@ -195,7 +195,7 @@ def test_nodes_in_a_function_of_another_opset_are_left_and_said(wrong):
     feeds = {"data": DATA, "rows": np.array([2, 0])}
     result = onnx_models.load(model, runtime=wrong.__name__).run(feeds)
     np.testing.assert_array_equal(result.outputs[0].array, DATA[[2, 0]])
-    assert [why for _, why in result.left] == ["it stands in a function that imports another opset"]
+    assert [why for _, why in result.left] == ["it is in a function that imports another opset"]
 
 
 @pytest.mark.parametrize("runtime", in_every("onnxruntime"))
@@ -209,7 +209,7 @@ def test_nodes_in_a_loop_are_left_and_said(runtime):
     result = onnx_models.load(model, runtime=runtime).run(feeds)
     np.testing.assert_array_equal(result.outputs[0].array, DATA[0, :2])
     assert [why for _, why in result.left] == [
-        "it stands in the body of a Loop, which gives a value for each turn"
+        "it is in the body of a Loop, which computes a value in every iteration"
     ]
 
 

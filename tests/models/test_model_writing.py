@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.errors import FileError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.onnx import files, interchange
+from ndgather.models.onnx import files
 
 TABLE = np.arange(40 * 128, dtype=np.float32).reshape(40, 128)
 ROWS = np.array([[3], [-1]])
@@ -84,7 +84,7 @@ def test_tensors_stay_beside_a_file_in_their_folder(source):
 def test_a_model_that_is_too_large_has_its_tensors_in_a_file_of_their_own(
     source, tmp_path, monkeypatch, held
 ):
-    monkeypatch.setattr(interchange, "MOST", TABLE.nbytes)
+    monkeypatch.setattr(files, "MOST", TABLE.nbytes)
     model = table_model() if held == "memory" else source
     folder = tmp_path / "to"
     folder.mkdir()
@@ -102,7 +102,7 @@ def test_a_model_that_is_too_large_has_its_tensors_in_a_file_of_their_own(
 
 
 def test_a_model_that_is_too_large_is_not_changed_when_it_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(interchange, "MOST", TABLE.nbytes)
+    monkeypatch.setattr(files, "MOST", TABLE.nbytes)
     model = table_model()
 
     onnx_models.save(model, tmp_path / "large.onnx")
@@ -111,7 +111,7 @@ def test_a_model_that_is_too_large_is_not_changed_when_it_is_written(tmp_path, m
 
 
 def test_a_model_that_is_too_large_without_its_tensors_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(interchange, "MOST", 10)
+    monkeypatch.setattr(files, "MOST", 10)
 
     with pytest.raises(FileError, match="too large, although its tensors are in another file"):
         onnx_models.save(table_model(), tmp_path / "large.onnx")
@@ -119,7 +119,7 @@ def test_a_model_that_is_too_large_without_its_tensors_is_refused(tmp_path, monk
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(interchange, "MOST", TABLE.nbytes)
+    monkeypatch.setattr(files, "MOST", TABLE.nbytes)
     if os.geteuid() == 0:
         (tmp_path / "large.onnx").mkdir()  # a superuser writes into folders that nobody may
     else:
@@ -135,7 +135,6 @@ def test_a_model_that_is_too_large_for_onnx_is_converted_without_its_large_tenso
 ):
     monkeypatch.setattr(files, "MOST", TABLE.nbytes)
     monkeypatch.setattr(files, "LARGE", TABLE.nbytes)
-    monkeypatch.setattr(interchange, "MOST", TABLE.nbytes)
     model = table_model()
 
     onnx_models.save(onnx_models.conversion(model, opset=11), tmp_path / "large.onnx")

@@ -723,7 +723,7 @@ def test_a_word_that_a_later_opset_has_is_repaired_there_and_said(word, expected
     assert (finding.where, finding.rule) == ("node", "repair")
     assert finding.what == (
         f"ai.onnx ScatterElements-16: reduction = {word!r} is unknown (allowed: 'none', 'add', "
-        "'mul'); taken for ai.onnx ScatterElements-18"
+        "'mul'); converted as ai.onnx ScatterElements-18"
     )
     with pytest.raises(AttributeValueError, match="is unknown"):
         onnx_models.convert(model, opset=16)
@@ -752,7 +752,7 @@ def test_an_operator_replaces_the_nodes_that_it_can_and_the_others_are_listed():
         (
             "columns",
             "operator",
-            "stays: ai.onnx Gather-13 cannot become GatherND: axis = 1 is not the first one",
+            "kept: ai.onnx Gather-13 cannot become GatherND: axis = 1 is not the first one",
         )
     ]
     inputs = {"data": np.arange(9, dtype=np.float32).reshape(3, 3), "rows": np.array([2, 0])}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import DTypeError, ModelError, ShapeError
+from ndgather.errors import ModelError, ShapeError
 from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, one_line, reason
+from ndgather.errors.texts import listed, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,44 +25,6 @@ def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelErr
 
 def option_of_onnx(option: str, path: object) -> ModelError:
     return ModelError(f"{path}: {option} does not apply (allowed: for a result in an .onnx file)")
-
-
-def function_stays(domain: str, name: str) -> ModelError:
-    function = one_line(f"{name} of {domain}")
-    return ModelError(
-        f"function {function} cannot be inlined, because it imports other versions "
-        f"than the model (allowed: the same versions)"
-    )
-
-
-def no_operator(op_type: str, opset: int) -> ModelError:
-    return ModelError(f"opset {opset} has no {one_line(op_type)} (allowed: its operators)")
-
-
-def function_refused(refusal: BaseException, error: BaseException) -> ModelError:
-    return ModelError(f"{refusal}; in the function that defines it, {error}")
-
-
-def not_converted_to(opset: int, oldest: int) -> ModelError:
-    return ModelError(
-        f"opset = {opset} is not a possible target for other nodes (allowed: at least {oldest})"
-    )
-
-
-def other_type(value: str, dtype: str, opset: int) -> DTypeError:
-    return DTypeError(f"{one_line(value)}.dtype = {dtype} is not allowed in opset {opset}")
-
-
-def other_types(value: str, dtype: str, other: str) -> DTypeError:
-    return DTypeError(f"{one_line(value)}.dtype = {dtype} has to be that of others, {other}")
-
-
-def other_type_unknown(value: str, opset: int) -> ModelError:
-    return ModelError(f"the type of {value!r} is not known, and opset {opset} takes fewer types")
-
-
-def invalid_result(error: BaseException) -> ModelError:
-    return ModelError(f"the converted model would not be valid: {reason(error)}")
 
 
 def not_translatable(node: str, source: str, target: str, why: str) -> ModelError:

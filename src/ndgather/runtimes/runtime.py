@@ -31,7 +31,7 @@ class Runtime:
     adapter : str
         The module that calls it: it has ``session(source, options)``, which returns a `Session`.
     maps_tensors : bool
-        Whether it maps the tensors of a model that are in files, and so takes less memory.
+        Whether it reads tensors from files beside the bytes of a model, which takes less memory.
     """
 
     name: str
@@ -58,7 +58,12 @@ MODEL_NAMES = {
             maps_tensors=True,
         ),
         Runtime(name="reference", module="onnx", adapter="ndgather.runtimes.onnx_reference"),
-        Runtime(name="openvino", module="openvino", adapter="ndgather.runtimes.openvino"),
+        Runtime(
+            name="openvino",
+            module="openvino",
+            adapter="ndgather.runtimes.openvino",
+            maps_tensors=True,
+        ),
     )
 }
 """The runtimes that run whole models, by name."""

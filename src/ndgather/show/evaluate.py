@@ -135,7 +135,7 @@ def _without_labels(value: object) -> object:
     module = "ndgather.arrays.xarray"
     if dispatch.adapter_name(value) != module:
         return value
-    array: object = import_module(f"{module}.accessor").array_behind(value)
+    array: object = import_module(module).array_behind(value)
     return array
 
 

@@ -138,8 +138,8 @@ def _call(
     memory: int | str | None,
 ) -> Call:
     caller = "estimate"
-    if kind not in (*_core.KINDS, "gather_windows"):
-        raise option_errors.unknown_choice(caller, "kind", kind, (*_core.KINDS, "gather_windows"))
+    if kind not in _core.KINDS:
+        raise option_errors.unknown_choice(caller, "kind", kind, _core.KINDS)
     call = Call(
         caller, kind, data, indices, axis=axis, batch_dims=batch_dims, mode=mode, memory=memory
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, Refusal, _core
 from ndgather.errors import stored_errors
 from ndgather.slow_path import explain
 from ndgather.stored.chunks import stand_in
@@ -92,7 +92,7 @@ def group(call: Call, axes: tuple[int, ...], grid: Grid) -> ChunkedPoints:
         part = slice(begin, begin + block)
         kind, *options = plain.arguments()
         result = _core.sort_points(kind, grid.steps, begin, local[part], positions[part], *options)
-        if isinstance(result[0], str):
+        if isinstance(result, Refusal):
             raise explain(call, result)
         return result
 

@@ -15,7 +15,7 @@ import numpy as np
 from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
-from ndgather import dispatch, slow_path
+from ndgather import array_call, dispatch, slow_path
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.layout import axes_of_tuples, layout_of
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError, argument_errors
@@ -136,7 +136,7 @@ def _scatter(call: Call) -> DaskArray:
     slices = _check_but_values(call)
     if call.updates.shape != slices:
         shapes = (call.data.shape, call.indices.shape, slices, call.updates.shape)
-        raise slow_path.explain(call, ("updates_shape", (0,), *shapes))
+        raise slow_path.explain(call, array_call.refusal("updates_shape", (0, 0), *shapes))
     return scatter(call, layout_of(call, call.data.chunks))
 
 

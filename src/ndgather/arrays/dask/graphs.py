@@ -15,7 +15,7 @@ from dask.array.core import from_array, normalize_chunks
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
-from ndgather import slow_path
+from ndgather import array_call, slow_path
 from ndgather.arrays.dask import points
 from ndgather.arrays.dask.layout import axes_of_tuples
 from ndgather.errors import IndexOutOfBoundsError
@@ -191,11 +191,10 @@ def _first_error(
         except IndexOutOfBoundsError as error:
             start = (*region.start, *[0] * (len(shape) - len(region.start)))
             position = tuple(map(operator.add, error.position, start))
-            size, lowest = error.size, -error.size if call.negative else 0
-            if call.kind == "gather_windows":
-                size, lowest = size - call.window_shape[error.axis] + 1, 0
-            facts = (position, error.value, error.axis, size, lowest, 1, prod(index_shape))
-            refusal = ("out_of_bounds", facts, (), (), (), ())
+            negative = call.negative and call.kind != "gather_windows"
+            lowest = -error.size if negative else 0
+            facts = (position, error.value, error.axis, error.size, lowest, 1, prod(index_shape))
+            refusal = array_call.refusal("out_of_bounds", facts)
             errors.append(cast("IndexOutOfBoundsError", slow_path.explain(call, refusal)))
     return min(errors, key=lambda error: error.position, default=None)
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import slow_path
+from ndgather import array_call, slow_path
 from ndgather.array_call import _core
 from ndgather.arrays.jax.operation import Operation, get_route
 from ndgather.errors import argument_errors, jax_errors, shape_errors
@@ -17,8 +17,6 @@ from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
-
-_NO_FACTS: tuple[Any, ...] = ((0, 0), (), (), (), ())
 
 
 def checked(call: Call) -> tuple[Call, Operation]:
@@ -38,7 +36,7 @@ def checked(call: Call) -> tuple[Call, Operation]:
     slices = _slices_shape(call)
     if call.scatters and slices is not None and call.updates.shape != slices:
         shapes = (data.shape, call.indices.shape, slices, call.updates.shape)
-        raise explain(call, ("updates_shape", (0, 0), *shapes))
+        raise explain(call, array_call.refusal("updates_shape", (0, 0), *shapes))
     mode = _mode(call)
     axis, batch_dims = int(call.axis), int(call.batch_dims)
     kind = call.kind
@@ -99,7 +97,7 @@ def _indices(call: Call, shape: tuple[int, ...]) -> jax.Array:
     if 0 in call.indices.shape and jnp.issubdtype(dtype, jnp.floating):
         return jnp.zeros(call.indices.shape, jnp.int32)
     if getattr(dtype, "kind", "") not in ("i", "u"):  # a key of random numbers has none
-        raise explain(call, ("index_dtype", *_NO_FACTS))
+        raise explain(call, array_call.refusal("index_dtype"))
     if isinstance(call.indices, jax.Array):
         return call.indices
     return jnp.asarray(_narrowed(call, shape))
@@ -191,9 +189,9 @@ def _check_ranks(call: Call) -> None:
             raise shape_errors.depth_unknown(call.caller, call.indices_name)
         in_indices = (*in_indices[:-1], depth)
     axis, batch_dims = (slow_path.integer(call, option) for option in ("axis", "batch_dims"))
-    rule, facts, *_ = _core.slices_shape(call.kind, in_data, in_indices, axis, batch_dims)
-    if rule != "none":
-        raise explain(call, (rule, facts, call.data.shape, call.indices.shape, (), ()))
+    refusal = _core.slices_shape(call.kind, in_data, in_indices, axis, batch_dims)
+    if refusal.rule != "none":
+        raise explain(call, array_call.refusal(*refusal[:2], call.data.shape, call.indices.shape))
 
 
 def _mode(call: Call) -> str:

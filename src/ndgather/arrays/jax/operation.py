@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import reductions
-from ndgather.array_call import Call, _core
+from ndgather import array_call, reductions
+from ndgather.array_call import Call, Refusal, _core
 from ndgather.errors import option_errors
 from ndgather.slow_path import explain
 
@@ -297,25 +297,15 @@ def run(op: Operation, data: Array, indices: Array, updates: Array | None = None
             arithmetic=reductions.for_core(data.dtype, op.reduction),
         )
     if op.window:
-        call = replace(call, data=_windows(call.data, op.window, op.lead))
+        call = replace(call, kind="gather_windows", window_shape=op.window)
     result = call.run()
-    if not isinstance(result, tuple):
+    if not isinstance(result, Refusal):
         return result
-    if result[0] != "out_of_bounds":
+    if result.rule != "out_of_bounds":
         raise explain(call, result)
-    position, value, axis, size, lowest, count, total = result[1]
+    position, value, axis, size, lowest, count, total = result.facts
     repeated = [d for d in range(op.lead) if indices.shape[d] == 1]
     times = int(np.prod([lead[d] for d in repeated]))
     where = tuple(at for d, at in enumerate(position) if d not in repeated)
     facts = (where, value, axis - op.skip, size, lowest, count // times, total // times)
-    if op.window:
-        call = replace(call, kind="gather_windows", window_shape=op.window)
-    raise explain(call, ("out_of_bounds", facts, *result[2:]))
-
-
-def _windows(data: Array, window: tuple[int, ...], lead: int) -> Array:
-    """Return a view: behind the axes of vmap are where a window may begin, then what it holds."""
-    depth = len(window)
-    axes = tuple(range(lead, lead + depth))
-    view = np.lib.stride_tricks.sliding_window_view(data, window, axis=axes)
-    return np.moveaxis(view, range(-depth, 0), range(lead + depth, lead + 2 * depth))
+    raise explain(call, array_call.refusal("out_of_bounds", facts))

@@ -1,10 +1,129 @@
 """xarray: ``.ndgather`` on DataArrays and Datasets, and DataArrays in the gather functions."""
 
-import xarray
+from __future__ import annotations
 
-from ndgather.arrays.xarray.accessor import Accessor, run
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+from xarray.core import indexing
+
+from ndgather import slow_path
+from ndgather.arrays.xarray import arrays
+from ndgather.arrays.xarray.accessor import Accessor, not_an_array
+from ndgather.errors import AttributeValueError, ShapeError
+from ndgather.stored import calls
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from ndgather.array_call import Call
 
 __all__ = ["Accessor", "run"]
 
 xarray.register_dataarray_accessor("ndgather")(Accessor)  # type: ignore[no-untyped-call]
 xarray.register_dataset_accessor("ndgather")(Accessor)  # type: ignore[no-untyped-call]
+
+_NAMED = xarray.DataArray | xarray.Variable
+
+
+def run(call: Call) -> Any:
+    """Return the result of a call with arguments of xarray.
+
+    If `data` is a DataArray, so is the result: its leading dimensions are those of `indices`, if
+    that is a DataArray too, and the others are those of `data`, with their coordinates.
+    """
+    for name, value in call.named():
+        is_named = isinstance(value, _NAMED)
+        packages = [each.__module__.partition(".")[0] for each in type(value).__mro__]
+        if not is_named and "xarray" in packages:
+            raise not_an_array(call.caller, name, value)
+    data, indices = call.data, call.indices
+    if isinstance(call.out, _NAMED) or (call.out is not None and isinstance(data, _NAMED)):
+        raise AttributeValueError(
+            f"{call.caller}: out is given in a call with xarray arrays (allowed: None, or arrays "
+            f"without names: data.data and out.data)"
+        )
+    plain = replace(
+        call,
+        data=array_behind(data),
+        indices=array_behind(indices),
+        updates=array_behind(call.updates),
+    )
+    if not isinstance(data, _NAMED):
+        return slow_path.run(plain)
+    result = _run(plain, arrays.chunks_of(data))
+    named = data if isinstance(data, xarray.DataArray) else xarray.DataArray(data)
+    if call.scatters:
+        made = named.copy(deep=False, data=result)
+    else:
+        made = _with_names(call, named, indices, result)
+    return made if isinstance(data, xarray.DataArray) else made.variable
+
+
+def array_behind(argument: Any) -> Any:
+    """Return the array of a DataArray or Variable, without reading a lazy one."""
+    if isinstance(argument, xarray.DataArray):
+        argument = argument.variable
+    if not isinstance(argument, xarray.Variable):
+        return argument
+    array: Any = argument._data
+    lazy = isinstance(array, indexing.ExplicitlyIndexed) and not argument._in_memory
+    return array if lazy else argument.data
+
+
+def _run(call: Call, chunks: Any) -> Any:
+    if not isinstance(call.data, indexing.ExplicitlyIndexed):
+        return slow_path.run(call)
+    if call.scatters:
+        return slow_path.run(replace(call, data=np.asarray(call.data)))
+    if call.mode == "fill":  # the fill value is not to be decoded
+        return calls.gather(call, arrays.open_reader(call.data, chunks, "data"))
+    stored, decode = arrays.innermost(call.data)
+    if isinstance(stored, np.ndarray):
+        return decode(slow_path.run(replace(call, data=stored)))
+    return decode(calls.gather(call, arrays.open_reader(stored, chunks, "data")))
+
+
+def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -> xarray.DataArray:
+    """Return the result of a gather with its dimensions and the coordinates that still hold."""
+    if not hasattr(indices, "ndim"):  # lists, and columns whose elements are tuples
+        indices = np.asarray(indices)
+    names: Sequence[Hashable | None] = (None,) * np.ndim(indices)
+    if isinstance(indices, _NAMED):
+        names = indices.dims
+    dims, of_indices = data.dims, list(names[:-1])
+    before, after = [], [*dims]  # dimensions that the result keeps of data
+    window: Sequence[Hashable] = ()
+    if call.kind == "gather_elements":
+        axis = int(call.axis) % data.ndim
+        of_indices, window = [], dims
+        after = [d for i, d in enumerate(dims) if i != axis and result.shape[i] == data.shape[i]]
+    elif call.kind == "gather":
+        axis = int(call.axis) % data.ndim
+        batch = int(call.batch_dims) % (len(names) + 1 if call.batch_dims >= 0 else len(names))
+        of_indices = list(names[batch:])
+        before, after = [*dims[:axis]], [*dims[axis + 1 :]]
+    elif call.kind == "gather_windows":
+        window, after = dims, [*dims[len(call.window_shape) :]]
+    else:
+        batch = int(call.batch_dims)
+        of_indices = of_indices[batch:]
+        before, after = [*dims[:batch]], [*dims[np.shape(indices)[-1] + batch :]]
+    of_result = [*before, *of_indices, *(window or after)]
+    named = [dim for dim in of_result if dim is not None]
+    for dim in named:
+        if named.count(dim) > 1:
+            raise ShapeError(
+                f"{call.caller}: indices.dims has {dim}, which is a dimension that the result "
+                f"keeps of data (allowed: other names); write indices.rename({dim}=...)"
+            )
+    free = (name for i in range(2 * len(of_result)) if (name := f"dim_{i}") not in named)
+    of_result = [next(free) if dim is None else dim for dim in of_result]
+    coords = {k: each for k, each in data.coords.items() if {*each.dims} <= {*before, *after}}
+    if isinstance(indices, xarray.DataArray):
+        for k, each in indices.coords.items():
+            if k not in coords and {*each.dims} <= {*of_indices}:
+                coords[k] = each
+    return xarray.DataArray(result, coords, of_result, data.name, data.attrs)

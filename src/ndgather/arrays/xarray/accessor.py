@@ -1,4 +1,4 @@
-"""``.ndgather`` of DataArrays and Datasets: selection by many labels at once, and its reverse."""
+"""``.ndgather`` of DataArrays and Datasets: selection of many points at once, and its reverse."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 import xarray
-from xarray.core import indexing
 
-from ndgather import slow_path
-from ndgather.arrays.xarray import arrays, linear, selection
-from ndgather.errors import label_errors, selection_errors
-from ndgather.stored import calls
+from ndgather import array_call, slow_path
+from ndgather.array_call import Call
+from ndgather.arrays.xarray import arrays, selection
+from ndgather.errors import AttributeValueError, DTypeError, ShapeError
+from ndgather.errors.shown_values import shown_value
+from ndgather.errors.texts import listed
+from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
-    from ndgather.array_call import Call
+    from collections.abc import Hashable, Mapping
 
 
 T = TypeVar("T", xarray.DataArray, xarray.Dataset)
 Method = Literal["nearest", "pad", "ffill", "backfill", "bfill", "linear"] | None
 
+_METHODS = ("nearest", "pad", "backfill", "linear")
+_SYNONYMS = {"ffill": "pad", "bfill": "backfill"}
 _ARRAY = "<the array>"  # the name of a DataArray in a Dataset made of it
 
 
@@ -110,22 +112,24 @@ class Accessor(Generic[T]):
         ndgather.errors.LabelError: sel: lat = 46.0 is not on the axis (allowed: the 3 labels of \
 lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missing='nan' for NaN
         """
-        caller = "sel"
-        wanted = selection.one_dict(caller, indexers, labels)
-        request = selection.Request(
-            caller=caller,
-            method=selection.method(caller, method),
-            tolerance=tolerance,
-            missing=selection.choice(caller, "missing", missing, ("raise", "nan")),
-            period=selection.periods(caller, period),
-        )
-        if method == "linear" and tolerance is not None:
-            raise label_errors.tolerance_unused(caller)
-        options = selection.options(caller, memory, progress, executor)
-        if method == "linear":
-            return self._like(linear.interpolate(self._numeric(caller), wanted, request, options))
-        data, positions = selection.positions(_dataset(self._data), wanted, request)
-        return self._like(selection.select(data, positions, options))
+        wanted = selection.merged("sel", indexers, labels)
+        request = _request("sel", method, _METHODS, tolerance, missing, "nan", period)
+        options = _options("sel", memory, progress, executor)
+        if request.method != "linear":
+            data, positions = selection.positions(self._dataset(), wanted, request)
+            return self._like(selection.select(data, positions, options))
+        if tolerance is not None:
+            raise AttributeValueError(
+                "sel: tolerance is given, but method = 'linear' looks for no nearest label "
+                "(allowed: None)"
+            )
+        own: Any = self._data
+        if isinstance(own, xarray.DataArray) and own.dtype.kind not in "uifc":
+            raise DTypeError(
+                f"sel: method = 'linear' has no meaning for values of {own.dtype} (allowed: "
+                f"numbers)"
+            )
+        return self._like(selection.interpolate(self._dataset(), wanted, request, options))
 
     def isel(
         self,
@@ -166,17 +170,13 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         >>> sst.ndgather.isel(lat=("p", [0, 2]), lon=("p", [1, -1])).values
         array([ 1., 11.])
         """
-        caller = "isel"
-        wanted = selection.one_dict(caller, indexers, positions)
-        data = _dataset(self._data)
-        for name in wanted:
+        data = self._dataset()
+        checked = {}
+        for name, each in selection.merged("isel", indexers, positions).items():
             if name not in data.sizes:
-                raise selection_errors.unknown_name(caller, name, data.sizes)
-        checked = {
-            name: selection.checked_positions(caller, name, each, data.sizes[name])
-            for name, each in wanted.items()
-        }
-        options = selection.options(caller, memory, progress, executor)
+                raise selection.unknown_name("isel", name, data.sizes)
+            checked[name] = selection.checked_positions("isel", name, each, data.sizes[name])
+        options = _options("isel", memory, progress, executor)
         return self._like(selection.select(data, checked, options))
 
     def add_at(
@@ -229,153 +229,125 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         >>> counts.ndgather.add_at(1, lat=strikes, method="nearest").values
         array([0, 1, 2])
         """
-        caller = "add_at"
         own: Any = self._data
         if isinstance(own, xarray.Dataset):
-            raise selection_errors.no_array(caller, "data", own)
-        wanted = selection.one_dict(caller, indexers, labels)
-        request = selection.Request(
-            caller=caller,
-            method=selection.method(caller, method, selection.METHODS[:-1]),
-            tolerance=tolerance,
-            missing=selection.choice(caller, "missing", missing, ("raise", "drop")),
-            period=selection.periods(caller, period),
-        )
-        _, places = selection.positions(_dataset(own), wanted, request)
-        made: Any = linear.add_at(caller, own, values, places)
-        return made  # type: ignore[no-any-return]  # a DataArray, as self._data
+            raise not_an_array("add_at", "data", own)
+        wanted = selection.merged("add_at", indexers, labels)
+        request = _request("add_at", method, _METHODS[:-1], tolerance, missing, "drop", period)
+        _, positions = selection.positions(self._dataset(), wanted, request)
+        result: Any = _add_at(own, values, positions)
+        return result  # type: ignore[no-any-return]  # a DataArray, as self._data
 
-    def _numeric(self, caller: str) -> xarray.Dataset:
+    def _dataset(self) -> xarray.Dataset:
         own: Any = self._data
-        if isinstance(own, xarray.DataArray) and own.dtype.kind not in "uifc":
-            raise label_errors.values_not_interpolated(caller, own.dtype)
-        return _dataset(own)
+        if isinstance(own, xarray.Dataset):
+            return own
+        return xarray.Dataset({_ARRAY: own.variable}, coords=own.coords)
 
     def _like(self, data: xarray.Dataset) -> T:
         own: Any = self._data
-        made: Any = data if isinstance(own, xarray.Dataset) else data[_ARRAY].rename(own.name)
-        return made  # type: ignore[no-any-return]  # of the type of self._data
+        result: Any = data if isinstance(own, xarray.Dataset) else data[_ARRAY].rename(own.name)
+        return result  # type: ignore[no-any-return]  # of the type of self._data
 
 
-def _dataset(data: xarray.DataArray | xarray.Dataset) -> xarray.Dataset:
-    if isinstance(data, xarray.Dataset):
-        return data
-    return xarray.Dataset({_ARRAY: data.variable}, coords=data.coords)
-
-
-def run(call: Call) -> Any:
-    """Carry out a call with arguments of xarray.
-
-    Where `data` is a DataArray, so is the result: its leading dimensions are those of `indices`,
-    where that is a DataArray too, and its others those of `data`, with their coordinates.
-
-    Raises
-    ------
-    NdgatherError
-        An argument is a Dataset, `out` is of xarray or given for a DataArray, or the call is
-        refused as it would be for arrays without names.
-    """
-    for name in ("data", "indices", "updates", "out"):
-        if _is_no_array(getattr(call, name)):
-            raise selection_errors.no_array(call.caller, name, getattr(call, name))
-    data, indices = call.data, call.indices
-    if isinstance(call.out, xarray.DataArray | xarray.Variable):
-        raise selection_errors.out_with_names(call.caller)
-    plain = replace(
-        call,
-        data=array_behind(data),
-        indices=array_behind(indices),
-        updates=array_behind(call.updates),
-    )
-    if not isinstance(data, xarray.DataArray | xarray.Variable):
-        return _run(plain)
-    if call.out is not None:
-        raise selection_errors.out_with_names(call.caller)
-    result = _run(plain, arrays.chunks_of(data))
-    named = data if isinstance(data, xarray.DataArray) else xarray.DataArray(data)
-    if call.scatters:
-        made = named.copy(deep=False, data=result)
-    else:
-        made = _named(call, named, indices, result)
-    return made if isinstance(data, xarray.DataArray) else made.variable
-
-
-def _is_no_array(argument: Any) -> bool:
-    """Whether an argument is of xarray, but neither a DataArray nor a Variable."""
-    if isinstance(argument, xarray.DataArray | xarray.Variable):
-        return False
-    return any(each.__module__.partition(".")[0] == "xarray" for each in type(argument).__mro__)
-
-
-def array_behind(argument: Any) -> Any:
-    """Return the array of a DataArray or Variable, without reading one that is lazy."""
-    if isinstance(argument, xarray.DataArray):
-        argument = argument.variable
-    if not isinstance(argument, xarray.Variable):
-        return argument
-    array: Any = argument._data
-    lazy = isinstance(array, indexing.ExplicitlyIndexed) and not argument._in_memory
-    return array if lazy else argument.data
-
-
-def _run(call: Call, chunks: Any = None) -> Any:
-    if not isinstance(call.data, indexing.ExplicitlyIndexed):
-        return slow_path.run(call)
-    if call.scatters:
-        return slow_path.run(replace(call, data=np.asarray(call.data)))
-    if call.mode == "fill":  # with a value that is not to be decoded
-        return calls.gather(call, arrays.open_reader(call.data, chunks, "data"))
-    stored, decode = arrays.innermost(call.data)
-    if isinstance(stored, np.ndarray):
-        return decode(slow_path.run(replace(call, data=stored)))
-    return decode(calls.gather(call, arrays.open_reader(stored, chunks, "data")))
-
-
-def _named(call: Call, data: xarray.DataArray, indices: Any, result: Any) -> xarray.DataArray:
-    """Return the result of a gather with its dimensions and the coordinates that still hold."""
-    if not hasattr(indices, "ndim"):  # lists, and columns whose elements are tuples
-        indices = np.asarray(indices)
-    given = isinstance(indices, xarray.DataArray | xarray.Variable)
-    names: Sequence[Hashable | None] = indices.dims if given else (None,) * np.ndim(indices)
-    if call.kind == "gather_elements":
-        axis = int(call.axis) % data.ndim
-        dims = [*data.dims]
-        kept = [dim for i, dim in enumerate(dims) if i != axis and result.shape[i] == data.shape[i]]
-        named_by_indices: list[Hashable | None] = []
-    elif call.kind == "gather":
-        axis = int(call.axis) % data.ndim
-        batch = int(call.batch_dims) % (len(names) + 1 if call.batch_dims >= 0 else len(names))
-        named_by_indices = [*names[batch:]]
-        kept = [*data.dims[:axis], *data.dims[axis + 1 :]]
-        dims = [*data.dims[:axis], *named_by_indices, *data.dims[axis + 1 :]]
-    elif call.kind == "gather_windows":
-        named_by_indices = [*names[:-1]]
-        kept = [*data.dims[len(call.window_shape) :]]
-        dims = [*named_by_indices, *data.dims]
-    else:
-        batch = int(call.batch_dims)
-        depth = np.shape(indices)[-1] + batch
-        named_by_indices = [*names[batch:-1]]
-        kept = [*data.dims[:batch], *data.dims[depth:]]
-        dims = [*data.dims[:batch], *named_by_indices, *data.dims[depth:]]
-    coords = {name: each for name, each in data.coords.items() if set(each.dims) <= set(kept)}
-    if isinstance(indices, xarray.DataArray):
-        theirs = {
-            name: each
-            for name, each in indices.coords.items()
-            if set(each.dims) <= set(named_by_indices) and name not in coords
-        }
-        coords |= theirs
-    return xarray.DataArray(
-        result, coords, _without_clashes(call.caller, dims), data.name, data.attrs
+def _request(
+    caller: str,
+    method: Any,
+    methods: tuple[str, ...],
+    tolerance: Any,
+    missing: Any,
+    other_than_raise: str,
+    period: Any,
+) -> selection.Request:
+    if method is not None:
+        method = _SYNONYMS.get(method, method) if isinstance(method, str) else method
+        method = slow_path.choice(caller, "method", method, methods)
+    missing = slow_path.choice(caller, "missing", missing, ("raise", other_than_raise))
+    selection.check_dict(caller, "period", period)
+    return selection.Request(
+        caller=caller, method=method, tolerance=tolerance, missing=missing, period=period or {}
     )
 
 
-def _without_clashes(caller: str, dims: Sequence[Hashable | None]) -> list[Hashable]:
-    """Return dimensions where those without a name have one that xarray would give them."""
-    taken = {each for each in dims if each is not None}
-    if len(taken) < sum(each is not None for each in dims):
-        twice = next(each for each in dims if each is not None and dims.count(each) > 1)
-        raise selection_errors.dimension_twice(caller, twice)
-    free = (name for i in range(2 * len(dims)) if (name := f"dim_{i}") not in taken)
-    return [next(free) if each is None else each for each in dims]
+def _options(caller: str, memory: Any, progress: Any, executor: Any) -> arrays.Options:
+    call = Call(caller, "gather_nd", None, None)
+    call = array_call.checked(replace(call, memory=memory, progress=progress, executor=executor))
+    return arrays.Options(caller, call.memory, call.progress, call.executor)
+
+
+def _add_at(
+    array: xarray.DataArray, values: Any, positions: Mapping[Hashable, Any]
+) -> xarray.DataArray:
+    """Return `array` with `values` added at positions; positions of -1 are left out."""
+    points: dict[Hashable, Any] = {}
+    for dim, each in positions.items():
+        if isinstance(each, slice) or np.asarray(each).dtype.kind == "b":
+            raise DTypeError(
+                f"add_at: {dim} is a slice or a mask (allowed: labels); leave a dimension out to "
+                f"add along all of it"
+            )
+        variable = each.variable if isinstance(each, xarray.DataArray) else each
+        if not isinstance(variable, xarray.Variable):
+            variable = xarray.Variable((dim,) * np.ndim(each), each)
+        points[dim] = variable
+    try:
+        bare = xarray.Variable(array.dims, stand_in(array.shape, np.dtype(np.uint8)))
+        sizes = bare.isel(points).sizes
+    except ValueError as error:
+        raise selection.not_selectable("add_at", positions, error) from error
+    of_points = {dim for each in points.values() for dim in each.dims}
+    for dim in of_points.intersection(array.dims):  # points may move along a dimension of the array
+        points.setdefault(dim, xarray.Variable((dim,), np.arange(array.sizes[dim])))
+    front = [dim for dim in array.dims if dim in points]
+    behind = [dim for dim in array.dims if dim not in points]
+    lead = {dim: size for dim, size in sizes.items() if dim in of_points}
+    wanted = lead | {dim: array.sizes[dim] for dim in behind}
+    updates: Any = _updates(array.dtype, values, sizes)
+    updates = updates.set_dims(wanted).transpose(*wanted)
+    places = [points[dim].set_dims(lead).transpose(*lead).values for dim in front]
+    indices = arrays.tuples(places)
+    indices[(indices < 0).any(-1)] = np.iinfo(np.int64).max
+    moved = array.variable.transpose(*front, *behind)
+    call = Call(
+        "add_at",
+        "scatter_nd",
+        moved.data,
+        indices,
+        updates.data,
+        reduction="add",
+        mode="drop",
+        updates_name="values",
+    )
+    total = xarray.Variable(moved.dims, slow_path.run(call))
+    return array.copy(deep=False, data=total.transpose(*array.dims).data)
+
+
+def _updates(dtype: Any, values: Any, sizes: Mapping[Hashable, int]) -> xarray.Variable:
+    """Return `values` with the names of their dimensions, which are those of a selection."""
+    variable = values.variable if isinstance(values, xarray.DataArray) else values
+    if not isinstance(variable, xarray.Variable):
+        plain = slow_path.plain_array("add_at", "values", values)
+        if not isinstance(values, np.ndarray) and plain.dtype.kind in "bui":
+            plain = plain.astype(dtype)  # numbers and lists, as scatter_nd takes them
+        if plain.ndim not in (0, len(sizes)):
+            raise ShapeError(
+                f"add_at: values is an array of shape {plain.shape} (allowed: a number, or the "
+                f"dimensions ({listed(map(str, sizes))})); write xarray.DataArray(values, "
+                f"dims=[...]) for some of them"
+            )
+        variable = xarray.Variable(tuple(sizes) if plain.ndim else (), plain)
+    if any(sizes.get(dim) != size for dim, size in variable.sizes.items()):
+        raise ShapeError(
+            f"add_at: values.sizes = {shown_value(dict(variable.sizes))} are not those of the "
+            f"points (allowed: some of {shown_value(dict(sizes))})"
+        )
+    return variable
+
+
+def not_an_array(caller: str, argument: str, value: Any) -> DTypeError:
+    names = [str(name) for name in getattr(value, "data_vars", ())]
+    which = f", such as {argument}[{names[0]!r}]" if names else ""
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} is no array (allowed: a DataArray{which}); "
+        f".ndgather.isel selects from all variables of a Dataset"
+    )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from xarray.core import indexing
+from xarray.core.dtypes import maybe_promote
 
 from ndgather import api
 from ndgather.array_call import Call
@@ -104,30 +105,25 @@ class MovedReader:
 
     reader: Reader
     order: tuple[int, ...]  # of axes of the array
+    name: str
+    dtype: np.dtype[Any]
+    grid: Grid
+    chunk_bytes: int
+    stored_bytes: int
+    in_flight: int
 
-    @property
-    def name(self) -> str:
-        return self.reader.name
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.reader.dtype
-
-    @property
-    def grid(self) -> Grid:
-        return self.reader.grid.along(self.order)
-
-    @property
-    def chunk_bytes(self) -> int:
-        return self.reader.chunk_bytes
-
-    @property
-    def stored_bytes(self) -> int:
-        return self.reader.stored_bytes
-
-    @property
-    def in_flight(self) -> int:
-        return self.reader.in_flight
+    @classmethod
+    def of(cls, reader: Reader, order: tuple[int, ...]) -> MovedReader:
+        return cls(
+            reader,
+            order,
+            reader.name,
+            reader.dtype,
+            reader.grid.along(order),
+            reader.chunk_bytes,
+            reader.stored_bytes,
+            reader.in_flight,
+        )
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         there = tuple(chunk[self.order.index(axis)] for axis in range(len(chunk)))
@@ -138,63 +134,12 @@ Positions: TypeAlias = "NDArray[np.int64]"
 Key: TypeAlias = "tuple[slice | Positions, ...]"
 
 
-def of_outer(key: Sequence[Any]) -> Key:
-    """Return the key of an outer selection: each array along an axis of its own.
-
-    Arrays lead in the result, and so all axes are in the order of the array only where no slice
-    stands before an array; `outer_order` says where they belong.
-    """
-    arrays = [each for each in key if not isinstance(each, slice)]
-    made: list[slice | Positions] = []
-    rank = sum(np.ndim(each) for each in arrays)
-    at = 0
-    for each in key:
-        if isinstance(each, slice):
-            made.append(each)
-            continue
-        positions = np.asarray(each, np.int64)
-        if positions.ndim:
-            positions = positions.reshape((1,) * at + (-1,) + (1,) * (rank - at - 1))
-            at += 1
-        made.append(positions)
-    return tuple(made)
-
-
-def outer_order(key: Sequence[Any]) -> list[int]:
-    """Return where in the result of `of_outer` each axis of the outer selection stands."""
-    kept = [each for each in key if isinstance(each, slice) or np.ndim(each)]
-    leading = [i for i, each in enumerate(kept) if not isinstance(each, slice)]
-    behind = [i for i, each in enumerate(kept) if isinstance(each, slice)]
-    return [int(i) for i in np.argsort(leading + behind)]
-
-
 def points_shape(key: Key) -> tuple[int, ...]:
     return np.broadcast_shapes(*(each.shape for each in key if not isinstance(each, slice)))
 
 
-def result_shape(key: Key, shape: Sequence[int]) -> tuple[int, ...]:
-    sliced = (
-        len(range(*each.indices(size)))
-        for each, size in zip(key, shape, strict=True)
-        if isinstance(each, slice)
-    )
-    return (*points_shape(key), *sliced)
-
-
 def is_whole(each: slice | Positions, size: int) -> bool:
     return isinstance(each, slice) and each.indices(size) == (0, size, 1)
-
-
-def without_parts(key: Key, shape: Sequence[int]) -> Key:
-    """Return a key with the same result whose slices are whole axes.
-
-    Where one is not, all slices become arrays of positions.
-    """
-    if all(
-        not isinstance(k, slice) or is_whole(k, size) for k, size in zip(key, shape, strict=True)
-    ):
-        return key
-    return _as_arrays(key, shape)
 
 
 def behind(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
@@ -203,29 +148,16 @@ def behind(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
     `first` has a number, a slice or a 1-d array of positions for each axis of an array of this
     shape; `key` has an entry for each axis that is left.
     """
-    left = [
-        (each, size)
-        for each, size in zip(first, shape, strict=True)
-        if np.ndim(each) or isinstance(each, slice)
-    ]
-    if any(
-        isinstance(k, slice) and not isinstance(each, slice)
-        for k, (each, _) in zip(key, left, strict=True)
-    ):
-        sizes = [
-            len(range(*each.indices(size))) if isinstance(each, slice) else len(each)
-            for each, size in left
-        ]
-        key = _as_arrays(key, sizes)
+    whole = [is_whole(each, size) for each, size in zip(first, shape, strict=True)]
+    along = [np.arange(size)[each] for each, size in zip(first, shape, strict=True)]
+    left = [(of, kept) for of, kept in zip(along, whole, strict=True) if of.ndim]
+    if any(isinstance(k, slice) and not kept for k, (_, kept) in zip(key, left, strict=True)):
+        key = _as_arrays(key, [len(of) for of, _ in left])
     entries = iter(key)
     made: list[slice | Positions] = []
-    for each, size in zip(first, shape, strict=True):
-        if isinstance(each, slice):
-            made.append(_compose(each, next(entries), size))
-        elif np.ndim(each):
-            made.append(np.asarray(each, np.int64)[next(entries)])
-        else:
-            made.append(np.asarray(each, np.int64))
+    for of, kept in zip(along, whole, strict=True):
+        entry: Any = next(entries) if of.ndim else ()
+        made.append(entry if kept else np.asarray(of[entry], np.int64))
     return tuple(made)
 
 
@@ -241,15 +173,6 @@ def _as_arrays(key: Key, shape: Sequence[int]) -> Key:
         else:
             made.append(each.reshape(each.shape + (1,) * count))
     return tuple(made)
-
-
-def _compose(first: slice, then: slice | Positions, size: int) -> slice | Positions:
-    steps = range(*first.indices(size))
-    if not isinstance(then, slice):
-        return steps.start + steps.step * then
-    chosen = steps[then]
-    stop = None if chosen.stop < 0 else chosen.stop
-    return slice(chosen.start, stop, chosen.step)
 
 
 # Decoding steps that keep the shape, by their name: xarray has moved them between its modules.
@@ -287,21 +210,10 @@ def take(array: Any, key: Key, options: Options) -> Array:
         for each in key
     )
     values = _take(array, found, options)
-    dtype, missing = with_missing(values.dtype)
-    result = np.full(result_shape(key, array.shape), missing, dtype)
+    dtype, missing = maybe_promote(np.dtype(int) if values.dtype == bool else values.dtype)
+    result = np.full((*absent.shape, *values.shape[1:]), missing, dtype)
     result[~absent] = values
     return result
-
-
-def with_missing(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], Any]:
-    """Return the type that holds elements of `dtype` and a missing one, and the missing one."""
-    if dtype.kind in "iu":
-        return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64), np.nan
-    if dtype.kind == "b":
-        return np.dtype(np.float64), np.nan
-    if dtype.kind in "mM":
-        return dtype, np.array("NaT", dtype)[()]
-    return (dtype, np.nan) if dtype.kind in "fc" else (np.dtype(object), np.nan)
 
 
 def _take(array: Any, key: Key, options: Options) -> Array:
@@ -362,12 +274,16 @@ def tuples(positions: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _from_store(array: Any, key: Key, options: Options) -> Array:
-    """Gather what a key takes chunk by chunk: slices that are whole axes are copied as such."""
-    key = without_parts(key, array.shape)
+    """Gather what a key takes, chunk by chunk; only slices of whole axes stay slices."""
+    if any(
+        isinstance(k, slice) and not is_whole(k, size)
+        for k, size in zip(key, array.shape, strict=True)
+    ):
+        key = _as_arrays(key, array.shape)
     front = [axis for axis, each in enumerate(key) if not isinstance(each, slice)]
     behind = [axis for axis, each in enumerate(key) if isinstance(each, slice)]
     reader = open_reader(array, options.chunks, options.name)
-    moved = MovedReader(reader, (*front, *behind))
+    moved = MovedReader.of(reader, (*front, *behind))
     call = Call(
         options.caller,
         "gather_nd",

@@ -1,9 +1,10 @@
-"""The labels of one axis in ascending order, and how other labels are found among them.
+"""Labels of one axis, and how other labels are looked up among them.
 
-Instead of a binary search for each label, which misses the cache at every step, the range of the
-axis is cut into twice as many equal intervals as it has labels. The number of an interval is a
-rounded product, and so never falls where labels rise: between the labels of the axis before an
-interval and those after it nothing is decided by rounding, and the few inside are compared.
+pandas looks up labels that have to be on the axis. The nearest label is searched here: pandas takes
+10 to 20 times as long for a million labels on an axis of ten thousand. The range of the axis is cut
+into twice as many equal intervals as it has labels. The number of an interval is a rounded product,
+which never decreases as labels increase: rounding decides nothing between the labels of the axis
+before an interval and those after it, and the few labels inside are compared.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ndgather.errors import label_errors
+from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
+from ndgather.errors.shown_values import shown_value
+from ndgather.errors.texts import reason
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -29,57 +32,58 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 15  # labels that are looked up at a time: the arrays of a step stay in the cache
 _MOST_IN_AN_INTERVAL = 4
 _SWAPPED = {"pad": "backfill", "backfill": "pad"}
+_NOT_A_TIME = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
 class SortedLabels:
-    """Distinct labels in ascending order, and where they stand on the axis."""
+    """Distinct labels of an axis in ascending order."""
 
-    values: Array  # int64 or floats; times as their number
-    places: Positions | None  # None: each where it stands here
-    descending: bool = False  # the axis runs down: what comes before a label is greater
-    period: Any = None
+    values: Array  # int64 or float64; times as int64
+    places: Array  # the position of each value on the axis
+    descending: bool = False  # the axis falls: "pad" means the next greater label
+    unit: str | None = None  # of times
+    period: Any = None  # then the first and the last value are neighbours across the seam
 
-    @classmethod
-    def of(cls, labels: Array) -> SortedLabels:
-        """Return the labels of an axis that is sorted, either way."""
-        values = _numbers(labels)
-        if values.size < 2 or values[0] < values[-1]:
-            return cls(values, None)
-        return cls(values[::-1].copy(), np.arange(values.size - 1, -1, -1), descending=True)
-
-    @classmethod
-    def of_unsorted(cls, labels: Array) -> SortedLabels:
-        values = _numbers(labels)
-        order = np.argsort(values, kind="stable")
-        return cls(values[order], order)
-
-    def positions(self, labels: Array, method: str | None, limit: Array | None) -> Positions:
-        """Return where labels, or their neighbours, stand on the axis; -1 where there is none."""
-        times = labels.dtype if labels.dtype.kind in "mM" else None
-        labels = _numbers(labels)
-        found = np.empty(labels.shape, np.intp)
+    def positions(
+        self, labels: Array, method: str | None = None, limit: Array | None = None
+    ) -> Positions:
+        """Return the positions of labels, or of their neighbours; -1 for labels not found."""
+        found = np.full(labels.shape, -1, np.intp)
         if self.descending and method is not None:
             method = _SWAPPED.get(method, method)
-        if self.values.size == 0:
-            found[...] = -1
-            return found
-        for start in range(0, labels.size, _BLOCK):
+        for start in range(0, labels.size if self.values.size else 0, _BLOCK):
             part = slice(start, start + _BLOCK)
             with np.errstate(invalid="ignore", over="ignore"):  # infinite labels
-                block = self.wrapped(labels[part])
+                block = self._in_range(labels[part])
                 near, is_found = self._neighbours(block, method)
                 if limit is not None:
-                    distance = _distance(self.values[near], block, times)
+                    value = self.values[near]
+                    distance = _difference(np.maximum(value, block), np.minimum(value, block))
                     is_found &= distance <= (limit[part] if limit.ndim else limit)
-            place = near if self.places is None else self.places[near]
-            found[part] = np.where(is_found & _is_a_label(block, times), place, -1)
+            found[part] = np.where(is_found & self._is_a_label(block), self.places[near], -1)
         return found
 
+    def brackets(self, labels: Array) -> tuple[Positions, Positions, Array]:
+        """Return the positions of the labels below and above, and the share of the one above.
+
+        Both are the same label where the axis has it. The share is NaN outside of the axis.
+        """
+        block, last = self._in_range(labels), self.values.size - 1
+        with np.errstate(invalid="ignore", over="ignore"):
+            upper = np.minimum(self._count_below(block), last)
+            equal = self.values[upper] == block
+            lower = np.where(equal, upper, np.maximum(upper - 1, 0))
+            span = np.where(lower == upper, 1, self.values[upper] - self.values[lower])
+            share = (block - self.values[lower]).astype(np.float64) / span
+        inside = (block >= self.values[0]) & (block <= self.values[last])
+        share = np.where(inside & self._is_a_label(block), share, np.nan)
+        return self.places[lower], self.places[upper], share
+
     def _neighbours(self, labels: Array, method: str | None) -> tuple[Positions, NDArray[np.bool]]:
-        """Return which of `values` a label means, and whether it does."""
+        """Return which of `values` a label stands for, and whether there is one."""
         values, last = self.values, self.values.size - 1
-        below = self.count_below(labels)
+        below = self._count_below(labels)
         above = np.minimum(below, last)
         if method == "nearest":
             before = np.maximum(below - 1, 0)
@@ -93,49 +97,20 @@ class SortedLabels:
         before = np.where(equal, above, below - 1)
         return np.maximum(before, 0), before >= 0
 
-    def brackets(self, labels: Array, rule: str) -> tuple[Positions, Positions, Array]:
-        """Return the places of the labels below and above each label, and how far between it is.
+    def _is_a_label(self, labels: Array) -> NDArray[np.bool]:
+        kept: NDArray[np.bool] = labels == labels  # noqa: PLR0124 - NaN is unlike itself
+        return kept if self.unit is None else labels != _NOT_A_TIME
 
-        That is 0 at the label below and 1 at the one above, and NaN where there are not both. A
-        label of the axis itself is the upper one by the rule ``left`` and the lower one by
-        ``right``; by ``exact`` it is both.
-        """
-        times = labels.dtype if labels.dtype.kind in "mM" else None
-        block = self.wrapped(_numbers(labels))
-        last = self.values.size - 1
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            below = self.count_below(block)
-            equal = self.values[np.minimum(below, last)] == block
-            lower = below - 1 if rule == "left" else np.where(equal, below, below - 1)
-            lower = np.clip(lower, 0, max(last - 1, 0))
-            upper = np.minimum(lower + 1, last)
-            if rule == "exact":
-                upper = np.where(equal, below, upper)
-                lower = np.where(equal, below, lower)
-            span = (self.values[upper] - self.values[lower]).astype(np.float64)
-            between = (block - self.values[lower]).astype(np.float64) / span
-        if rule != "left":
-            between = np.where(equal & (upper == lower), 0.0, between)
-        inside = (block >= self.values[0]) & (block <= self.values[last])
-        between = np.where(inside & _is_a_label(block, times), between, np.nan)
-        if self.places is not None:
-            lower, upper = self.places[lower], self.places[upper]
-        return lower, upper, between
-
-    def wrapped(self, labels: Array) -> Array:
-        """Return labels outside of the range moved by whole periods to where it begins."""
+    def _in_range(self, labels: Array) -> Array:
+        """Return labels outside of the range of a ring, moved into it by whole periods."""
         if self.period is None:
             return labels
         first, last = self.values[1], self.values[-2]
-        outside = (labels < first) | (labels > last)
-        if labels.dtype.kind == "f":
-            moved = labels - self.period * np.floor((labels - first) / self.period)
-        else:
-            moved = labels - self.period * ((labels - first) // self.period)
-        return np.where(outside, moved, labels)
+        turns = np.floor_divide(labels - first, self.period)
+        return np.where((labels < first) | (labels > last), labels - self.period * turns, labels)
 
-    def count_below(self, labels: Array) -> Positions:
-        """Return how many values lie below each label; anything for NaN."""
+    def _count_below(self, labels: Array) -> Positions:
+        """Return the number of values below each label; any number for NaN."""
         intervals = self._intervals if labels.size > self.values.size // 8 else None
         if intervals is None:
             return np.searchsorted(self.values, labels)
@@ -147,12 +122,11 @@ class SortedLabels:
 
     @cached_property
     def _intervals(self) -> tuple[Positions, int, Array] | None:
-        """Return how many values lie below each interval, how many at most in it, and the values.
+        """Return the number of values below each interval, the most inside one, and the values.
 
-        None where a binary search is better.
+        None if a binary search is better.
         """
-        values = self.values
-        number = 2 * values.size
+        values, number = self.values, 2 * self.values.size
         with np.errstate(over="ignore", divide="ignore"):
             usable = values.size > 1 and np.isfinite(self._scale(number)) and self._scale(number)
         if not usable:
@@ -176,49 +150,10 @@ class SortedLabels:
         return offset.astype(np.intp)
 
 
-def in_a_period(caller: str, name: Hashable, labels: Array, period: Any) -> SortedLabels:
-    """Return the labels of an axis that is a ring, with a neighbour before and after its seam."""
-    values = _numbers(labels)
-    order = np.argsort(values, kind="stable")
-    ascending = values[order]
-    if values.size == 0:
-        return SortedLabels(values, None)
-    first, last = ascending[0], ascending[-1]
-    if not np.isfinite(ascending).all() or last - first > period:
-        raise label_errors.period_too_short(caller, name, first, last, period)
-    descending = bool(values.size > 1 and (np.diff(values) < 0).all())
-    closed = last - first == period  # both ends are labels: the neighbours lie one further
-    before, after = (-2, 1) if closed and values.size > 1 else (-1, 0)
-    ring = np.concatenate(([ascending[before] - period], ascending, [ascending[after] + period]))
-    places = np.concatenate(([order[before]], order, [order[after]]))
-    return SortedLabels(ring, places, descending, period)
-
-
-def _numbers(labels: Array) -> Array:
-    return labels.view(np.int64) if labels.dtype.kind in "mM" else labels
-
-
-def _is_a_label(labels: Array, times: object) -> NDArray[np.bool]:
-    if times is not None:
-        return labels != np.iinfo(np.int64).min  # type: ignore[no-any-return]  # NaT
-    return labels == labels  # type: ignore[no-any-return]  # noqa: PLR0124 - NaN is unlike itself
-
-
 def _difference(greater: Array, smaller: Array) -> Array:
-    """Return a difference that is not negative; of integers one that does not overflow."""
+    """Return a difference that is not negative; that of integers does not overflow."""
     difference: Array = greater - smaller
     return difference if greater.dtype.kind == "f" else difference.view(np.uint64)
-
-
-def _distance(left: Array, right: Array, times: np.dtype[Any] | None) -> Array:
-    if left.dtype.kind == "f":
-        distance: Array = np.abs(left - right)
-        return distance
-    distance = _difference(np.maximum(left, right), np.minimum(left, right))
-    if times is None:
-        return distance
-    longest = np.uint64(np.iinfo(np.int64).max)
-    return np.minimum(distance, longest).view(f"m8[{np.datetime_data(times)[0]}]")
 
 
 def look_up(
@@ -231,156 +166,159 @@ def look_up(
     tolerance: Any = None,
     period: Any = None,
 ) -> Positions:
-    """Return where labels stand on an axis, in the shape of `labels`; -1 where they do not.
-
-    Raises
-    ------
-    LabelError
-        Labels of the axis repeat, or are unsorted where the method needs an order.
-    NdgatherError
-        The labels cannot be compared with those of the axis.
-    """
-    if not index.is_unique:
-        raise label_errors.repeated_labels(caller, name, index)
+    """Return the positions of labels on an axis, in the shape of `labels`; -1 if not found."""
     flat = np.ravel(labels)
-    pair = comparable(index, flat)
-    if period is not None:
-        if pair is None:
-            raise label_errors.not_periodic(caller, name, index.dtype)
-        values, flat, length = _with_period(caller, name, index, pair, period)
-        sorted_labels = in_a_period(caller, name, values, length)
-    elif pair is None or not (index.is_monotonic_increasing or index.is_monotonic_decreasing):
-        return _by_pandas(caller, name, index, flat, method, tolerance).reshape(labels.shape)
-    else:
-        sorted_labels = SortedLabels.of(pair[0])
-        flat = pair[1]
-    limit = _limit(caller, name, index, tolerance, flat.size)
-    return sorted_labels.positions(flat, method, limit).reshape(labels.shape)
+    _check_unique(caller, name, index)
+    is_sorted = index.is_monotonic_increasing or index.is_monotonic_decreasing
+    if period is not None or (method is not None and is_sorted):
+        axis = sorted_axis(caller, name, index, flat, period)
+        if axis is not None:
+            limit = _limit(caller, name, tolerance, flat.size, axis[0].unit)
+            return axis[0].positions(axis[1], method, limit).reshape(labels.shape)
+    if method is None:
+        tolerance = None
+    elif not is_sorted:
+        raise LabelError(
+            f"{caller}: labels of {name} are unsorted or NaN, where method={method!r} needs an "
+            f"order (allowed: labels that rise or fall); write .sortby({name!r}) first"
+        )
+    wide = flat.astype(np.float64) if flat.dtype == np.float16 else flat
+    try:
+        found = index.get_indexer(pd.Index(wide), method=method, tolerance=tolerance)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise not_comparable(caller, name, index.dtype, labels.dtype, error) from error
+    return np.asarray(found, np.intp).reshape(labels.shape)
 
 
-def axis_of_numbers(
+def sorted_axis(
     caller: str, name: Hashable, index: pd.Index[Any], labels: Array, period: Any
-) -> tuple[Array, SortedLabels]:
-    """Return labels and those of an axis in ascending order, as they are compared.
+) -> tuple[SortedLabels, Array] | None:
+    """Return the labels of an axis in ascending order, and others as numbers of the same type.
 
-    Raises
-    ------
-    LabelError
-        Labels of the axis repeat, or there are none.
-    DTypeError
-        They are no numbers or times.
+    None if that type is neither a 64-bit integer, float or time.
     """
-    if not index.is_unique:
-        raise label_errors.repeated_labels(caller, name, index)
-    if not len(index):
-        raise label_errors.no_labels(caller, name)
-    pair = comparable(index, labels)
+    _check_unique(caller, name, index)
+    pair = _comparable(index, labels)
     if pair is None:
-        raise label_errors.not_interpolated(caller, name, index.dtype, labels.dtype)
+        if period is not None:
+            raise DTypeError(
+                f"{caller}: period[{name!r}] is given for {index.dtype} labels (allowed: numbers "
+                f"and times)"
+            )
+        return None
+    values, labels = pair
+    unit = np.datetime_data(values.dtype)[0] if values.dtype.kind in "mM" else None
+    if unit is not None:
+        values, labels = values.view(np.int64), labels.view(np.int64)
     if period is not None:
-        values, labels, length = _with_period(caller, name, index, pair, period)
-        return labels, in_a_period(caller, name, values, length)
-    if index.is_monotonic_increasing or index.is_monotonic_decreasing:
-        return pair[1], SortedLabels.of(pair[0])
-    return pair[1], SortedLabels.of_unsorted(pair[0])
+        period = _period(caller, name, index, period, unit)
+        if values.dtype.kind == "i" and period == int(period):
+            period = int(period)
+        else:
+            values, labels = values.astype(np.float64), labels.astype(np.float64)
+    order = np.argsort(values, kind="stable")
+    descending = bool(values.size > 1 and (order[:-1] > order[1:]).all())
+    values = values[order]
+    if period is not None and values.size:
+        first, last = values[0], values[-1]
+        if not np.isfinite(values).all() or last - first > period:
+            raise AttributeValueError(
+                f"{caller}: period[{name!r}] = {period} is shorter than the axis, whose labels are "
+                f"{first}..{last} (allowed: {name}.max() - {name}.min() or more)"
+            )
+        closed = last - first == period  # then the neighbours of the ends are one label further
+        before, after = (-2, 1) if closed and values.size > 1 else (-1, 0)
+        values = np.concatenate(([values[before] - period], values, [values[after] + period]))
+        order = np.concatenate(([order[before]], order, [order[after]]))
+    return SortedLabels(values, order, descending, unit, period), labels
 
 
-def comparable(index: pd.Index[Any], labels: Array) -> tuple[Array, Array] | None:
-    """Return the labels of an axis and others in the one type that pandas compares them in.
+def _check_unique(caller: str, name: Hashable, index: pd.Index[Any]) -> None:
+    if not index.is_unique:
+        raise LabelError(
+            f"{caller}: {name} = {index[index.duplicated()][0]} repeats on its axis (allowed: "
+            f"labels that differ); write .drop_duplicates({name!r}) first"
+        )
 
-    None where that is no 64-bit integer, float or time.
-    """
+
+def _comparable(index: pd.Index[Any], labels: Array) -> tuple[Array, Array] | None:
+    """Return the labels of an axis and others in one type of 64 bits; None if there is none."""
     if not isinstance(index.dtype, np.dtype):
         return None
     values = index.to_numpy()
     kinds = values.dtype.kind + labels.dtype.kind
-    if kinds in ("MM", "mm"):
-        return _same_unit(values, labels)
-    if not set(kinds) <= set("iuf") or np.dtype(np.uint64) in (values.dtype, labels.dtype):
-        return None
-    common: np.dtype[Any] = np.dtype(np.int64)
-    if "f" in kinds:
-        common = np.result_type(values, labels) if kinds == "ff" else np.dtype(np.float64)
-        if common.itemsize not in (4, 8):
+    if kinds not in ("MM", "mm"):
+        types = (values.dtype, labels.dtype)
+        if not set(kinds) <= set("iuf") or np.dtype(np.uint64) in types:
             return None
-    return values.astype(common, copy=False), labels.astype(common, copy=False)
-
-
-def _same_unit(values: Array, labels: Array) -> tuple[Array, Array] | None:
-    common = np.result_type(values, labels)
-    unit, count = np.datetime_data(common)
-    if unit == "generic" or count != 1:
+        number = np.float64 if "f" in kinds else np.int64
+        too_wide = max(each.itemsize for each in types) > 8
+        return None if too_wide else (values.astype(number), labels.astype(number))
+    common: Any = np.result_type(values, labels)
+    if np.datetime_data(common)[0] == "generic" or np.datetime_data(common)[1] != 1:
         return None
-    pair = values.astype(common, copy=False), labels.astype(common, copy=False)
+    pair = values.astype(common), labels.astype(common)
     for given, cast in zip((values, labels), pair, strict=True):
-        if cast is not given:
-            kept = (cast.astype(given.dtype) == given) | np.isnat(given)
-            if not kept.all():  # out of the range of the finer unit: pandas says so
-                return None
+        if not ((cast.astype(given.dtype) == given) | np.isnat(given)).all():
+            return None  # out of the range of the finer unit: pandas raises
     return pair
 
 
-def _with_period(
-    caller: str, name: Hashable, index: pd.Index[Any], pair: tuple[Array, Array], period: Any
-) -> tuple[Array, Array, Any]:
-    """Return both kinds of labels and the period as numbers of one type."""
-    values, labels = pair
+def _period(
+    caller: str, name: Hashable, index: pd.Index[Any], period: Any, unit: str | None
+) -> float:
+    """Return a period as a number in the unit of the labels."""
     try:
-        if values.dtype.kind in "mM":
-            unit = np.datetime_data(values.dtype)[0]
-            length: Any = pd.Timedelta(period).to_timedelta64().astype(f"m8[{unit}]").view(np.int64)
+        if unit is not None:
+            length = float(pd.Timedelta(period).to_timedelta64().astype(f"m8[{unit}]").view("i8"))
         else:
-            length = np.asarray(period)[()]
-            if values.dtype.kind == "i" and length != int(length):
-                values, labels = values.astype(np.float64), labels.astype(np.float64)
-            length = values.dtype.type(length)
-        usable = bool(np.isfinite(length) and length > 0)
+            length = float(period)
+        usable = np.isfinite(length) and length > 0
     except (TypeError, ValueError, OverflowError):
         usable = False
     if not usable:
-        raise label_errors.period_value(caller, name, period, index.dtype)
-    return values, labels, length
-
-
-def _by_pandas(
-    caller: str,
-    name: Hashable,
-    index: pd.Index[Any],
-    labels: Array,
-    method: str | None,
-    tolerance: Any,
-) -> Positions:
-    sortable = index.is_monotonic_increasing or index.is_monotonic_decreasing
-    if method is not None and not sortable:
-        raise label_errors.unsorted_labels(caller, name, method)
-    wide = labels.astype(np.float64) if labels.dtype == np.float16 else labels
-    try:
-        target = pd.Index(wide)
-        found = index.get_indexer(target, method=method, tolerance=tolerance)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise label_errors.not_comparable(caller, name, index.dtype, labels.dtype, error) from error
-    return np.asarray(found, np.intp)
+        what = "a number above 0, such as 360" if unit is None else "a duration"
+        raise AttributeValueError(
+            f"{caller}: period[{name!r}] = {shown_value(period)} is no period of {index.dtype} "
+            f"labels (allowed: {what})"
+        )
+    return length
 
 
 def _limit(
-    caller: str, name: Hashable, index: pd.Index[Any], tolerance: Any, count: int
+    caller: str, name: Hashable, tolerance: Any, count: int, unit: str | None
 ) -> Array | None:
     """Return the greatest distances that count as found, one for all labels or one for each."""
     if tolerance is None:
         return None
-    times = index.dtype.kind in "mM"
     try:
-        if times:
-            limit = np.asarray(pd.to_timedelta(tolerance).to_numpy())
-        else:
+        if unit is None:
             limit = np.asarray(tolerance)
-        usable = limit.dtype.kind in ("m" if times else "iuf")
+        else:
+            limit = np.asarray(pd.to_timedelta(tolerance) / pd.Timedelta(1, unit))
+        usable = limit.dtype.kind in "iuf"
     except (TypeError, ValueError):
         usable = False
     if not usable:
-        raise label_errors.tolerance_value(caller, name, tolerance, index.dtype)
+        what = "a number" if unit is None else "a duration"
+        raise DTypeError(
+            f"{caller}: tolerance = {shown_value(tolerance)} is no distance between labels of "
+            f"{name} (allowed: {what}; where axes differ, a dict of name and tolerance)"
+        )
     if limit.size not in (1, count):
-        raise label_errors.tolerance_size(caller, name, limit.size, count)
+        raise ShapeError(
+            f"{caller}: tolerance has {limit.size} entries for {count} labels of {name} (allowed: "
+            f"one for all, or one for each)"
+        )
     return limit.reshape(-1) if limit.size > 1 else limit.reshape(())
+
+
+def not_comparable(
+    caller: str, name: Hashable, axis: object, labels: object, error: BaseException
+) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name}.dtype = {labels} cannot be looked up on an axis of {axis} labels: "
+        f"{reason(error)} (allowed: labels of that type)"
+    )

@@ -1,8 +1,11 @@
-"""From what a caller selects by to positions along dimensions."""
+"""From labels or positions to a selection: by points, by axes, or interpolated between labels."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,87 +14,34 @@ import xarray
 from xarray.core import indexing
 from xarray.indexes import PandasIndex
 
-from ndgather import array_call
-from ndgather.array_call import Call
 from ndgather.arrays.xarray import arrays
-from ndgather.arrays.xarray.arrays import Options
-from ndgather.arrays.xarray.labels import look_up
-from ndgather.errors import NdgatherError, label_errors, option_errors, selection_errors
+from ndgather.arrays.xarray.labels import look_up, not_comparable, sorted_axis
+from ndgather.errors import (
+    AttributeValueError,
+    CallError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    LabelError,
+    NdgatherError,
+    ShapeError,
+)
+from ndgather.errors.shown_values import shown_value
+from ndgather.errors.similar_names import did_you_mean
+from ndgather.errors.texts import listed, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
+    from ndgather.arrays.xarray.arrays import Options
 
-METHODS = ("nearest", "pad", "backfill", "linear")
-_OTHER_NAMES = {"ffill": "pad", "bfill": "backfill"}  # that xarray and pandas have too
-
-
-def one_dict(
-    caller: str, first: Mapping[Hashable, Any] | None, second: dict[str, Any]
-) -> dict[Hashable, Any]:
-    """Return what is selected by, whether given by one dict or by name."""
-    if first is not None and not hasattr(first, "items"):
-        raise selection_errors.not_a_dict(caller, "indexers", first)
-    both = next((name for name in first or () if name in second), None)
-    if both is not None:
-        raise selection_errors.given_twice(caller, both)
-    return {name: _named(each) for name, each in (dict(first or {}) | second).items()}
-
-
-def _named(given: Any) -> Any:
-    """Return dimensions and data in a tuple as the variable that xarray makes of them."""
-    if not isinstance(given, tuple) or len(given) < 2:
-        return given
-    try:
-        return xarray.Variable(*given)
-    except (TypeError, ValueError):
-        return given  # a label of several levels
-
-
-def as_array(caller: str, name: Hashable, given: Any) -> NDArray[Any]:
-    """Return labels or positions as an array; one of several axes has to name them."""
-    try:
-        array = given.to_numpy() if isinstance(given, pd.Index) else np.asarray(given)
-    except (TypeError, ValueError) as error:
-        raise selection_errors.no_array_of_labels(caller, name, given) from error
-    if array.ndim > 1 and not isinstance(given, xarray.DataArray | xarray.Variable):
-        raise selection_errors.unnamed_axes(caller, name, array.shape)
-    return array
-
-
-def method(caller: str, given: Any, allowed: tuple[str, ...] = METHODS) -> str | None:
-    """Return the name of a method of looking up labels; None for labels as they are."""
-    if given is None:
-        return None
-    name = _OTHER_NAMES.get(given, given) if isinstance(given, str) else given
-    return choice(caller, "method", name, allowed)
-
-
-def choice(caller: str, option: str, value: Any, allowed: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in allowed:
-        raise option_errors.unknown_choice(caller, option, value, allowed)
-    return value
-
-
-def periods(caller: str, given: Any) -> Mapping[Hashable, Any]:
-    """Return the periods of axes by name."""
-    if given is not None and not hasattr(given, "items"):
-        raise selection_errors.not_a_dict(caller, "period", given)
-    return given or {}
-
-
-def options(caller: str, memory: Any, progress: Any, executor: Any) -> Options:
-    """Return the options of calls on stored arrays."""
-    call = Call(caller, "gather_nd", None, None)
-    call = array_call.checked(replace(call, memory=memory, progress=progress, executor=executor))
-    return Options(caller, call.memory, call.progress, call.executor)
+_CORNER = "<corner>"  # the dimension of the neighbours of a point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How labels are looked up."""
+    """How labels are looked up; the fields are options of `Accessor.sel`."""
 
     caller: str
     method: str | None = None
@@ -99,259 +49,257 @@ class Request:
     missing: str = "raise"
     period: Mapping[Hashable, Any] = field(default_factory=dict)
 
-    def of(self, name: Hashable) -> dict[str, Any]:
-        """Return the options of `look_up` for one name."""
-        tolerance = self.tolerance
-        if isinstance(tolerance, dict):
-            tolerance = tolerance.get(name)
-        return {
-            "method": self.method,
-            "tolerance": tolerance,
-            "period": self.period.get(name),
-        }
+    def tolerance_of(self, name: Hashable) -> Any:
+        return self.tolerance.get(name) if isinstance(self.tolerance, dict) else self.tolerance
+
+
+def merged(
+    caller: str, indexers: Mapping[Hashable, Any] | None, by_name: dict[str, Any]
+) -> dict[Hashable, Any]:
+    """Return indexers of a dict and those of keyword arguments in one dict."""
+    check_dict(caller, "indexers", indexers)
+    both = next((name for name in indexers or () if name in by_name), None)
+    if both is not None:
+        raise CallError(f"{caller}: {both} is given by indexers and by name (allowed: one of them)")
+    return {name: _variable(each) for name, each in (dict(indexers or {}) | by_name).items()}
+
+
+def check_dict(caller: str, argument: str, value: Any) -> None:
+    if value is not None and not hasattr(value, "items"):
+        raise DTypeError(
+            f"{caller}: {argument} = {shown_value(value)} is no dict (allowed: a dict by the names "
+            f"of dimensions and coordinates)"
+        )
+
+
+def _variable(indexer: Any) -> Any:
+    """Return a Variable of a tuple of dimensions and data."""
+    if not isinstance(indexer, tuple) or len(indexer) < 2:
+        return indexer
+    try:
+        return xarray.Variable(*indexer)
+    except (TypeError, ValueError):
+        return indexer  # a label of several levels
 
 
 def positions(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request
 ) -> tuple[xarray.Dataset, dict[Hashable, Any]]:
-    """Return what ``isel`` has to be called on and with, to select by these labels.
+    """Return a data set and the positions for its `isel`; a position of -1 has no label.
 
-    A position of -1 stands for a label that is not found. Labels of an index that is not one of
-    pandas, or that has several levels, are selected by xarray.
-
-    Raises
-    ------
-    NdgatherError
-        A name is unknown, labels are not found, or they cannot be looked up.
+    xarray selects by an index that is not one of pandas, or has several levels.
     """
-    check_names(request.caller, data, labels)
-    check_names(request.caller, data, request.period)
+    caller = request.caller
+    check_names(caller, data, labels)
+    check_names(caller, data, request.period)
     if isinstance(request.tolerance, dict):
-        check_names(request.caller, data, request.tolerance)
-    left_to_xarray = {
-        name: each for name, each in labels.items() if _is_of_another_index(data, name)
+        check_names(caller, data, request.tolerance)
+    others = {
+        name: each
+        for name, each in labels.items()
+        if name in data.xindexes and type(data.xindexes[name]) is not PandasIndex
     }
-    if left_to_xarray:
-        data = _by_xarray(data, left_to_xarray, request)
+    if others:
+        if request.period or request.missing != "raise":
+            name = next(iter(others))
+            raise other_index(caller, name, data.xindexes[name])
+        try:
+            data = data.sel(others, method=request.method, tolerance=request.tolerance)
+        except (MemoryError, OSError, NdgatherError):
+            raise
+        except Exception as error:
+            raise not_selectable(caller, others, error) from error
     found: dict[Hashable, Any] = {}
     for name, each in labels.items():
-        if name not in left_to_xarray:
+        if name not in others:
             dim, position = _of_one_axis(data, name, each, request)
             if dim in found:
-                raise selection_errors.same_dimension(request.caller, name, dim)
+                raise CallError(
+                    f"{caller}: {name} selects along {dim}, which another argument selects along "
+                    f"(allowed: one argument for each dimension)"
+                )
             found[dim] = position
-    return data, {dim: without_coords(each, found) for dim, each in found.items()}
+    return data, {dim: _without_coords(each, found) for dim, each in found.items()}
 
 
-def check_names(caller: str, data: xarray.Dataset, names: Mapping[Hashable, Any]) -> None:
+def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) -> None:
+    """Raise if a name is neither a dimension nor a coordinate of one dimension."""
     known = [*dict.fromkeys([*data.sizes, *data.xindexes, *data.coords])]
     for name in names:
         if name not in known:
-            raise selection_errors.unknown_name(caller, name, known)
+            raise unknown_name(caller, name, known)
         if name not in data.sizes and data[name].ndim != 1:
-            raise selection_errors.coordinate_rank(caller, name, data[name].dims)
+            raise ShapeError(
+                f"{caller}: coordinate {name} has the dimensions "
+                f"({listed(map(str, data[name].dims))}) (allowed: a coordinate of one dimension)"
+            )
 
 
-def pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
+def _pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
     """Return the index of the labels of `name`; None for a dimension without labels."""
     index = data.xindexes.get(name)
     if index is None and name in data.coords:
         return PandasIndex.from_variables({name: data[name].variable}, options={})
-    return cast("PandasIndex | None", index)  # the others are left to xarray
-
-
-def _is_of_another_index(data: xarray.Dataset, name: Hashable) -> bool:
-    index = data.xindexes.get(name)
-    return index is not None and type(index) is not PandasIndex
-
-
-def _by_xarray(
-    data: xarray.Dataset, labels: dict[Hashable, Any], request: Request
-) -> xarray.Dataset:
-    if request.period or request.missing != "raise":
-        name = next(iter(labels))
-        raise label_errors.index_without_options(request.caller, name, data.xindexes[name])
-    try:
-        return data.sel(labels, method=request.method, tolerance=request.tolerance)
-    except (MemoryError, OSError, NdgatherError):
-        raise
-    except Exception as error:
-        raise selection_errors.not_selectable(request.caller, labels, error) from error
+    return cast("PandasIndex | None", index)
 
 
 def _of_one_axis(
     data: xarray.Dataset, name: Hashable, label: Any, request: Request
 ) -> tuple[Hashable, Any]:
     """Return the dimension that labels belong to, and their positions in it."""
-    index = pandas_index(data, name)
+    caller, index = request.caller, _pandas_index(data, name)
     if index is None:
         if request.method is not None:
-            raise label_errors.no_labels(request.caller, name)
-        return name, checked_positions(request.caller, name, label, data.sizes[name])
+            raise _no_labels(caller, name)
+        return name, checked_positions(caller, name, label, data.sizes[name])
     if isinstance(label, slice):
         return index.dim, _by_index(index, name, label, request)
-    labels = label_array(request.caller, name, label, index.coord_dtype)
-    if _is_scalar_of_many(label, labels, request, name):
-        return index.dim, _by_index(index, name, label, request)
+    labels = _labels(caller, name, label, index.coord_dtype)
+    as_xarray = request.method is None and request.missing == "raise" and name not in request.period
+    if as_xarray and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
+        return index.dim, _by_index(index, name, label, request)  # it may select several
     if labels.dtype.kind == "b":
-        return index.dim, like(label, labels)
-    found = look_up(request.caller, name, index.index, labels, **request.of(name))
+        return index.dim, _like(label, labels)
+    found = look_up(
+        caller,
+        name,
+        index.index,
+        labels,
+        method=request.method,
+        tolerance=request.tolerance_of(name),
+        period=request.period.get(name),
+    )
     if request.missing == "raise" and (found < 0).any():
         raise _missing(request, name, index.index, labels, found)
-    return index.dim, like(label, found)
-
-
-def _is_scalar_of_many(label: Any, labels: Any, request: Request, name: Hashable) -> bool:
-    """Whether one label may mean a range: part of a date, or a label that repeats."""
-    plain = request.method is None and request.missing == "raise" and name not in request.period
-    return plain and labels.ndim == 0 and not isinstance(label, xarray.DataArray)
+    return index.dim, _like(label, found)
 
 
 def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) -> Any:
     try:
         return index.sel({name: label}).dim_indexers[index.dim]
-    except KeyError as error:
-        if isinstance(label, slice):
-            raise selection_errors.not_selectable(request.caller, {name: label}, error) from error
-        labels = np.asarray(label)
-        raise _missing(request, name, index.index, labels, np.full((), -1)) from None
     except MemoryError:
         raise
     except Exception as error:
-        raise selection_errors.not_selectable(request.caller, {name: label}, error) from error
+        if isinstance(error, KeyError) and not isinstance(label, slice):
+            labels = np.asarray(label)
+            raise _missing(request, name, index.index, labels, np.full((), -1)) from None
+        raise not_selectable(request.caller, {name: label}, error) from error
 
 
-def label_array(caller: str, name: Hashable, label: Any, dtype: Any) -> Any:
+def _as_array(caller: str, name: Hashable, indexer: Any) -> NDArray[Any]:
+    """Return labels or positions as an array; several axes must have names."""
+    try:
+        array = indexer.to_numpy() if isinstance(indexer, pd.Index) else np.asarray(indexer)
+    except (TypeError, ValueError) as error:
+        raise _not_an_array(caller, name, indexer) from error
+    if array.ndim > 1 and not isinstance(indexer, xarray.DataArray | xarray.Variable):
+        raise ShapeError(
+            f"{caller}: {name} is an array of shape {array.shape}, whose axes have no names "
+            f"(allowed: one axis); write xarray.DataArray({name}, dims=[...])"
+        )
+    return array
+
+
+def _labels(caller: str, name: Hashable, label: Any, dtype: Any) -> Any:
     """Return labels as an array, in the type of a coordinate of floats."""
-    labels = as_array(caller, name, label)
+    labels = _as_array(caller, name, label)
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype.kind != "b":
-        try:
-            return labels.astype(dtype, copy=False)
-        except (TypeError, ValueError) as error:
-            raise label_errors.not_comparable(caller, name, dtype, labels.dtype, error) from error
+        return _cast(caller, name, labels, dtype, dtype)
     return labels
 
 
-def checked_positions(caller: str, name: Hashable, given: Any, size: int) -> Any:
-    """Return positions counted from the front, in the form in which they are given.
+def _cast(caller: str, name: Hashable, labels: Any, dtype: Any, of_axis: object) -> Any:
+    try:
+        return labels.astype(dtype, copy=False)
+    except (TypeError, ValueError) as error:
+        raise not_comparable(caller, name, of_axis, labels.dtype, error) from error
 
-    Raises
-    ------
-    IndexOutOfBoundsError
-        A position is outside of the axis.
-    DTypeError
-        They are no integers.
-    """
-    if isinstance(given, slice):
-        return given
-    if isinstance(given, tuple):
-        raise selection_errors.no_array_of_labels(caller, name, given)
-    array = as_array(caller, name, given)
+
+def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> Any:
+    """Return positions counted from the front, in the form of `indexer`."""
+    if isinstance(indexer, slice):
+        return indexer
+    if isinstance(indexer, tuple):
+        raise _not_an_array(caller, name, indexer)
+    array = _as_array(caller, name, indexer)
     if array.dtype.kind == "b":
-        return given
+        return indexer
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise selection_errors.position_dtype(caller, name, array.dtype)
+        raise DTypeError(
+            f"{caller}: {name}.dtype = {array.dtype} is no integer type (allowed: positions; "
+            f"labels are looked up by sel)"
+        )
     outside = (array < -size) | (array >= size)
     if outside.any():
-        at = tuple(int(i) for i in np.argwhere(outside)[0])
-        count = int(outside.sum())
-        raise selection_errors.position_outside(caller, name, at, int(array[at]), size, count)
+        at, count = tuple(int(i) for i in np.argwhere(outside)[0]), int(outside.sum())
+        allowed = f"allowed: {-size}..{size - 1}" if size else "the axis is empty"
+        more = f"; {count} positions are out of bounds" if count > 1 else ""
+        raise IndexOutOfBoundsError(
+            f"{caller}: {name}{_where(at)} = {int(array[at])} is outside of {name}, which has "
+            f"size {size} ({allowed}){more}",
+            position=at,
+            value=int(array[at]),
+            size=size,
+            count=count,
+        )
     array = array.astype(np.int64, copy=False)
-    return like(given, np.where(array < 0, array + size, array))
+    return _like(indexer, np.where(array < 0, array + size, array))
 
 
-def like(given: Any, array: Any) -> Any:
-    """Return `array` with the dimensions and coordinates of what it stands for."""
-    if isinstance(given, xarray.DataArray):
-        return given.copy(deep=False, data=array)
-    if isinstance(given, xarray.Variable):
-        return xarray.Variable(given.dims, array)
+def _like(indexer: Any, array: Any) -> Any:
+    """Return `array` with the dimensions and coordinates of an indexer."""
+    if isinstance(indexer, xarray.DataArray):
+        return indexer.copy(deep=False, data=array)
+    if isinstance(indexer, xarray.Variable):
+        return xarray.Variable(indexer.dims, array)
     return array if array.ndim else int(array) if array >= 0 else array
 
 
-def without_coords(position: Any, dims: Mapping[Hashable, Any]) -> Any:
-    """Return positions without the coordinates that those of the selection take the place of."""
-    if not isinstance(position, xarray.DataArray):
-        return position
-    return position.drop_vars([name for name in position.coords if name in dims])
+def _without_coords(indexer: Any, dims: Iterable[Hashable]) -> Any:
+    """Return an indexer without the coordinates that the selection replaces."""
+    if not isinstance(indexer, xarray.DataArray):
+        return indexer
+    return indexer.drop_vars([name for name in indexer.coords if name in dims])
 
 
-def _missing(
-    request: Request, name: Hashable, index: pd.Index[Any], labels: Any, found: Any
-) -> NdgatherError:
-    bad = np.argwhere(found < 0)
-    at = tuple(int(i) for i in bad[0])
-    label = labels[at]
-    limit = request.of(name)["tolerance"]
-    why = "not on the axis" if limit is None else f"further than {limit} from it"
-    return label_errors.label_missing(
-        request.caller, name, at, label, index, why, len(bad), labels.size, request.method
-    )
+class PointwiseArray(indexing.ExplicitlyIndexedNDArrayMixin):
+    """The array of a variable, from which `isel` of xarray gathers through this package."""
 
-
-class PointwiseArray(indexing.ExplicitlyIndexed):
-    """Stands in a variable for its array, and gathers when it is indexed."""
-
-    __slots__ = ("_array", "_options", "dtype", "shape")
+    __slots__ = ("_options", "array")
 
     def __init__(self, array: Any, options: Options) -> None:
-        self._array, self._options = array, options
-        self.shape, self.dtype = array.shape, array.dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=object))
-
-    @property
-    def vindex(self) -> _Indexed:
-        return _Indexed(self._by_points)
-
-    @property
-    def oindex(self) -> _Indexed:
-        return _Indexed(self._by_axes)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._by_axes(key.tuple)
+        self.array, self._options = array, options
 
     def get_duck_array(self) -> Any:
-        return np.asarray(self._array)
+        return np.asarray(self.array)
 
-    def _by_points(self, key: tuple[Any, ...]) -> Any:
-        entries = tuple(k if isinstance(k, slice) else np.asarray(k, np.int64) for k in key)
-        return arrays.take(self._array, entries, self._options)
+    def _vindex_get(self, indexer: Any) -> Any:
+        key = tuple(k if isinstance(k, slice) else np.asarray(k, np.int64) for k in indexer.tuple)
+        return arrays.take(self.array, key, self._options)
 
-    def _by_axes(self, key: tuple[Any, ...]) -> Any:
-        taken = arrays.take(self._array, arrays.of_outer(key), self._options)
-        return taken.transpose(arrays.outer_order(key))
+    def _oindex_get(self, indexer: Any) -> Any:
+        kept = [k for k in indexer.tuple if isinstance(k, slice) or np.ndim(k)]
+        lines = iter(np.ix_(*(np.asarray(k, np.int64) for k in kept if not isinstance(k, slice))))
+        key = tuple(
+            k if isinstance(k, slice) else next(lines) if np.ndim(k) else np.asarray(k, np.int64)
+            for k in indexer.tuple
+        )
+        taken = arrays.take(self.array, key, self._options)
+        axes = sorted(range(len(kept)), key=lambda axis: isinstance(kept[axis], slice))
+        return taken.transpose(np.argsort(axes))  # in the result, axes of arrays come first
 
-
-class _Indexed:
-    def __init__(self, take: Any) -> None:
-        self._take = take
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._take(key.tuple)
+    __getitem__ = _oindex_get
 
 
 def select(
     data: xarray.Dataset, positions: Mapping[Hashable, Any], options: Options
 ) -> xarray.Dataset:
-    """Return what ``data.isel(positions)`` is; where a position is -1, all variables are NaN.
-
-    Raises
-    ------
-    ShapeError
-        The positions do not fit each other.
-    """
-    arrays = {name: np.asarray(p) for name, p in positions.items() if not isinstance(p, slice)}
-    masked = {name for name, each in arrays.items() if (each < 0).any()}
-    by_points = masked.union(name for name, each in arrays.items() if each.ndim)
+    """Return what ``data.isel(positions)`` is; where a position is -1, every variable is NaN."""
+    by_array = {name: np.asarray(p) for name, p in positions.items() if not isinstance(p, slice)}
+    masked = {name for name, each in by_array.items() if (each < 0).any()}
+    by_points = masked.union(name for name, each in by_array.items() if each.ndim)
     lost = [name for name in data.xindexes if masked.intersection(data.variables[name].dims)]
     bare = data.drop_indexes(lost)
     exchanged = {
@@ -367,27 +315,197 @@ def select(
     except (MemoryError, OSError, NdgatherError):
         raise
     except Exception as error:
-        raise selection_errors.not_selectable(options.caller, positions, error) from error
-    again: list[Hashable] = [
-        name for name in lost if name in taken.coords and taken[name].dims == (name,)
-    ]
-    for name in again:
-        taken = taken.set_xindex([name])
+        raise not_selectable(options.caller, positions, error) from error
+    again = [name for name in lost if name in taken.coords and taken[name].dims == (name,)]
+    for index in again:
+        taken = taken.set_xindex([index])
     return taken
 
 
 def _pointwise(name: Hashable, variable: xarray.Variable, options: Options) -> PointwiseArray:
-    chunks = arrays.chunks_of(variable)
-    return PointwiseArray(_array_of(variable), replace(options, name=str(name), chunks=chunks))
-
-
-def _array_of(variable: xarray.Variable) -> Any:
-    """Return what stands behind a variable, without reading it."""
     array: Any = variable._data
-    return variable.values if isinstance(array, indexing.PandasIndexingAdapter) else array
+    if isinstance(array, indexing.PandasIndexingAdapter):
+        array = variable.values
+    chunks = arrays.chunks_of(variable)
+    return PointwiseArray(array, replace(options, name=str(name), chunks=chunks))
 
 
 def _is_ours(variable: xarray.Variable) -> bool:
     """Whether values are gathered here; arrays of other libraries index themselves."""
     array: Any = variable._data
     return type(array) is np.ndarray or isinstance(array, indexing.ExplicitlyIndexed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """Labels to interpolate at along one dimension, and their neighbours on its axis."""
+
+    labels: xarray.Variable
+    lower: NDArray[np.intp]
+    upper: NDArray[np.intp]
+    share: NDArray[np.float64]  # of the upper neighbour
+
+    @classmethod
+    def of(cls, data: xarray.Dataset, name: Hashable, indexer: Any, request: Request) -> _Between:
+        caller = request.caller
+        if name not in data.dims:
+            raise unknown_name(caller, name, data.sizes)
+        index = _pandas_index(data, name)
+        axis: Any = pd.RangeIndex(data.sizes[name]) if index is None else index.index
+        if not isinstance(axis, pd.Index) or isinstance(axis, pd.MultiIndex):
+            raise other_index(caller, name, index)
+        labels = _as_array(caller, name, indexer)
+        if axis.dtype.kind == "M" and labels.dtype.kind in "OUS":
+            labels = _cast(caller, name, labels, "M8[ns]", axis.dtype)
+        pair = sorted_axis(caller, name, axis, labels.ravel(), request.period.get(name))
+        if pair is None:
+            raise DTypeError(
+                f"{caller}: {name}.dtype = {labels.dtype} on an axis of {axis.dtype} labels cannot "
+                f"be interpolated at (allowed: numbers on an axis of numbers, times on an axis of "
+                f"times)"
+            )
+        if not len(axis):
+            raise _no_labels(caller, name)
+        variable = indexer.variable if isinstance(indexer, xarray.DataArray) else indexer
+        if not isinstance(variable, xarray.Variable):
+            attrs = data[name].attrs if name in data.coords else {}
+            variable = xarray.Variable((name,) if labels.ndim else (), labels, attrs)
+        lower, upper, share = pair[0].brackets(pair[1])
+        shape = labels.shape
+        return cls(variable, lower.reshape(shape), upper.reshape(shape), share.reshape(shape))
+
+
+def interpolate(
+    data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request, options: Options
+) -> xarray.Dataset:
+    """Return values interpolated between labels, as ``data.interp(labels)`` does."""
+    check_names(request.caller, data, labels)
+    axes = {name: _Between.of(data, name, each, request) for name, each in labels.items()}
+    rest = data.drop_vars([name for name in axes if name in data.variables])
+    touched = {
+        name: variable
+        for name, variable in rest.variables.items()
+        if not axes.keys().isdisjoint(variable.dims)
+    }
+    made = {}
+    for name, variable in touched.items():
+        along = {dim: axis for dim, axis in axes.items() if dim in variable.dims}
+        one = xarray.Dataset({name: variable.to_base_variable()})
+        if variable.dtype.kind in "uifcmM":
+            made[name] = _interpolated(one, along, options)[name].variable
+        elif all(axis.labels.dims == (dim,) for dim, axis in along.items()):
+            nearest = {
+                dim: xarray.Variable((dim,), np.where(axis.share < 0.5, axis.lower, axis.upper))
+                for dim, axis in along.items()
+            }
+            made[name] = select(one, nearest, options)[name].variable
+    coords = {name: each for name, each in made.items() if name in data.coords}
+    result = rest.drop_vars(touched)
+    result = result.assign({name: each for name, each in made.items() if name not in coords})
+    result = result.assign_coords(coords | {name: axis.labels for name, axis in axes.items()})
+    return result.assign_coords(
+        {
+            name: coord
+            for each in labels.values()
+            if isinstance(each, xarray.DataArray)
+            for name, coord in _without_coords(each, labels).coords.items()
+            if name not in result.variables
+        }
+    )
+
+
+def _interpolated(
+    data: xarray.Dataset, axes: Mapping[Hashable, _Between], options: Options
+) -> xarray.Dataset:
+    """Return the weighted sums of the neighbours of points."""
+    corners = np.array([*product((0, 1), repeat=len(axes))])
+    weights = xarray.Variable((_CORNER,), np.ones(len(corners)))
+    places = {}
+    for axis, (dim, between) in enumerate(axes.items()):
+        dims, upper = (_CORNER, *between.labels.dims), corners[:, axis]
+        upper = upper.reshape(-1, *[1] * between.share.ndim)
+        places[dim] = xarray.Variable(dims, np.where(upper, between.upper, between.lower))
+        share = np.where(upper, between.share, 1 - between.share)
+        weights = weights * xarray.Variable(dims, share)
+    return select(data, places, options).map(
+        lambda taken: _weighted(taken.variable, weights), keep_attrs=True
+    )
+
+
+def _weighted(taken: xarray.Variable, weights: xarray.Variable) -> xarray.Variable:
+    values: Any = taken
+    is_time = taken.dtype.kind in "mM"
+    not_a_time = np.iinfo(np.int64).min
+    if is_time:
+        values = taken.astype(np.int64)
+        values = values.where(values != not_a_time)
+    total = (values * weights).sum(_CORNER, skipna=False)
+    if is_time:
+        rounded = total.fillna(0).round().astype(np.int64)
+        total = rounded.where(~total.isnull(), not_a_time).astype(taken.dtype)
+    return xarray.Variable(total.dims, total.data, taken.attrs)
+
+
+def unknown_name(caller: str, name: Hashable, names: Iterable[Hashable]) -> CallError:
+    known = [str(each) for each in names]
+    return CallError(
+        f"{caller}: {name} is no dimension or coordinate of the array (allowed: "
+        f"{listed(known)}){did_you_mean(name, known)}"
+    )
+
+
+def not_selectable(caller: str, names: Iterable[Hashable], error: Exception) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: {listed(map(str, names))} cannot be selected by: {reason(error)} (allowed: "
+        f"what xarray selects by)"
+    )
+
+
+def other_index(caller: str, name: Hashable, index: object) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: {name} has a {type(index).__name__} (allowed with missing='nan', period and "
+        f"method='linear': the index of one coordinate, PandasIndex)"
+    )
+
+
+def _no_labels(caller: str, name: Hashable) -> LabelError:
+    return LabelError(
+        f"{caller}: {name} has no labels, which a method could look up (allowed: a dimension with "
+        f"a coordinate); write .isel for positions"
+    )
+
+
+def _not_an_array(caller: str, name: Hashable, indexer: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name} = {shown_value(indexer)} is no array (allowed: labels or positions in "
+        f"one array, or with their dimensions: ({name!r}, array))"
+    )
+
+
+def _missing(
+    request: Request, name: Hashable, index: pd.Index[Any], labels: Any, found: Any
+) -> LabelError:
+    """Return the error of the first label that is not found, with the labels nearest to it."""
+    bad = np.argwhere(found < 0)
+    at = tuple(int(i) for i in bad[0])
+    label, limit = labels[at], request.tolerance_of(name)
+    near: list[Any] = []
+    if isinstance(label, str):
+        near = get_close_matches(label, map(str, index), 2)
+    else:
+        with suppress(Exception):  # labels without a distance may raise anything
+            near = list(index[abs(index - label).argsort()[:2]])
+    why = "not on the axis" if limit is None else f"further than {limit} from it"
+    more = f"; {len(bad)} of {labels.size} labels are not found" if len(bad) > 1 else ""
+    hint = "method='nearest' for the nearest label, or " if request.method is None else ""
+    return LabelError(
+        f"{request.caller}: {name}{_where(at)} = {label} is {why} (allowed: the {len(index)} "
+        f"labels of {name}; nearest: {listed(map(str, near))}){more}; write {hint}missing='nan' "
+        f"for NaN",
+        position=at,
+        count=len(bad),
+    )
+
+
+def _where(position: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, position))}]" if position else ""

@@ -11,11 +11,13 @@ import pandas as pd
 import xarray
 
 from ndgather.arrays.xarray import accessor
-from ndgather.errors import file_errors, run_errors, table_errors
+from ndgather.errors import FileError, file_errors, run_errors
+from ndgather.errors.similar_names import did_you_mean
+from ndgather.errors.texts import listed, one_line, reason
 from ndgather.stored import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -27,36 +29,25 @@ def values_at(
 ) -> pd.DataFrame:
     """Return the table of `points` with a column for each variable of the data set at `place`.
 
-    Columns that are named as labels of the data set select; others are kept as they are. A
-    variable with further dimensions gives a row for each of their labels.
-
-    Parameters
-    ----------
-    place : str
-        What `xarray.open_dataset` opens: a file, a folder of zarr or its URL.
-    points : Path
-        A ``.csv`` or ``.parquet`` file.
-    names : sequence of str
-        The variables; all that the points select from where it is empty.
-    options
-        Those of `Accessor.sel`.
-
-    Raises
-    ------
-    FileError
-        A file cannot be read, or does not hold what is asked for.
-    NdgatherError
-        The labels do not select.
+    Columns named as labels of the data set select; other columns are kept. `names` are the
+    variables, or none for every variable that the points select from; `options` are those of
+    `Accessor.sel`. A variable with further dimensions gives a row for each of their labels.
     """
     table = read(points)
     with opened(place) as data:
         columns = [name for name in table.columns if name in data.indexes]
         if not columns:
-            raise table_errors.no_label_columns(points, table.columns, data.indexes)
+            raise FileError(
+                f"{points}: has the columns {_listed(table.columns)}, none of which is named as "
+                f"labels of the data (allowed: {_listed(data.indexes)})"
+            )
         chosen = data[_variables(place, data, names, columns)]
         twice = [name for name in chosen.data_vars if name in table.columns]
         if twice:
-            raise table_errors.column_of_variable(points, twice[0])
+            raise FileError(
+                f"{points}: has a column {one_line(str(twice[0]))}, which is the name of a "
+                f"variable that is selected (allowed: columns of other names)"
+            )
         dim = _unused("point", chosen.sizes)
         labels = {
             name: xarray.DataArray(_labels(points, table[name], data.indexes[name]), dims=dim)
@@ -67,13 +58,7 @@ def values_at(
 
 
 def opened(place: str) -> xarray.Dataset:
-    """Open a data set so that nothing of it is read yet.
-
-    Raises
-    ------
-    FileError
-        There is none, or xarray cannot read it.
-    """
+    """Open a data set without reading its arrays."""
     is_zarr = "://" in place or Path(place).suffix == _ZARR_SUFFIX or Path(place).is_dir()
     try:
         if not is_zarr:
@@ -90,13 +75,7 @@ def opened(place: str) -> xarray.Dataset:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the table in a csv or parquet file.
-
-    Raises
-    ------
-    FileError
-        There is none, or the file holds something else.
-    """
+    """Return the table in a csv or parquet file."""
     check_suffix(path)
     try:
         return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
@@ -130,7 +109,10 @@ def _variables(
     """Return the variables that are asked for, or all that have a dimension of the points."""
     for name in names:
         if name not in data.data_vars:
-            raise table_errors.no_variable(place, name, data.data_vars)
+            raise FileError(
+                f"{place}: has no variable {name!r} (allowed: {_listed(data.data_vars)})"
+                f"{did_you_mean(name, data.data_vars)}"
+            )
     if names:
         return list(names)
     dims = {data[name].dims[0] for name in columns}
@@ -144,7 +126,10 @@ def _labels(points: Path, column: pd.Series[Any], index: pd.Index[Any]) -> Any:
     try:
         return pd.to_datetime(column, utc=True).dt.tz_localize(None).to_numpy()
     except (ValueError, TypeError) as error:
-        raise table_errors.no_times(points, column.name, error) from error
+        raise FileError(
+            f"{points}: column {one_line(str(column.name))} holds no times: "
+            f"{one_line(reason(error))} (allowed: times such as 2010-07-14T06:30)"
+        ) from error
 
 
 def _joined(table: pd.DataFrame, result: xarray.Dataset, dim: str) -> pd.DataFrame:
@@ -160,3 +145,7 @@ def _unused(name: str, names: Mapping[Any, int]) -> str:
     while name in names:
         name += "_"
     return name
+
+
+def _listed(names: Iterable[object]) -> str:
+    return one_line(listed(map(str, names)))

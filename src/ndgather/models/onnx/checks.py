@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 def check(model: Source) -> tuple[Finding, ...]:
     """Check the gather and scatter nodes of a model.
 
-    Each node is compared with the version of its operator that the model imports, with all that
-    inference knows about its inputs. A node in a function is checked for each call of it.
+    Every node is compared with the version of its operator that the model imports, with all that
+    inference knows about its inputs. A node in a function is checked for every call of it.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def check(model: Source) -> tuple[Finding, ...]:
     Returns
     -------
     tuple of Finding
-        What the specification forbids, what gives other results in other runtimes, and what does
-        not run everywhere, in the order of the nodes; empty where nothing was found. A finding has
+        What the specification forbids, what returns other results in other runtimes, and what does
+        not run everywhere, in the order of the nodes; empty if there is nothing. A finding has
         `where`, `operator`, `rule`, `what`, `severity` and `runtimes`.
 
     Raises
@@ -230,7 +230,7 @@ def _check_types(where: str, scope: Scope, node: NodeProto, opset: int) -> Itera
         schema = defs.get_schema(node.op_type, opset, file_domain(DEFAULT_DOMAIN))
     except (defs.SchemaError, TypeError):
         return
-    allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+    allowed = {item.type_param_str: item.allowed_type_strs for item in schema.type_constraints}
     for number, name in enumerate(node.input):
         dtype = scope.type_of(name).dtype if name else None
         if dtype is None or not schema.inputs:

@@ -1,18 +1,18 @@
-"""Models between versions of ONNX, between domains, and between equivalent operators."""
+"""Models converted to another version of ONNX, another domain, or equivalent operators."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
-from ndgather.errors import AttributeValueError, NdgatherError, conversion_errors
+from ndgather.errors import AttributeValueError, ModelError, NdgatherError, conversion_errors
+from ndgather.errors.texts import one_line
 from ndgather.models.arguments import instance
-from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import Call, fit
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.files import Source, inferable, open_model
@@ -30,9 +30,9 @@ from ndgather.models.onnx.nodes import (
     declaration,
     element_type,
     file_domain,
+    graph_scope,
     implementation,
     is_published,
-    nodes,
     nodes_within,
     opsets,
     row_domain,
@@ -40,433 +40,25 @@ from ndgather.models.onnx.nodes import (
     tensor_type,
     with_one_name,
 )
-from ndgather.models.onnx.replacements import Values
-from ndgather.models.onnx.versions import OtherNodes, from_oldest, with_one_version
+from ndgather.models.onnx.versions import (
+    NewNodes,
+    Values,
+    convert_node,
+    from_oldest,
+    invalid_result,
+)
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import Kind, RankAtLeast, Role, TensorType
+from ndgather.published.schema import RankAtLeast, Role, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ndgather.models.onnx.inference import InferredModel
+    from onnx import FunctionProto
+
     from ndgather.published.schema import Dim, OperatorVersion, Shape
 
-
 Array = NDArray[Any]
-
-
-@dataclass(slots=True, kw_only=True)
-class Rewrite(Call):
-    """A call in an ONNX model, which becomes the operator `name` of `domain`.
-
-    `taken` are the names in use. `before` are the nodes that have to stand before it, and
-    `made` the types of the indices that they make.
-    """
-
-    name: str
-    domain: str
-    taken: set[str]
-    before: list[NodeProto] = field(default_factory=list)
-    made: dict[str, TensorType] = field(default_factory=dict)
-
-    def dims(self, role: Role) -> tuple[Dim, ...]:
-        """Return the sizes of an input, whose rank has to be known."""
-        shape = self.types[role].shape
-        if shape is None or isinstance(shape, RankAtLeast):
-            raise self.refuse(self.name, f"the rank of {role.value} is not known")
-        return shape
-
-    def axis(self) -> int:
-        return int(self.attributes.get("axis", 0)) % len(self.dims(Role.DATA))
-
-    def batch_dims(self) -> int:
-        return int(self.attributes.get("batch_dims", 0))
-
-    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node, and return the name of its output."""
-        output = unique(f"{self.inputs[Role.INDICES]}_{op_type.lower()}", self.taken)
-        self.before.append(helper.make_node(op_type, inputs, [output], output, **attributes))
-        return output
-
-    def constant(self, values: object) -> str:
-        return self.add("Constant", value=numpy_helper.from_array(np.array(values, np.int64)))
-
-    def cast(self, role: Role, dtype: str) -> None:
-        """Put a Cast before the node."""
-        name = self.add("Cast", self.inputs[role], to=element_type(dtype))
-        self.inputs[role] = name
-        self.types[role] = replace(self.types[role], dtype=dtype)
-        self.made[name] = self.types[role]
-        if role in self.constants:
-            self.constants[role] = self.constants[role].astype(dtype)
-
-    def set_constant(self, role: Role, array: Array) -> None:
-        self.inputs[role] = self.add("Constant", value=numpy_helper.from_array(array))
-        self.constants[role] = array
-
-    def cast_indices(self) -> None:
-        """Make the indices int64."""
-        if self.types[Role.INDICES].dtype != "int64":
-            self.cast(Role.INDICES, "int64")
-
-    def append_axis(self) -> None:
-        """Give the indices a last axis of size 1."""
-        dims = self.dims(Role.INDICES)
-        sizes = self.add("Concat", self._sizes(Role.INDICES), self.constant([1]), axis=0)
-        self._set_indices(self._reshaped(sizes), (*dims, 1))
-
-    def drop_last_axis(self) -> None:
-        """Take away the last axis of the indices, which has size 1."""
-        dims = self.dims(Role.INDICES)
-        sizes = self._without_last(self._sizes(Role.INDICES))
-        self._set_indices(self._reshaped(sizes), dims[:-1])
-
-    def fold_batch_dims(self, _: OperatorVersion) -> None:
-        """Put the coordinates of the batch axes before the index tuples."""
-        *lead, depth = self.dims(Role.INDICES)
-        count = self.batch_dims()
-        target = self.add(
-            "Concat",
-            self._without_last(self._sizes(Role.INDICES)),
-            self.constant([1]),
-            axis=0,
-        )
-        # Counted by the sizes of data, so that other sizes of indices are refused here too.
-        sizes = self._sizes(Role.DATA)
-        columns = [self._coordinates(sizes, axis, len(lead) + 1, target) for axis in range(count)]
-        joined = self.add("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
-        deeper = depth + count if isinstance(depth, int) else None
-        self._set_indices(joined, (*lead, deeper))
-
-    def spell_out_coordinates(self) -> None:
-        """Make index tuples out of single indices: those along the axis, and their positions."""
-        dims, along = self.dims(Role.INDICES), self.axis()
-        sizes = self._sizes(Role.INDICES)
-        target = self.add("Concat", sizes, self.constant([1]), axis=0)
-        columns = [
-            self._reshaped(target)
-            if axis == along
-            else self._coordinates(sizes, axis, len(dims) + 1, target)
-            for axis in range(len(dims))
-        ]
-        joined = columns[0] if len(columns) == 1 else self.add("Concat", *columns, axis=-1)
-        self._set_indices(joined, (*dims, len(dims)))
-
-    def _coordinates(self, sizes: str, axis: int, rank: int, target: str) -> str:
-        """Return the position along `axis` of every element of a tensor of the sizes `target`."""
-        count = self.add("Gather", sizes, self.constant(axis), axis=0)
-        steps = self.add("Range", self.constant(0), count, self.constant(1))
-        line = [-1 if each == axis else 1 for each in range(rank)]
-        return self.add("Expand", self.add("Reshape", steps, self.constant(line)), target)
-
-    def _sizes(self, role: Role) -> str:
-        return self.add("Shape", self.inputs[role])
-
-    def _without_last(self, sizes: str) -> str:
-        return self.add("Slice", sizes, self.constant([0]), self.constant([-1]))
-
-    def _reshaped(self, sizes: str) -> str:
-        return self.add("Reshape", self.inputs[Role.INDICES], sizes)
-
-    def _set_indices(self, name: str, shape: Shape) -> None:
-        self.inputs[Role.INDICES] = name
-        self.types[Role.INDICES] = replace(
-            self.types[Role.INDICES],
-            dtype="int64",
-            shape=shape,
-        )
-        self.made[name] = self.types[Role.INDICES]
-        self.constants.pop(Role.INDICES, None)
-
-
-def _gather_as_gather_nd(rewrite: Rewrite) -> None:
-    if rewrite.axis() != 0:
-        raise rewrite.refuse(rewrite.name, f"axis = {rewrite.axis()} is not the first one")
-    rewrite.cast_indices()
-    rewrite.append_axis()
-
-
-def _gather_nd_as_gather(rewrite: Rewrite) -> None:
-    if rewrite.batch_dims():
-        raise rewrite.refuse(rewrite.name, f"batch_dims = {rewrite.batch_dims()} is not 0")
-    _refuse_other_depths(rewrite)
-    rewrite.drop_last_axis()
-
-
-def _refuse_other_depths(rewrite: Rewrite) -> None:
-    depth = rewrite.dims(Role.INDICES)[-1]
-    if depth != 1:
-        raise rewrite.refuse(
-            rewrite.name, f"the length of the index tuples is {depth or 'not known'}, not 1"
-        )
-
-
-def _gather_elements_as_gather_nd(rewrite: Rewrite) -> None:
-    rewrite.cast_indices()
-    rewrite.spell_out_coordinates()
-
-
-def _gather_nd_as_gather_elements(rewrite: Rewrite) -> None:
-    _refuse_other_depths(rewrite)
-    rank, count = len(rewrite.dims(Role.DATA)), rewrite.batch_dims()
-    if count != rank - 1 or len(rewrite.dims(Role.INDICES)) != rank + 1:
-        raise rewrite.refuse(
-            rewrite.name,
-            "only tuples along the last axis of data, with all axes before it as batch axes and "
-            "one axis of positions, are indices of single elements",
-        )
-    rewrite.drop_last_axis()
-    rewrite.attributes["axis"] = rank - 1
-
-
-def _flat(rewrite: Rewrite) -> None:
-    ranks = [len(rewrite.dims(role)) for role in (Role.DATA, Role.INDICES)]
-    if ranks != [1, 1]:
-        raise rewrite.refuse(
-            rewrite.name, f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1"
-        )
-
-
-EQUIVALENCES: dict[tuple[str, str], Callable[[Rewrite], None]] = {
-    ("Gather", "GatherND"): _gather_as_gather_nd,
-    ("GatherND", "Gather"): _gather_nd_as_gather,
-    ("GatherElements", "GatherND"): _gather_elements_as_gather_nd,
-    ("GatherND", "GatherElements"): _gather_nd_as_gather_elements,
-    ("Gather", "GatherElements"): _flat,
-    ("GatherElements", "Gather"): _flat,
-    ("ScatterElements", "ScatterND"): _gather_elements_as_gather_nd,
-}
-"""How a node becomes one of another operator, where that is exact."""
-
-KEPT_ATTRIBUTES = {
-    ("Gather", "GatherElements"): ("axis",),
-    ("GatherElements", "Gather"): ("axis",),
-    ("GatherND", "GatherElements"): ("axis",),
-    ("ScatterElements", "ScatterND"): ("reduction",),
-}
-"""The attributes that the other operator has as well."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What the result imports, and what its nodes shall be."""
-
-    source: dict[str, int]
-    opset: int
-    domain: str | None
-    operator: str | None
-    strict: bool
-
-    def version(self, domain: str) -> int:
-        """Return the version of a domain that the result imports."""
-        if domain == DEFAULT_DOMAIN:
-            return self.opset
-        newest = max(each.version for each in operators(domain=domain))
-        return self.source.get(domain, newest)
-
-
-@dataclass(slots=True, kw_only=True)
-class OwnNodes:
-    """Converts the gather and scatter nodes one after the other; `taken` are the names of values.
-
-    `findings` are the nodes that were repaired, and those that stayed what they are.
-    """
-
-    plan: Plan
-    taken: set[str]
-    findings: list[Finding] = field(default_factory=list)
-
-    def converted(self, judged: InferredNode) -> tuple[Rewrite, NodeProto]:
-        """Return the rewrite of a node as it was carried out, and the node that it gives.
-
-        Raises
-        ------
-        NdgatherError
-            There is none; the text names the node and says why.
-        """
-        op_node = judged.op_node
-        repaired = None if judged.refusal is None else self._repaired(judged)
-        try:
-            rewrite = self._changed(op_node, repaired or judged)
-            if self.plan.domain is not None and operators(rewrite.name, self.plan.domain):
-                rewrite.domain = self.plan.domain
-            target = implementation(rewrite.name, rewrite.domain, self.plan.version(rewrite.domain))
-            _fit(rewrite, target.row)
-        except NdgatherError as error:
-            raise op_node.named(error) from error
-        node = NodeProto()
-        node.CopyFrom(op_node.node)
-        node.op_type = rewrite.name
-        if node.domain != file_domain(rewrite.domain):
-            node.domain = file_domain(rewrite.domain)
-        node.input[:] = rewrite.inputs.values()
-        if rewrite.attributes != op_node.attributes():
-            del node.attribute[:]
-            node.attribute.extend(
-                helper.make_attribute(name, value) for name, value in rewrite.attributes.items()
-            )
-        return rewrite, node
-
-    def _repaired(self, judged: InferredNode) -> InferredNode:
-        """Take a node with an attribute of a later version for one of that version."""
-        refusal, op_node = judged.refusal, judged.op_node
-        assert refusal is not None
-        domain = row_domain(op_node.node.domain)
-        here = self.plan.source.get(domain, 1)
-        if isinstance(refusal, AttributeValueError) and domain == DEFAULT_DOMAIN:
-            for version in range(here + 1, self.plan.opset + 1):
-                later = OpNode(
-                    node=op_node.node, scope=replace(op_node.scope, opsets={domain: version})
-                )
-                try:
-                    inference = later.infer()
-                except NdgatherError:
-                    continue
-                row = later.operator().row
-                self._find(op_node, op_node.operator().row, f"{refusal}; taken for {row}", "repair")
-                return InferredNode(op_node=later, inference=inference)
-        raise op_node.named(refusal)
-
-    def _find(self, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
-        self.findings.append(
-            Finding(
-                where=op_node.where,
-                operator=str(row),
-                rule=rule,
-                what=what,
-                severity=Severity.PORTABLE,
-            )
-        )
-
-    def _changed(self, op_node: OpNode, judged: InferredNode) -> Rewrite:
-        """Return the rewrite of a node, as the operator that is wanted where it can be that."""
-        rewrite = self._rewrite_of(judged)
-        try:
-            self._change_operator(rewrite)
-        except NdgatherError as refusal:
-            if self.plan.strict:
-                raise
-            self._find(op_node, rewrite.origin, f"stays: {refusal}", "operator")
-            rewrite = self._rewrite_of(judged)
-        return rewrite
-
-    def _rewrite_of(self, judged: InferredNode) -> Rewrite:
-        op_node, row = judged.op_node, judged.op_node.operator().row
-        roles = [each.role for each in row.inputs]
-        types = judged.inference.inputs if judged.inference else op_node.types()
-        indices = op_node.constants().get(Role.INDICES.value)
-        return Rewrite(
-            origin=row,
-            row=row,
-            name=row.name,
-            domain=row.domain,
-            inputs=dict(zip(roles, op_node.node.input, strict=True)),
-            types=dict(zip(roles, types, strict=True)),
-            constants={} if indices is None else {Role.INDICES: indices},
-            attributes=op_node.attributes(),
-            taken=self.taken,
-        )
-
-    def _change_operator(self, rewrite: Rewrite) -> None:
-        wanted = self.plan.operator
-        if wanted is None or wanted == rewrite.name or not _same_side(rewrite.origin.kind, wanted):
-            return
-        change = (rewrite.name, wanted)
-        rewrite.name = wanted
-        rewrite.domain = DEFAULT_DOMAIN
-        if change not in EQUIVALENCES:
-            raise rewrite.refuse(wanted, "no exact form is known")
-        EQUIVALENCES[change](rewrite)
-        kept = KEPT_ATTRIBUTES.get(change, ())
-        rewrite.attributes = {
-            name: value for name, value in rewrite.attributes.items() if name in kept
-        }
-
-
-def _same_side(kind: Kind, name: str) -> bool:
-    """Return whether operators of `name` scatter as those of `kind` do, or neither does."""
-    return kind.scatters == any(each.row.kind.scatters for each in operators(name))
-
-
-def _fit(rewrite: Rewrite, target: OperatorVersion) -> None:
-    """Make a rewrite what the version `target` takes, and refuse what it may not give."""
-    if rewrite.name != rewrite.row.name:
-        rewrite.row = target  # whose words the attributes are once the operator has changed
-    for found in fit(rewrite, target):
-        if found.loses:
-            raise rewrite.refuse(target, f"{found.source}, and there {found.target}")
-
-
-@dataclass(slots=True, kw_only=True)
-class Walk:
-    """Converts graphs in place, node by node.
-
-    `seen` are the same nodes in the model with its types, `judged` the gather and scatter nodes
-    among them; `names` are those of sizes.
-    """
-
-    seen: Iterator[tuple[Scope, NodeProto]]
-    judged: Iterator[InferredNode]
-    own: OwnNodes
-    others: OtherNodes
-    opset: int
-    names: set[str]
-
-    @classmethod
-    def over(
-        cls, fixpoint: InferredModel, folder: str | None, own: OwnNodes, names: set[str]
-    ) -> Walk:
-        return cls(
-            seen=nodes(fixpoint.model, folder),
-            judged=iter(fixpoint.nodes),
-            own=own,
-            others=OtherNodes(opset=own.plan.opset, taken=own.taken),
-            opset=own.plan.source.get(DEFAULT_DOMAIN, own.plan.opset),
-            names=names,
-        )
-
-    def convert(self, graph: GraphProto) -> None:
-        """Convert the nodes of a graph.
-
-        Raises
-        ------
-        NdgatherError
-            A node cannot be expressed; the text names it and says why.
-        """
-        converted: list[NodeProto] = []
-        for node in graph.node:
-            scope, typed = next(self.seen)
-            if is_published(node):
-                rewrite, rewritten = self.own.converted(next(self.judged))
-                for name, known in rewrite.made.items():
-                    made = graph.value_info.add(name=name)
-                    made.type.CopyFrom(declaration(with_names(known, self.names)))
-                converted += (*rewrite.before, rewritten)
-                continue
-            for inner in subgraphs(node):
-                self.convert(inner)
-            made = _results_of_graphs(scope, typed)
-            values = Values(type_of=scope.type_of, constant=scope.constant, made=made)
-            try:
-                converted += self.others.converted(node, values, self.opset)
-            except Exception as error:  # also of nodes that make no sense, which onnx has not seen
-                raise OpNode(node=node, scope=scope).named(error) from error
-        copies = [NodeProto.FromString(node.SerializeToString()) for node in converted]
-        del graph.node[:]
-        graph.node.extend(copies)
-
-
-def _results_of_graphs(scope: Scope, node: NodeProto) -> dict[str, TensorType]:
-    """Return the types of what a node gives that onnx does not know, and its graphs do."""
-    found: dict[str, TensorType] = {}
-    for graph in subgraphs(node):
-        given = graph.output[1:] if node.op_type == "Loop" else graph.output
-        for name, inner in zip(node.output, given, strict=False):
-            dtype = tensor_type(inner.type).dtype
-            if dtype is not None and scope.type_of(name).dtype is None:
-                found[name] = TensorType(dtype, scope.type_of(name).shape)
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -546,7 +138,7 @@ def convert(
     >>> [node.op_type for node in onnx.convert(model, operator="Gather").graph.node][-1]
     'Gather'
     """
-    return _conversion(model, "convert", opset, domain, operator, strict=True).model
+    return _convert(model, "convert", opset, domain, operator, strict=True).model
 
 
 def conversion(
@@ -589,13 +181,13 @@ def conversion(
     ...     pick (float[N, 2] data, int64[M, 2] rows) => (float[M] picked)
     ...     { picked = GatherND(data, rows) }''')
     >>> onnx.conversion(model, operator="Gather").findings[0].what
-    'stays: ai.onnx GatherND-13 cannot become Gather: the length of the index tuples is 2, not 1'
+    'kept: ai.onnx GatherND-13 cannot become Gather: the length of the index tuples is 2, not 1'
     """
     instance("conversion", "strict", strict, bool, "a choice")
-    return _conversion(model, "conversion", opset, domain, operator, strict=strict)
+    return _convert(model, "conversion", opset, domain, operator, strict=strict)
 
 
-def _conversion(
+def _convert(
     model: Source,
     caller: str,
     opset: int | None,
@@ -604,20 +196,29 @@ def _conversion(
     *,
     strict: bool,
 ) -> Conversion:
-    given, folder = open_model(model, caller)
+    original, folder = open_model(model, caller)
     _check_targets(caller, opset, domain, operator)
-    proto = with_one_version(from_oldest(with_one_name(given), opset))
-    plan = _plan(proto, opset, domain, operator, strict=strict)
-    fixpoint = infer_types(proto, folder)
-    for function in fixpoint.model.functions:
-        raise conversion_errors.function_stays(function.domain, function.name)
+    proto = from_oldest(with_one_name(original), opset)
+    source = opsets(proto.opset_import)
+    proto = _with_one_opset(proto, source.get(DEFAULT_DOMAIN))
+    inferred = infer_types(proto, folder)
+    for function in inferred.model.functions:
+        raise _cannot_be_inlined(function)
     result = without_functions(proto)
-    taken = _value_names(result)
-    own = OwnNodes(plan=plan, taken=taken)
-    Walk.over(fixpoint, folder, own, size_names(result.graph)).convert(result.graph)
-    _import_domains(result, plan)
-    _refuse_invalid(given, result)
-    return Conversion(model=result, findings=tuple(own.findings), folder=folder)
+    converter = _Converter(
+        source=source,
+        opset=opset or source.get(DEFAULT_DOMAIN, onnx.defs.onnx_opset_version()),
+        domain=None if domain is None else row_domain(domain),
+        operator=operator,
+        strict=strict,
+        inferred=iter(inferred.nodes),
+        taken=_value_names(result.graph),
+        sizes=size_names(result.graph),
+    )
+    converter.convert_graph(result.graph, graph_scope(inferred.model, folder))
+    converter.import_domains(result)
+    _check_result(original, result)
+    return Conversion(model=result, findings=tuple(converter.findings), folder=folder)
 
 
 def _check_targets(
@@ -638,59 +239,418 @@ def _check_targets(
         raise conversion_errors.unknown_target("opset", opset, (f"1..{newest}",))
 
 
-def _plan(
-    model: ModelProto, opset: int | None, domain: str | None, operator: str | None, *, strict: bool
-) -> Plan:
-    source = opsets(model.opset_import)
-    newest = onnx.defs.onnx_opset_version()
-    return Plan(
-        source=source,
-        opset=opset or source.get(DEFAULT_DOMAIN, newest),
-        domain=None if domain is None else row_domain(domain),
-        operator=operator,
-        strict=strict,
-    )
-
-
-def _value_names(model: ModelProto) -> set[str]:
-    graph = model.graph
-    names = {each.name for each in (*graph.input, *graph.initializer)}
+def _value_names(graph: GraphProto) -> set[str]:
+    names = {value.name for value in (*graph.input, *graph.initializer)}
     for node in graph.node:
-        for inner in nodes_within(node):
-            names.update(inner.output)
-            for each in subgraphs(inner):
-                names.update(item.name for item in (*each.input, *each.initializer))
+        names.update(node.output)
+        for inner in subgraphs(node):
+            names |= _value_names(inner)
     return names
 
 
-def _import_domains(model: ModelProto, plan: Plan) -> None:
-    """Import the domains of all nodes, and those of rows only where there is a node."""
-    used = {row_domain(inner.domain) for node in model.graph.node for inner in nodes_within(node)}
-    imports = {
-        domain: version
-        for domain, version in plan.source.items()
-        if domain in used or domain not in DOMAINS
-    }
-    for domain in (DEFAULT_DOMAIN, *DOMAINS):
-        if domain in used or domain == DEFAULT_DOMAIN:
-            imports[domain] = plan.version(domain)
-    del model.opset_import[:]
-    for domain, version in imports.items():
-        model.opset_import.add(domain=file_domain(domain), version=version)
-    needed = helper.find_min_ir_version_for(model.opset_import, ignore_unknown=True)
-    if plan.opset > plan.source.get(DEFAULT_DOMAIN, 0):
-        model.ir_version = max(model.ir_version, needed)
+def _with_one_opset(model: ModelProto, opset: int | None) -> ModelProto:
+    """Return a model whose functions import the same opset as itself, so that onnx inlines them."""
+    versions = [opsets(each.opset_import).get(DEFAULT_DOMAIN) for each in model.functions]
+    if opset is None or set(versions) <= {opset, None}:
+        return model
+    model = deepcopy(model)
+    for function, version in zip(model.functions, versions, strict=True):
+        if version not in {opset, None}:
+            _convert_function(function, version, opset)
+    return model
 
 
-def _refuse_invalid(model: ModelProto, result: ModelProto) -> None:
-    """Refuse a result that onnx finds wrong, where it found nothing wrong before."""
+def _convert_function(function: FunctionProto, source: int, opset: int) -> None:
+    taken = {*function.input, *(name for node in function.node for name in node.output)}
+    scope = Scope(function, opsets(function.opset_import))
+    values = Values(scope=scope, taken=taken)
+    converted: list[NodeProto] = []
+    for node in function.node:
+        gathers = [inner for inner in nodes_within(node) if is_published(inner)]
+        if any(subgraphs(node)) or any(_changes(each, source, opset) for each in gathers):
+            raise _cannot_be_inlined(function)
+        try:
+            converted += gathers or convert_node(node, values, source, opset)
+        except NdgatherError as error:
+            raise OpNode(node=node, scope=scope).named(error) from error
+    _replace_nodes(function, converted)
+    for imported in function.opset_import:
+        if row_domain(imported.domain) == DEFAULT_DOMAIN:
+            imported.version = opset
+
+
+def _changes(node: NodeProto, source: int, opset: int) -> bool:
+    """Return whether a gather or scatter node has another version in another opset."""
+    domain = row_domain(node.domain)
+    if domain != DEFAULT_DOMAIN:
+        return False
+    rows = [implementation(node.op_type, domain, version).row for version in (source, opset)]
+    return rows[0] is not rows[1]
+
+
+def _cannot_be_inlined(function: FunctionProto) -> ModelError:
+    return ModelError(
+        f"function {one_line(f'{function.name} of {function.domain}')} cannot be inlined, because "
+        f"it imports other versions than the model (allowed: the same versions)"
+    )
+
+
+def _replace_nodes(body: GraphProto | FunctionProto, nodes: list[NodeProto]) -> None:
+    copies = list(map(deepcopy, nodes))  # some of them are in `body` itself
+    del body.node[:]
+    body.node.extend(copies)
+
+
+def _check_result(model: ModelProto, result: ModelProto) -> None:
+    """Refuse a result that is not valid for onnx, if the model was."""
     if inferable(model) is not model:
         return  # it is too large for onnx
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError):
-        return  # also where tensors stand in files that are not looked for
+        return  # for example because of tensors in files that onnx does not look for
     try:
         onnx.checker.check_model(result)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise conversion_errors.invalid_result(error) from error
+        raise invalid_result(error) from error
+
+
+@dataclass(slots=True, kw_only=True)
+class _Converter:
+    """Converts the nodes of graphs in place.
+
+    `source` are the versions that the model imports; `opset`, `domain`, `operator` and `strict` the
+    targets. `inferred` are the gather and scatter nodes of the model with their types, in order;
+    `taken` the names of values, and `sizes` those of sizes.
+    """
+
+    source: dict[str, int]
+    opset: int
+    domain: str | None
+    operator: str | None
+    strict: bool
+    inferred: Iterator[InferredNode]
+    taken: set[str]
+    sizes: set[str]
+    findings: list[Finding] = field(default_factory=list)
+
+    def convert_graph(self, graph: GraphProto, typed: Scope) -> None:
+        """Convert the nodes of a graph; `typed` is the same graph with the types of all values."""
+        converted: list[NodeProto] = []
+        for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
+            values = Values(scope=typed, taken=self.taken)
+            if is_published(node):
+                converted += self._gather_nodes(graph, next(self.inferred), values)
+                continue
+            inner = zip(subgraphs(node), subgraphs(typed_node), strict=True)
+            for inner_graph, typed_graph in inner:
+                self.convert_graph(inner_graph, typed.within(typed_node, typed_graph))
+            values.types.update(_output_types(typed, typed_node))
+            source = self.source.get(DEFAULT_DOMAIN, self.opset)
+            try:
+                converted += convert_node(node, values, source, self.opset)
+            except Exception as error:  # also of invalid nodes, which onnx has not checked
+                raise OpNode(node=node, scope=typed).named(error) from error
+        _replace_nodes(graph, converted)
+
+    def _gather_nodes(
+        self, graph: GraphProto, inferred: InferredNode, values: Values
+    ) -> list[NodeProto]:
+        """Return a gather or scatter node in the target, after the nodes that it needs."""
+        op_node = inferred.op_node
+        repaired = inferred if inferred.refusal is None else self._repaired(inferred)
+        try:
+            call = self._call(op_node, repaired, values)
+            if self.domain is not None and operators(call.name, self.domain):
+                call.domain = self.domain
+            target = implementation(call.name, call.domain, self.version(call.domain)).row
+            if call.name != call.row.name:
+                call.row = target  # the attributes are those of the new operator
+            for difference in fit(call, target):
+                if difference.loses:
+                    why = f"{difference.source}, and there {difference.target}"
+                    raise call.refuse(target, why)
+        except NdgatherError as error:
+            raise op_node.named(error) from error
+        for name in call.indices:
+            declared = declaration(with_names(values.type(name), self.sizes))
+            graph.value_info.add(name=name).type.CopyFrom(declared)
+        node = deepcopy(op_node.node)
+        node.op_type = call.name
+        if node.domain != file_domain(call.domain):
+            node.domain = file_domain(call.domain)
+        node.input[:] = call.inputs.values()
+        if call.attributes != op_node.attributes():
+            del node.attribute[:]
+            for name, value in call.attributes.items():
+                node.attribute.append(helper.make_attribute(name, value))
+        return [*call.new.before, node]
+
+    def _repaired(self, inferred: InferredNode) -> InferredNode:
+        """Return a node with an attribute of a later version as a node of that version."""
+        refusal, op_node = inferred.refusal, inferred.op_node
+        assert refusal is not None
+        if isinstance(refusal, AttributeValueError) and row_domain(op_node.node.domain) == (
+            DEFAULT_DOMAIN
+        ):
+            for version in range(self.source.get(DEFAULT_DOMAIN, 1) + 1, self.opset + 1):
+                scope = replace(op_node.scope, opsets={DEFAULT_DOMAIN: version})
+                later = OpNode(node=op_node.node, scope=scope)
+                try:
+                    inference = later.infer()
+                except NdgatherError:
+                    continue
+                row = later.operator().row
+                what = f"{refusal}; converted as {row}"
+                self._add_finding(op_node, op_node.operator().row, what, "repair")
+                return InferredNode(op_node=later, inference=inference)
+        raise op_node.named(refusal)
+
+    def _call(self, op_node: OpNode, inferred: InferredNode, values: Values) -> GatherCall:
+        """Return a node as the target operator, or as it is if `strict` does not require that."""
+        call = _gather_call(inferred, values)
+        scatters = call.origin.kind.scatters
+        wanted = self.operator
+        if (
+            wanted is None
+            or wanted == call.name
+            or scatters != any(each.row.kind.scatters for each in operators(wanted))
+        ):
+            return call
+        try:
+            call.change_operator(wanted)
+        except NdgatherError as refusal:
+            if self.strict:
+                raise
+            self._add_finding(op_node, call.origin, f"kept: {refusal}", "operator")
+            return _gather_call(inferred, values)
+        return call
+
+    def _add_finding(self, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
+        self.findings.append(
+            Finding(
+                where=op_node.where,
+                operator=str(row),
+                rule=rule,
+                what=what,
+                severity=Severity.PORTABLE,
+            )
+        )
+
+    def version(self, domain: str) -> int:
+        """Return the version of a domain that the result imports."""
+        if domain == DEFAULT_DOMAIN:
+            return self.opset
+        newest = max(each.version for each in operators(domain=domain))
+        return self.source.get(domain, newest)
+
+    def import_domains(self, model: ModelProto) -> None:
+        """Import the domains of all nodes, and those of published operators only if used."""
+        used = {row_domain(each.domain) for node in model.graph.node for each in nodes_within(node)}
+        imports = {
+            domain: version
+            for domain, version in self.source.items()
+            if domain in used or domain not in DOMAINS
+        }
+        for domain in (DEFAULT_DOMAIN, *DOMAINS):
+            if domain in used or domain == DEFAULT_DOMAIN:
+                imports[domain] = self.version(domain)
+        del model.opset_import[:]
+        for domain, version in imports.items():
+            model.opset_import.add(domain=file_domain(domain), version=version)
+        if self.opset > self.source.get(DEFAULT_DOMAIN, 0):
+            needed = helper.find_min_ir_version_for(model.opset_import, ignore_unknown=True)
+            model.ir_version = max(model.ir_version, needed)
+
+
+def _output_types(scope: Scope, node: NodeProto) -> dict[str, TensorType]:
+    """Return the types of outputs that onnx does not know, but the graphs of the node declare."""
+    types: dict[str, TensorType] = {}
+    for graph in subgraphs(node):
+        outputs = graph.output[1:] if node.op_type == "Loop" else graph.output
+        for name, inner in zip(node.output, outputs, strict=False):
+            dtype, known = tensor_type(inner.type).dtype, scope.type_of(name)
+            if dtype is not None and known.dtype is None:
+                types[name] = TensorType(dtype, known.shape)
+    return types
+
+
+@dataclass(slots=True, kw_only=True)
+class GatherCall(Call):
+    """A gather or scatter node that becomes the operator `name` of `domain`.
+
+    `new` are the nodes before it, and `indices` the names of their outputs that it may read.
+    """
+
+    name: str
+    domain: str
+    new: NewNodes
+    indices: list[str] = field(default_factory=list)
+
+    def change_operator(self, name: str) -> None:
+        """Become an equivalent operator of ONNX."""
+        change = (self.name, name)
+        self.name, self.domain = name, DEFAULT_DOMAIN
+        if change not in EQUIVALENCES:
+            raise self.refuse(name, "no exact form is known")
+        function, kept = EQUIVALENCES[change]
+        function(self)
+        self.attributes = {key: value for key, value in self.attributes.items() if key in kept}
+
+    def dims(self, role: Role) -> tuple[Dim, ...]:
+        """Return the shape of an input, whose rank has to be known."""
+        shape = self.types[role].shape
+        if shape is None or isinstance(shape, RankAtLeast):
+            raise self.refuse(self.name, f"the rank of {role.value} is not known")
+        return shape
+
+    def attribute(self, name: str) -> int:
+        return int(self.attributes.get(name, 0))
+
+    def cast(self, role: Role, dtype: str) -> None:
+        known = replace(self.types[role], dtype=dtype)
+        self._read(role, self.new.add("Cast", self.inputs[role], to=element_type(dtype)), known)
+        if role in self.constants:
+            self.constants[role] = self.constants[role].astype(dtype)
+
+    def set_constant(self, role: Role, array: Array) -> None:
+        self.inputs[role] = self.new.add("Constant", value=numpy_helper.from_array(array))
+        self.constants[role] = array
+
+    def set_indices(self, name: str, shape: Shape) -> None:
+        self._read(Role.INDICES, name, TensorType("int64", shape))
+        self.constants.pop(Role.INDICES, None)
+
+    def _read(self, role: Role, name: str, known: TensorType) -> None:
+        self.inputs[role], self.types[role] = name, known
+        self.new.values.types[name] = known
+        self.indices.append(name)
+
+    def sizes(self, role: Role, *, last: bool = True, ones: int = 0) -> str:
+        """Return the shape of an input, with or without its last axis, and with axes of size 1."""
+        sizes = self.new.add("Shape", self.inputs[role])
+        if not last:
+            sizes = self.new.add("Slice", sizes, self.new.constant([0]), self.new.constant([-1]))
+        if ones:
+            sizes = self.new.add("Concat", sizes, self.new.constant([1] * ones), axis=0)
+        return sizes
+
+    def reshaped(self, sizes: str) -> str:
+        return self.new.add("Reshape", self.inputs[Role.INDICES], sizes)
+
+    def coordinates(self, sizes: str, axis: int, rank: int, shape: str) -> str:
+        """Return the position along `axis` of every element of a tensor of a shape."""
+        new = self.new
+        count = new.add("Gather", sizes, new.constant(axis), axis=0)
+        numbers = new.add("Range", new.constant(0), count, new.constant(1))
+        line = new.constant([-1 if number == axis else 1 for number in range(rank)])
+        return new.add("Expand", new.add("Reshape", numbers, line), shape)
+
+    def fold_batch_dims(self, _: OperatorVersion) -> None:
+        """Put the coordinates of the batch axes before the index tuples."""
+        *lead, depth = self.dims(Role.INDICES)
+        count = self.attribute("batch_dims")
+        shape = self.sizes(Role.INDICES, last=False, ones=1)
+        # The sizes of data, so that indices with other batch sizes are refused here too.
+        sizes = self.sizes(Role.DATA)
+        columns = [self.coordinates(sizes, axis, len(lead) + 1, shape) for axis in range(count)]
+        joined = self.new.add("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
+        deeper = depth + count if isinstance(depth, int) else None
+        self.set_indices(joined, (*lead, deeper))
+
+
+def _gather_call(inferred: InferredNode, values: Values) -> GatherCall:
+    op_node = inferred.op_node
+    row = op_node.operator().row
+    roles = [parameter.role for parameter in row.inputs]
+    types = inferred.inference.inputs if inferred.inference else op_node.types()
+    indices = op_node.constants().get(Role.INDICES.value)
+    inputs = dict(zip(roles, op_node.node.input, strict=True))
+    return GatherCall(
+        origin=row,
+        row=row,
+        name=row.name,
+        domain=row.domain,
+        inputs=inputs,
+        types=dict(zip(roles, types, strict=True)),
+        constants={} if indices is None else {Role.INDICES: indices},
+        attributes=op_node.attributes(),
+        new=NewNodes(values=values, prefix=inputs[Role.INDICES]),
+    )
+
+
+def _gather_as_gather_nd(call: GatherCall) -> None:
+    dims = call.dims(Role.DATA)
+    axis = call.attribute("axis") % len(dims)
+    if axis != 0:
+        raise call.refuse(call.name, f"axis = {axis} is not the first one")
+    _cast_to_int64(call)
+    dims = call.dims(Role.INDICES)
+    call.set_indices(call.reshaped(call.sizes(Role.INDICES, ones=1)), (*dims, 1))
+
+
+def _gather_nd_as_gather(call: GatherCall) -> None:
+    if call.attribute("batch_dims"):
+        raise call.refuse(call.name, f"batch_dims = {call.attribute('batch_dims')} is not 0")
+    _drop_last_axis(call)
+
+
+def _drop_last_axis(call: GatherCall) -> None:
+    *dims, depth = call.dims(Role.INDICES)
+    if depth != 1:
+        why = f"the length of the index tuples is {depth or 'not known'}, not 1"
+        raise call.refuse(call.name, why)
+    call.set_indices(call.reshaped(call.sizes(Role.INDICES, last=False)), tuple(dims))
+
+
+def _elements_as_tuples(call: GatherCall) -> None:
+    """Make index tuples of single indices: the positions, and the indices along the axis."""
+    axis = call.attribute("axis") % len(call.dims(Role.DATA))
+    _cast_to_int64(call)
+    dims = call.dims(Role.INDICES)
+    sizes = call.sizes(Role.INDICES)
+    shape = call.new.add("Concat", sizes, call.new.constant([1]), axis=0)
+    columns = [
+        call.reshaped(shape)
+        if number == axis
+        else call.coordinates(sizes, number, len(dims) + 1, shape)
+        for number in range(len(dims))
+    ]
+    joined = columns[0] if len(columns) == 1 else call.new.add("Concat", *columns, axis=-1)
+    call.set_indices(joined, (*dims, len(dims)))
+
+
+def _cast_to_int64(call: GatherCall) -> None:
+    if call.types[Role.INDICES].dtype != "int64":
+        call.cast(Role.INDICES, "int64")
+
+
+def _gather_nd_as_gather_elements(call: GatherCall) -> None:
+    rank, indices = len(call.dims(Role.DATA)), call.dims(Role.INDICES)
+    if indices[-1] == 1 and (call.attribute("batch_dims"), len(indices)) != (rank - 1, rank + 1):
+        raise call.refuse(
+            call.name,
+            "only tuples along the last axis of data, with all axes before it as batch axes and "
+            "one axis of positions, are indices of single elements",
+        )
+    _drop_last_axis(call)
+    call.attributes["axis"] = rank - 1
+
+
+def _check_one_axis(call: GatherCall) -> None:
+    ranks = [len(call.dims(role)) for role in (Role.DATA, Role.INDICES)]
+    if ranks != [1, 1]:
+        why = f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1"
+        raise call.refuse(call.name, why)
+
+
+EQUIVALENCES: dict[tuple[str, str], tuple[Callable[[GatherCall], None], tuple[str, ...]]] = {
+    ("Gather", "GatherND"): (_gather_as_gather_nd, ()),
+    ("GatherND", "Gather"): (_gather_nd_as_gather, ()),
+    ("GatherElements", "GatherND"): (_elements_as_tuples, ()),
+    ("GatherND", "GatherElements"): (_gather_nd_as_gather_elements, ("axis",)),
+    ("Gather", "GatherElements"): (_check_one_axis, ("axis",)),
+    ("GatherElements", "Gather"): (_check_one_axis, ("axis",)),
+    ("ScatterElements", "ScatterND"): (_elements_as_tuples, ("reduction",)),
+}
+"""How an operator becomes another one where that is exact, and the attributes that it keeps."""

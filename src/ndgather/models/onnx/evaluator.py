@@ -22,7 +22,7 @@ from ndgather.errors.texts import listed, one_line, reason
 from ndgather.models.arguments import array, instance, named_arrays, sequence
 from ndgather.models.graph import Run, fit_inputs
 from ndgather.models.graph.calls import Step, finished
-from ndgather.models.onnx.files import IN_MEMORY, check_valid, load_model, refuse_external_tensors
+from ndgather.models.onnx.files import IN_MEMORY, check_self_contained, check_valid, load_model
 from ndgather.models.onnx.inference import check_functions
 from ndgather.models.onnx.nodes import (
     PUBLISHED,
@@ -61,7 +61,7 @@ class Model:
     inputs, outputs : tuple of Port
         What the model declares: names, dtypes and shapes.
     not_loaded : str
-        Why the runtime that was to run it did not load it; empty where none was to.
+        Why the runtime that was tried first did not load the model; empty if none was tried.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class Model:
 
     def __init__(self, proto: onnx.ModelProto, path: str = IN_MEMORY) -> None:
         instance("Model", "proto", proto, onnx.ModelProto, "a model")
-        refuse_external_tensors(proto)
+        check_self_contained(proto)
         check_functions(proto)
         self.not_loaded = ""
         self._path = path
@@ -126,14 +126,14 @@ class Model:
         Parameters
         ----------
         inputs : mapping of str to array_like
-            The inputs by their names; see `run`.
+            The inputs by name; see `run`.
         progress : callable, optional
-            Is called after each node with the numbers of nodes that ran and in all.
+            Called after every node with the number of nodes that ran, and of all nodes.
 
         Returns
         -------
         Run
-            `outputs`, each with its name, array and time; the time of all nodes; and how many of
+            `outputs`, with their names, arrays and times; the time of all nodes; and how many of
             them ran in ndgather and elsewhere.
 
         Raises
@@ -283,24 +283,7 @@ class PreparedModel(base.BackendRep):
         self.model = model
 
     def run(self, inputs: Sequence[object], **_options: Any) -> tuple[Array, ...]:
-        """Run the model.
-
-        Parameters
-        ----------
-        inputs : sequence of array_like
-            In the order of the model; those with a default in it come last, and may be left
-            out.
-
-        Returns
-        -------
-        tuple of array
-            The outputs, in the order of the model.
-
-        Raises
-        ------
-        NdgatherError
-            As in `Model.run`.
-        """
+        """Run the model; inputs with a default in it come last, and may be left out."""
         inputs = sequence("run", "inputs", inputs)
         ports = sorted(self.model.inputs, key=lambda port: port.optional)
         if len(inputs) > len(ports):

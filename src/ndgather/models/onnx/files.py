@@ -1,4 +1,4 @@
-"""Files of ONNX models: open them, and check and read the tensors that they keep in other files."""
+"""ONNX model files, and the tensors that they keep in external files."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
             yield tensor
 
 
-def refuse_external_tensors(model: ModelProto) -> None:
-    """Raise FileError for a model in memory with external tensors: their folder is not known."""
+def check_self_contained(model: ModelProto) -> None:
+    """Raise FileError if a model in memory has external tensors, whose folder is not known."""
     for tensor in external_tensors(model):
         raise constant_errors.tensor_elsewhere(tensor.name)
 

@@ -281,7 +281,7 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     """Return a copy of `model` with what onnx infers.
 
     onnx checks nothing: a negative `batch_dims`, or a negative size of `indices`, makes it read
-    outside of its memory. So it sees neither nodes that are refused here nor negative sizes.
+    outside of its memory. So negative sizes, and nodes for which inference raises, are hidden.
     """
     visible = ModelProto()
     visible.CopyFrom(model)
@@ -328,7 +328,7 @@ def _declare(
 ) -> tuple[bool, NdgatherError | None]:
     """Declare the inferred types of a node; return whether they say more, and what contradicts.
 
-    Sizes with names that are not in `names` are unknown: onnx made those names up.
+    Sizes with names that are not in `names` are unknown: onnx invented those names.
     """
     changed = False
     if inference is None:
@@ -419,8 +419,8 @@ def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
         twin = twins.get(tuple(node.output))
         if twin is not None:
             # Where several nodes have outputs of the same names, the twin may be another one.
-            for theirs, own in zip(subgraphs(twin), subgraphs(node), strict=False):
-                _copy_declarations(theirs, own)
+            for body, target_body in zip(subgraphs(twin), subgraphs(node), strict=False):
+                _copy_declarations(body, target_body)
 
 
 def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
@@ -524,7 +524,7 @@ def random_inputs(
     _check_size_names(sizes or {}, ports)
     for name, shape in shapes.items():
         if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
-            raise ModelError(f"input {name!r}: shape = {shape} is too large to be made up")
+            raise ModelError(f"input {name!r}: shape = {shape} is too large for a random input")
     highest = highest_indices(proto, folder, shapes)
     rng = np.random.default_rng(seed)
     return {
@@ -537,8 +537,8 @@ def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
     """Return sizes for an input, and add those that were open to `chosen`."""
     if port.shape is None:
         raise ModelError(
-            f"input {port.name!r}: the model does not say how many axes it has, so it cannot be "
-            "made up (give it by --input)"
+            f"input {port.name!r}: the model does not declare how many axes it has, so it has no "
+            "random values (allowed: --input, with its values)"
         )
     shape = []
     for axis, size in enumerate(port.shape):

@@ -21,21 +21,8 @@ from ndgather.models.graph import (
     value_types,
 )
 from ndgather.models.graph.conversion import translate
+from ndgather.models.onnx import files
 from ndgather.models.onnx.converter import Conversion
-from ndgather.models.onnx.files import (
-    MOST,
-    all_tensors,
-    check_tensors,
-    check_valid,
-    external_tensors,
-    load_tensors,
-    make_external,
-    raw_bytes,
-    refuse_external_tensors,
-    stored_range,
-    tensor_path,
-    without_values,
-)
 from ndgather.models.onnx.nodes import (
     DOMAINS,
     attribute_value,
@@ -110,7 +97,7 @@ def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None
     source = target.parent if folder is None else file_path("save", "folder", folder)
     stays = resolved(source) == resolved(target).parent
     try:
-        check_tensors(model, source)
+        files.check_tensors(model, source)
     except FileError as error:
         if folder is not None:
             raise
@@ -118,19 +105,19 @@ def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None
             f"{target}: cannot be written: the model keeps tensors in other files, which are not "
             f"beside it: {error} (allowed: folder=, the folder of those files)"
         ) from error
-    external = list(external_tensors(model))
-    size = sum(map(raw_bytes, all_tensors(model)))
+    external = list(files.external_tensors(model))
+    size = sum(map(files.raw_bytes, files.all_tensors(model)))
     if stays:
         _check_not_replaced(target, external, source)
     else:
-        size += sum(stored_range(tensor, source)[1] for tensor in external)
+        size += sum(files.stored_range(tensor, source)[1] for tensor in external)
     content = None
-    if size <= MOST:
+    if size <= files.MOST:
         whole = model
         if external and not stays:
             whole = ModelProto()
             whole.CopyFrom(model)
-            load_tensors(whole, str(source))
+            files.load_tensors(whole, str(source))
         content = _serialized(whole)
     if content is None:
         _save_with_data(model, target, source, stays=stays)
@@ -139,7 +126,7 @@ def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None
 
 
 def _check_not_replaced(path: Path, tensors: list[TensorProto], folder: Path) -> None:
-    if any(tensor_path(tensor, folder) == resolved(path) for tensor in tensors):
+    if any(files.tensor_path(tensor, folder) == resolved(path) for tensor in tensors):
         raise file_errors.keeps_tensors(path, "the model")
 
 
@@ -149,30 +136,30 @@ def _serialized(model: ModelProto) -> bytes | None:
         content: bytes = model.SerializeToString()
     except Exception:
         return None
-    return content if len(content) <= MOST else None
+    return content if len(content) <= files.MOST else None
 
 
 def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: bool) -> None:
     """Write a model, and its tensors to a file beside it."""
     data = target.with_name(f"{target.name}.data")
-    _check_not_replaced(data, list(external_tensors(model)), folder)
-    small = without_values(model, lambda tensor: raw_bytes(tensor) >= _SMALL)
+    _check_not_replaced(data, list(files.external_tensors(model)), folder)
+    small = files.without_values(model, lambda tensor: files.raw_bytes(tensor) >= _SMALL)
     moved: list[tuple[TensorProto, int]] = []
     end = 0
-    for tensor, copy in zip(all_tensors(model), all_tensors(small), strict=True):
+    for tensor, copy in zip(files.all_tensors(model), files.all_tensors(small), strict=True):
         is_external = tensor.data_location == TensorProto.EXTERNAL
-        length = stored_range(tensor, folder)[1] if is_external else raw_bytes(tensor)
+        length = files.stored_range(tensor, folder)[1] if is_external else files.raw_bytes(tensor)
         if stays if is_external else length < _SMALL:
             continue
         start = -(-end // _ALIGNMENT) * _ALIGNMENT
         moved.append((tensor, start))
         end = start + length
-        make_external(copy, data.name, start, length)
+        files.make_external(copy, data.name, start, length)
     content = _serialized(small)
     if content is None:
         raise FileError(
             f"{target}: cannot be written: the model is too large, although its tensors are in "
-            f"another file (allowed: at most {MOST} bytes)"
+            f"another file (allowed: at most {files.MOST} bytes)"
         )
 
     def write(path: Path) -> None:
@@ -182,8 +169,8 @@ def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: boo
                 if tensor.data_location != TensorProto.EXTERNAL:
                     file.write(tensor.raw_data)
                     continue
-                offset, length = stored_range(tensor, folder)
-                with tensor_path(tensor, folder).open("rb") as values:
+                offset, length = files.stored_range(tensor, folder)
+                with files.tensor_path(tensor, folder).open("rb") as values:
                     values.seek(offset)
                     for left in range(length, 0, -_CHUNK):
                         file.write(values.read(min(left, _CHUNK)))
@@ -201,87 +188,90 @@ _LAST_IR_WITH_CONSTANTS_AS_INPUTS = 3
 
 def is_graph(model: ModelProto) -> bool:
     """Return whether all nodes of a model are of operators that a graph has."""
-    return all(
-        is_published(node) or (row_domain(node.domain) == DOMAIN and node.op_type in _PLAIN)
-        for node in model.graph.node
-    )
+    return all(is_published(node) or _is_plain(node, *_PLAIN) for node in model.graph.node)
 
 
 def graph_of(model: ModelProto) -> Graph:
     """Return the graph of a model of gathers, scatters, constants, identities and casts."""
-    refuse_external_tensors(model)
-    check_valid(model)
+    files.check_self_contained(model)
+    files.check_valid(model)
     if model.graph.sparse_initializer:
         raise conversion_errors.not_in_graph("initializer", "a sparse tensor", "dense tensors")
-    reader = _Reader(model)
+    constants = {
+        tensor.name: tensor_array(tensor, tensor.name) for tensor in model.graph.initializer
+    }
+    inputs = []
+    for info in model.graph.input:
+        if info.name not in constants:
+            inputs.append(GraphInput(name=info.name, type=_type_of(info)))
+        elif model.ir_version > _LAST_IR_WITH_CONSTANTS_AS_INPUTS:
+            raise conversion_errors.not_in_graph(
+                f"input {info.name!r}", "optional: it has a default", "inputs without one"
+            )
+    versions = opsets(model.opset_import)
+    aliases: dict[str, str] = {}  # outputs of identities, and their inputs
+    nodes: list[Node] = []
     for node in model.graph.node:
+        output = next(iter(node.output), "")
+        reads = tuple(aliases.get(name, name) for name in node.input)
         try:
-            reader.add(node)
+            if _is_plain(node, "Identity"):
+                aliases[output] = _present(reads)[0]
+            elif _is_plain(node, "Constant"):
+                constants[output] = _constant(node)
+            else:
+                nodes.append(_graph_node(node, _present(reads), output, versions))
         except NdgatherError as error:
-            output = next(iter(node.output), "")
             raise run_errors.in_node(error, node.name, node.op_type, output) from error
     return Graph(
         name=model.graph.name,
-        inputs=reader.inputs,
-        constants=reader.constants,
-        nodes=tuple(reader.nodes),
+        inputs=tuple(inputs),
+        constants=constants,
+        nodes=tuple(nodes),
         outputs=tuple(
-            GraphOutput(name=info.name, value=reader.aliases.get(info.name, info.name))
+            GraphOutput(name=info.name, value=aliases.get(info.name, info.name))
             for info in model.graph.output
         ),
     )
 
 
-class _Reader:
-    def __init__(self, model: ModelProto) -> None:
-        self.opsets = opsets(model.opset_import)
-        self.aliases: dict[str, str] = {}  # outputs of identities, and their inputs
-        self.nodes: list[Node] = []
-        self.constants: dict[str, Array] = {
-            tensor.name: tensor_array(tensor, tensor.name) for tensor in model.graph.initializer
-        }
-        infos = [info for info in model.graph.input if info.name not in self.constants]
-        if model.ir_version > _LAST_IR_WITH_CONSTANTS_AS_INPUTS:
-            for info in model.graph.input:
-                if info.name in self.constants:
-                    raise conversion_errors.not_in_graph(
-                        f"input {info.name!r}", "optional: it has a default", "inputs without one"
-                    )
-        self.inputs = tuple(GraphInput(name=info.name, type=_type_of(info)) for info in infos)
+def _is_plain(node: onnx.NodeProto, *op_types: str) -> bool:
+    return row_domain(node.domain) == DOMAIN and node.op_type in op_types
 
-    def add(self, node: onnx.NodeProto) -> None:
-        domain, op_type, output = row_domain(node.domain), node.op_type, node.output[0]
-        attributes = {item.name: item for item in node.attribute}
-        inputs = tuple(self.aliases.get(name, name) for name in node.input)
-        if "" in inputs:
-            raise conversion_errors.not_in_graph("an input", "left out", "every input")
-        if domain == DOMAIN and op_type == "Identity":
-            self.aliases[output] = inputs[0]
-        elif domain == DOMAIN and op_type == "Constant":
-            tensor = constant_tensor(node)
-            if tensor is None:
-                what = f"attribute {node.attribute[0].name!r}"
-                allowed = "value"
-                raise conversion_errors.not_in_graph(what, "not a dense tensor of numbers", allowed)
-            self.constants[output] = tensor_array(tensor, "value")
-        elif domain == DOMAIN and op_type == "Cast":
-            dtype = dtype_name(attributes["to"].i, output)
-            self.nodes.append(
-                CastNode(name=node.name or output, input=inputs[0], output=output, dtype=dtype)
-            )
-        elif is_published(node):
-            self.nodes.append(
-                OperatorNode(
-                    name=node.name or output,
-                    row=implementation(op_type, domain, self.opsets.get(domain, 1)).row,
-                    inputs=inputs,
-                    output=output,
-                    attributes={name: _attribute(item) for name, item in attributes.items()},
-                )
-            )
-        else:
-            known = dict.fromkeys(operator.name for operator in operators(domain=DOMAIN))
-            raise conversion_errors.other_operator(op_type, domain, ", ".join((*known, *_PLAIN)))
+
+def _present(inputs: tuple[str, ...]) -> tuple[str, ...]:
+    if "" in inputs:
+        raise conversion_errors.not_in_graph("an input", "left out", "every input")
+    return inputs
+
+
+def _constant(node: onnx.NodeProto) -> Array:
+    tensor = constant_tensor(node)
+    if tensor is None:
+        what = f"attribute {node.attribute[0].name!r}"
+        raise conversion_errors.not_in_graph(what, "not a dense tensor of numbers", "value")
+    return tensor_array(tensor, "value")
+
+
+def _graph_node(
+    node: onnx.NodeProto, inputs: tuple[str, ...], output: str, versions: Mapping[str, int]
+) -> Node:
+    name, domain = node.name or output, row_domain(node.domain)
+    attributes = {item.name: item for item in node.attribute}
+    if _is_plain(node, "Cast"):
+        dtype = dtype_name(attributes["to"].i, output)
+        return CastNode(name=name, input=inputs[0], output=output, dtype=dtype)
+    if not is_published(node):
+        known = dict.fromkeys(operator.name for operator in operators(domain=DOMAIN))
+        allowed = ", ".join((*known, *_PLAIN))
+        raise conversion_errors.other_operator(node.op_type, domain, allowed)
+    return OperatorNode(
+        name=name,
+        row=implementation(node.op_type, domain, versions.get(domain, 1)).row,
+        inputs=inputs,
+        output=output,
+        attributes={name: _attribute(item) for name, item in attributes.items()},
+    )
 
 
 def _type_of(info: onnx.ValueInfoProto) -> TensorType:

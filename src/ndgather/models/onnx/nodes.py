@@ -60,7 +60,7 @@ _ELEMENT_TYPES = {name: number for number, name in _DTYPE_NAMES.items()}
 
 
 def tensor_type(declared: TypeProto) -> TensorType:
-    """Return what a declaration says of a tensor; of any other value, nothing."""
+    """Return the declared type of a tensor; the type of any other value is unknown."""
     tensor = declared.tensor_type
     shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
     return TensorType(_DTYPE_NAMES.get(tensor.elem_type), shape)
@@ -142,7 +142,7 @@ def _port(info: ValueInfoProto, *, optional: bool = False) -> Port:
 DOMAINS = (DEFAULT_DOMAIN, microsoft.DOMAIN)
 """The domains of the published operators of ONNX models."""
 
-PUBLISHED = frozenset((each.name, each.domain) for each in operators() if each.domain in DOMAINS)
+PUBLISHED = frozenset((item.name, item.domain) for item in operators() if item.domain in DOMAINS)
 """The name and the domain of every published operator of ONNX models."""
 
 
@@ -152,7 +152,7 @@ def row_domain(domain: str) -> str:
 
 
 def file_domain(domain: str) -> str:
-    """Return a domain as ONNX files mostly write it, and all of `onnx` understands it."""
+    """Return a domain as most ONNX files write it, and as all of `onnx` understands it."""
     return "" if domain == DEFAULT_DOMAIN else domain
 
 
@@ -475,15 +475,15 @@ _REPLACEABLE_FROM = 4  # the version of the format; before, every initializer ha
 
 def nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[tuple[Scope, NodeProto]]:
     """Yield every node of a model, of its subgraphs and of its functions, with its scope."""
-    main = Scope(
-        model.graph,
-        opsets(model.opset_import),
-        folder,
-        replaceable=model.ir_version >= _REPLACEABLE_FROM,
-    )
-    yield from _nodes(main)
+    yield from _nodes(graph_scope(model, folder))
     for function in model.functions:
         yield from _nodes(Scope(function, opsets(function.opset_import), folder))
+
+
+def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
+    """Return the scope of the main graph of a model."""
+    replaceable = model.ir_version >= _REPLACEABLE_FROM
+    return Scope(model.graph, opsets(model.opset_import), folder, replaceable=replaceable)
 
 
 def _nodes(scope: Scope) -> Iterator[tuple[Scope, NodeProto]]:

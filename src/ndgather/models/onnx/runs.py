@@ -6,9 +6,9 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -28,14 +28,7 @@ from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, reason
 from ndgather.models.arguments import file_path, instance, named_arrays, names, whole_number
 from ndgather.models.graph import NodeTime, Output, Run, fit_inputs
-from ndgather.models.onnx.files import (
-    IN_MEMORY,
-    check_tensors,
-    external_tensors,
-    map_model,
-    open_model,
-    without_values,
-)
+from ndgather.models.onnx import files
 from ndgather.models.onnx.inference import check_functions, without_functions
 from ndgather.models.onnx.nodes import (
     OpNode,
@@ -47,7 +40,6 @@ from ndgather.models.onnx.nodes import (
     nodes,
     nodes_within,
     op_nodes,
-    subgraphs,
 )
 from ndgather.published.schema import Reduction, TensorType
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource, model_runtime
@@ -94,14 +86,14 @@ def load(
 ) -> LoadedModel:
     """Load a model to be run many times; the arguments are those of `run`.
 
-    With `profile`, `Run.nodes` of the first run has the time of each node of onnxruntime. With
-    `in_place`, onnxruntime maps the large tensors of a model file where they are, which takes less
-    than half of the memory, and time; nobody may then write into the file while the model is used.
+    With `profile`, `Run.nodes` of the first run has the time of every node in onnxruntime. With
+    `in_place`, onnxruntime maps the large tensors of a model file where they are, which takes far
+    less memory and time; the file must not be written to while the model is used.
 
     Returns
     -------
     Model or RuntimeModel
-        What it declares as its `inputs` and `outputs`, and its method `run`.
+        It has its declared `inputs` and `outputs`, and a method `run`.
 
     Raises
     ------
@@ -148,10 +140,10 @@ def run(
 ) -> dict[str, Array]:
     """Run an ONNX model and return its outputs by name.
 
-    In the runtime ``"reference"``, nodes of gather and scatter operators run in ndgather, all
-    others in the reference evaluator of the `onnx` package. In any other runtime all nodes run
-    there; each gather and scatter node is then computed again by ndgather from what it read, and
-    the two values are compared: copies bit by bit, sums of floats up to the order of additions.
+    In the runtime ``"reference"``, gather and scatter nodes run in ndgather, and all others in the
+    reference evaluator of the `onnx` package. In any other runtime all nodes run there; ndgather
+    then computes every gather and scatter node again from the inputs that it had, and compares the
+    outputs: copies bit by bit, sums of floats up to the order of additions.
 
     Parameters
     ----------
@@ -159,16 +151,16 @@ def run(
         The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
         files are looked for in its folder, and nowhere else.
     inputs : mapping of str to array_like
-        The inputs of the model by their names, of the dtypes and shapes that it declares. Inputs
-        with a default in the model may be left out.
+        The inputs of the model by name, with the dtypes and shapes that it declares. Inputs with
+        a default in the model may be left out.
     runtime : str or None, default "reference"
-        ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or a module of your own; None stands for
-        onnxruntime where it is installed and loads the model, and for the reference evaluator
-        otherwise (but not where providers or libraries are named), as on the command line. It
-        is not the default here, since a runtime works in the process of the caller, which it may
-        end for a hostile model; a command has a process of its own for it.
+        ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or a module of your own. None means
+        onnxruntime if it is installed and loads the model, and else the reference evaluator
+        (unless providers or libraries are named), as on the command line. It is not the default
+        here, because a hostile model can make a runtime end the process; the command line runs it
+        in a child process.
     accept_runtime : bool, default False
-        Go on where a node of the runtime gives another value than its specification.
+        Go on if a node returns another value in the runtime than its specification says.
     threads : int, optional
         How many threads an operator of the runtime may use.
     providers : sequence of str
@@ -179,16 +171,16 @@ def run(
     Returns
     -------
     dict of str to array
-        The outputs, in the order of the model. Of a runtime, a sequence of maps from classes to
-        numbers, as classifiers give it, becomes a matrix with a column for each class.
+        The outputs, in the order of the model. A sequence of maps from classes to numbers, which
+        classifiers return, becomes a matrix with a column for every class.
 
     Raises
     ------
     FileError
         The file cannot be read.
     ModelError
-        It is not a valid ONNX model, an input is missing or unknown, a node failed, or it gave
-        another value in the runtime than its specification; the text names the node.
+        It is not a valid ONNX model, an input is missing or unknown, or a node failed or returned
+        another value in the runtime than its specification says; the text names the node.
     ExtraMissingError
         The runtime is not installed.
     ShapeError, DTypeError, IndexOutOfBoundsError
@@ -230,7 +222,7 @@ class RuntimeModel:
     """An ONNX model in a runtime, which can be run many times.
 
     The inputs and outputs of its gather and scatter nodes are outputs of the model that the
-    runtime loads, and ndgather computes each of these nodes again.
+    runtime loads, and ndgather computes every one of these nodes again.
     """
 
     def __init__(
@@ -246,26 +238,19 @@ class RuntimeModel:
         self.runtime, self.not_loaded = runtime, ""
         self._accept, self._options = accept, options
         row = load_runtime(runtime)
-        self._file = os.fspath(model) if isinstance(model, str | os.PathLike) else None
-        self._path = self._file or IN_MEMORY
-        in_place = in_place and self._file is not None and row.maps_tensors
-        if in_place:
-            proto, folder = map_model(file_path("run", "model", model), "run")
+        path = os.fspath(model) if isinstance(model, str | os.PathLike) else None
+        self._path = path or files.IN_MEMORY
+        if in_place and path is not None and row.maps_tensors:
+            proto, folder = files.map_model(file_path("run", "model", model), "run")
         else:
-            proto, folder = open_model(model, "run")
-        if proto is model:
-            proto = ModelProto()
-            proto.CopyFrom(model)
+            proto, folder = files.open_model(model, "run")
         if folder is not None:
-            check_tensors(proto, folder)
+            files.check_tensors(proto, folder)
         self.inputs, self.outputs = model_ports(proto)
         self._count = sum(1 for _ in nodes(proto))
-        if self._file and not in_place:
-            proto = _without_unread_values(proto)
-        self._traced = trace(proto, folder)
-        del proto  # the runtime reads the file again
+        self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
+        source = self._traced.source(path)
         self._adapter = row.load()
-        source = self._traced.source(self._file, whole=in_place)
         try:
             self._session: Session = self._adapter.session(source, options)
         except MemoryError:
@@ -282,16 +267,7 @@ class RuntimeModel:
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> Run:
-        """Run the model; `progress` is called before and after, as all nodes run at once.
-
-        Raises
-        ------
-        ModelError
-            An input is missing or unknown, the runtime refused a node, or a gather or scatter node
-            gave another value than its specification; the text names the node.
-        ShapeError, DTypeError, IndexOutOfBoundsError
-            An input, or what a gather or scatter node was given, does not fit.
-        """
+        """Run the model; `progress` is called before and after, as all nodes run at once."""
         start = time.perf_counter()
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         outputs = [port.name for port in self.outputs]
@@ -366,18 +342,19 @@ class RuntimeModel:
 
     def _explain(self, error: Exception, fitted: Mapping[str, Array]) -> Exception:
         """Return what the specification says of the node on which the runtime failed."""
-        failed = (_FAILED_NODE.findall(str(error)) or [None])[-1]
-        all_nodes = [node for _, node in nodes(self._traced.proto)]
+        failed = _FAILED_NODE.findall(str(error))[-1:]
         alike = [
             node
             for node in self._traced.nodes
-            if _type_and_name(node.op_node.node) == failed and not node.in_branch
+            if [(node.op_node.node.op_type, node.op_node.node.name)] == failed
+            and not node.in_branch
         ]
         for node in alike:
             refusal = self._refusal(node, fitted)
             if refusal is not None:
                 return node.op_node.named(refusal)
-        if alike and [_type_and_name(node) for node in all_nodes].count(failed) == 1:
+        every = [(node.op_type, node.name) for _, node in nodes(self._traced.proto)]
+        if alike and every.count(failed[0]) == 1:
             operator = alike[0].op_node.operator().row
             text = f"{self.runtime} refuses what {operator} allows: {reason(error)}"
             return alike[0].op_node.named(ModelError(text))
@@ -385,8 +362,7 @@ class RuntimeModel:
 
     def _refusal(self, node: TracedNode, fitted: Mapping[str, Array]) -> NdgatherError | None:
         """Return the error that the specification has for what a node reads in the runtime."""
-        traced = trace(*open_model(self._file, "run")) if self._file else self._traced
-        before = traced.up_to([name for name in node.reads if name])
+        before = self._traced.up_to([name for name in node.reads if name])
         known = dict(fitted)
         if before.names:
             try:
@@ -400,10 +376,6 @@ class RuntimeModel:
         return None if read is None else check_node(node.op_node, read, None).refusal
 
 
-def _type_and_name(node: Any) -> tuple[str, str]:
-    return node.op_type, node.name
-
-
 def _output_array(name: str, value: object) -> Array:
     """Return an output as an array; a list of dicts with the same keys becomes a matrix."""
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
@@ -413,17 +385,6 @@ def _output_array(name: str, value: object) -> Array:
     if not isinstance(value, np.ndarray | np.generic):
         raise run_errors.not_a_tensor("output", name, type(value).__name__)
     return np.asarray(value)
-
-
-def _without_unread_values(model: ModelProto) -> ModelProto:
-    """Return a model without the values of the initializers that no gather or scatter node reads.
-
-    A model whose subgraphs or functions may have to be changed is returned as it is.
-    """
-    if model.functions or any(any(subgraphs(node)) for node in model.graph.node):
-        return model
-    read = {name for node in model.graph.node if is_published(node) for name in node.input}
-    return without_values(model, lambda tensor: tensor.name not in read)
 
 
 # Intermediate outputs
@@ -468,22 +429,12 @@ class TracedModel:
     nodes: tuple[TracedNode, ...]
     left: tuple[tuple[str, str], ...]
     folder: str | None
-    only_outputs: bool = False
 
-    def source(self, path: str | None = None, *, whole: bool = False) -> ModelSource:
-        """Return what a runtime loads; `path` is the file of the model without more outputs.
-
-        Two protobuf messages, one after the other, are one message with the fields of both: where
-        only outputs were added, they are appended to the bytes of the file, unless `proto` is
-        `whole` and has all values.
-        """
-        folder = self.folder if any(external_tensors(self.proto)) else None
+    def source(self, path: str | None = None) -> ModelSource:
+        """Return what a runtime loads: the file at `path`, unless outputs were added to it."""
+        folder = self.folder if any(files.external_tensors(self.proto)) else None
         if path is not None and not self.names:
             return ModelSource(content=path, folder=folder)
-        if path is not None and self.only_outputs and not whole:
-            outputs = [ValueInfoProto(name=name) for name in self.names]
-            more = ModelProto(graph=GraphProto(output=outputs)).SerializeToString()
-            return ModelSource(content=b"".join((Path(path).read_bytes(), more)), folder=folder)
         return ModelSource(content=self.proto.SerializeToString(), folder=folder)
 
     def up_to(self, wanted: Iterable[str]) -> TracedModel:
@@ -513,10 +464,8 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
     The model is changed; where functions have such nodes, a copy of it without functions is.
     """
     check_functions(model)
-    inner = (node for function in model.functions for each in function.node
-             for node in nodes_within(each))  # fmt: skip
-    inlined = any(map(is_published, inner))
-    if inlined:
+    calls = (node for function in model.functions for node in function.node)
+    if any(is_published(inner) for node in calls for inner in nodes_within(node)):
         model = without_functions(model)
     found = list(op_nodes(model, folder))
     for op_node in found:
@@ -537,7 +486,6 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
         nodes=tuple(traced),
         left=tuple(left),
         folder=folder,
-        only_outputs=not inlined and not any(node.op_node.scope.around for node in traced),
     )
 
 
@@ -556,14 +504,14 @@ class _Outputs:
 
     def traced(self, op_node: OpNode) -> TracedNode:
         if not isinstance(op_node.scope.outermost.body, GraphProto):  # onnx did not inline it
-            raise _NotTraceableError("it stands in a function that imports another opset")
+            raise _NotTraceableError("it is in a function that imports another opset")
         loops = [node.op_type for node in op_node.scope.around if node.op_type != "If"]
         if loops:
             raise _NotTraceableError(
-                f"it stands in the body of a {loops[-1]}, which gives a value for each turn"
+                f"it is in the body of a {loops[-1]}, which computes a value in every iteration"
             )
         if not any(op_node.node.output):
-            raise _NotTraceableError("it gives nothing")
+            raise _NotTraceableError("it has no output")
         values = [
             self._output_of(op_node.scope, name)
             for name in (*op_node.node.input, op_node.node.output[0])

@@ -1,111 +1,80 @@
-"""A node of another operator from one version of ONNX to the next, until it is of the target.
+"""Nodes of ONNX from one version of their operator to another, one version after the other.
 
-Each step goes by the rows of `version_steps` and the functions of `version_changes`; without
-either, the two versions have to differ in types only. Anything else is refused.
+The tables say which attributes a version added, removed or turned into inputs. The functions of
+`DOWN` and `UP` do what the tables cannot say, and those of `FUNCTIONS` express an operator that a
+version does not have by others. If neither is known, the two versions may differ in types only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import (
     IR_VERSION,
     FunctionProto,
     ModelProto,
     NodeProto,
+    TensorProto,
     ValueInfoProto,
     checker,
     defs,
     helper,
+    numpy_helper,
+    parser,
     shape_inference,
     version_converter,
 )
 from onnx.defs import OpSchema, SchemaError
 
-from ndgather.errors import DTypeError, ModelError, NdgatherError, conversion_errors, run_errors
+from ndgather.errors import DTypeError, ModelError, NdgatherError, conversion_errors
+from ndgather.errors.texts import one_line, reason
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (
-    Scope,
     attribute_value,
     constant_tensor,
     declaration,
     element_type,
-    implementation,
-    is_published,
     nodes_within,
     opsets,
     row_domain,
     schema_type,
     subgraphs,
+    tensor_array,
     tensor_type,
-)
-from ndgather.models.onnx.replacements import (
-    OF_INTEGERS,
-    SUBSTITUTES,
-    OtherNode,
-    Values,
-    reshape_to_zeros,
+    type_of_array,
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import TensorType
+from ndgather.published.schema import INTEGERS, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ndgather.models.onnx.nodes import Scope
 
-def refuse_types(node: OtherNode, before: OpSchema, opset: int) -> None:
-    """Refuse a node whose values have types that its operator does not take or give.
-
-    `before` is the schema that the node came with.
-    """
-    bound: dict[str, str] = {}
-    for formal, name in _values(node):
-        dtype = node.values.type(name).dtype
-        if dtype is None:
-            first = _same(before, formal)
-            if formal.type_str not in bound and not (first and first.types <= formal.types):
-                raise conversion_errors.other_type_unknown(name, opset)
-            continue
-        kind = schema_type(dtype)
-        if kind not in formal.types:
-            raise conversion_errors.other_type(name, dtype, opset)
-        if formal.is_homogeneous and bound.setdefault(formal.type_str, kind) != kind:
-            raise conversion_errors.other_types(name, dtype, bound[formal.type_str])
-
-
-def _values(node: OtherNode) -> Iterator[tuple[OpSchema.FormalParameter, str]]:
-    """Yield what a node reads and gives, each with what the schema says of it."""
-    pairs = ((node.schema.inputs, node.node.input), (node.schema.outputs, node.node.output))
-    for formals, names in pairs:
-        for place, name in enumerate(names):
-            if name and formals:
-                yield formals[min(place, len(formals) - 1)], name
-
-
-def _same(schema: OpSchema, formal: OpSchema.FormalParameter) -> OpSchema.FormalParameter | None:
-    both = (*schema.inputs, *schema.outputs)
-    return next((each for each in both if each.name == formal.name), None)
-
-
+Array = NDArray[Any]
 Step: TypeAlias = tuple[str, int]
+"""An operator, and the newer one of the two versions that a step leads between."""
+
+OLDEST = 7
+"""The oldest opset of the tables; onnx converts models of older ones to it."""
 
 ABSENT = None
-"""An attribute that has no value with which the newer version does what the older does."""
+"""An added attribute without a value that keeps the meaning of the older version."""
 
 ONES = (1,)
-"""A list of any length, of ones alone."""
+"""A list of any length that holds ones only."""
 
-_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
-REDUCTIONS = frozenset((*(f"Reduce{name}" for name in _REDUCTIONS), "ReduceSum"))
-
-UNCHANGED_WITHOUT_AXES = frozenset(
-    {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}
-)
-"""Reductions that over no axes are their input; the others do something to each element."""
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+REDUCTIONS: dict[str, Step] = {
+    f"Reduce{name}": (f"Reduce{name}", 13 if name == "Sum" else 18) for name in _REDUCTIONS
+}
+"""Reductions, each with the step in which its axes became an input."""
 
 ADDED: dict[Step, dict[str, object]] = {
     ("ArgMax", 12): {"select_last_index": 0},
@@ -119,19 +88,15 @@ ADDED: dict[Step, dict[str, object]] = {
     ("CastLike", 19): {"saturate": 1},
     ("CastLike", 24): {"round_mode": "up"},
     ("Constant", 11): {"sparse_value": ABSENT},
-    ("Constant", 12): {},
     ("DepthToSpace", 11): {"mode": "DCR"},
-    ("DequantizeLinear", 13): {},
     ("DequantizeLinear", 21): {"block_size": 0},
     ("DequantizeLinear", 23): {"output_dtype": 0},
-    ("Dropout", 12): {},
     ("GRU", 14): {"layout": 0},
     ("LSTM", 14): {"layout": 0},
     ("RNN", 14): {"layout": 0},
     ("LpPool", 18): {"ceil_mode": 0, "dilations": ONES},
     ("MaxPool", 8): {"storage_order": 0},
     ("MaxPool", 10): {"ceil_mode": 0, "dilations": ONES},
-    ("QuantizeLinear", 13): {},
     ("QuantizeLinear", 19): {"saturate": 1},
     ("QuantizeLinear", 21): {"block_size": 0, "output_dtype": 0},
     ("QuantizeLinear", 23): {"precision": 0},
@@ -152,19 +117,17 @@ ADDED: dict[Step, dict[str, object]] = {
     ("RoiAlign", 16): {"coordinate_transformation_mode": "output_half_pixel"},
     ("Shape", 15): {"start": 0, "end": ABSENT},
     ("SpaceToDepth", 28): {"mode": "DCR"},
-    ("Split", 18): {},
     ("TopK", 11): {"largest": 1, "sorted": 1},
-    **{(name, 13 if name == "ReduceSum" else 18): {} for name in sorted(REDUCTIONS)},
 }
-"""Attributes that came, each with its value that says what the older version does without it.
+"""Added attributes, each with the value that keeps the meaning of the older version.
 
-Those of a step that are not named are the business of a change in `version_changes`.
+Attributes that only a function of `DOWN` can remove have no row.
 """
 
 REMOVED: dict[Step, dict[str, object]] = {
     ("BatchNormalization", 9): {"spatial": 1},
 }
-"""Attributes that went, each with its value that says what the newer version does without it."""
+"""Removed attributes, each with the value that keeps the meaning of the newer version."""
 
 MOVED: dict[Step, dict[str, int]] = {
     ("Clip", 11): {"min": 1, "max": 2},
@@ -177,99 +140,481 @@ MOVED: dict[Step, dict[str, int]] = {
     ("TopK", 10): {"k": 1},
     ("Unsqueeze", 13): {"axes": 1},
     ("Upsample", 9): {"scales": 1},
-    **{(name, 13 if name == "ReduceSum" else 18): {"axes": 1} for name in sorted(REDUCTIONS)},
+    **{step: {"axes": 1} for step in REDUCTIONS.values()},
 }
-"""Attributes that became inputs, each with the place of the input."""
+"""Attributes that became inputs, each with the number of the input."""
 
 LISTS = frozenset({("TopK", "k")})
-"""Numbers that stand as lists of one where they are inputs."""
+"""Attributes that are one number, and lists of one number as inputs."""
 
-WORDS: dict[tuple[str, int, str], dict[str, str | None]] = {
-    ("GridSample", 20, "mode"): {"bilinear": "linear", "bicubic": "cubic"},
+WORDS: dict[tuple[str, int, str], tuple[tuple[str | None, str | None], ...]] = {
+    ("GridSample", 20, "mode"): (("bilinear", "linear"), ("bicubic", "cubic")),
+    ("Pad", 19, "mode"): ((None, "wrap"),),
+    ("Resize", 13, "coordinate_transformation_mode"): (("tf_half_pixel_for_nn", None),),
+    ("Resize", 19, "coordinate_transformation_mode"): ((None, "half_pixel_symmetric"),),
 }
-"""Words of an attribute that changed, the older first."""
-
-NEW_WORDS: dict[tuple[str, int, str], frozenset[str]] = {
-    ("Pad", 19, "mode"): frozenset({"wrap"}),
-    ("Resize", 19, "coordinate_transformation_mode"): frozenset({"half_pixel_symmetric"}),
-}
-"""Words of an attribute that only the newer version has."""
-
-OLD_WORDS: dict[tuple[str, int, str], frozenset[str]] = {
-    ("Resize", 13, "coordinate_transformation_mode"): frozenset({"tf_half_pixel_for_nn"}),
-}
-"""Words of an attribute that only the older version has."""
+"""Values of an attribute in the older and in the newer version; None if it has no such value."""
 
 COUNTED_FROM_THE_END: dict[Step, str] = {
     **{(name, 11): "axis" for name in ("ArgMax", "ArgMin", "Compress", "Concat", "Flatten")},
     **{(name, 11): "axis" for name in ("Hardmax", "LogSoftmax", "Softmax", "Split", "OneHot")},
-    **{(name, 11): "axes" for name in ("Squeeze", "Unsqueeze", *sorted(REDUCTIONS))},
+    **{(name, 11): "axes" for name in ("Squeeze", "Unsqueeze", *REDUCTIONS)},
 }
-"""Axes that only the newer version lets count from the end."""
+"""Axes that may be negative in the newer version only."""
 
 BROADCAST: frozenset[Step] = frozenset((name, 8) for name in ("Max", "Mean", "Min", "Sum"))
-"""Operators whose inputs have to be of one shape in the older version."""
+"""Operators whose inputs have to have one shape in the older version."""
 
 RENAMED: dict[Step, str] = {
     ("Scatter", 11): "ScatterElements",
     ("Upsample", 10): "Resize",
 }
-"""Operators that go on under another name."""
-
-OLDEST = 7
-"""The oldest opset whose operators are known here; `onnx_adapters` lead to it from older ones."""
+"""Operators that the newer version has under another name."""
 
 
-def _reduction_down(node: OtherNode, target: OpSchema) -> None:
-    """Without axes: over all of them, or none where the attribute says so."""
-    noop, axes = node.get("noop_with_empty_axes"), node.input(1)
-    known = node.values.value(axes) if axes else np.zeros(0, np.int64)
-    if axes and known is None:
-        raise node.refuse(target, "axes is not a constant")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """The types and constants that nodes read: those of the model, and those of added nodes.
+
+    `taken` are the names of values that are in use.
+    """
+
+    scope: Scope
+    taken: set[str]
+    types: dict[str, TensorType] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
+
+    def type(self, name: str) -> TensorType:
+        return self.types[name] if name in self.types else self.scope.type_of(name)
+
+    def constant(self, name: str) -> Array | None:
+        if name in self.types:
+            return self.constants.get(name)
+        return self.scope.constant(name)
+
+    def add_constant(self, node: NodeProto) -> None:
+        """Record the value of an added node if it is a Constant."""
+        tensor = constant_tensor(node)
+        if tensor is not None:
+            self.constants[node.output[0]] = tensor_array(tensor, node.output[0])
+            self.types[node.output[0]] = type_of_array(tensor)
+
+
+@dataclass(slots=True, kw_only=True)
+class NewNodes:
+    """Nodes that are added before and after one node, with names that begin with `prefix`."""
+
+    values: Values
+    prefix: str
+    before: list[NodeProto] = field(default_factory=list)
+    after: list[NodeProto] = field(default_factory=list)
+
+    def new_name(self, hint: str) -> str:
+        return unique(f"{self.prefix}_{hint}", self.values.taken)
+
+    def add(
+        self,
+        op_type: str,
+        *inputs: str,
+        known: TensorType = TensorType(),  # noqa: B008 - immutable
+        hint: str = "",
+        **attributes: Any,
+    ) -> str:
+        """Add a node whose output has the type `known`, and return the name of the output."""
+        output = self.new_name(hint or op_type.lower())
+        node = helper.make_node(op_type, inputs, [output], output, **attributes)
+        self.before.append(node)
+        self.values.types[output] = known
+        self.values.add_constant(node)
+        return output
+
+    def constant(self, values: object, hint: str = "constant", dtype: Any = np.int64) -> str:
+        array = numpy_helper.from_array(np.array(values, dtype))
+        return self.add("Constant", hint=hint, value=array)
+
+
+@dataclass(slots=True, kw_only=True)
+class Rewrite(NewNodes):
+    """A node on its way to another version. `schema` is the version that it has reached."""
+
+    node: NodeProto
+    schema: OpSchema
+
+    def cannot_become(self, target: OpSchema | int, why: str) -> ModelError:
+        title = f"{self.node.op_type}-{self.schema.since_version}"
+        if isinstance(target, int):
+            return conversion_errors.cannot_become(title, f"one of opset {target}", why)
+        return conversion_errors.cannot_become(title, f"{target.name}-{target.since_version}", why)
+
+    def has(self, name: str) -> bool:
+        return any(attribute.name == name for attribute in self.node.attribute)
+
+    def get(self, name: str) -> Any:
+        """Return an attribute or its default."""
+        for attribute in self.node.attribute:
+            if attribute.name == name:
+                return attribute_value(attribute)
+        return _default(self.schema, name)
+
+    def set(self, name: str, value: object) -> None:
+        self.remove(name)
+        self.node.attribute.append(helper.make_attribute(name, value))
+
+    def remove(self, name: str) -> None:
+        for number in reversed(range(len(self.node.attribute))):
+            if self.node.attribute[number].name == name:
+                del self.node.attribute[number]
+
+    def input(self, number: int) -> str:
+        """Return the name of an input; empty if it is left out."""
+        return self.node.input[number] if number < len(self.node.input) else ""
+
+    def set_input(self, number: int, name: str) -> None:
+        inputs = [*self.node.input, *[""] * (number + 1 - len(self.node.input))]
+        inputs[number] = name
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        self.node.input[:] = inputs
+
+    def input_constant(self, number: int) -> Array | None:
+        return self.values.constant(self.input(number))
+
+    def rank(self, number: int) -> int | None:
+        shape = self.values.type(self.input(number)).shape
+        return len(shape) if isinstance(shape, tuple) else None
+
+    def dtype(self, number: int) -> str | None:
+        return self.values.type(self.input(number)).dtype
+
+    def add_after(self, op_type: str, *inputs: str, **attributes: Any) -> None:
+        """Add a node that takes the first output, and whose output replaces it."""
+        output = self.node.output[0]
+        self.node.output[0] = self.new_name("before")
+        inputs = (self.node.output[0], *inputs)
+        self.after.append(helper.make_node(op_type, inputs, [output], **attributes))
+
+
+def _default(schema: OpSchema, name: str) -> Any:
+    attribute = schema.attributes.get(name)
+    if attribute is None or not attribute.default_value.name:
+        return None
+    return attribute_value(attribute.default_value)
+
+
+def from_oldest(model: ModelProto, opset: int | None) -> ModelProto:
+    """Return a model of opset `OLDEST` or newer, converted by onnx, if `opset` is newer."""
+    source = opsets(model.opset_import).get(DEFAULT_DOMAIN, OLDEST)
+    if opset is None or opset == source:
+        return model
+    if opset < OLDEST:
+        raise ModelError(
+            f"opset = {opset} is not a possible target for other nodes (allowed: at least {OLDEST})"
+        )
+    if source >= OLDEST:
+        return model
+    try:
+        converted = version_converter.convert_version(model, OLDEST)
+    except Exception as error:  # onnx raises errors of several kinds
+        raise invalid_result(error) from error
+    for before, after in zip(model.graph.output, converted.graph.output, strict=True):
+        after.CopyFrom(before)  # onnx drops types, and declares values without any
+    del converted.graph.value_info[:]
+    return converted
+
+
+def invalid_result(error: BaseException) -> ModelError:
+    return ModelError(f"the converted model would not be valid: {reason(error)}")
+
+
+def convert_node(
+    node: NodeProto, values: Values, source: int, target: int, *, check: bool = False
+) -> list[NodeProto]:
+    """Return nodes of opset `target` that compute what `node` computes in opset `source`.
+
+    With `check`, the types of a node that stays what it is are checked too.
+    """
+    if row_domain(node.domain) != DEFAULT_DOMAIN or (source == target and not check):
+        return [node]
+    schema = _schema(node.op_type, source)
+    if schema is None:
+        name = one_line(node.op_type)
+        raise ModelError(f"opset {source} has no {name} (allowed: its operators)")
+    prefix = next(filter(None, node.output), node.op_type)
+    original = Rewrite(values=values, prefix=prefix, node=node, schema=schema)
+    rewrite = replace(original, node=deepcopy(node), before=[], after=[])
+    try:
+        _convert(rewrite, target)
+        if check or rewrite.schema is not schema:
+            _check_types(rewrite, schema, target)
+    except NdgatherError as refusal:
+        nodes, opset, types = _function_nodes(original, source, target)
+        if not nodes:
+            raise
+        values = replace(values, types={**values.types, **types})
+        result = []
+        for inner in nodes:
+            values.add_constant(inner)
+            try:
+                result += convert_node(inner, values, opset, target, check=True)
+            except NdgatherError as error:
+                raise ModelError(f"{refusal}; in the function that defines it, {error}") from error
+        return result
+    return [*rewrite.before, rewrite.node, *rewrite.after]
+
+
+def _schema(op_type: str, opset: int) -> OpSchema | None:
+    """Return the version of an operator that an opset has, if any."""
+    try:
+        schema = defs.get_schema(op_type, opset, "")
+    except (SchemaError, TypeError):  # the second: a version of more than 32 bits
+        return None
+    return None if schema.deprecated else schema
+
+
+@cache
+def _versions(op_type: str) -> tuple[int, ...]:
+    schemas = (schema for schema in defs.get_all_schemas_with_history() if schema.domain == "")
+    return tuple(sorted(schema.since_version for schema in schemas if schema.name == op_type))
+
+
+def _convert(node: Rewrite, opset: int) -> None:
+    """Take one step after the other, until the node has the version of `opset`."""
+    while True:
+        name, version = node.node.op_type, node.schema.since_version
+        target = _schema(name, opset)
+        newer = min((other for other in _versions(name) if other > version), default=0)
+        if opset > version and (name, newer) in RENAMED:
+            node.node.op_type = RENAMED[name, newer]
+            node.schema = defs.get_schema(node.node.op_type, newer, "")
+        elif target is None and not (opset > version and newer):
+            raise node.cannot_become(opset, "there is no such operator")
+        elif target is None or target.since_version > version:
+            _step_up(node, defs.get_schema(name, newer, ""))
+        elif target.since_version < version:
+            older = max(other for other in _versions(name) if other < version)
+            _step_down(node, defs.get_schema(name, older, ""))
+        else:
+            return
+
+
+def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
+    """Refuse types that the version does not take; `before` is the version of the model."""
+    bound: dict[str, str] = {}
+    for formal, name in _formal_values(node):
+        dtype = node.values.type(name).dtype
+        if dtype is None:
+            both = (*before.inputs, *before.outputs)
+            known = next((other.types for other in both if other.name == formal.name), None)
+            if formal.type_str not in bound and not (known and known <= formal.types):
+                raise ModelError(
+                    f"the type of {name!r} is not known, and opset {opset} takes fewer types"
+                )
+            continue
+        kind = schema_type(dtype)
+        if kind not in formal.types:
+            raise DTypeError(f"{one_line(name)}.dtype = {dtype} is not allowed in opset {opset}")
+        if formal.is_homogeneous and bound.setdefault(formal.type_str, kind) != kind:
+            raise DTypeError(
+                f"{one_line(name)}.dtype = {dtype} differs from that of other values "
+                f"(allowed: {bound[formal.type_str]})"
+            )
+
+
+def _formal_values(node: Rewrite) -> Iterator[tuple[OpSchema.FormalParameter, str]]:
+    """Yield the inputs and outputs of a node, each with its entry in the schema."""
+    pairs = ((node.schema.inputs, node.node.input), (node.schema.outputs, node.node.output))
+    for formals, names in pairs:
+        for number, name in enumerate(names):
+            if name and formals:
+                yield formals[min(number, len(formals) - 1)], name
+
+
+def _step_down(node: Rewrite, target: OpSchema) -> None:
+    step = (node.node.op_type, node.schema.since_version)
+    _begin(node, target, step)
+    if step in DOWN:
+        DOWN[step](node, target)
+        if node.node.op_type != step[0]:
+            node.schema = defs.get_schema(node.node.op_type, step[1], "")
+            return
+    if step in BROADCAST:
+        shapes = [node.values.type(name).shape for name in node.node.input]
+        if any(not isinstance(each, tuple) or None in each or each != shapes[0] for each in shapes):
+            raise node.cannot_become(target, "its inputs may be of different shapes")
+    if step in COUNTED_FROM_THE_END:
+        _count_axes(node, target, COUNTED_FROM_THE_END[step])
+    for name, neutral in ADDED.get(step, {}).items():
+        value = node.get(name)
+        ones = neutral == ONES and set(value or ONES) == {1}
+        if not ones and value != neutral:
+            raise node.cannot_become(target, f"it has no {name}, which is {value!r}")
+        node.remove(name)
+    _translate_words(node, target, step, down=True)
+    for name, number in MOVED.get(step, {}).items():
+        if node.input(number):
+            node.set(name, _input_as_attribute(node, target, name, number))
+    if step in MOVED:
+        del node.node.input[min(MOVED[step].values()) :]
+    _finish(node, target)
+
+
+def _step_up(node: Rewrite, target: OpSchema) -> None:
+    step = (node.node.op_type, target.since_version)
+    _begin(node, target, step)
+    for name, neutral in REMOVED.get(step, {}).items():
+        if node.get(name) not in {neutral, None}:
+            raise node.cannot_become(target, f"it has no {name}, which is {node.get(name)!r}")
+        node.remove(name)
+    for name, number in MOVED.get(step, {}).items():
+        value = node.get(name)
+        node.remove(name)
+        if value is not None:
+            node.set_input(number, _attribute_as_input(node, target, name, number, value))
+    for name, neutral in ADDED.get(step, {}).items():
+        if neutral not in {ABSENT, ONES} and _default(target, name) != neutral:
+            node.set(name, neutral)
+    _translate_words(node, target, step, down=False)
+    if step in UP:
+        UP[step](node, target)
+    _finish(node, target)
+
+
+def _begin(node: Rewrite, target: OpSchema, step: Step) -> None:
+    """Refuse a step that is not in the tables, and write defaults that the two do not share."""
+    older, newer = sorted((node.schema, target), key=lambda schema: schema.since_version)
+    came = newer.attributes.keys() - older.attributes.keys()
+    went = older.attributes.keys() - newer.attributes.keys()
+    came -= came if step in DOWN else ADDED.get(step, {}).keys()
+    went -= MOVED.get(step, {}).keys() | REMOVED.get(step, {}).keys()
+    if came or went:
+        changed = ", ".join(sorted(came | went))
+        raise node.cannot_become(target, f"{changed} changed, and no way between the two is known")
+    for name in sorted(older.attributes.keys() & newer.attributes.keys()):
+        differs = _default(older, name) != _default(newer, name)
+        if differs and not node.has(name) and node.get(name) is not None:
+            node.set(name, node.get(name))
+
+
+def _finish(node: Rewrite, target: OpSchema) -> None:
+    """Check the attributes and inputs of a node against the version that it has now."""
+    for attribute in node.node.attribute:
+        if attribute.name not in target.attributes:
+            raise node.cannot_become(target, f"it has no {attribute.name}")
+    if len(node.node.input) > target.max_input or len(node.node.output) > target.max_output:
+        raise node.cannot_become(target, "it has fewer inputs or outputs")
+    for number, formal in enumerate(target.inputs):
+        needed = formal.option == OpSchema.FormalParameterOption.Single
+        if needed and not node.input(number):
+            raise node.cannot_become(target, f"it needs {formal.name}, which is left out")
+    node.schema = target
+
+
+def _translate_words(node: Rewrite, target: OpSchema, step: Step, *, down: bool) -> None:
+    for (op_type, version, name), words in WORDS.items():
+        if (op_type, version) != step:
+            continue
+        for older, newer in words:
+            here, there = (newer, older) if down else (older, newer)
+            if here is not None and node.get(name) == here:
+                if there is None:
+                    raise node.cannot_become(target, f"it has no {name} {here!r}")
+                node.set(name, there)
+                break
+
+
+def _count_axes(node: Rewrite, target: OpSchema, name: str) -> None:
+    """Count axes from the front."""
+    value = node.get(name)
+    axes = value if isinstance(value, list) else [value]
+    if value is None or all(axis >= 0 for axis in axes):
+        return
+    rank = node.rank(0)
+    if rank is None:
+        raise node.cannot_become(target, f"{name} counts from the end, and the rank is not known")
+    rank += {"Unsqueeze": len(axes), "OneHot": 1}.get(node.node.op_type, 0)
+    if rank < max(-axis for axis in axes):
+        raise node.cannot_become(target, f"{name} = {value!r} is outside {rank} axes")
+    counted = [axis % rank for axis in axes]
+    node.set(name, counted if isinstance(value, list) else counted[0])
+
+
+def _input_as_attribute(node: Rewrite, target: OpSchema, name: str, number: int) -> Any:
+    value = node.input_constant(number)
+    if value is None:
+        raise node.cannot_become(target, f"{name} is not a constant")
+    values, kind = value.reshape(-1).tolist(), target.attributes[name].type
+    if kind == OpSchema.AttrType.FLOAT:
+        if not values or np.float32(values[0]) != value.reshape(-1)[0]:
+            raise node.cannot_become(target, f"{name} = {value} is no number of 32 bits")
+        return float(values[0])
+    if kind == OpSchema.AttrType.FLOATS:
+        return [float(each) for each in values]
+    integers = [int(each) for each in values]
+    return integers[0] if kind == OpSchema.AttrType.INT else integers
+
+
+def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int, value: Any) -> str:
+    """Add a constant for an attribute; a float has the type of the data if the two share it."""
+    dtype: Any = np.int64
+    if isinstance(value, float) or (isinstance(value, list) and isinstance(value[0], float)):
+        dtype = np.float32
+        if target.inputs[number].type_str == target.inputs[0].type_str:
+            dtype = node.dtype(0)
+            if dtype is None:
+                raise node.cannot_become(target, "the type of its input is not known")
+    as_list = (node.node.op_type, name) in LISTS
+    return node.constant([value] if as_list else value, name, dtype)
+
+
+def _reduction_down(node: Rewrite, target: OpSchema) -> None:
+    """Replace axes that are empty or left out: the older version reduces all axes then."""
+    keep = node.get("noop_with_empty_axes")
+    axes = node.input_constant(1) if node.input(1) else np.zeros(0, np.int64)
     node.remove("noop_with_empty_axes")
-    if known is not None and known.size == 0:
+    if axes is None:
+        raise node.cannot_become(target, "axes is not a constant")
+    if axes.size == 0:
         node.set_input(1, "")
-        if noop:
-            if node.node.op_type not in UNCHANGED_WITHOUT_AXES:
-                raise node.refuse(target, "it has no noop_with_empty_axes, which is 1")
+        if keep:
+            unchanged = {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}
+            if node.node.op_type not in unchanged:  # the others change every element
+                raise node.cannot_become(target, "it has no noop_with_empty_axes, which is 1")
             del node.node.attribute[:]
             node.node.op_type = "Identity"
 
 
-def _softmax_down(node: OtherNode, target: OpSchema) -> None:
-    """Have the axis be the last: the older version takes all axes from `axis` on as one."""
+def _softmax_down(node: Rewrite, target: OpSchema) -> None:
+    """Make the axis the last one: the older version takes all axes from `axis` on as one."""
     rank = node.rank(0)
     if rank is None:
-        raise node.refuse(target, "the rank of its input is not known")
+        raise node.cannot_become(target, "the rank of its input is not known")
     axis = node.get("axis") % max(rank, 1)
     node.set("axis", max(rank - 1, 0))
     if axis < rank - 1:
         order = list(range(rank))
         order[axis], order[-1] = order[-1], order[axis]
         known = TensorType(node.dtype(0), (None,) * rank)
-        node.set_input(0, node.put_before("Transpose", node.input(0), known=known, perm=order))
-        node.pass_on("Transpose", perm=order)
+        node.set_input(0, node.add("Transpose", node.input(0), known=known, perm=order))
+        node.add_after("Transpose", perm=order)
 
 
-def _softmax_up(node: OtherNode, target: OpSchema) -> None:
-    rank = node.rank(0)
-    axis = node.get("axis")
+def _softmax_up(node: Rewrite, target: OpSchema) -> None:
+    rank, axis, data = node.rank(0), node.get("axis"), node.input(0)
     node.set("axis", -1)
     if axis == -1 or (rank is not None and axis % max(rank, 1) == rank - 1):
         return
-    given = node.input(0)
-    sizes = node.put_before("Shape", given)
+    sizes = node.add("Shape", data)
     known = TensorType(node.dtype(0), (None, None))
-    node.set_input(0, node.put_before("Flatten", given, known=known, axis=axis))
-    node.pass_on("Reshape", sizes)
+    node.set_input(0, node.add("Flatten", data, known=known, axis=axis))
+    node.add_after("Reshape", sizes)
 
 
-def _split_up(node: OtherNode, target: OpSchema) -> None:
+def _split_up(node: Rewrite, target: OpSchema) -> None:
     if not node.input(1):
         node.set("num_outputs", len(node.node.output))
 
 
-def _split_down(node: OtherNode, target: OpSchema) -> None:
+def _split_down(node: Rewrite, target: OpSchema) -> None:
     count = node.get("num_outputs")
     node.remove("num_outputs")
     if count is None or node.input(1):
@@ -277,155 +622,139 @@ def _split_down(node: OtherNode, target: OpSchema) -> None:
     shape, axis = node.values.type(node.input(0)).shape, node.get("axis")
     size = shape[axis] if isinstance(shape, tuple) else None
     if not isinstance(size, int):
-        raise node.refuse(target, "the size of the axis that is split is not known")
-    part = -(-size // count)
-    parts = [part] * (count - 1)
-    if sum(parts) > size:
-        raise node.refuse(target, f"an axis of size {size} has no {count} such parts")
-    node.set_input(1, node.constant(np.array([*parts, size - sum(parts)], np.int64), "split"))
+        raise node.cannot_become(target, "the size of the axis that is split is not known")
+    sizes = [-(-size // count)] * (count - 1)
+    if sum(sizes) > size:
+        raise node.cannot_become(target, f"an axis of size {size} has no {count} such parts")
+    node.set_input(1, node.constant([*sizes, size - sum(sizes)], "split"))
 
 
-def _constant_down(node: OtherNode, target: OpSchema) -> None:
+def _constant_down(node: Rewrite, target: OpSchema) -> None:
     tensor = constant_tensor(node.node)
     if tensor is None:
-        raise node.refuse(target, "it is no dense tensor of numbers")
+        raise node.cannot_become(target, "it is no dense tensor of numbers")
     del node.node.attribute[:]
     node.set("value", tensor)
 
 
-def _dropout_down(node: OtherNode, target: OpSchema) -> None:
-    """Pass the input on, whatever the ratio: what is no training does nothing else."""
+def _dropout_down(node: Rewrite, target: OpSchema) -> None:
+    """Keep inference, which returns the input for every ratio."""
     _one_output(node, target)
-    training = node.input(2)
-    known = node.values.value(training) if training else np.array(False)
-    if known is None or known.any():
-        raise node.refuse(target, "training_mode may be true")
+    training = node.input_constant(2) if node.input(2) else np.array(False)
+    if training is None or training.any():
+        raise node.cannot_become(target, "training_mode may be true")
     node.set_input(2, "")
     node.remove("seed")
-    if node.values.value(node.input(1)) is None:
+    if node.input_constant(1) is None:
         node.set_input(1, "")
 
 
-def _one_scale(node: OtherNode, target: OpSchema) -> None:
-    """Refuse scales along an axis, which the older version does not have."""
+def _one_scale(node: Rewrite, target: OpSchema) -> None:
     shape = node.values.type(node.input(1)).shape
     if not isinstance(shape, tuple) or any(size != 1 for size in shape):
-        raise node.refuse(target, "it has one scale alone")
+        raise node.cannot_become(target, "it takes one scale only")
     node.remove("axis")
 
 
-def _pow_down(node: OtherNode, target: OpSchema) -> None:
-    base, exponent = node.dtype(0), node.dtype(1)
+def _pow_down(node: Rewrite, target: OpSchema) -> None:
+    base, exponent, value = node.dtype(0), node.dtype(1), node.input_constant(1)
     if base is None or exponent is None or base == exponent:
         return
-    value = node.values.value(node.input(1))
     if value is not None and np.array_equal(value.astype(base).astype(exponent), value):
-        node.set_input(1, node.constant(value.astype(base), "exponent"))
+        node.set_input(1, node.constant(value, "exponent", base))
     elif is_exact_cast(exponent, base):
-        known = TensorType(base, node.values.type(node.input(1)).shape)
-        to = element_type(base)
-        node.set_input(1, node.put_before("Cast", node.input(1), known=known, to=to))
+        known = replace(node.values.type(node.input(1)), dtype=base)
+        cast = node.add("Cast", node.input(1), known=known, to=element_type(base))
+        node.set_input(1, cast)
     else:
-        raise node.refuse(target, f"an exponent of {exponent} may not be one of {base}")
+        raise node.cannot_become(target, f"an exponent of {exponent} may not be one of {base}")
 
 
-def _mod_down(node: OtherNode, target: OpSchema) -> None:
-    dtype = node.dtype(0)
-    if not node.get("fmod") and "int" not in (dtype or ""):
-        raise node.refuse(target, "it takes floats with fmod = 1 alone")
+def _mod_down(node: Rewrite, target: OpSchema) -> None:
+    if not node.get("fmod") and "int" not in (node.dtype(0) or ""):
+        raise node.cannot_become(target, "it takes floats with fmod = 1 alone")
 
 
-def _gemm_down(node: OtherNode, target: OpSchema) -> None:
-    dtype = node.dtype(0)
+def _gemm_down(node: Rewrite, target: OpSchema) -> None:
     if not node.input(2):
-        if dtype is None:
-            raise node.refuse(target, "the type of its input is not known")
-        node.set_input(2, node.constant(np.zeros(1, dtype), "c"))
+        if node.dtype(0) is None:
+            raise node.cannot_become(target, "the type of its input is not known")
+        node.set_input(2, node.constant([0], "c", node.dtype(0)))
 
 
-def _resize_to_11(node: OtherNode, target: OpSchema) -> None:
-    """Write an empty list where the newer version takes nothing."""
-    for place in (1, 2):
-        if not node.input(place):
-            node.set_input(place, node.constant(np.zeros(0, np.float32), "none"))
+def _resize_to_11(node: Rewrite, target: OpSchema) -> None:
+    """Write an empty list for an input that is left out."""
+    for number in (1, 2):
+        if not node.input(number):
+            node.set_input(number, node.constant([], "none", np.float32))
 
 
-def _resize_from_10(node: OtherNode, target: OpSchema) -> None:
-    node.node.input[:] = [
-        node.input(0),
-        node.constant(np.zeros(0, np.float32), "none"),
-        node.input(1),
-    ]
+def _resize_from_10(node: Rewrite, target: OpSchema) -> None:
+    node.node.input[:] = [node.input(0), node.constant([], "none", np.float32), node.input(1)]
 
 
-def _resize_to_10(node: OtherNode, target: OpSchema) -> None:
-    scales = node.values.value(node.input(2))
+def _resize_to_10(node: Rewrite, target: OpSchema) -> None:
+    scales = node.input_constant(2)
     if scales is None or scales.size == 0:
-        raise node.refuse(target, "its scales are not constants")
+        raise node.cannot_become(target, "its scales are not constants")
     node.node.input[:] = [node.input(0), node.input(2)]
 
 
-def _pad_down(node: OtherNode, target: OpSchema) -> None:
-    """Spell out the pads of all axes."""
+def _pad_down(node: Rewrite, target: OpSchema) -> None:
+    """Write the pads of all axes."""
     if not node.input(3):
         return
-    axes, pads = (node.values.value(node.input(place)) for place in (3, 1))
-    rank = node.rank(0)
+    axes, pads, rank = node.input_constant(3), node.input_constant(1), node.rank(0)
     if axes is None or pads is None or rank is None:
-        raise node.refuse(target, "axes and pads are not constants, or the rank is not known")
-    spelled = np.zeros((2, rank), np.int64)
-    spelled[:, axes] = pads.reshape(2, -1)
+        raise node.cannot_become(
+            target, "axes and pads are not constants, or the rank is not known"
+        )
+    of_all_axes = np.zeros((2, rank), np.int64)
+    of_all_axes[:, axes] = pads.reshape(2, -1)
     node.set_input(3, "")
-    node.set_input(1, node.constant(spelled.reshape(-1), "pads"))
+    node.set_input(1, node.constant(of_all_axes.reshape(-1), "pads"))
 
 
-def _shape_down(node: OtherNode, target: OpSchema) -> None:
-    """Cut a part out of all sizes."""
+def _shape_down(node: Rewrite, target: OpSchema) -> None:
+    """Slice the sizes of all axes."""
     start, end = node.get("start"), node.get("end")
     node.remove("start")
     node.remove("end")
     if start or end is not None:
-        bounds = (start, np.iinfo(np.int64).max if end is None else end)
-        first, last = (node.constant(np.array([each], np.int64), "bound") for each in bounds)
-        node.pass_on("Slice", first, last)
+        end = np.iinfo(np.int64).max if end is None else end
+        node.add_after("Slice", *(node.constant([bound], "bound") for bound in (start, end)))
 
 
-def _grid_down(node: OtherNode, target: OpSchema) -> None:
+def _grid_down(node: Rewrite, target: OpSchema) -> None:
     if node.rank(0) != 4:
-        raise node.refuse(target, "it takes four axes alone")
+        raise node.cannot_become(target, "it takes four axes alone")
 
 
-def _one_output(node: OtherNode, target: OpSchema) -> None:
-    """Refuse outputs of training, and those that depend on it."""
+def _one_output(node: Rewrite, target: OpSchema) -> None:
+    """Refuse the outputs of training."""
     if len([name for name in node.node.output if name]) > 1:
-        raise node.refuse(target, "its outputs after the first are not the same there")
+        raise node.cannot_become(target, "its outputs after the first are not the same there")
 
 
-def _reshape_down(node: OtherNode, target: OpSchema) -> None:
-    """Drop what a 0 stands for where none can be among the sizes, or both say the same.
-
-    Where that is not known, a run chooses.
-
-    A size of the input itself, at its own place, may be 0: to copy it gives 0 as well.
-    """
-    sizes = node.values.value(node.input(1))
+def _reshape_down(node: Rewrite, target: OpSchema) -> None:
+    """Drop allowzero if no size can be 0, or a 0 can only copy a size of the data that is 0."""
+    sizes = node.input_constant(1)
     if sizes is not None:
-        plain = bool(sizes.all())
+        unused = bool(sizes.all())
     else:
-        shapes = [node.values.type(name).shape for name in (node.node.output[0], node.input(0))]
-        result, data = (each if isinstance(each, tuple) else () for each in shapes)
-        same = [place < len(data) and data[place] == size for place, size in enumerate(result)]
-        plain = isinstance(shapes[0], tuple) and all(
-            bool(size) and (isinstance(size, int) or kept)
-            for size, kept in zip(result, same, strict=True)
+        output, data = (
+            node.values.type(name).shape for name in (node.node.output[0], node.input(0))
         )
-    if not node.get("allowzero") or plain:
+        same = data if isinstance(data, tuple) else ()
+        unused = isinstance(output, tuple) and all(
+            bool(size) and (isinstance(size, int) or same[axis : axis + 1] == (size,))
+            for axis, size in enumerate(output)
+        )
+    if unused:
         node.remove("allowzero")
-    else:
-        reshape_to_zeros(node, target)
 
 
-DOWN: dict[Step, Callable[[OtherNode, OpSchema], None]] = {
+DOWN: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
     ("BatchNormalization", 14): _one_output,
     ("Constant", 12): _constant_down,
     ("DequantizeLinear", 13): _one_scale,
@@ -444,11 +773,11 @@ DOWN: dict[Step, Callable[[OtherNode, OpSchema], None]] = {
     ("Shape", 15): _shape_down,
     ("Softmax", 13): _softmax_down,
     ("Split", 18): _split_down,
-    **{(name, 13 if name == "ReduceSum" else 18): _reduction_down for name in REDUCTIONS},
+    **dict.fromkeys(REDUCTIONS.values(), _reduction_down),
 }
-"""What is done on the way to the older version, before attributes and inputs go by the rows."""
+"""Functions on the way to the older version, before the tables."""
 
-UP: dict[Step, Callable[[OtherNode, OpSchema], None]] = {
+UP: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
     ("BatchNormalization", 14): _one_output,
     ("Dropout", 12): _one_output,
     ("Hardmax", 13): _softmax_up,
@@ -457,471 +786,248 @@ UP: dict[Step, Callable[[OtherNode, OpSchema], None]] = {
     ("Softmax", 13): _softmax_up,
     ("Split", 18): _split_up,
 }
-"""What is done on the way to the newer version, after attributes and inputs went by the rows."""
+"""Functions on the way to the newer version, after the tables."""
 
 
-def schema_of(op_type: str, opset: int) -> OpSchema | None:
-    """Return what an opset says of an operator; None where it has none."""
-    try:
-        schema = defs.get_schema(op_type, opset, "")
-    except (SchemaError, TypeError):  # the second: a version beyond 32 bits
+def _trilu(node: Rewrite) -> str | None:
+    """Compare the distance of every element from the diagonal, ``column - row``, with `k`."""
+    kind, limit = _element_type(node), "k" if node.input(1) else "zero"
+    outside = "Less" if node.get("upper") else "Greater"
+    return (
+        kind
+        and f"""(x, k) => (y) {{
+        sizes = Shape (x)
+        row_axis = Constant <value = int64 {{-2}}> ()
+        column_axis = Constant <value = int64 {{-1}}> ()
+        row_count = Gather <axis = 0> (sizes, row_axis)
+        column_count = Gather <axis = 0> (sizes, column_axis)
+        zero = Constant <value = int64 {{0}}> ()
+        one = Constant <value = int64 {{1}}> ()
+        row_numbers = Range (zero, row_count, one)
+        columns = Range (zero, column_count, one)
+        column_form = Constant <value = int64[2] {{-1, 1}}> ()
+        rows = Reshape (row_numbers, column_form)
+        distance = Sub (columns, rows)
+        outside = {outside} (distance, {limit})
+        float_zero = Constant <value = float {{0.0}}> ()
+        fill = Cast <to = {kind[0]}> (float_zero)
+        y = Where (outside, fill, x)
+    }}"""
+    )
+
+
+def _reshape(node: Rewrite) -> str | None:
+    """Return an empty tensor if one of the sizes is 0.
+
+    The data has to be empty then: its length is an index into one zero, and an error otherwise.
+    """
+    kind = _element_type(node) if node.get("allowzero") else None
+    return (
+        kind
+        and f"""(x, sizes) => (y) {{
+        zero = Constant <value = int64[1] {{0}}> ()
+        zeros = Equal (sizes, zero)
+        numbers = Cast <to = 6> (zeros)
+        most = ReduceMax <keepdims = 0> (numbers)
+        some = Cast <to = 9> (most)
+        y = If (some) <
+            then_branch = empty () => ({kind[1]}[] nothing) {{
+                line = Constant <value = int64[1] {{-1}}> ()
+                flat = Reshape (x, line)
+                count = Shape (flat)
+                none = Constant <value = int64[1] {{0}}> ()
+                no_more = Gather (none, count)
+                all = Add (sizes, no_more)
+                floats = ConstantOfShape (all)
+                nothing = Cast <to = {kind[0]}> (floats)
+            }},
+            else_branch = whole () => ({kind[1]}[] reshaped) {{ reshaped = Reshape (x, sizes) }}
+        >
+    }}"""
+    )
+
+
+def _element_type(node: Rewrite) -> tuple[int, str] | None:
+    """Return the number and the name of the type of the first input."""
+    dtype = node.dtype(0)
+    if dtype is None or dtype == "string":
         return None
-    return None if schema.deprecated else schema
+    return element_type(dtype), TensorProto.DataType.Name(element_type(dtype)).lower()
 
 
-@cache
-def _versions(op_type: str) -> tuple[int, ...]:
-    found = (each for each in defs.get_all_schemas_with_history() if each.domain == "")
-    return tuple(sorted(each.since_version for each in found if each.name == op_type))
+def _extreme(comparison: str) -> Callable[[Rewrite], str | None]:
+    """Choose by comparisons, which older versions have for integers too."""
+
+    def text(node: Rewrite) -> str | None:
+        if node.dtype(0) not in INTEGERS or "" in node.node.input:
+            return None
+        inputs = [f"x{number}" for number in range(len(node.node.input))]
+        lines = [f"y0 = Identity ({inputs[0]})"] if len(inputs) == 1 else []
+        first = inputs[0]
+        for number, second in enumerate(inputs[1:]):
+            lines.append(f"chosen{number} = {comparison} ({first}, {second})")
+            lines.append(f"y{number} = Where (chosen{number}, {first}, {second})")
+            first = f"y{number}"
+        return f"({', '.join(inputs)}) => (y{max(len(inputs) - 2, 0)}) {{ {' '.join(lines)} }}"
+
+    return text
 
 
-def walk(node: OtherNode, opset: int) -> None:
-    """Bring a node to the version that `opset` has.
+def _einsum(node: Rewrite) -> str | None:
+    """Multiply elements, or matrices where one index of both operands is summed."""
+    equation = node.get("equation").replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    first, comma, second = terms.partition(",")
+    summed = [index for index in first if index in second and index not in result]
+    batch = [index for index in result if index in first and index in second]
+    rows = [index for index in first if index in result and index not in second]
+    columns = [index for index in second if index in result and index not in first]
+    distinct = all(len(set(term)) == len(term) for term in (first, second, result))
+    if (
+        not (arrow and comma and distinct)
+        or {*first, *second, *result} - {*summed, *batch, *rows, *columns}
+        or (summed and (len(summed) > 1 or len(rows) > 1 or len(columns) > 1))
+    ):
+        return None
+    lines: list[str] = []
 
-    Raises
-    ------
-    NdgatherError
-        The target cannot say it; the text says why.
+    def apply(op_type: str, name: str, attribute: str, axes: list[int]) -> str:
+        if not axes or (attribute == "perm" and axes == sorted(axes)):
+            return name  # it would change nothing
+        lines.append(f"{name}x = {op_type} <{attribute} = {axes}> ({name})")
+        return f"{name}x"
+
+    order = [*batch, *(rows or "<"), *(columns or ">")] if summed else list(result)
+    orders = (order, order)
+    if summed:
+        orders = ([*batch, *(rows or "<"), *summed], [*batch, *summed, *(columns or ">")])
+    operands = []
+    for name, term, wanted in zip("ab", (first, second), orders, strict=True):
+        perm = [term.index(index) for index in wanted if index in term]
+        missing = [axis for axis, index in enumerate(wanted) if index not in term]
+        moved = apply("Transpose", name, "perm", perm)
+        operands.append(apply("Unsqueeze", moved, "axes", missing))
+    lines.append(f"y = {'MatMul' if summed else 'Mul'} ({', '.join(operands)})")
+    dummies = [axis for axis, index in enumerate(order) if index in "<>"]
+    squeezed = apply("Squeeze", "y", "axes", dummies)
+    order = [index for index in order if index not in "<>"]
+    output = apply("Transpose", squeezed, "perm", [order.index(index) for index in result])
+    return f"(a, b) => ({output}) {{ {' '.join(lines)} }}"
+
+
+FUNCTIONS: dict[str, Callable[[Rewrite], str | None]] = {
+    "Einsum": _einsum,
+    "Max": _extreme("Greater"),
+    "Min": _extreme("Less"),
+    "Reshape": _reshape,
+    "Trilu": _trilu,
+}
+"""Operators that opset 11 can express: inputs, outputs and nodes in the text form of ONNX."""
+
+
+def _function_nodes(
+    node: Rewrite, source: int, target: int
+) -> tuple[list[NodeProto], int, dict[str, TensorType]]:
+    """Return the nodes of the function that defines a node, their opset, and their types.
+
+    The function of `FUNCTIONS` goes before that of ONNX, of which the opset nearest to `target` is
+    taken. Without either there are no nodes.
     """
-    came = node.schema
-    while True:
-        name, here = node.node.op_type, node.schema.since_version
-        target = schema_of(name, opset)
-        newer = min((each for each in _versions(name) if each > here), default=0)
-        if opset > here and (name, newer) in RENAMED:
-            node.node.op_type = RENAMED[name, newer]
-            node.schema = defs.get_schema(node.node.op_type, newer, "")
-        elif target is None and opset > here and newer:
-            _step_up(node, defs.get_schema(name, newer, ""))
-        elif target is None and opset < here and name in SUBSTITUTES:
-            SUBSTITUTES[name](node, opset)
-        elif target is None:
-            raise node.refuse(opset, "there is no such operator")
-        elif target.since_version > here:
-            _step_up(node, defs.get_schema(name, newer, ""))
-        elif target.since_version < here:
-            older = max(each for each in _versions(name) if each < here)
-            _step_down(node, defs.get_schema(name, older, ""))
-        else:
-            break
-    if node.schema is came:
-        return
-    try:
-        refuse_types(node, came, opset)
-    except DTypeError:
-        if node.node.op_type not in OF_INTEGERS:
-            raise
-        OF_INTEGERS[node.node.op_type](node, opset)
-        walk(node, opset)
-
-
-def _step_down(node: OtherNode, target: OpSchema) -> None:
-    step = (node.node.op_type, node.schema.since_version)
-    _refuse_unknown(node, target, step)
-    for name in _other_defaults(node.schema, target):
-        if not node.has(name) and node.get(name) is not None:
-            node.set(name, node.get(name))
-    if step in DOWN:
-        DOWN[step](node, target)
-        if node.node.op_type != step[0]:
-            node.schema = defs.get_schema(node.node.op_type, step[1], "")
-            return
-    if step in BROADCAST:
-        shapes = [node.values.type(name).shape for name in node.node.input]
-        if any(not isinstance(each, tuple) or None in each or each != shapes[0] for each in shapes):
-            raise node.refuse(target, "its inputs may be of different shapes")
-    if step in COUNTED_FROM_THE_END:
-        _count_axes(node, target, COUNTED_FROM_THE_END[step])
-    for name, neutral in ADDED.get(step, {}).items():
-        value = node.get(name)
-        ones = neutral == ONES and set(value or ONES) == {1}
-        if not ones and value != neutral:
-            raise node.refuse(target, f"it has no {name}, which is {value!r}")
-        node.remove(name)
-    _words(node, target, step, down=True)
-    for name, place in MOVED.get(step, {}).items():
-        if node.input(place):
-            node.set(name, _attribute(node, target, name, place))
-    if step in MOVED:
-        first = min(MOVED[step].values())
-        del node.node.input[first:]
-    _arrive(node, target)
-
-
-def _step_up(node: OtherNode, target: OpSchema) -> None:
-    step = (node.node.op_type, target.since_version)
-    _refuse_unknown(node, target, step)
-    for name in _other_defaults(node.schema, target):
-        if not node.has(name) and node.get(name) is not None:
-            node.set(name, node.get(name))
-    for name, neutral in REMOVED.get(step, {}).items():
-        if node.get(name) not in {neutral, None}:
-            raise node.refuse(target, f"it has no {name}, which is {node.get(name)!r}")
-        node.remove(name)
-    for name, place in MOVED.get(step, {}).items():
-        value = node.get(name)
-        node.remove(name)
-        if value is not None:
-            node.set_input(place, _input(node, target, name, place, value))
-    for name, neutral in ADDED.get(step, {}).items():
-        added = target.attributes[name]
-        if neutral not in {ABSENT, ONES} and _default(added) != neutral:
-            node.set(name, neutral)
-    _words(node, target, step, down=False)
-    if step in UP:
-        UP[step](node, target)
-    _arrive(node, target)
-
-
-def _refuse_unknown(node: OtherNode, target: OpSchema, step: Step) -> None:
-    """Refuse a step of which nothing is known, although more than types changed."""
-    pair = (node.schema, target)
-    older, newer = sorted(pair, key=lambda schema: schema.since_version)
-    came = newer.attributes.keys() - older.attributes.keys()
-    went = older.attributes.keys() - newer.attributes.keys()
-    known = set(ADDED.get(step, ())) if step in ADDED else set()
-    said = step in ADDED and (step in DOWN or known >= came)
-    gone = set(MOVED.get(step, ())) | set(REMOVED.get(step, ()))
-    if (came and not said) or not gone >= went:
-        changed = ", ".join(sorted((came if not said else set()) | (went - gone)))
-        raise node.refuse(target, f"{changed} changed, and no way between the two is known")
-
-
-def _other_defaults(first: OpSchema, second: OpSchema) -> list[str]:
-    both = first.attributes.keys() & second.attributes.keys()
-    return [
-        name
-        for name in both
-        if _default(first.attributes[name]) != _default(second.attributes[name])
-    ]
-
-
-def _default(attribute: OpSchema.Attribute) -> Any:
-    value = attribute.default_value
-    return attribute_value(value) if value.name else None
-
-
-def _words(node: OtherNode, target: OpSchema, step: Step, *, down: bool) -> None:
-    foreign = NEW_WORDS if down else OLD_WORDS
-    for (op_type, version, name), words in foreign.items():
-        if (op_type, version) == step and node.get(name) in words:
-            raise node.refuse(target, f"it has no {name} {node.get(name)!r}")
-    for (op_type, version, name), renamed in WORDS.items():
-        if (op_type, version) == step:
-            back = {new: old for old, new in renamed.items()} if down else renamed
-            word = node.get(name)
-            node.set(name, back.get(word, word))
-
-
-def _count_axes(node: OtherNode, target: OpSchema, name: str) -> None:
-    """Count axes from the front."""
-    given = node.get(name)
-    axes = given if isinstance(given, list) else [given]
-    if given is None or all(axis >= 0 for axis in axes):
-        return
-    rank = node.rank(0)
-    if rank is None:
-        raise node.refuse(target, f"{name} counts from the end, and the rank is not known")
-    if node.node.op_type == "Unsqueeze":
-        rank += len(axes)
-    if node.node.op_type == "OneHot":
-        rank += 1
-    if rank < max(-axis for axis in axes):
-        raise node.refuse(target, f"{name} = {given!r} is outside {rank} axes")
-    counted = [axis % rank for axis in axes]
-    node.set(name, counted if isinstance(given, list) else counted[0])
-
-
-def _attribute(node: OtherNode, target: OpSchema, name: str, place: int) -> Any:
-    """Return what an input holds as the attribute that it is in the older version."""
-    value = node.values.value(node.input(place))
-    if value is None:
-        raise node.refuse(target, f"{name} is not a constant")
-    kind = target.attributes[name].type
-    if kind == OpSchema.AttrType.FLOAT:
-        single = np.float32(value.reshape(-1)[0]) if value.size else None
-        if single is None or single != value.reshape(-1)[0]:
-            raise node.refuse(target, f"{name} = {value} is no number of 32 bits")
-        return float(single)
-    if kind == OpSchema.AttrType.FLOATS:
-        return [float(each) for each in value.reshape(-1)]
-    numbers = [int(each) for each in value.reshape(-1)]
-    return numbers[0] if kind == OpSchema.AttrType.INT else numbers
-
-
-def _input(node: OtherNode, target: OpSchema, name: str, place: int, value: Any) -> str:
-    """Return a constant that holds what was an attribute in the older version."""
-    dtype: Any = np.int64
-    if isinstance(value, float) or (isinstance(value, list) and isinstance(value[0], float)):
-        formal, first = target.inputs[place].type_str, target.inputs[0].type_str
-        dtype = np.float32
-        if formal == first:
-            known = node.dtype(0)
-            if known is None:
-                raise node.refuse(target, "the type of its input is not known")
-            dtype = known
-    if (node.node.op_type, name) in LISTS:
-        value = [value]
-    return node.constant(np.array(value, dtype), name)
-
-
-def _arrive(node: OtherNode, target: OpSchema) -> None:
-    """Take a node for one of the target, which has to have its attributes and inputs."""
-    for each in node.node.attribute:
-        if each.name not in target.attributes:
-            raise node.refuse(target, f"it has no {each.name}")
-    count = len(node.node.input)
-    required = [each.option == OpSchema.FormalParameterOption.Single for each in target.inputs]
-    if count > target.max_input or len(node.node.output) > target.max_output:
-        raise node.refuse(target, "it has fewer inputs or outputs")
-    for place, needed in enumerate(required):
-        if needed and not node.input(place):
-            raise node.refuse(target, f"it needs {target.inputs[place].name}, which is left out")
-    node.schema = target
-
-
-def from_oldest(model: ModelProto, opset: int | None) -> ModelProto:
-    """Return a model that imports no opset older than `OLDEST`, where it is to have a newer one.
-
-    Raises
-    ------
-    ModelError
-        onnx cannot convert it, or the target is older while the model is not.
-    """
-    source = opsets(model.opset_import).get(DEFAULT_DOMAIN, OLDEST)
-    if opset is None or opset == source:
-        return model
-    if opset < OLDEST:
-        raise conversion_errors.not_converted_to(opset, OLDEST)
-    if source >= OLDEST:
-        return model
-    try:
-        converted = version_converter.convert_version(model, OLDEST)
-    except Exception as error:  # it has errors of several kinds
-        raise conversion_errors.invalid_result(error) from error
-    for before, after in zip(model.graph.output, converted.graph.output, strict=True):
-        after.CopyFrom(before)  # it forgets types, and declares values without any
-    del converted.graph.value_info[:]
-    return converted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
-    """Nodes of `opset`, and the types of the values between them."""
-
-    nodes: list[NodeProto]
-    opset: int
-    types: dict[str, TensorType]
-
-
-def function_of(
-    node: NodeProto, values: Values, opset: int, target: int, taken: set[str]
-) -> Function | None:
-    """Return the function of the node, in the opset nearest to the target; None without one."""
-    schema = defs.get_schema(node.op_type, opset, "")
-    if not _is_valid(node, opset):
-        return None  # onnx believes what it reads
-    body, version = _body(schema, node, values, opset, target)
+    text = FUNCTIONS[node.node.op_type](node) if node.node.op_type in FUNCTIONS else None
+    body: FunctionProto | None
+    if text:
+        body = parser.parse_function(f'<opset_import: ["": 11], domain: "ndgather"> f {text}')
+    else:
+        body = _onnx_function(node, source, target)
     if body is None:
-        return None
-    names = dict(zip(body.input, node.input, strict=False))
-    names |= dict.fromkeys(body.input[len(node.input) :], "")
-    names |= dict(zip(body.output, node.output, strict=False))
-    first = next(filter(None, node.output), node.op_type)
-    for each in body.node:
-        for name in filter(None, each.output):
-            if not names.get(name):
-                names[name] = unique(f"{first}_{name}", taken)
-    nodes = [_placed(each, node, schema, names) for each in body.node]
-    return Function(nodes=nodes, opset=version, types=_types(nodes, node, values, version))
+        return [], 0, {}
+    names = dict.fromkeys(body.input, "") | dict(zip(body.input, node.node.input, strict=False))
+    names |= dict(zip(body.output, node.node.output, strict=False))
+    inner_nodes = (within for inner in body.node for within in nodes_within(inner))
+    for name in (name for inner in inner_nodes for name in inner.output if name):
+        names[name] = names.get(name) or node.new_name(name)
+    nodes = [_inlined(inner, node, names) for inner in body.node]
+    opset = opsets(body.opset_import)[DEFAULT_DOMAIN]
+    return nodes, opset, _inferred_types(nodes, node, opset)
 
 
-def _is_valid(node: NodeProto, opset: int) -> bool:
+def _onnx_function(node: Rewrite, source: int, target: int) -> FunctionProto | None:
+    schema: Any = node.schema  # the stubs of onnx lack some of its methods
     context = checker.C.CheckerContext()
     context.ir_version = IR_VERSION
-    context.opset_imports = {"": opset}
+    context.opset_imports = {"": source}
     try:
-        checker.check_node(node, context)
+        checker.check_node(node.node, context)  # onnx does not check what it reads below
     except (checker.ValidationError, ValueError):
-        return False
-    return True
-
-
-def _body(
-    schema: OpSchema, node: NodeProto, values: Values, opset: int, target: int
-) -> tuple[FunctionProto | None, int]:
-    facts: Any = schema  # which the stubs of onnx do not know all of
-    depends = facts.has_context_dependent_function
-    given = [values.type(name) for name in node.input]
+        return None
+    types = [node.values.type(name) for name in node.node.input]
+    depends = schema.has_context_dependent_function
     if depends and any(
-        name and not known.dtype for name, known in zip(node.input, given, strict=True)
+        name and not known.dtype for name, known in zip(node.node.input, types, strict=True)
     ):
-        return None, 0  # onnx believes that there is a type
-    versions = (
-        facts.context_dependent_function_opset_versions
-        if depends
-        else facts.function_opset_versions
-    )
-    known = sorted(each for each in versions if each <= opset)
-    if not known:
-        return None, 0
-    version = max((each for each in known if each <= target), default=known[0])
-    if not depends:
-        content = facts.get_function_with_opset_version(version)
-    else:
-        types = [declaration(known).SerializeToString() for known in given]
-        content = facts.get_context_dependent_function_with_opset_version(
-            version, node.SerializeToString(), types
+        return None
+    versions = sorted(
+        version
+        for version in (
+            schema.context_dependent_function_opset_versions
+            if depends
+            else schema.function_opset_versions
         )
-    body = FunctionProto.FromString(content) if content else None
-    if body is None or not body.node:
-        return None, 0
-    imported = [each.version for each in body.opset_import if each.domain == ""]
-    return body, max(imported, default=version)
+        if version <= source
+    )
+    if not versions:
+        return None
+    version = max((each for each in versions if each <= target), default=versions[0])
+    if depends:
+        content = schema.get_context_dependent_function_with_opset_version(
+            version,
+            node.node.SerializeToString(),
+            [declaration(known).SerializeToString() for known in types],
+        )
+    else:
+        content = schema.get_function_with_opset_version(version)
+    body: FunctionProto = FunctionProto.FromString(content or b"")
+    if not body.node or any(True for inner in body.node for _ in subgraphs(inner)):
+        return None
+    if DEFAULT_DOMAIN not in opsets(body.opset_import):
+        body.opset_import.add(domain="", version=version)
+    return body
 
 
-def _placed(
-    inner: NodeProto, node: NodeProto, schema: OpSchema, names: dict[str, str]
-) -> NodeProto:
-    """Return a node of the function as it stands in the graph, with the attributes of the call."""
-    placed = NodeProto()
-    placed.CopyFrom(inner)
-    placed.input[:] = [names.get(name, name) for name in inner.input]
-    placed.output[:] = [names.get(name, name) for name in inner.output]
-    placed.name = placed.output[0]
-    del placed.attribute[:]
-    given = {each.name: each for each in node.attribute}
-    for attribute in inner.attribute:
-        value = attribute
+def _inlined(inner: NodeProto, call: Rewrite, names: dict[str, str]) -> NodeProto:
+    """Return a node of a function with the names and the attributes of the call."""
+    node = deepcopy(inner)
+    for each in nodes_within(node):
+        each.input[:] = [names.get(name, name) for name in each.input]
+        each.output[:] = [names.get(name, name) for name in each.output]
+        for output in (output for graph in subgraphs(each) for output in graph.output):
+            output.name = names[output.name]
+    node.name = next(iter(node.output), "")
+    given = {attribute.name: attribute for attribute in call.node.attribute}
+    for number in reversed(range(len(node.attribute))):
+        attribute = node.attribute[number]
         if attribute.ref_attr_name:
-            default = schema.attributes[attribute.ref_attr_name].default_value
-            value = given.get(attribute.ref_attr_name, default)
-            if not value.name:
-                continue
-        copy = placed.attribute.add()
-        copy.CopyFrom(value)
-        copy.name = attribute.name
-    return placed
+            name, default = attribute.name, call.schema.attributes[attribute.ref_attr_name]
+            value = given.get(attribute.ref_attr_name, default.default_value)
+            if value.name:
+                attribute.CopyFrom(value)
+                attribute.name = name
+            else:
+                del node.attribute[number]
+    return node
 
 
-def _types(
-    nodes: list[NodeProto], node: NodeProto, values: Values, opset: int
-) -> dict[str, TensorType]:
+def _inferred_types(nodes: list[NodeProto], call: Rewrite, opset: int) -> dict[str, TensorType]:
     inputs = [
-        ValueInfoProto(name=name, type=declaration(values.type(name)))
-        for name in dict.fromkeys(node.input)
+        ValueInfoProto(name=name, type=declaration(call.values.type(name)))
+        for name in dict.fromkeys(call.node.input)
         if name
     ]
-    outputs = [ValueInfoProto(name=name) for name in node.output if name]
-    model = helper.make_model(
-        helper.make_graph(nodes, "function", inputs, outputs),
-        opset_imports=[helper.make_opsetid("", opset)],
-    )
+    outputs = [ValueInfoProto(name=name) for name in call.node.output if name]
+    graph = helper.make_graph(nodes, "function", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     try:
         inferred = shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception:
         return {}
     return {each.name: tensor_type(each.type) for each in (*inferred.value_info, *inferred.output)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherNodes:
-    """Converts nodes to the version `opset`; `taken` are the names of values that are in use."""
-
-    opset: int
-    taken: set[str]
-
-    def converted(self, node: NodeProto, values: Values, opset: int) -> list[NodeProto]:
-        """Return the nodes that do in the target what `node` does in `opset`.
-
-        Raises
-        ------
-        NdgatherError
-            There are none; the text says why.
-        """
-        if row_domain(node.domain) != DEFAULT_DOMAIN or opset == self.opset:
-            return [node]
-        schema = schema_of(node.op_type, opset)
-        if schema is None:
-            raise conversion_errors.no_operator(node.op_type, opset)
-        copy = NodeProto.FromString(node.SerializeToString())
-        other = OtherNode(node=copy, schema=schema, values=values, taken=self.taken)
-        try:
-            walk(other, self.opset)
-        except NdgatherError as refusal:
-            return self._function(node, values, opset, refusal)
-        return [*other.before, other.node, *other.after]
-
-    def _function(
-        self, node: NodeProto, values: Values, opset: int, refusal: NdgatherError
-    ) -> list[NodeProto]:
-        function = function_of(node, values, opset, self.opset, self.taken)
-        if function is None:
-            raise refusal
-        within = replace(values, made={**values.made, **function.types})
-        result: list[NodeProto] = []
-        for each in function.nodes:
-            within.see(each)
-            try:
-                if any(True for _ in subgraphs(each)):
-                    raise ModelError(f"{each.op_type} has graphs in it")
-                result += self.converted(each, within, function.opset)
-            except NdgatherError as error:
-                raise conversion_errors.function_refused(refusal, error) from error
-        return result
-
-
-def with_one_version(model: ModelProto) -> ModelProto:
-    """Return `model`, or a copy of it whose functions all import its opset.
-
-    Raises
-    ------
-    ModelError
-        A node of a function is not the same there; the text names it.
-    """
-    wanted = opsets(model.opset_import).get(DEFAULT_DOMAIN)
-    others = [_opset(each) not in {wanted, None} for each in model.functions]
-    if wanted is None or not any(others):
-        return model
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    for function, other in zip(copy.functions, others, strict=True):
-        if other:
-            _convert(function, wanted)
-    return copy
-
-
-def _opset(function: FunctionProto) -> int | None:
-    return opsets(function.opset_import).get(DEFAULT_DOMAIN)
-
-
-def _convert(function: FunctionProto, opset: int) -> None:
-    here = _opset(function) or opset
-    scope = Scope(function, opsets(function.opset_import))
-    taken = {*function.input, *(name for node in function.node for name in node.output)}
-    others = OtherNodes(opset=opset, taken=taken)
-    values = Values(type_of=scope.type_of, constant=scope.constant)
-    converted: list[NodeProto] = []
-    for node in function.node:
-        own = [inner for inner in nodes_within(node) if is_published(inner)]
-        if len([*nodes_within(node)]) > 1 or any(_differs(each, here, opset) for each in own):
-            raise conversion_errors.function_stays(function.domain, function.name)
-        try:
-            converted += [node] if own else others.converted(node, values, here)
-        except NdgatherError as error:
-            gives = next(iter(node.output), "")
-            raise run_errors.in_node(error, node.name, node.op_type, gives) from error
-    copies = [NodeProto.FromString(node.SerializeToString()) for node in converted]
-    del function.node[:]
-    function.node.extend(copies)
-    for each in function.opset_import:
-        if row_domain(each.domain) == DEFAULT_DOMAIN:
-            each.version = opset
-
-
-def _differs(node: NodeProto, here: int, there: int) -> bool:
-    domain = row_domain(node.domain)
-    if domain != DEFAULT_DOMAIN:
-        return False
-    first, second = (implementation(node.op_type, domain, each) for each in (here, there))
-    return first.row is not second.row
