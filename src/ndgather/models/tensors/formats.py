@@ -1,17 +1,16 @@
-"""The header of a ``.npy`` file: a literal, believed only as far as bytes follow it.
+"""Arrays in ``.npy`` and ``.npz`` files from anyone.
 
-The format is that of NumPy's `numpy.lib.format`, versions 1.0 to 3.0. Nothing is allocated for
-what a header merely says, and Python objects are never read.
+NumPy parses the headers. Before it does, and before memory is allocated, this module bounds the
+length of a header and compares the size of its array with the size of the file.
 """
 
 from __future__ import annotations
 
-import ast
+import io
 import math
-import re
 import warnings
 import zipfile
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,153 +19,124 @@ from numpy.typing import NDArray
 
 from ndgather.errors import FileError, file_errors
 from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed
+from ndgather.errors.texts import listed, reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import IO
 
-
-LONGEST = 40_000  # bytes: NumPy itself believes no header of more than 10,000 characters
-HIGHEST_RANK = 64
-
-_KEYS = {"descr", "fortran_order", "shape"}
-_FORMS = {(1, 0): (2, "latin1"), (2, 0): (4, "latin1"), (3, 0): (4, "utf-8")}
-_LONG = re.compile(r"(?<=[0-9])L\b")  # Python 2 wrote some sizes as 3L
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """What a header says; `start` is where the elements begin."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    order: Literal["C", "F"]
-    start: int
-
-    @property
-    def size(self) -> int:
-        """How many bytes the elements take; Python integers do not overflow."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def check_room(self, size: int) -> None:
-        """Refuse a header that promises more than the `size` bytes that follow it."""
-        if self.size > size:
-            raise ValueError(f"its header promises {self.size} bytes, {size} follow it")
-
-
-def read_npy(file: IO[bytes]) -> Header:
-    """Read the header of a file that stands at its beginning."""
-    version = npy.read_magic(file)
-    if version not in _FORMS:
-        raise ValueError(f"its version {version} is unknown (allowed: 1.0, 2.0, 3.0)")
-    width, encoding = _FORMS[version]
-    length = int.from_bytes(_exactly(file, width), "little")
-    if length > LONGEST:
-        raise ValueError(f"its header has {length} bytes (allowed: at most {LONGEST})")
-    text = _exactly(file, length).decode(encoding)
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # escapes in a text that is not a header; old names of dtypes
-        found = _literal(text)
-        if not isinstance(found, dict) or found.keys() != _KEYS:
-            raise ValueError(f"its header is not a dict of {', '.join(sorted(_KEYS))}")
-        dtype = _dtype(found["descr"])
-    if type(found["fortran_order"]) is not bool:
-        raise ValueError("its fortran_order is neither True nor False")
-    return Header(
-        dtype=dtype,
-        shape=_shape(found["shape"]),
-        order="F" if found["fortran_order"] else "C",
-        start=npy.MAGIC_LEN + width + length,
-    )
-
-
-def _exactly(file: IO[bytes], count: int) -> bytes:
-    content = file.read(count)
-    if len(content) < count:
-        raise ValueError(f"its header ends after {len(content)} of {count} bytes")
-    return content
-
-
-def _literal(text: str) -> object:
-    try:
-        try:
-            return ast.literal_eval(text)
-        except SyntaxError:
-            return ast.literal_eval(_LONG.sub("", text))
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
-        raise ValueError("its header is not a literal") from error
-
-
-def _dtype(description: Any) -> np.dtype[Any]:
-    try:
-        dtype = npy.descr_to_dtype(description)
-    except Exception as error:  # it takes the description apart before it has looked at it
-        raise ValueError("its descr is not a dtype") from error
-    if dtype.itemsize == 0:
-        raise ValueError(f"elements of its dtype {dtype} have no bytes")
-    return dtype
-
-
-def _shape(shape: object) -> tuple[int, ...]:
-    if (
-        not isinstance(shape, tuple)
-        or len(shape) > HIGHEST_RANK
-        or not all(type(size) is int and size >= 0 for size in shape)
-    ):
-        raise ValueError(f"its shape is not a tuple of at most {HIGHEST_RANK} sizes")
-    return shape
-
-
 Array = NDArray[Any]
 
-# Compressed arrays of zeros shrink a thousandfold. What is above both bounds is refused.
+LONGEST_HEADER = 40_000  # bytes; NumPy's default is 10,000
+HIGHEST_RANK = 64
+
+# Compressed zeros shrink a thousandfold. Larger members than both bounds allow are not read.
 LARGEST_INFLATED = 2**32
 MOST_INFLATED = 32  # times the size of the archive
 
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes
+_VERSIONS = {(1, 0): (2, "latin1"), (2, 0): (4, "latin1"), (3, 0): (4, "utf-8")}
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that NumPy writes
 _CHUNK = 2**20
 
 
+def map_npy(
+    file: IO[bytes], size: int, place: object, mode: Literal["r", "r+"]
+) -> np.memmap[Any, Any]:
+    """Memory-map the array of an open ``.npy`` file of `size` bytes."""
+    try:
+        dtype, shape, order = _read_header(file, size, place)
+        return np.memmap(file, dtype, mode, file.tell(), shape, order)
+    except ValueError as error:
+        raise file_errors.not_of_its_kind(place, ".npy", error) from error
+
+
+def _read_header(
+    file: IO[bytes], size: int, place: object
+) -> tuple[np.dtype[Any], tuple[int, ...], Literal["C", "F"]]:
+    """Return dtype, shape and order, with the file at the first element."""
+    version = npy.read_magic(file)
+    if version not in _VERSIONS:
+        raise ValueError(f"its version {version} is unknown (allowed: 1.0, 2.0, 3.0)")
+    width, encoding = _VERSIONS[version]
+    prefix = file.read(width)
+    length = int.from_bytes(prefix, "little")
+    if length > LONGEST_HEADER:
+        raise ValueError(f"its header has {length} bytes (allowed: at most {LONGEST_HEADER})")
+    header = file.read(length)
+    if len(prefix) < width or len(header) < length:
+        raise ValueError("its header is cut off")
+    # NumPy has no public function for version 3.0, which is 2.0 with names in UTF-8.
+    text = header.decode(encoding).encode("latin1", "backslashreplace")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sizes of Python 2, and old names of dtypes
+            shape, fortran, dtype = npy.read_array_header_2_0(
+                io.BytesIO(len(text).to_bytes(4, "little") + text), max_header_size=len(text)
+            )
+    except Exception as error:  # a MemoryError too: of the parser, at the deepest brackets
+        raise ValueError(f"its header cannot be parsed: {reason(error)}") from error
+    if len(shape) > HIGHEST_RANK or any(type(each) is not int or each < 0 for each in shape):
+        raise ValueError(f"its shape is not a tuple of at most {HIGHEST_RANK} sizes")
+    if dtype.itemsize == 0:
+        raise ValueError(f"elements of its dtype {dtype} have no bytes")
+    if dtype.hasobject:
+        raise FileError(
+            f"{place}: holds pickled Python objects, which are never loaded "
+            f"(allowed: numbers, booleans, dates, fixed-width strings and records)"
+        )
+    promised, left = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if promised > left:
+        raise ValueError(f"its header promises {promised} bytes, {left} follow it")
+    return dtype, shape, "F" if fortran else "C"
+
+
 def read_npz(path: Path, member: str) -> Array:
-    """Return the array `member` of an archive; without a name, the only one that it has."""
+    """Return the array `member` of an archive; "" is the only one in it."""
+    with _archive(path) as archive:
+        info = _member(path, archive.infolist(), member)
+        place = f"{path}:{info.filename.removesuffix('.npy')}"
+        most = max(LARGEST_INFLATED, MOST_INFLATED * path.stat().st_size)
+        if info.file_size > most:
+            raise FileError(
+                f"{place}: would take {info.file_size} bytes in memory (allowed: at most "
+                f"{most} out of such an archive; a .npy file may be of any size)"
+            )
+        if info.compress_type not in _METHODS:
+            raise FileError(
+                f"{place}: is compressed by method {info.compress_type} (allowed: 0, stored, "
+                "and 8, deflated)"
+            )
+        with archive.open(info) as file:
+            try:
+                _read_header(file, info.file_size, place)
+                file.seek(0)
+                array = npy.read_array(file, allow_pickle=False, max_header_size=LONGEST_HEADER)
+            except ValueError as error:
+                raise file_errors.not_of_its_kind(place, ".npy", error) from error
+            while file.read(_CHUNK):  # zipfile compares the checksum at the end
+                pass
+        return np.asarray(array)
+
+
+def member_names(path: Path) -> list[str]:
+    """Return the names of the arrays in an archive."""
+    with _archive(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
-            info = _member(path, archive, member)
-            place = f"{path}:{info.filename.removesuffix('.npy')}"
-            most = max(LARGEST_INFLATED, MOST_INFLATED * path.stat().st_size)
-            if info.file_size > most:
-                raise FileError(
-                    f"{place}: would take {info.file_size} bytes in memory (allowed: at most "
-                    f"{most} out of such an archive; a .npy file may be of any size)"
-                )
-            if info.compress_type not in _METHODS:
-                raise FileError(
-                    f"{place}: is compressed by method {info.compress_type} (allowed: 0, stored, "
-                    "and 8, deflated)"
-                )
-            return _array(archive, info, place)
+            yield archive
     except (OSError, MemoryError):
         raise
-    except Exception as error:  # a damaged archive fails in as many ways as it has parts
+    except Exception as error:  # damaged archives raise errors of many classes
         raise file_errors.not_of_its_kind(path, ".npz", error) from error
 
 
-def names(path: Path) -> list[str]:
-    """Return the names of the arrays in an archive."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return [each.removesuffix(".npy") for each in archive.namelist()]
-    except OSError:
-        raise
-    except Exception as error:
-        raise file_errors.not_of_its_kind(path, ".npz", error) from error
-
-
-def _member(path: Path, archive: zipfile.ZipFile, member: str) -> zipfile.ZipInfo:
-    infos = archive.infolist()
+def _member(path: Path, infos: list[zipfile.ZipInfo], member: str) -> zipfile.ZipInfo:
     names = [info.filename.removesuffix(".npy") for info in infos]
     if not names:
         raise FileError(f"{path}: holds no arrays")
@@ -182,29 +152,3 @@ def _member(path: Path, archive: zipfile.ZipFile, member: str) -> zipfile.ZipInf
     if names.count(name) > 1:
         raise FileError(f"{path}: has several members {name!r} (allowed: one of each name)")
     return infos[names.index(name)]
-
-
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str) -> Array:
-    with archive.open(info) as file:
-        try:
-            header = read_npy(file)
-            if header.dtype.hasobject:
-                raise FileError(
-                    f"{place}: holds pickled Python objects, which are never loaded "
-                    f"(allowed: numbers, booleans, dates, fixed-width strings and records)"
-                )
-            header.check_room(info.file_size - header.start)
-            content = np.empty(header.size, np.uint8)
-            array = np.ndarray(header.shape, header.dtype, content.data, order=header.order)
-        except ValueError as error:
-            raise file_errors.not_of_its_kind(place, ".npy", error) from error
-        filled = 0
-        while chunk := file.read(_CHUNK):  # to the end, where the checksum is compared
-            part = np.frombuffer(chunk, np.uint8)[: content.size - filled]
-            content[filled : filled + part.size] = part
-            filled += part.size
-        if filled < content.size:
-            raise FileError(
-                f"{place}: ends after {header.start + filled} of {info.file_size} bytes"
-            )
-    return array

@@ -1,4 +1,4 @@
-"""Arrays as serialized TensorProto messages, which `.pb` files hold."""
+"""Arrays as serialized TensorProto messages, which ``.pb`` files hold."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ except ModuleNotFoundError as missing:
     raise run_errors.extra_missing("onnx", "onnx") from missing
 
 Array = NDArray[Any]
+_KIND = "TensorProto (.pb)"
 
 
 def tensor_from_bytes(content: bytes, path: object) -> Array:
-    """Return the array that a serialized TensorProto holds.
+    """Return the array of a serialized TensorProto.
 
     Parameters
     ----------
     content : bytes
-        What a ``.pb`` file holds.
+        The content of a ``.pb`` file.
     path : object
-        What errors call it.
+        Its name in errors.
 
     Returns
     -------
@@ -47,8 +48,8 @@ def tensor_from_bytes(content: bytes, path: object) -> Array:
         return np.asarray(numpy_helper.to_array(tensor))
     except FileError:
         raise
-    except Exception as error:  # protobuf, NumPy and onnx each refuse in their own way
-        raise file_errors.not_of_its_kind(path, "TensorProto (.pb)", error) from error
+    except Exception as error:  # protobuf, NumPy and onnx raise errors of many classes
+        raise file_errors.not_of_its_kind(path, _KIND, error) from error
 
 
 def tensor_to_bytes(array: Array, path: object) -> bytes:
@@ -57,19 +58,18 @@ def tensor_to_bytes(array: Array, path: object) -> bytes:
     Parameters
     ----------
     array : array_like
-        Of a dtype that ONNX has.
+        An array of a dtype that ONNX has.
     path : object
-        What errors call it.
+        The name of the file in errors.
 
     Returns
     -------
     bytes
-        What a ``.pb`` file holds.
+        The content of a ``.pb`` file.
     """
     array = as_array("array", array)
     try:
         strings = array.astype(object) if array.dtype.kind in "UT" else array
         return bytes(numpy_helper.from_array(strings).SerializeToString())
     except Exception as error:  # ONNX has no such type, or the tensor is above 2 GiB
-        kind = "TensorProto (.pb)"
-        raise file_errors.not_storable(path, f"dtype {array.dtype}", kind) from error
+        raise file_errors.not_storable(path, f"dtype {array.dtype}", _KIND) from error

@@ -1,6 +1,7 @@
-"""Tensors in files: read without pickles, written whole or not at all.
+"""Tensors in files: read without pickles, and written whole or not at all.
 
-`.npy` files are memory-mapped both ways, so that neither data nor result has to fit in memory.
+`.npy` files are memory-mapped for reading and writing, so that neither data nor result has to fit
+in memory.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import errno
 import os
 import stat
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,11 +21,17 @@ from ndgather.errors import FileError, file_errors
 from ndgather.models.tensors import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+Array = NDArray[Any]
+
+INPUT_SUFFIXES = (".npy", ".npz", ".pb")
+OUTPUT_SUFFIXES = (".npy", ".pb")
+LARGEST_PROTOBUF = 2**31 - 1
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what has no end, or blocks who opens it: pipes and devices."""
+    """Raise for pipes and devices, which may have no end or block the reader."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a NUL in its name
@@ -37,196 +43,77 @@ def check_regular(path: Path) -> None:
 
 
 def content(path: Path, most: int) -> bytes:
-    """Return what a file holds."""
+    """Return the bytes of a file that has at most `most`."""
     check_regular(path)
-    try:
-        size = path.stat().st_size
-        if size <= most:
+    with _reading(path):
+        if (size := path.stat().st_size) <= most:
             with path.open("rb") as file:
-                found = file.read(size + 1)  # to ask for `most` would take as much memory
-                if len(found) > size:  # it has grown
-                    found += file.read(most + 1 - len(found))
-            size = len(found)
+                return file.read(size)
+    raise FileError(f"{path}: is too large to be read (allowed: at most {most} bytes)")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileError:
+        raise
     except OSError as error:
         raise file_errors.unreadable(path, error) from error
-    if size > most:
-        raise FileError(f"{path}: is too large to be read (allowed: at most {most} bytes)")
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A place as it was named, what it leads to, and the names beside it."""
-
-    path: Path
-    target: Path
-    part: Path
-    before: Path
-
-
-def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
-    """Make files, and put all of them in their places or none.
-
-    Parameters
-    ----------
-    *files : tuple of path and callable
-        Each place, and what makes the file at the path that it is called with: a new name in
-        the folder of the place.
-    """
-    begun = [_beside(path) for path, _ in files]
-    try:
-        for each, (path, make) in zip(begun, files, strict=True):
-            try:
-                make(each.part)
-                _keep(each.part)
-            except FileError:
-                raise
-            except OSError as error:
-                raise file_errors.unwritable(path, error) from error
-        _place(begun)
-    finally:
-        for each in begun:
-            for left in each.part, each.before:
-                with suppress(OSError):
-                    left.unlink(missing_ok=True)
-
-
-def resolved(path: Path) -> Path:
-    """Return where a path leads."""
-    try:
-        return path.resolve()
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or links in a circle
-        raise file_errors.unwritable(path, error) from error
-
-
-def _beside(path: Path) -> _File:
-    target = resolved(path)
-    name = f".ndgather-{os.urandom(4).hex()}"
-    return _File(path, target, target.parent / f"{name}.part", target.parent / f"{name}.old")
-
-
-def _keep(path: Path) -> None:
-    """Wait until what was written is on the disk: a name may reach it before the bytes do."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def _place(files: Iterable[_File]) -> None:
-    """Rename all; where one cannot be, give those before it back what was there."""
-    placed: list[tuple[_File, bool]] = []
-    for each in files:
-        try:
-            existed = each.target.exists()
-            with suppress(OSError):  # a system without hard links keeps nothing to give back
-                if existed:
-                    each.before.hardlink_to(each.target)
-            each.part.replace(each.target)
-        except OSError as error:
-            for other, had in reversed(placed):
-                with suppress(OSError):
-                    if had:
-                        other.before.replace(other.target)
-                    else:
-                        other.target.unlink()
-            raise file_errors.unwritable(each.path, error) from error
-        placed.append((each, existed))
-
-
-Array = NDArray[Any]
-
-INPUT_SUFFIXES = (".npy", ".npz", ".pb")
-OUTPUT_SUFFIXES = (".npy", ".pb")
-
-LARGEST_PROTOBUF = 2**31 - 1
 
 
 def read(place: str) -> Array:
-    """Return the tensor that `place` names.
+    """Return the tensor that `place` names; it is never unpickled.
 
-    Parameters
-    ----------
-    place : str
-        ``FILE.npy`` (memory-mapped, read-only), ``FILE.npz:MEMBER`` (the member may be left
-        out where there is only one), or ``FILE.pb`` (a serialized ONNX TensorProto; needs the
-        `onnx` extra).
-
-    Returns
-    -------
-    array
-        What the file holds; never unpickled.
+    `place` is ``FILE.npy`` (memory-mapped, read-only), ``FILE.npz:MEMBER`` (the member may be left
+    out if there is only one), or ``FILE.pb`` (a serialized ONNX TensorProto; needs the `onnx`
+    extra).
     """
-    path, member = _split(place)
-    try:
+    file, colon, member = place.rpartition(".npz:")
+    path, member = (Path(f"{file}.npz"), member) if colon else (Path(place), "")
+    with _reading(path):
         if path.suffix == ".npy":
-            return _read_npy(path)
+            return np.asarray(_map_npy(path, "r"))
         if path.suffix == ".npz":
-            return _read_npz(path, member)
+            check_regular(path)
+            return formats.read_npz(path, member)
         if path.suffix == ".pb":
-            return _read_pb(path)
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise file_errors.unreadable(path, error) from error
+            from ndgather.models.tensors import pb_tensor  # noqa: PLC0415 - slow, and an extra
+
+            return pb_tensor.tensor_from_bytes(content(path, LARGEST_PROTOBUF), path)
     raise file_errors.unknown_suffix(path, INPUT_SUFFIXES)
 
 
 def read_all(path: Path) -> dict[str, Array]:
     """Return every array of a ``.npz`` archive by its name."""
-    try:
-        names = formats.names(path)
-    except OSError as error:
-        raise file_errors.unreadable(path, error) from error
+    with _reading(path):
+        names = formats.member_names(path)
     return {name: read(f"{path}:{name}") for name in names}
 
 
-def _split(place: str) -> tuple[Path, str]:
-    file, colon, member = place.rpartition(".npz:")
-    return (Path(f"{file}.npz"), member) if colon else (Path(place), "")
-
-
-def _read_npy(path: Path, mode: Literal["r", "r+"] = "r") -> Array:
+def _map_npy(path: Path, mode: Literal["r", "r+"]) -> np.memmap[Any, Any]:
     check_regular(path)
     with path.open(f"{mode}b") as file:
-        try:
-            header = formats.read_npy(file)
-            if header.dtype.hasobject:
-                raise FileError(
-                    f"{path}: holds pickled Python objects, which are never loaded "
-                    f"(allowed: numbers, booleans, dates, fixed-width strings and records)"
-                )
-            header.check_room(os.fstat(file.fileno()).st_size - header.start)
-            return np.asarray(
-                np.memmap(file, header.dtype, mode, header.start, header.shape, header.order)
-            )
-        except ValueError as error:
-            raise file_errors.not_of_its_kind(path, ".npy", error) from error
-
-
-def _read_npz(path: Path, member: str) -> Array:
-    check_regular(path)
-    return formats.read_npz(path, member)
+        return formats.map_npy(file, os.fstat(file.fileno()).st_size, path, mode)
 
 
 @contextmanager
 def in_place(path: Path) -> Iterator[Array]:
-    """Give the array of a ``.npy`` file, to be changed where it is."""
+    """Yield the array of a ``.npy`` file, to be changed in place."""
     if path.suffix != ".npy":
         raise FileError(f"{path}: cannot be changed in place (allowed: .npy and stored arrays)")
+    with _reading(path):
+        array = _map_npy(path, "r+")
+    yield np.asarray(array)
+    array.flush()
+
+
+def resolved(path: Path) -> Path:
+    """Return the file that a path leads to."""
     try:
-        array = _read_npy(path, "r+")
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise file_errors.unreadable(path, error) from error
-    yield array
-    if isinstance(array.base, np.memmap):
-        array.base.flush()
-
-
-def _read_pb(path: Path) -> Array:
-    from ndgather.models.tensors import pb_tensor  # noqa: PLC0415 - slow, and an extra
-
-    return pb_tensor.tensor_from_bytes(content(path, LARGEST_PROTOBUF), path)
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or links in a circle
+        raise file_errors.unwritable(path, error) from error
 
 
 def make_folder(folder: Path) -> None:
@@ -237,7 +124,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
-    """Refuse a place where no file could be put, before any work is done for it."""
+    """Raise if no file can be written to `path`, before any work is done for it."""
     target = resolved(path)
     if path.suffix not in suffixes:
         raise file_errors.unknown_suffix(path, suffixes)
@@ -247,13 +134,57 @@ def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
         raise FileError(f"{path}: cannot be written: exists and is not a regular file")
 
 
+def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
+    """Write files, and move all of them to their paths or none.
+
+    Each is a path, and a function that writes the file to the temporary path that it is called
+    with, in the same folder.
+    """
+    targets = [resolved(path) for path, _ in files]
+    stems = [target.parent / f".ndgather-{os.urandom(4).hex()}" for target in targets]
+    moved: list[tuple[Path, Path, bool]] = []  # target, backup, whether there was a file
+    try:
+        for stem, (path, write_to) in zip(stems, files, strict=True):
+            part = stem.with_suffix(".part")
+            try:
+                write_to(part)
+                with part.open("rb+") as file:
+                    os.fsync(file.fileno())  # or the name may reach the disk before the bytes
+            except FileError:
+                raise
+            except OSError as error:
+                raise file_errors.unwritable(path, error) from error
+        for stem, target, (path, _) in zip(stems, targets, files, strict=True):
+            backup = stem.with_suffix(".old")
+            try:
+                existed = target.exists()
+                with suppress(OSError):  # without hard links there is no backup
+                    if existed:
+                        backup.hardlink_to(target)
+                stem.with_suffix(".part").replace(target)
+            except OSError as error:
+                for before, backup, existed in reversed(moved):
+                    with suppress(OSError):
+                        if existed:
+                            backup.replace(before)
+                        else:
+                            before.unlink()
+                raise file_errors.unwritable(path, error) from error
+            moved.append((target, backup, existed))
+    finally:
+        for stem in stems:
+            for suffix in (".part", ".old"):
+                with suppress(OSError):
+                    stem.with_suffix(suffix).unlink(missing_ok=True)
+
+
 def write(path: Path, array: Array) -> None:
     """Write `array` to `path`, a ``.npy`` or ``.pb`` file, whole or not at all."""
     write_all({path: array})
 
 
 def write_all(arrays: Mapping[Path, Array]) -> None:
-    """Write arrays to ``.npy`` and ``.pb`` files: all of them, each whole, or none."""
+    """Write arrays to ``.npy`` and ``.pb`` files: all of them or none."""
     for path in arrays:
         check_place(path)
     replace_file(*((path, _writer(path, array)) for path, array in arrays.items()))
@@ -261,17 +192,17 @@ def write_all(arrays: Mapping[Path, Array]) -> None:
 
 def _writer(path: Path, array: Array) -> Callable[[Path], object]:
     if path.suffix == ".pb":
-        return lambda part: part.write_bytes(_protobuf(path, array))
-    plain = _without_objects(path, array)
+        from ndgather.models.tensors import pb_tensor  # noqa: PLC0415 - slow, and an extra
+
+        return lambda part: part.write_bytes(pb_tensor.tensor_to_bytes(array, path))
+    if array.dtype.kind in "OT":  # strings as Python objects become fixed-width strings
+        fixed = array.astype(np.str_) if all(isinstance(x, str) for x in array.flat) else None
+        if fixed is None or not np.array_equal(fixed, array):  # NumPy drops NULs at the end
+            raise file_errors.not_storable(path, f"dtype {array.dtype} with these values", ".npy")
+        array = fixed
     return partial(
-        _fill, shape=plain.shape, dtype=plain.dtype, work=lambda out: np.copyto(out, plain)
+        _fill, shape=array.shape, dtype=array.dtype, work=lambda out: np.copyto(out, array)
     )
-
-
-def _protobuf(path: Path, array: Array) -> bytes:
-    from ndgather.models.tensors import pb_tensor  # noqa: PLC0415 - slow, and an extra
-
-    return pb_tensor.tensor_to_bytes(array, path)
 
 
 def fill(
@@ -279,14 +210,8 @@ def fill(
 ) -> None:
     """Create the ``.npy`` file `path` and let `work` fill it, whole or not at all.
 
-    Parameters
-    ----------
-    path : Path
-        The file. One that exists stays as it is until `work` is done.
-    shape, dtype
-        Of the array in the file; no Python objects.
-    work : callable
-        Called with the memory-mapped array, in C order. It must keep no reference to it.
+    `work` is called with the memory-mapped array, in C order, and must keep no reference to it.
+    A file that exists stays as it is until `work` is done.
     """
     check_place(path)
     replace_file((path, partial(_fill, shape=shape, dtype=dtype, work=work)))
@@ -299,25 +224,10 @@ def _fill(
         out = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
     except (ValueError, OverflowError) as error:  # beyond all integers, not only all disks
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG)) from error
-    _reserve(part)
+    if hasattr(os, "posix_fallocate"):
+        # A full disk is an error here; a write to pages of a sparse file would be a crash.
+        with part.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, part.stat().st_size)
     work(np.asarray(out))
     out.flush()
     del out  # unmapped before it is renamed: some systems insist
-
-
-def _reserve(part: Path) -> None:
-    # A full disk is an error here; once pages of a sparse file are written it is a crash.
-    if hasattr(os, "posix_fallocate"):
-        with part.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, part.stat().st_size)
-
-
-def _without_objects(path: Path, array: Array) -> Array:
-    """Return strings that stand as Python objects as fixed-width strings."""
-    if array.dtype.kind not in "OT":
-        return array
-    if all(isinstance(item, str) for item in array.flat):
-        fixed = array.astype(np.str_)
-        if np.array_equal(fixed, array):  # NumPy drops NULs at the end of a string
-            return fixed
-    raise file_errors.not_storable(path, f"dtype {array.dtype} with these values", ".npy")
