@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ndgather.errors import DTypeError
-from ndgather.models.graph.calls import converted
+from ndgather.models.graph.evaluation import converted
 
 F32, F64 = np.float32, np.float64
 

@@ -13,7 +13,7 @@ from onnx.parser import parse_model
 
 from ndgather.errors import ModelError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.graph.calls import index_places
+from ndgather.models.graph.evaluation import index_places
 from ndgather.models.onnx.comparison import explain
 from ndgather.models.onnx.nodes import op_nodes
 from ndgather.models.onnx.runs import check_node

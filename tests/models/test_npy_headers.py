@@ -71,7 +71,8 @@ HOSTILE = {
     "an escape that is none": (npy(header(descr="'\\\\d'"), bytes(8)), PARSED),
     "a subarray of a negative size": (npy(header(descr="('<i2', (-3,))"), bytes(8)), PARSED),
     "a subarray beyond all sizes": (npy(header(descr="('<i2', (3, 1000000000000))")), PARSED),
-    "two fields of one name": (npy(header(descr="[('a', '<i2'), ('a', '<i2')]"), bytes(16)), PARSED),
+    "two fields of one name": (
+        npy(header(descr="[('a', '<i2'), ('a', '<i2')]"), bytes(16)), PARSED),
     "elements without bytes": (npy(header("(1000000000000000,)", "'|V0'")),
                                "elements of its dtype |V0 have no bytes"),
     "records without fields": (npy(header(descr="[]")), "elements of its dtype [] have no bytes"),

@@ -10,7 +10,8 @@ pytest.importorskip("defusedxml")
 
 from ndgather.errors import AttributeValueError, FileError, ModelError, NdgatherError
 from ndgather.models.openvino import Model
-from ndgather.models.openvino.reading import Constants, Layer, Limits, declared_shape, read
+from ndgather.models.openvino.layers import Constants, declared_shape
+from ndgather.models.openvino.reading import Layer, Limits, read
 
 LAYER = '<layer id="1" type="GatherND" version="opset8"><data batch_dims="0"/>{}</layer>'
 PORT = '<input><port id="0">{}</port></input>'

@@ -1,7 +1,6 @@
-"""A model made of gather and scatter operators, whatever file it came from or will go to.
+"""A model of gather and scatter operators in memory, independent of file formats.
 
-The types here know no file format. What reads a format makes a `Graph`; what writes one takes
-a `Graph`; so the formats need not know each other.
+Readers of a format return a `Graph`, and writers take one.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphInput:
-    """A value that is given when the model runs, and its type as far as the model says it."""
+    """An input of the model, and its declared type."""
 
     name: str
     type: TensorType
@@ -37,7 +36,7 @@ class GraphInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphOutput:
-    """A name under which a value of the graph is a result of the model."""
+    """A result of the model: its name, and the value of the graph."""
 
     name: str
     value: str
@@ -45,7 +44,7 @@ class GraphOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorNode:
-    """One call of one version of an operator; inputs and output are names of values."""
+    """A call of one version of an operator; inputs and output are names of values."""
 
     name: str
     row: OperatorVersion
@@ -56,7 +55,7 @@ class OperatorNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastNode:
-    """A value converted to another type, which is named as NumPy names it."""
+    """A conversion of a value to another type, which has its name in NumPy."""
 
     name: str
     input: str
@@ -65,7 +64,6 @@ class CastNode:
 
     @property
     def inputs(self) -> tuple[str]:
-        """The one value that it reads, as `OperatorNode` has its inputs."""
         return (self.input,)
 
 
@@ -74,7 +72,7 @@ Node: TypeAlias = OperatorNode | CastNode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """Inputs, constants by name, and nodes, each after those whose results it reads."""
+    """Inputs, constants by name, and nodes in an order to run them."""
 
     name: str
     inputs: tuple[GraphInput, ...]
@@ -84,12 +82,12 @@ class Graph:
 
 
 def title(node: Node) -> str:
-    """Return what errors and findings call the operator of a node."""
+    """Return the operator of a node as errors and findings name it."""
     return str(node.row) if isinstance(node, OperatorNode) else f"conversion to {node.dtype}"
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """Return `name`, with a number at its end where it is taken already; take it."""
+    """Return `name`, with a number appended if it is taken, and add it to `taken`."""
     candidate, count = name, 1
     while candidate in taken:
         count += 1
@@ -100,7 +98,7 @@ def unique(name: str, taken: set[str]) -> str:
 
 def value_types(graph: Graph) -> dict[str, TensorType]:
     """Return the type of every value of `graph`."""
-    types = {each.name: each.type for each in graph.inputs}
+    types = {item.name: item.type for item in graph.inputs}
     for name, array in graph.constants.items():
         types[name] = TensorType(dtype_name(array), array.shape)
     for node in graph.nodes:
@@ -120,19 +118,19 @@ def node_type(
     row = node.row
     function = operator(row.name, domain=row.domain, version=row.since)
     known = {
-        each.name: constants[name]
-        for each, name in zip(row.inputs, node.inputs, strict=False)
+        item.name: constants[name]
+        for item, name in zip(row.inputs, node.inputs, strict=False)
         if name in constants
     }
-    given = (types[name] for name in node.inputs)
-    return function.infer(*given, constants=known, **node.attributes).outputs[0]
+    inputs = (types[name] for name in node.inputs)
+    return function.infer(*inputs, constants=known, **node.attributes).outputs[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """An input or output as the model declares it; None where it says nothing.
+    """An input or output as the model declares it; None is not declared.
 
-    A size is a number, the name of a size, or ``"?"``.
+    A size is a number, a name, or ``"?"``.
     """
 
     name: str
@@ -147,7 +145,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A value that a model gave, and the time of the nodes that led to it where that is known."""
+    """A result of a run, and the time of the nodes that led to it, if known."""
 
     name: str
     array: Array
@@ -156,7 +154,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTime:
-    """How long a node took, and how many bytes it gave."""
+    """The time of a node, and the size of its results."""
 
     name: str
     operator: str
@@ -166,12 +164,12 @@ class NodeTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one run of a model gave, the time of all its nodes, and who ran how many.
+    """The results of one run of a model, and the time of all its nodes.
 
-    Where a runtime ran the model, `own_nodes` are those that were compared with ndgather,
-    `differences` say which of them gave another value, and `left` which were not compared, and
-    why. `nodes` are those whose time is known: all of the reference evaluator, and those of
-    onnxruntime where the model was loaded with `profile`.
+    If a runtime ran the model, `own_nodes` counts the nodes that were compared with ndgather,
+    `differences` names those with another value, and `left` those that were not compared, with
+    the reason. `nodes` are those whose time is known: all of the reference evaluator, and those
+    of onnxruntime if the model was loaded with `profile`.
     """
 
     outputs: tuple[Output, ...]
@@ -189,11 +187,10 @@ def port_dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return `inputs` as the model wants them, or say what does not fit.
+    """Return `inputs` with the dtypes of the model, or raise.
 
-    Byte order is made native, fixed-width strings become Python strings, and the nameless
-    bytes that a ``.npy`` file holds instead of bfloat16, float8 and the like get their name
-    back. No value changes.
+    Byte order becomes native, fixed-width strings become Python strings, and the raw bytes that
+    a ``.npy`` file holds for bfloat16, float8 and the like get their dtype back. No value changes.
     """
     known = {port.name: port for port in ports}
     for name in inputs:
@@ -228,7 +225,7 @@ def _fit_dtype(port: Port, array: Array) -> Array:
 
 
 def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
-    """Check one shape; `sizes` is what earlier inputs have set each named size to."""
+    """Check one shape; `sizes` has the values of named sizes in earlier inputs."""
     if port.shape is None:
         return
     if len(shape) != len(port.shape):

@@ -1,12 +1,9 @@
-"""A graph in the operators of another domain, or of other versions, where that is exact.
-
-What a node becomes is the business of `node_conversion`; this is the walk over the nodes.
-"""
+"""A graph in the operators of another domain, or of other versions, where that is exact."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -27,8 +24,8 @@ from ndgather.models.graph import (
     unique,
     value_types,
 )
-from ndgather.models.graph.calls import converted
 from ndgather.models.graph.diagnostics import Finding, Severity
+from ndgather.models.graph.evaluation import converted
 from ndgather.published import operator, operators
 from ndgather.published.schema import (
     FLOATS,
@@ -59,52 +56,54 @@ _OUTCOMES = {
     Outside.ZEROS: "gives zeros",
     Outside.UNDEFINED: "is undefined",
 }
+# The behaviour of a version without the attribute, as a value of it.
+_DEFAULTS: dict[str, int | str | bool] = {
+    "axis": 0,
+    "batch_dims": 0,
+    "reduction": "none",
+    "use_init_val": True,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What the attributes of a node say, in no version's words. An axis of None is an input."""
+    """The meaning of a node's attributes in any version. An axis of None is an input."""
 
     axis: int | None
     batch_dims: int
     reduction: Reduction
     use_init_val: bool
 
+    @classmethod
+    def of(
+        cls, row: OperatorVersion, attributes: Mapping[str, int | str | bool], axis: Array | None
+    ) -> Self:
+        """Return the meaning of attributes of `row`; `axis` is a constant input."""
+        values = dict(_DEFAULTS)
+        values |= {item.name: item.default for item in row.attributes if item.default is not None}
+        values |= attributes
+        reduction = row.attribute("reduction")
+        words = {item.word: item.reduction for item in reduction.choices} if reduction else {}
+        along = None if axis is None else int(axis.item())
+        return cls(
+            axis=along if row.attribute("axis") is None else int(values["axis"]),
+            batch_dims=int(values["batch_dims"]),
+            reduction=words.get(str(values["reduction"]), Reduction.NONE),
+            use_init_val=bool(values["use_init_val"]),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A rule, what the source says of it, and what the target says.
+    """A rule in which two versions differ, and what each says.
 
-    `loses` is whether the source gives a result that the target does not.
+    `loses` means that the source gives a result that the target does not.
     """
 
     rule: str
     source: str
     target: str
     loses: bool = False
-
-
-def meaning_of(
-    row: OperatorVersion, given: Mapping[str, int | str | bool], axis: Array | None
-) -> Meaning:
-    """Return what attributes in the words of `row` say; `axis` is a constant that it reads."""
-
-    def value(name: str, silent: int | str | bool) -> int | str | bool:
-        attribute = row.attribute(name)
-        default = silent if attribute is None or attribute.default is None else attribute.default
-        return given.get(name, default)
-
-    along = None if axis is None else int(axis.item())
-    if row.attribute("axis") is not None:
-        along = int(value("axis", 0))
-    reduction, word = row.attribute("reduction"), value("reduction", "none")
-    choices = () if reduction is None else reduction.choices
-    return Meaning(
-        axis=along,
-        batch_dims=int(value("batch_dims", 0)),
-        reduction=next((each.reduction for each in choices if each.word == word), Reduction.NONE),
-        use_init_val=bool(value("use_init_val", True)),
-    )
 
 
 def differences(
@@ -114,16 +113,9 @@ def differences(
     types: Mapping[Role, TensorType],
     constants: Mapping[Role, Array],
 ) -> Iterator[Difference]:
-    """Yield where a node of one version and its counterpart of another may differ.
+    """Yield where a node of `source` and its counterpart of `target` may differ.
 
-    Parameters
-    ----------
-    source, target : OperatorVersion
-        What the node was, and what it is to become.
-    meaning : Meaning
-        What its attributes say.
-    types, constants : mapping
-        What is known of the values that the counterpart reads, by their roles.
+    `types` and `constants` are what is known of the inputs of the counterpart.
     """
     data_shape, constant = types[Role.DATA].shape, constants.get(Role.INDICES)
     if not _known_inside(source, meaning, data_shape, constant):
@@ -177,11 +169,10 @@ def differences(
 def _known_inside(
     source: OperatorVersion, meaning: Meaning, data: Shape, indices: Array | None
 ) -> bool:
-    """Return whether all indices and sizes are known, and in the range of the source."""
+    """Return whether all indices and sizes are known, and no index is out of range."""
     if indices is None or not isinstance(data, tuple) or not data:
         return False
-    by_tuple = source.kind in _TUPLES
-    if by_tuple:
+    if source.kind in _TUPLES:
         axis, count = meaning.batch_dims, indices.shape[-1]
     elif meaning.axis is None:
         return False
@@ -213,16 +204,12 @@ def _forbids_duplicates(row: OperatorVersion, meaning: Meaning) -> bool:
     )
 
 
-_SILENT = {"axis": 0, "batch_dims": 0, "reduction": "none", "use_init_val": True}
-"""What a version without an attribute does: the same as others do with this value of it."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """A node on its way to another version: what it reads, by roles, and its attributes.
+    """A node that is converted: its inputs by their roles, and its attributes.
 
-    `origin` is the version that it was; `row` the one whose words its attributes are. A format
-    of models adds how a value is cast, and how a constant is written.
+    `origin` is its old version, `row` the version that its attributes are written for. Subclasses
+    add how a format of models casts an input and writes a constant.
     """
 
     origin: OperatorVersion
@@ -233,11 +220,11 @@ class Call:
     attributes: dict[str, Any]
 
     def cast(self, role: Role, dtype: str) -> None:
-        """Make what it reads in a role of this type, which every value of it fits."""
+        """Cast an input to a type that holds all of its values."""
         raise NotImplementedError
 
     def set_constant(self, role: Role, array: Array) -> None:
-        """Have it read these values in a role."""
+        """Replace an input by a constant."""
         raise NotImplementedError
 
     def fold_batch_dims(self, target: OperatorVersion) -> None:
@@ -250,9 +237,16 @@ class Call:
 
 
 def fit(call: Call, target: OperatorVersion) -> tuple[Difference, ...]:
-    """Make a call what the version `target` takes, and return where the two may differ."""
-    meaning = meaning_of(call.row, call.attributes, call.constants.get(Role.AXIS))
-    _refuse_other_meaning(call, target, meaning)
+    """Convert a call to the version `target`, and return where the two may differ."""
+    meaning = Meaning.of(call.row, call.attributes, call.constants.get(Role.AXIS))
+    fuses = [row.batch_rule is BatchRule.FUSED for row in (call.row, target)]
+    if meaning.batch_dims > 1 and fuses[0] is not fuses[1]:
+        raise call.refuse(target, "one of them fuses several batch axes in the result")
+    reduces = meaning.reduction is not Reduction.NONE
+    if reduces and call.types[Role.DATA].dtype == "bool" and call.row.domain != target.domain:
+        raise call.refuse(target, "they do not define reductions of booleans alike")
+    if meaning.axis is None and target.attribute("axis") is not None:
+        raise call.refuse(target, "its axis is not a constant")
     call.attributes = _attributes(call, target, meaning)
     for each in target.inputs:
         if each.role is Role.AXIS and Role.AXIS not in call.inputs:
@@ -260,55 +254,46 @@ def fit(call: Call, target: OperatorVersion) -> tuple[Difference, ...]:
         _fit_type(call, target, each.role)
     if call.origin.index_rule.negative and not target.index_rule.negative:
         _count_from_the_front(call, target, meaning)
-    call.inputs = {each.role: call.inputs[each.role] for each in target.inputs}
-    inputs = [call.types[role] for role in call.inputs]
-    constants = {role.value: array for role, array in call.constants.items()}
-    known = {each.name: constants[each.role] for each in target.inputs if each.role in constants}
+    call.inputs = {item.role: call.inputs[item.role] for item in target.inputs}
     function = operator(target.name, domain=target.domain, version=target.since)
-    function.infer(*inputs, constants=known, **call.attributes)
-    found = differences(call.origin, target, meaning, call.types, call.constants)
-    return tuple(found)
+    function.infer(
+        *(call.types[role] for role in call.inputs),
+        constants={
+            x.name: call.constants[x.role] for x in target.inputs if x.role in call.constants
+        },
+        **call.attributes,
+    )
+    return tuple(differences(call.origin, target, meaning, call.types, call.constants))
 
 
 def is_exact_cast(source: str, target: str) -> bool:
-    """Return whether every value of one type is a value of the other, and of no other kind."""
+    """Return whether every value of one type is a value of the other, of the same kind."""
     for kind in (INTEGERS, FLOATS):
         if source in kind and target in kind:
             return bool(np.can_cast(source, target, "safe"))
     return source == target or (source == "bool" and target in (*INTEGERS, *FLOATS))
 
 
-def _refuse_other_meaning(call: Call, target: OperatorVersion, meaning: Meaning) -> None:
-    fuses = [row.batch_rule is BatchRule.FUSED for row in (call.row, target)]
-    if meaning.batch_dims > 1 and fuses[0] is not fuses[1]:
-        raise call.refuse(target, "one of them fuses several batch axes in the result")
-    other = call.row.domain != target.domain
-    if meaning.reduction is not Reduction.NONE and call.types[Role.DATA].dtype == "bool" and other:
-        raise call.refuse(target, "they do not define reductions of booleans alike")
-    if meaning.axis is None and target.attribute("axis") is not None:
-        raise call.refuse(target, "its axis is not a constant")
-
-
 def _attributes(call: Call, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
-    """Return what the call says in the words of another version, as briefly as it does."""
+    """Return the attributes of the call for another version; defaults stay left out."""
     reduction = target.attribute("reduction")
     words = {each.reduction: each.word for each in reduction.choices} if reduction else {}
     if meaning.reduction is not Reduction.NONE and meaning.reduction not in words:
         raise call.refuse(target, f"it has no reduction {meaning.reduction.value}")
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "batch_dims": meaning.batch_dims,
         "use_init_val": meaning.use_init_val,
         "reduction": words.get(meaning.reduction, "none"),
     }
     if meaning.axis is not None and target.input(Role.AXIS) is None:
-        said["axis"] = meaning.axis
+        values["axis"] = meaning.axis
     kept = {}
-    for name, value in said.items():
+    for name, value in values.items():
         attribute = target.attribute(name)
         if attribute is not None:
             if name in call.attributes or value != attribute.default:
                 kept[name] = value
-        elif value != _SILENT[name]:
+        elif value != _DEFAULTS[name]:
             if name != "batch_dims":
                 raise call.refuse(target, f"it has no {name}, which is {value!r}")
             call.fold_batch_dims(target)
@@ -316,7 +301,7 @@ def _attributes(call: Call, target: OperatorVersion, meaning: Meaning) -> dict[s
 
 
 def _fit_type(call: Call, target: OperatorVersion, role: Role) -> None:
-    """Cast what is read in a role where the target takes other types there, if that is exact."""
+    """Cast an input if the target takes other types and the cast is exact."""
     before, after = call.origin.input(role), target.input(role)
     dtype = call.types[role].dtype
     if after is None or dtype in after.types:
@@ -326,7 +311,7 @@ def _fit_type(call: Call, target: OperatorVersion, role: Role) -> None:
             raise call.refuse(target, f"the type of {role.value} is not known")
         return
     if role in {Role.DATA, Role.UPDATES}:
-        return  # the operator says which types it takes
+        return  # inference raises for the type
     wanted = "int64" if "int64" in after.types else after.types[-1]
     if role not in call.constants and not is_exact_cast(dtype, wanted):
         raise call.refuse(
@@ -352,151 +337,139 @@ def _count_from_the_front(call: Call, target: OperatorVersion, meaning: Meaning)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """The translated graph, and where their runs may differ."""
+    """The translated graph, and where its runs may differ."""
 
     graph: Graph
     findings: tuple[Finding, ...]
 
 
 def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Translation:
-    """Return `graph` in the operators of `domain`, the newest that `opset` has.
+    """Return `graph` in the operators of `domain`, the newest in `opset`.
 
-    Without `opset` it is the newest of all, and operators of `domain` stay as they are.
+    Without `opset` these are the newest of all, and operators of `domain` stay as they are.
     """
-    return _Translator(graph, domain, opset).translation()
+    result = _Result(graph)
+    findings: list[Finding] = []
+    # A cast that changes values may mean something else in another domain.
+    foreign = any(isinstance(x, OperatorNode) and x.row.domain != domain for x in graph.nodes)
+    for node in graph.nodes:
+        if isinstance(node, CastNode):
+            source = result.types[node.input].dtype
+            if foreign and source is not None and not is_exact_cast(source, node.dtype):
+                why = f"it may change values of {source}"
+                raise conversion_errors.not_translatable(node.name, title(node), domain, why)
+            result.nodes.append(node)
+        elif opset is None and node.row.domain == domain:
+            result.nodes.append(node)
+        else:
+            try:
+                target = _counterpart(node.row, domain, opset)
+                for found in _translate(node, target, result):
+                    what = f"{found.source}, and in {target} {found.target}"
+                    findings.append(
+                        Finding(
+                            where=node.name,
+                            operator=str(node.row),
+                            rule=found.rule,
+                            what=what,
+                            severity=Severity.DIFFERS,
+                        )
+                    )
+            except NdgatherError as error:
+                raise run_errors.in_node(error, node.name, title(node), node.output) from error
+    read = {output.value for output in graph.outputs}
+    for node in result.nodes:
+        read.update(node.inputs)
+    constants = {name: array for name, array in result.constants.items() if name in read}
+    translated = replace(graph, nodes=tuple(result.nodes), constants=constants)
+    return Translation(graph=translated, findings=tuple(findings))
 
 
-class _Translator:
-    def __init__(self, graph: Graph, domain: str, opset: int | None) -> None:
-        self.graph = graph
-        self.domain = domain
-        self.opset = opset
-        # A cast may mean something else in another domain, unless it changes no value.
-        self.foreign = any(
-            node.row.domain != domain for node in graph.nodes if isinstance(node, OperatorNode)
-        )
+class _Result:
+    """The nodes and constants of the translated graph so far."""
+
+    def __init__(self, graph: Graph) -> None:
         self.types = value_types(graph)
         self.constants = dict(graph.constants)
-        self.taken = {*self.types, *(each.name for each in graph.inputs), *graph.constants}
         self.nodes: list[Node] = []
-        self.findings: list[Finding] = []
-
-    def translation(self) -> Translation:
-        for node in self.graph.nodes:
-            if isinstance(node, CastNode):
-                self._check_cast(node)
-                self.nodes.append(node)
-            elif self.opset is None and node.row.domain == self.domain:
-                self.nodes.append(node)
-            else:
-                try:
-                    self._translate(node)
-                except NdgatherError as error:
-                    place = (node.name, title(node), node.output)
-                    raise run_errors.in_node(error, *place) from error
-        read = {each.value for each in self.graph.outputs}
-        for node in self.nodes:
-            read.update(node.inputs)
-        graph = replace(
-            self.graph,
-            nodes=tuple(self.nodes),
-            constants={name: array for name, array in self.constants.items() if name in read},
-        )
-        return Translation(graph=graph, findings=tuple(self.findings))
-
-    def _check_cast(self, node: CastNode) -> None:
-        source = self.types[node.input].dtype
-        if self.foreign and source is not None and not is_exact_cast(source, node.dtype):
-            raise conversion_errors.not_translatable(
-                node.name, title(node), self.domain, f"it may change values of {source}"
-            )
-
-    def _translate(self, node: OperatorNode) -> None:
-        target = self._counterpart(node.row)
-        roles = [each.role for each in node.row.inputs]
-        inputs = dict(zip(roles, node.inputs, strict=True))
-        call = _GraphCall(
-            origin=node.row,
-            row=node.row,
-            inputs=inputs,
-            types={role: self.types[name] for role, name in inputs.items()},
-            constants={
-                role: self.constants[name]
-                for role, name in inputs.items()
-                if name in self.constants and role not in {Role.DATA, Role.UPDATES}
-            },
-            attributes=dict(node.attributes),
-            translator=self,
-            name=node.name,
-        )
-        found = fit(call, target)
-        translated = OperatorNode(
-            name=node.name,
-            row=target,
-            inputs=tuple(call.inputs.values()),
-            output=node.output,
-            attributes=call.attributes,
-        )
-        node_type(translated, self.types, self.constants)
-        self.nodes.append(translated)
-        self.findings += (_finding(node, target, each) for each in found)
-
-    def _counterpart(self, source: OperatorVersion) -> OperatorVersion:
-        """Return the newest row of the domain that does the same walk."""
-        rows = [
-            each.row
-            for each in operators(domain=self.domain)
-            if each.row.kind is source.kind and (self.opset is None or each.version <= self.opset)
-        ]
-        if not rows:
-            version = "" if self.opset is None else f" {self.opset}"
-            raise conversion_errors.cannot_become(
-                source, f"one of {self.domain}{version}", "there is no such operator"
-            )
-        return max(rows, key=lambda row: row.since)
+        self._names = set(self.types)
 
     def constant(self, name: str, array: Array) -> str:
-        name = unique(name, self.taken)
+        name = unique(name, self._names)
         self.constants[name] = array
         self.types[name] = TensorType(dtype_name(array), array.shape)
         return name
 
     def cast(self, name: str, dtype: str) -> str:
-        output = unique(f"{name}/{dtype}", self.taken)
+        output = unique(f"{name}/{dtype}", self._names)
         self.nodes.append(CastNode(name=output, input=name, output=output, dtype=dtype))
         self.types[output] = replace(self.types[name], dtype=dtype)
         return output
 
 
+def _counterpart(source: OperatorVersion, domain: str, opset: int | None) -> OperatorVersion:
+    """Return the newest row of the domain of the same kind."""
+    rows = [
+        candidate.row
+        for candidate in operators(domain=domain)
+        if candidate.row.kind is source.kind and (opset is None or candidate.version <= opset)
+    ]
+    if not rows:
+        version = "" if opset is None else f" {opset}"
+        raise conversion_errors.cannot_become(
+            source, f"one of {domain}{version}", "there is no such operator"
+        )
+    return max(rows, key=lambda row: row.since)
+
+
+def _translate(
+    node: OperatorNode, target: OperatorVersion, result: _Result
+) -> tuple[Difference, ...]:
+    inputs = {item.role: name for item, name in zip(node.row.inputs, node.inputs, strict=True)}
+    call = _GraphCall(
+        origin=node.row,
+        row=node.row,
+        inputs=inputs,
+        types={role: result.types[name] for role, name in inputs.items()},
+        constants={
+            role: result.constants[name]
+            for role, name in inputs.items()
+            if name in result.constants and role in {Role.INDICES, Role.AXIS}
+        },
+        attributes=dict(node.attributes),
+        result=result,
+        name=node.name,
+    )
+    found = fit(call, target)
+    translated = replace(
+        node, row=target, inputs=tuple(call.inputs.values()), attributes=call.attributes
+    )
+    node_type(translated, result.types, result.constants)
+    result.nodes.append(translated)
+    return found
+
+
 @dataclass(slots=True, kw_only=True)
 class _GraphCall(Call):
-    """A call whose casts are nodes of a graph, and whose constants stand in it."""
+    """A call whose casts and constants are added to a graph."""
 
-    translator: _Translator
+    result: _Result
     name: str
 
     def cast(self, role: Role, dtype: str) -> None:
+        name = f"{self.inputs[role]}/{dtype}"
         if role in self.constants:
-            array = converted(self.constants[role], dtype)
-            self._read(role, self.translator.constant(f"{self.inputs[role]}/{dtype}", array))
-            self.constants[role] = array
+            self._set(role, name, converted(self.constants[role], dtype))
         else:
-            self._read(role, self.translator.cast(self.inputs[role], dtype))
+            self._read(role, self.result.cast(self.inputs[role], dtype))
 
     def set_constant(self, role: Role, array: Array) -> None:
-        self._read(role, self.translator.constant(f"{self.name}/{role.value}", array))
+        self._set(role, f"{self.name}/{role.value}", array)
+
+    def _set(self, role: Role, name: str, array: Array) -> None:
+        self._read(role, self.result.constant(name, array))
         self.constants[role] = array
 
     def _read(self, role: Role, name: str) -> None:
         self.inputs[role] = name
-        self.types[role] = self.translator.types[name]
-
-
-def _finding(node: OperatorNode, target: OperatorVersion, found: Difference) -> Finding:
-    return Finding(
-        where=node.name,
-        operator=str(node.row),
-        rule=found.rule,
-        what=f"{found.source}, and in {target} {found.target}",
-        severity=Severity.DIFFERS,
-    )
+        self.types[role] = self.result.types[name]

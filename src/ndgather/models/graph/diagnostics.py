@@ -1,4 +1,4 @@
-"""What a check of a model found, whatever file the model came from; as a table and as data."""
+"""Findings of checks of models: what runtimes do with a call, and findings as a table and data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import textwrap
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ndgather.errors import (
     AttributeValueError,
@@ -18,16 +21,23 @@ from ndgather.errors import (
 )
 from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, one_line
-from ndgather.models.graph.calls import PREDICATES, Condition, Facts
-from ndgather.published.schema import Kind
+from ndgather.published.rows import microsoft
+from ndgather.published.schema import (
+    COMPLEX,
+    BatchRule,
+    Duplicates,
+    Kind,
+    OperatorVersion,
+    Role,
+)
+from ndgather.published.shapes import LARGEST_RANK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ndgather.published.schema import Dim, TensorType
 
-_TITLES = ("severity", "where", "operator", "rule", "what is wrong")
-_GAP = "  "
-_NARROWEST = 24
+Array = NDArray[Any]
 
 
 class Severity(Enum):
@@ -42,42 +52,33 @@ class Severity(Enum):
         return _MEANINGS[self]
 
 
+ERROR, DIFFERS, PORTABLE = Severity
 _MEANINGS = {
-    Severity.ERROR: "the specification does not allow it",
-    Severity.DIFFERS: "the specification allows it, and runtimes give different results",
-    Severity.PORTABLE: "it runs, and some runtimes or versions do not take it",
+    ERROR: "the specification does not allow it",
+    DIFFERS: "the specification allows it, and runtimes give different results",
+    PORTABLE: "it runs, and some runtimes or versions do not take it",
 }
-_LEVELS = {Severity.ERROR: "error", Severity.DIFFERS: "warning", Severity.PORTABLE: "note"}
-_ORDER = {severity: place for place, severity in enumerate(Severity)}
-
-
-# The first class that an error belongs to names the rule that is broken.
-_RULES = (
-    (IndexOutOfBoundsError, "index range"),
-    (AttributeValueError, "attributes"),
-    (ShapeError, "shapes"),
-    (DTypeError, "types"),
-)
+_ORDER = {severity: position for position, severity in enumerate(Severity)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that a check found.
+    """One finding of a check.
 
     Attributes
     ----------
     where : str
         The node or layer, as its model names it.
     operator : str
-        The operator with its version and domain, as ``"ai.onnx GatherND-13"``; empty where the
+        The operator with its version and domain, as ``"ai.onnx GatherND-13"``; empty if the
         finding is about no operator.
     rule : str
-        A short name of the rule that is broken, such as ``"port"`` or ``"index range"``.
+        A short name of the broken rule, such as ``"port"`` or ``"index range"``.
     what : str
         What is wrong, on one line.
     severity : Severity
     runtimes : tuple of str
-        The runtimes that are affected; empty where it is every one.
+        The runtimes that are affected; empty for every one.
     """
 
     where: str
@@ -90,106 +91,125 @@ class Finding:
 
 def rule_of(error: NdgatherError, other: str) -> str:
     """Return the short name of the rule that an error is about, or `other`."""
-    return next((rule for kind, rule in _RULES if isinstance(error, kind)), other)
+    match error:
+        case IndexOutOfBoundsError():
+            return "index range"
+        case AttributeValueError():
+            return "attributes"
+        case ShapeError():
+            return "shapes"
+        case DTypeError():
+            return "types"
+    return other
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
-    return any(each.severity is Severity.ERROR for each in findings)
+    return at_least(findings, ERROR)
+
+
+def at_least(findings: Iterable[Finding], severity: Severity) -> bool:
+    """Return whether a finding is as bad as `severity`."""
+    return any(_ORDER[finding.severity] <= _ORDER[severity] for finding in findings)
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings by severity; those of one severity stay in their order."""
-    return sorted(findings, key=lambda each: _ORDER[each.severity])
+    """Return the findings by severity; those of one severity keep their order."""
+    return sorted(findings, key=lambda finding: _ORDER[finding.severity])
+
+
+def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]:
+    """Return the findings that affect every runtime or one of `runtimes`.
+
+    Names match in any case and in part: ``"openvino"`` means every device of OpenVINO.
+    """
+    wanted = [name.lower() for name in runtimes]
+    return [
+        finding
+        for finding in findings
+        if not finding.runtimes
+        or finding.severity is ERROR
+        or any(name in known.lower() for known in finding.runtimes for name in wanted)
+    ]
 
 
 def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:
-    """Return what `json.dump` writes: one object for each finding, in their order."""
+    """Return one JSON object for every finding."""
     return [
-        {**asdict(each), "severity": each.severity.value, "runtimes": list(each.runtimes)}
-        for each in findings
+        {**asdict(finding), "severity": finding.severity.value, "runtimes": [*finding.runtimes]}
+        for finding in findings
     ]
 
 
 def table(findings: Sequence[Finding], width: int = 100) -> str:
     """Return the findings as text, worst first, with a last line that counts them.
 
-    Findings that differ in their node only stand in one row.
-
-    Parameters
-    ----------
-    findings : sequence of Finding
-    width : int, default 100
-        The longest line, where the columns leave room for that; the last column is broken
-        into several lines. 0 keeps every finding on one line.
+    Findings that differ only in their node share one row. The last column is wrapped to lines of
+    at most `width`, if the other columns leave room; 0 keeps every finding on one line.
     """
     rows = [
-        (each.severity.value, where, each.operator, each.rule, one_line(_what(each)))
-        for each, where in _grouped(worst_first(findings))
+        (finding.severity.value, where, finding.operator, finding.rule, one_line(_text(finding)))
+        for finding, where in _grouped(worst_first(findings))
     ]
     if not rows:
         return summary(findings)
-    widths = [max(map(len, column)) for column in zip(_TITLES, *rows, strict=True)]
-    before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
+    rows = [("severity", "where", "operator", "rule", "what is wrong"), *rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     lines = []
-    for *cells, what in (_TITLES, *rows):
-        start = _GAP.join(cell.ljust(size) for cell, size in zip(cells, widths, strict=False))
-        room = max(width - before, _NARROWEST) if width else max(len(what), 1)
-        for part in textwrap.wrap(what, room, break_long_words=False) or [""]:
-            lines.append(f"{start}{_GAP}{part}".rstrip())
+    for *cells, text in rows:
+        start = "".join(f"{cell:{size}}  " for cell, size in zip(cells, widths, strict=True))
+        room = max(width - len(start), 24) if width else max(len(text), 1)
+        for part in textwrap.wrap(text, room, break_long_words=False) or [""]:
+            lines.append(f"{start}{part}".rstrip())
             start = " " * len(start)
     return "\n".join([*lines, "", summary(findings)])
 
 
 def _grouped(findings: Iterable[Finding]) -> list[tuple[Finding, str]]:
-    """Return one finding for all that differ in their node only, with the places it is about."""
+    """Merge findings that differ only in their node, and return them with their nodes."""
     groups: dict[Finding, list[str]] = {}
-    for each in findings:
-        groups.setdefault(replace(each, where=""), []).append(one_line(each.where))
+    for finding in findings:
+        groups.setdefault(replace(finding, where=""), []).append(one_line(finding.where))
     return [
-        (finding, places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more")
-        for finding, places in groups.items()
+        (finding, nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more")
+        for finding, nodes in groups.items()
     ]
 
 
-def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]:
-    """Return the findings that matter to some runtimes: those of every runtime, and theirs.
+def _text(finding: Finding) -> str:
+    runtimes = ", ".join(finding.runtimes)
+    return f"{finding.what} [{runtimes}]" if runtimes else finding.what
 
-    A runtime is named as in a finding, in any letters: ``"openvino"`` stands for every device of
-    OpenVINO.
-    """
-    wanted = [each.lower() for each in runtimes]
-    return [
-        each
-        for each in findings
-        if not each.runtimes
-        or each.severity is Severity.ERROR
-        or any(name in known.lower() for known in each.runtimes for name in wanted)
+
+def summary(findings: Iterable[Finding]) -> str:
+    """Count the findings of every severity on one line, with its meaning."""
+    counts = Counter(finding.severity for finding in findings)
+    parts = [
+        f"{counts[severity]} {severity.value} ({severity.meaning})"
+        for severity in Severity
+        if counts[severity]
     ]
+    return "; ".join(parts) or "nothing found"
 
 
-def at_least(findings: Iterable[Finding], severity: Severity) -> bool:
-    """Return whether a finding is as bad as `severity`."""
-    return any(_ORDER[each.severity] <= _ORDER[severity] for each in findings)
-
-
-def to_sarif(found: Mapping[str, Sequence[Finding]], version: str) -> dict[str, object]:
-    """Return findings by the names of their models as a SARIF 2.1.0 log."""
-    rules = sorted({each.rule for findings in found.values() for each in findings})
+def to_sarif(findings: Mapping[str, Sequence[Finding]], version: str) -> dict[str, object]:
+    """Return findings, by the names of their models, as a SARIF 2.1.0 log."""
+    levels = {ERROR: "error", DIFFERS: "warning", PORTABLE: "note"}
+    rules = sorted({finding.rule for group in findings.values() for finding in group})
     results = [
         {
-            "ruleId": each.rule,
-            "level": _LEVELS[each.severity],
-            "message": {"text": one_line(_what(each))},
+            "ruleId": finding.rule,
+            "level": levels[finding.severity],
+            "message": {"text": one_line(_text(finding))},
             "locations": [
                 {
                     "physicalLocation": {"artifactLocation": {"uri": model}},
-                    "logicalLocations": [{"fullyQualifiedName": each.where, "kind": "element"}],
+                    "logicalLocations": [{"fullyQualifiedName": finding.where, "kind": "element"}],
                 }
             ],
-            "properties": {"operator": each.operator, "severity": each.severity.value},
+            "properties": {"operator": finding.operator, "severity": finding.severity.value},
         }
-        for model, findings in found.items()
-        for each in worst_first(findings)
+        for model, group in findings.items()
+        for finding in worst_first(group)
     ]
     driver = {"name": "ndgather", "version": version, "rules": [{"id": rule} for rule in rules]}
     return {
@@ -199,277 +219,344 @@ def to_sarif(found: Mapping[str, Sequence[Finding]], version: str) -> dict[str, 
     }
 
 
-def _what(finding: Finding) -> str:
-    runtimes = ", ".join(finding.runtimes)
-    return f"{finding.what} [{runtimes}]" if runtimes else finding.what
-
-
-def summary(findings: Iterable[Finding]) -> str:
-    """Count the findings of each severity in one line, and say what a severity means."""
-    counts = Counter(each.severity for each in findings)
-    parts = [
-        f"{counts[severity]} {severity.value} ({severity.meaning})"
-        for severity in Severity
-        if counts[severity]
-    ]
-    return "; ".join(parts) or "nothing found"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeNote:
-    """What some runtimes do with a call that meets a condition.
+class Facts:
+    """What is known of a call, and the error if no such call can run.
 
-    `kinds` are the kinds of operators it is true of; empty where it is every one. No runtimes
-    means every one. `source` is where it can be read.
+    `declared` are the types in the model, `inferred` the types that follow; both are the same if
+    the call cannot run. `fits_32_bits` says that no value of data needs more bits.
     """
 
-    condition: Condition
+    row: OperatorVersion
+    declared: Mapping[Role, TensorType]
+    inferred: Mapping[Role, TensorType]
+    attributes: Mapping[str, int | str | bool]
+    indices: Array | None = None
+    refusal: NdgatherError | None = None
+    fits_32_bits: bool = False
+
+    @classmethod
+    def of(cls, row: OperatorVersion, *, attributes: Mapping[str, Any], **known: Any) -> Self:
+        """Return the facts, with the defaults of the row for missing attributes."""
+        defaults = {item.name: item.default for item in row.attributes if item.default is not None}
+        return cls(row=row, attributes={**defaults, **attributes}, **known)
+
+    @property
+    def dtype(self) -> str | None:
+        return self.inferred[Role.DATA].dtype
+
+    @property
+    def batch_dims(self) -> int:
+        """The attribute, or 0 if no array can have so many axes."""
+        batch_dims = self.attributes.get("batch_dims", 0)
+        return batch_dims if isinstance(batch_dims, int) and batch_dims <= LARGEST_RANK else 0
+
+    @property
+    def reduction(self) -> str:
+        return str(self.attributes.get("reduction", "none"))
+
+    @property
+    def depth(self) -> Dim:
+        """The length of an index tuple, if it is known."""
+        dims = _dims(self.inferred[Role.INDICES])
+        return dims[-1] if dims else None
+
+    @property
+    def axis(self) -> int | None:
+        """The indexed axis, counted from the front, if it is known."""
+        dims = _dims(self.inferred[Role.DATA])
+        if "axis" not in self.attributes and Role.AXIS in self.inferred:
+            return None
+        axis = int(self.attributes.get("axis", 0))
+        return axis if axis >= 0 else axis + len(dims) if dims else None
+
+    def indexed_axes(self, depth: Dim) -> range | None:
+        """Return the axes of data that indices, or index tuples of length `depth`, address."""
+        if self.row.kind in {Kind.GATHER_ND, Kind.SCATTER_ND}:
+            first = self.batch_dims
+            return range(first, first + depth) if isinstance(depth, int) else None
+        return None if self.axis is None else range(self.axis, self.axis + 1)
+
+
+def _dims(known: TensorType) -> tuple[Dim, ...] | None:
+    return known.shape if isinstance(known.shape, tuple) else None
+
+
+def _first_entry(indices: Array, meets: NDArray[np.bool_], what: str) -> str | None:
+    if not meets.any():
+        return None
+    position = np.unravel_index(int(np.argmax(meets)), meets.shape)
+    return f"indices[{', '.join(map(str, position))}] = {indices[position]} {what}"
+
+
+def _index_outside(facts: Facts) -> str | None:
+    outside = isinstance(facts.refusal, IndexOutOfBoundsError)
+    return "an index is outside its axis" if outside else None
+
+
+def _negative_index(facts: Facts) -> str | None:
+    if facts.indices is None or not facts.row.index_rule.negative:
+        return None
+    return _first_entry(facts.indices, facts.indices < 0, "counts from the end")
+
+
+def _index_beyond_32_bits(facts: Facts) -> str | None:
+    limits = np.iinfo(np.int32)
+    if facts.indices is not None:
+        beyond = (facts.indices > limits.max) | (facts.indices < limits.min)
+        return _first_entry(facts.indices, beyond, "needs more than 32 bits")
+    dims = _dims(facts.inferred[Role.DATA]) or ()
+    for axis in facts.indexed_axes(facts.depth) or ():
+        size = dims[axis] if dims else None
+        if isinstance(size, int) and size > limits.max + 1:
+            return f"axis {axis} of data has size {size}"
+    return None
+
+
+def _has_dtype(*dtypes: str) -> Callable[[Facts], str | None]:
+    return lambda facts: f"data is {facts.dtype}" if facts.dtype in dtypes else None
+
+
+def _wide_integers(facts: Facts) -> str | None:
+    return None if facts.fits_32_bits else _has_dtype("int64", "uint64")(facts)
+
+
+def _batch_pairs(facts: Facts) -> Iterator[tuple[int, Dim, Dim]]:
+    data, indices = (_dims(facts.declared[role]) for role in (Role.DATA, Role.INDICES))
+    for axis in range(facts.batch_dims):
+        yield axis, data[axis] if data else None, indices[axis] if indices else None
+
+
+def _batch_sizes_differ(facts: Facts) -> str | None:
+    shapes = [_dims(facts.declared[role]) for role in (Role.DATA, Role.INDICES)]
+    too_short = any(dims is not None and len(dims) <= facts.batch_dims for dims in shapes)
+    if facts.row.batch_rule is BatchRule.NONE or too_short:
+        return None
+    for axis, have, take in _batch_pairs(facts):
+        if isinstance(have, int) and isinstance(take, int) and have != take:
+            return f"data has {have} and indices have {take} on batch axis {axis}"
+    return None
+
+
+def _batch_sizes_unproved(facts: Facts) -> str | None:
+    for axis, have, take in _batch_pairs(facts):
+        if have is None or have != take:
+            sizes = " and ".join("?" if size is None else str(size) for size in (have, take))
+            return f"sizes {sizes} of batch axis {axis} are not known to be equal"
+    return None
+
+
+def _batch_dims(facts: Facts) -> str | None:
+    return f"batch_dims is {facts.batch_dims}" if facts.batch_dims else None
+
+
+def _depth_zero(facts: Facts) -> str | None:
+    empty = facts.depth == 0 and facts.row.lowest_depth > 0
+    return "the index tuples have length 0" if empty else None
+
+
+def _depth_unknown(facts: Facts) -> str | None:
+    known = isinstance(facts.depth, int)
+    return None if known else "the length of the index tuples is not known"
+
+
+def _contributed(facts: Facts) -> str | None:
+    domain = facts.row.domain
+    return f"the operator is of {domain}" if domain == microsoft.DOMAIN else None
+
+
+def _contributed_depth_unknown(facts: Facts) -> str | None:
+    return _depth_unknown(facts) if _contributed(facts) else None
+
+
+def _smaller_off_axis(facts: Facts) -> str | None:
+    data, indices = (_dims(facts.inferred[role]) for role in (Role.DATA, Role.INDICES))
+    for axis, (have, take) in enumerate(zip(data or (), indices or (), strict=False)):
+        if axis != facts.axis and isinstance(have, int) and isinstance(take, int) and take < have:
+            return f"indices.shape[{axis}] = {take} is less than data.shape[{axis}] = {have}"
+    return None
+
+
+def _duplicates(facts: Facts) -> str | None:
+    """Find two updates of one position that no reduction combines."""
+    indices, data = facts.indices, _dims(facts.inferred[Role.DATA])
+    if facts.row.duplicates is Duplicates.NOT_APPLICABLE or facts.reduction != "none":
+        return None
+    if indices is None or data is None:
+        return None
+    axes = facts.indexed_axes(indices.shape[-1] if indices.ndim else 0)
+    if axes is None:
+        return None
+    if facts.row.kind is Kind.SCATTER_ND:
+        positions = indices.reshape(-1, indices.shape[-1]).astype(np.int64)
+    else:
+        grid = np.indices(indices.shape)
+        grid[axes[0]] = indices
+        positions = grid.reshape(indices.ndim, -1).T
+    for axis in axes:
+        size, column = data[axis], positions[:, axis]
+        if isinstance(size, int):
+            positions[:, axis] = np.where(column < 0, column + size, column)
+        elif (column < 0).any():
+            return None
+    _, first, counts = np.unique(positions, axis=0, return_index=True, return_counts=True)
+    if counts.max(initial=0) < 2:
+        return None
+    position = tuple(positions[first[np.argmax(counts > 1)]].tolist())
+    return f"the indices name position {position} of data more than once"
+
+
+def _reduction(facts: Facts) -> str | None:
+    return f"reduction is {facts.reduction!r}" if facts.reduction != "none" else None
+
+
+def _half_reduction(facts: Facts) -> str | None:
+    compares = facts.reduction in {"max", "min"}
+    if facts.row.kind is Kind.SCATTER_ELEMENTS and facts.dtype == "float16" and compares:
+        return None
+    if facts.reduction == "none" or facts.dtype not in {"float16", "bfloat16"}:
+        return None
+    return f"reduction is {facts.reduction!r} and data is {facts.dtype}"
+
+
+CONDITIONS: dict[str, Callable[[Facts], str | None]] = {
+    "index range": _index_outside,
+    "negative index": _negative_index,
+    "index width": _index_beyond_32_bits,
+    "64-bit integers": _wide_integers,
+    "64-bit floats": _has_dtype("float64"),
+    "complex data": _has_dtype(*COMPLEX),
+    "string data": _has_dtype("string"),
+    "batch sizes": _batch_sizes_differ,
+    "batch sizes unproved": _batch_sizes_unproved,
+    "batch dims": _batch_dims,
+    "empty tuples": _depth_zero,
+    "tuple length": _depth_unknown,
+    "contributed tuple length": _contributed_depth_unknown,
+    "contributed operator": _contributed,
+    "off-axis sizes": _smaller_off_axis,
+    "duplicates": _duplicates,
+    "reduction": _reduction,
+    "reduction of halves": _half_reduction,
+}
+"""The rules of `RUNTIME_NOTES`: what about a call meets the condition, or None."""
+
+
+class RuntimeNote(NamedTuple):
+    """What some runtimes do with a call of some kinds that meets the condition of a rule.
+
+    No kinds and no runtimes mean all of them. `source` is the address of the evidence.
+    """
+
+    rule: str
+    severity: Severity
+    kinds: tuple[Kind, ...]
     runtimes: tuple[str, ...]
     what: str
-    severity: Severity
     source: str
-    kinds: tuple[Kind, ...] = ()
 
 
-_ERROR, _DIFFERS, _PORTABLE = Severity.ERROR, Severity.DIFFERS, Severity.PORTABLE
-_ONNX_IN_OPENVINO = "ONNX frontend of OpenVINO"  # of an IR it knows nothing
-_GATHERS = (Kind.GATHER_ND, Kind.GATHER_ELEMENTS, Kind.GATHER)
+_ND, _ELEMENTS, _GATHER = (Kind.GATHER_ND,), (Kind.GATHER_ELEMENTS,), (Kind.GATHER,)
+_SCATTER_ND, _SCATTER_ELEMENTS = (Kind.SCATTER_ND,), (Kind.SCATTER_ELEMENTS,)
+_GATHERS = _ND + _ELEMENTS + _GATHER
+_FRONTEND = "ONNX frontend of OpenVINO"  # it does not read an IR
+_GITHUB = "https://github.com"
+_ORT, _OV = f"{_GITHUB}/microsoft/onnxruntime", f"{_GITHUB}/openvinotoolkit/openvino"
+_TENSORRT = "https://docs.nvidia.com/deeplearning/tensorrt"
 
 RUNTIME_NOTES = (
-    RuntimeNote(
-        condition=Condition.INDEX_OUTSIDE,
-        runtimes=("TensorFlow", "TensorRT"),
-        what="TensorFlow and TensorRT give zeros on a GPU",
-        severity=_ERROR,
-        source="https://www.tensorflow.org/api_docs/python/tf/gather_nd",
-        kinds=_GATHERS,
-    ),
-    RuntimeNote(
-        condition=Condition.INDEX_OUTSIDE,
-        runtimes=("XLA",),
-        what="XLA takes the nearest place",
-        severity=_ERROR,
-        source="https://openxla.org/stablehlo/spec#gather",
-        kinds=_GATHERS,
-    ),
-    RuntimeNote(
-        condition=Condition.INDEX_OUTSIDE,
-        runtimes=("OpenVINO",),
-        what="OpenVINO reads memory without a check",
-        severity=_ERROR,
-        source="https://github.com/openvinotoolkit/openvino/pull/38297",
-        kinds=(Kind.GATHER_ND,),
-    ),
-    RuntimeNote(
-        condition=Condition.NEGATIVE_INDEX,
-        runtimes=("TensorFlow",),
-        what="TensorFlow refuses it on a CPU and gives zeros on a GPU",
-        severity=_DIFFERS,
-        source="https://github.com/tensorflow/tensorflow/issues/11101",
-        kinds=(Kind.GATHER_ND, Kind.GATHER),
-    ),
-    RuntimeNote(
-        condition=Condition.NEGATIVE_INDEX,
-        runtimes=("XLA",),
-        what="XLA takes it as 0",
-        severity=_DIFFERS,
-        source="https://openxla.org/stablehlo/spec#gather",
-        kinds=_GATHERS,
-    ),
-    RuntimeNote(
-        condition=Condition.NEGATIVE_INDEX,
-        runtimes=("torch.gather",),
-        what="torch.gather refuses it",
-        severity=_PORTABLE,
-        source="https://github.com/pytorch/pytorch/issues/55143",
-        kinds=(Kind.GATHER_ELEMENTS,),
-    ),
-    RuntimeNote(
-        condition=Condition.NEGATIVE_INDEX,
-        runtimes=("LiteRT",),
-        what="LiteRT (TFLite) refuses it",
-        severity=_PORTABLE,
-        source="https://github.com/PINTO0309/onnx2tf/pull/277",
-        kinds=(Kind.GATHER_ND, Kind.GATHER),
-    ),
-    RuntimeNote(
-        condition=Condition.NEGATIVE_INDEX,
-        runtimes=("OpenVINO before June 2025",),
-        what="OpenVINO GatherND-8 was specified without negative values",
-        severity=_PORTABLE,
-        source="https://github.com/openvinotoolkit/openvino/pull/30764",
-        kinds=(Kind.GATHER_ND,),
-    ),
-    RuntimeNote(
-        condition=Condition.NEGATIVE_INDEX,
-        runtimes=("OpenVINO before June 2025",),
-        what="OpenVINO GatherElements-6 was specified without negative values",
-        severity=_PORTABLE,
-        source="https://github.com/openvinotoolkit/openvino/pull/30800",
-        kinds=(Kind.GATHER_ELEMENTS,),
-    ),
-    RuntimeNote(
-        condition=Condition.INDEX_BEYOND_32_BITS,
-        runtimes=("TensorRT",),
-        what="TensorRT casts indices to 32 bits where data is not int64",
-        severity=_DIFFERS,
-        source="https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/operators/Gather.html",
-        kinds=_GATHERS,
-    ),
-    RuntimeNote(
-        condition=Condition.WIDE_INTEGERS,
-        runtimes=("OpenVINO CPU",),
-        what="OpenVINO cuts it to 32 bits on a CPU",
-        severity=_DIFFERS,
-        source="https://github.com/openvinotoolkit/openvino/issues/35837",
-    ),
-    RuntimeNote(
-        condition=Condition.WIDE_FLOATS,
-        runtimes=("OpenVINO CPU",),
-        what="the CPU plugin of OpenVINO has no type wider than float32",
-        severity=_DIFFERS,
-        source="https://docs.openvino.ai/2024/openvino-workflow/running-inference/"
-        "inference-devices-and-modes/cpu-device.html",
-    ),
-    RuntimeNote(
-        condition=Condition.COMPLEX_DATA,
-        runtimes=("onnxruntime",),
-        what="onnxruntime has no complex tensors",
-        severity=_PORTABLE,
-        source="https://github.com/microsoft/onnxruntime/blob/main/docs/OperatorKernels.md",
-    ),
-    RuntimeNote(
-        condition=Condition.STRINGS,
-        runtimes=("TensorRT",),
-        what="TensorRT has no strings",
-        severity=_PORTABLE,
-        source="https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/operators/Gather.html",
-    ),
-    RuntimeNote(
-        condition=Condition.BATCH_SIZES_DIFFER,
-        runtimes=("onnxruntime", _ONNX_IN_OPENVINO),
-        what="onnxruntime runs it where the numbers of slices divide, and the ONNX frontend of "
-        "OpenVINO where one size is 1, so the model may seem to work",
-        severity=_ERROR,
-        source="https://github.com/openvinotoolkit/openvino/pull/32660",
-        kinds=(Kind.GATHER_ND,),
-    ),
-    RuntimeNote(
-        condition=Condition.BATCH_SIZES_UNPROVED,
-        runtimes=("onnxruntime", _ONNX_IN_OPENVINO),
-        what="where they differ and one is 1, onnxruntime and the ONNX frontend of OpenVINO "
-        "repeat it; the specification refuses it",
-        severity=_PORTABLE,
-        source="https://github.com/microsoft/onnxruntime/issues/25053",
-        kinds=(Kind.GATHER_ND,),
-    ),
-    RuntimeNote(
-        condition=Condition.BATCH_DIMS,
-        runtimes=("onnxruntime symbolic_shape_infer",),
-        what="the symbolic shape inference of onnxruntime ignores it and declares a wrong shape",
-        severity=_PORTABLE,
-        source="https://github.com/microsoft/onnxruntime/pull/24206",
-        kinds=(Kind.GATHER_ND,),
-    ),
-    RuntimeNote(
-        condition=Condition.DEPTH_ZERO,
-        runtimes=("onnxruntime",),
-        what="onnxruntime copies all of data for each",
-        severity=_ERROR,
-        source="https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/"
-        "tensor/gather_nd.cc",
-        kinds=(Kind.GATHER_ND,),
-    ),
-    RuntimeNote(
-        condition=Condition.DEPTH_UNKNOWN,
-        runtimes=("TensorRT",),
-        what="TensorRT has to know it when it builds",
-        severity=_PORTABLE,
-        source="https://docs.nvidia.com/deeplearning/tensorrt/api/c_api/"
-        "classnvinfer1_1_1_i_gather_layer.html",
-        kinds=(Kind.GATHER_ND,),
-    ),
-    RuntimeNote(
-        condition=Condition.CONTRIBUTED_DEPTH_UNKNOWN,
-        runtimes=("onnxruntime",),
-        what="the shape inference of onnxruntime takes it as 0 and declares a wrong shape",
-        severity=_PORTABLE,
-        source="https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/graph/"
-        "contrib_ops/contrib_defs.cc",
-        kinds=(Kind.GATHER_ND,),
-    ),
-    RuntimeNote(
-        condition=Condition.CONTRIBUTED,
-        runtimes=("all but onnxruntime",),
-        what="only onnxruntime has it",
-        severity=_PORTABLE,
-        source="https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md",
-    ),
-    RuntimeNote(
-        condition=Condition.SMALLER_OFF_AXIS,
-        runtimes=("OpenVINO", "numpy.take_along_axis", "onnx.reference"),
-        what="OpenVINO and numpy.take_along_axis refuse it, as onnx.reference did until "
-        "September 2026",
-        severity=_PORTABLE,
-        source="https://github.com/onnx/onnx/pull/8444",
-        kinds=(Kind.GATHER_ELEMENTS,),
-    ),
-    RuntimeNote(
-        condition=Condition.DUPLICATES,
-        runtimes=(),
-        what="which update stays is not defined",
-        severity=_DIFFERS,
-        source="https://github.com/onnx/onnx/issues/3234",
-        kinds=(Kind.SCATTER_ND, Kind.SCATTER_ELEMENTS),
-    ),
-    RuntimeNote(
-        condition=Condition.REDUCTION,
-        runtimes=("TensorRT",),
-        what="the scatter layer of TensorRT has no reduction",
-        severity=_PORTABLE,
-        source="https://github.com/onnx/onnx-tensorrt/issues/957",
-        kinds=(Kind.SCATTER_ND,),
-    ),
-    RuntimeNote(
-        condition=Condition.HALF_REDUCTION,
-        runtimes=("onnxruntime CPU",),
-        what="onnxruntime does not have it on a CPU",
-        severity=_PORTABLE,
-        source="https://github.com/microsoft/onnxruntime/pull/32025",
-        kinds=(Kind.SCATTER_ELEMENTS,),
-    ),
-    RuntimeNote(
-        condition=Condition.HALF_REDUCTION,
-        runtimes=("onnxruntime CPU",),
-        what="onnxruntime does not have it on a CPU",
-        severity=_PORTABLE,
-        source="https://github.com/microsoft/onnxruntime/pull/32065",
-        kinds=(Kind.SCATTER_ND,),
-    ),
-)
+    RuntimeNote("index range", ERROR, _GATHERS, ("TensorFlow", "TensorRT"),
+                "TensorFlow and TensorRT give zeros on a GPU",
+                "https://www.tensorflow.org/api_docs/python/tf/gather_nd"),
+    RuntimeNote("index range", ERROR, _GATHERS, ("XLA",), "XLA takes the nearest place",
+                "https://openxla.org/stablehlo/spec#gather"),
+    RuntimeNote("index range", ERROR, _ND, ("OpenVINO",),
+                "OpenVINO reads memory without a check", f"{_OV}/pull/38297"),
+    RuntimeNote("negative index", DIFFERS, _ND + _GATHER, ("TensorFlow",),
+                "TensorFlow refuses it on a CPU and gives zeros on a GPU",
+                f"{_GITHUB}/tensorflow/tensorflow/issues/11101"),
+    RuntimeNote("negative index", DIFFERS, _GATHERS, ("XLA",), "XLA takes it as 0",
+                "https://openxla.org/stablehlo/spec#gather"),
+    RuntimeNote("negative index", PORTABLE, _ELEMENTS, ("torch.gather",),
+                "torch.gather refuses it", f"{_GITHUB}/pytorch/pytorch/issues/55143"),
+    RuntimeNote("negative index", PORTABLE, _ND + _GATHER, ("LiteRT",),
+                "LiteRT (TFLite) refuses it", f"{_GITHUB}/PINTO0309/onnx2tf/pull/277"),
+    RuntimeNote("negative index", PORTABLE, _ND, ("OpenVINO before June 2025",),
+                "OpenVINO GatherND-8 was specified without negative values",
+                f"{_OV}/pull/30764"),
+    RuntimeNote("negative index", PORTABLE, _ELEMENTS, ("OpenVINO before June 2025",),
+                "OpenVINO GatherElements-6 was specified without negative values",
+                f"{_OV}/pull/30800"),
+    RuntimeNote("index width", DIFFERS, _GATHERS, ("TensorRT",),
+                "TensorRT casts indices to 32 bits where data is not int64",
+                f"{_TENSORRT}/latest/_static/operators/Gather.html"),
+    RuntimeNote("64-bit integers", DIFFERS, (), ("OpenVINO CPU",),
+                "OpenVINO cuts it to 32 bits on a CPU", f"{_OV}/issues/35837"),
+    RuntimeNote("64-bit floats", DIFFERS, (), ("OpenVINO CPU",),
+                "the CPU plugin of OpenVINO has no type wider than float32",
+                "https://docs.openvino.ai/2024/openvino-workflow/running-inference/"
+                "inference-devices-and-modes/cpu-device.html"),
+    RuntimeNote("complex data", PORTABLE, (), ("onnxruntime",),
+                "onnxruntime has no complex tensors", f"{_ORT}/blob/main/docs/OperatorKernels.md"),
+    RuntimeNote("string data", PORTABLE, (), ("TensorRT",), "TensorRT has no strings",
+                f"{_TENSORRT}/latest/_static/operators/Gather.html"),
+    RuntimeNote("batch sizes", ERROR, _ND, ("onnxruntime", _FRONTEND),
+                "onnxruntime runs it where the numbers of slices divide, and the ONNX frontend of "
+                "OpenVINO where one size is 1, so the model may seem to work",
+                f"{_OV}/pull/32660"),
+    RuntimeNote("batch sizes unproved", PORTABLE, _ND, ("onnxruntime", _FRONTEND),
+                "where they differ and one is 1, onnxruntime and the ONNX frontend of OpenVINO "
+                "repeat it; the specification refuses it", f"{_ORT}/issues/25053"),
+    RuntimeNote("batch dims", PORTABLE, _ND, ("onnxruntime symbolic_shape_infer",),
+                "the symbolic shape inference of onnxruntime ignores it and declares a wrong shape",
+                f"{_ORT}/pull/24206"),
+    RuntimeNote("empty tuples", ERROR, _ND, ("onnxruntime",),
+                "onnxruntime copies all of data for each",
+                f"{_ORT}/blob/main/onnxruntime/core/providers/cpu/tensor/gather_nd.cc"),
+    RuntimeNote("tuple length", PORTABLE, _ND, ("TensorRT",),
+                "TensorRT has to know it when it builds",
+                f"{_TENSORRT}/api/c_api/classnvinfer1_1_1_i_gather_layer.html"),
+    RuntimeNote("contributed tuple length", PORTABLE, _ND, ("onnxruntime",),
+                "the shape inference of onnxruntime takes it as 0 and declares a wrong shape",
+                f"{_ORT}/blob/main/onnxruntime/core/graph/contrib_ops/contrib_defs.cc"),
+    RuntimeNote("contributed operator", PORTABLE, (), ("all but onnxruntime",),
+                "only onnxruntime has it", f"{_ORT}/blob/main/docs/ContribOperators.md"),
+    RuntimeNote("off-axis sizes", PORTABLE, _ELEMENTS,
+                ("OpenVINO", "numpy.take_along_axis", "onnx.reference"),
+                "OpenVINO and numpy.take_along_axis refuse it, as onnx.reference did until "
+                "September 2026", f"{_GITHUB}/onnx/onnx/pull/8444"),
+    RuntimeNote("duplicates", DIFFERS, _SCATTER_ND + _SCATTER_ELEMENTS, (),
+                "which update stays is not defined", f"{_GITHUB}/onnx/onnx/issues/3234"),
+    RuntimeNote("reduction", PORTABLE, _SCATTER_ND, ("TensorRT",),
+                "the scatter layer of TensorRT has no reduction",
+                f"{_GITHUB}/onnx/onnx-tensorrt/issues/957"),
+    RuntimeNote("reduction of halves", PORTABLE, _SCATTER_ELEMENTS, ("onnxruntime CPU",),
+                "onnxruntime does not have it on a CPU", f"{_ORT}/pull/32025"),
+    RuntimeNote("reduction of halves", PORTABLE, _SCATTER_ND, ("onnxruntime CPU",),
+                "onnxruntime does not have it on a CPU", f"{_ORT}/pull/32065"),
+)  # fmt: skip
 
 
 def runtime_notes(facts: Facts) -> Iterator[tuple[RuntimeNote, str]]:
-    """Yield what runtimes do with a call, each with what about the call it is true for.
+    """Yield the notes on a call, with what about the call meets their conditions.
 
-    Notes on forbidden calls come only where the call is refused, all others only where it
-    is not.
+    Notes on errors apply only to a call that cannot run, all others only to one that can.
     """
     for note in RUNTIME_NOTES:
         if note.kinds and facts.row.kind not in note.kinds:
             continue
-        if (note.severity is Severity.ERROR) == (facts.refusal is None):
+        if (note.severity is ERROR) == (facts.refusal is None):
             continue
-        detail = PREDICATES[note.condition](facts)
+        detail = CONDITIONS[note.rule](facts)
         if detail is not None:
             yield note, detail
 
 
 def check_runtimes(names: Iterable[str]) -> None:
-    """Refuse a name of a runtime that no note is about."""
+    """Raise for a name of a runtime that no note is about."""
     known = sorted({runtime for note in RUNTIME_NOTES for runtime in note.runtimes})
     for name in names:
-        if not any(name.lower() in each.lower() for each in known):
+        if not any(name.lower() in runtime.lower() for runtime in known):
             raise ModelError(
                 f"runtime = {name!r} is not known (allowed: parts of {listed(known)})"
                 f"{did_you_mean(name, known)}"
@@ -479,11 +566,11 @@ def check_runtimes(names: Iterable[str]) -> None:
 def finding(
     where: str, operator: str, note: RuntimeNote, detail: str, runtimes: Sequence[str]
 ) -> Finding:
-    """Return what `runtime_notes` says of a call as a finding."""
+    """Return a note on a call as a finding."""
     return Finding(
         where=where,
         operator=operator,
-        rule=note.condition.value,
+        rule=note.rule,
         what=f"{detail}: {note.what}",
         severity=note.severity,
         runtimes=tuple(runtimes),

@@ -11,8 +11,8 @@ from onnx import defs
 
 from ndgather.errors import NdgatherError
 from ndgather.errors.texts import reason
-from ndgather.models.graph.calls import Facts
 from ndgather.models.graph.diagnostics import (
+    Facts,
     Finding,
     Severity,
     finding,

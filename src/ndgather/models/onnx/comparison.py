@@ -17,8 +17,8 @@ from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import bearable, one_line
 from ndgather.models.arguments import named_arrays, names, tolerance
 from ndgather.models.graph import fit_inputs
-from ndgather.models.graph.calls import index_places
 from ndgather.models.graph.diagnostics import rule_of
+from ndgather.models.graph.evaluation import index_places
 from ndgather.models.onnx.files import open_model
 from ndgather.models.onnx.nodes import model_ports
 from ndgather.models.onnx.runs import (

@@ -21,7 +21,7 @@ from ndgather.errors import DTypeError, ModelError, NdgatherError, run_errors
 from ndgather.errors.texts import listed, one_line, reason
 from ndgather.models.arguments import array, instance, named_arrays, sequence
 from ndgather.models.graph import Run, fit_inputs
-from ndgather.models.graph.calls import Step, finished
+from ndgather.models.graph.evaluation import Step, finished
 from ndgather.models.onnx.files import IN_MEMORY, check_self_contained, check_valid, load_model
 from ndgather.models.onnx.inference import check_functions
 from ndgather.models.onnx.nodes import (

@@ -1,47 +1,283 @@
-"""What the layers of a network mean: the graph that it is, or the layer that it cannot be."""
+"""What layers of an IR mean: their types, constants and attributes, and what is wrong in them."""
 
 from __future__ import annotations
 
+import math
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ndgather.errors import AttributeValueError, ModelError, NdgatherError, ir_errors
-from ndgather.errors.texts import quoted
-from ndgather.models.graph import (
-    CastNode,
-    Graph,
-    GraphInput,
-    GraphOutput,
-    Node,
-    OperatorNode,
-    unique,
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    FileError,
+    ModelError,
+    NdgatherError,
+    ShapeError,
 )
+from ndgather.errors.file_errors import unreadable
+from ndgather.errors.shape_errors import shown
+from ndgather.errors.texts import listed, plain, quoted
+from ndgather.models.graph.diagnostics import (
+    Facts,
+    Finding,
+    Severity,
+    finding,
+    rule_of,
+    runtime_notes,
+)
+from ndgather.models.graph.evaluation import dtype_of
 from ndgather.models.openvino.reading import (
-    BY_NAME,
-    BY_PRECISION,
-    Constants,
-    ElementType,
+    HIGHEST_RANK,
+    LARGEST_SIZE,
+    NUMBER,
     Wiring,
-    declared_shape,
     wire,
 )
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows.openvino import DOMAIN
-from ndgather.published.schema import AttributeType, TensorType
+from ndgather.published.schema import (
+    INTEGERS,
+    AttributeType,
+    RankAtLeast,
+    Role,
+    Shape,
+    TensorType,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
-    from ndgather.models.graph import Array
     from ndgather.models.openvino.reading import Layer, LayerPort, Network
 
+Array = NDArray[Any]
+Bounds = tuple[tuple[int, int | None], ...]
+
 _PLAIN_PORTS = {"Parameter": (0, 1), "Const": (0, 1), "Convert": (1, 1), "Result": (1, 0)}
-PLAIN_TYPES = tuple(_PLAIN_PORTS)
 OPERATOR_TYPES = tuple(dict.fromkeys(each.name for each in operators(domain=DOMAIN)))
+KNOWN_TYPES = (*_PLAIN_PORTS, *OPERATOR_TYPES)
 
 _OPSET = re.compile(r"opset([0-9]{1,4})")
 _FLAGS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
-_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class ElementType(NamedTuple):
+    """An element type: its name in attributes, in ports and in NumPy, and its width in bits.
+
+    A width of 0 is not fixed.
+    """
+
+    name: str
+    precision: str
+    dtype: str
+    bits: int
+
+
+ELEMENT_TYPES = (
+    ElementType("boolean", "BOOL", "bool", 8),
+    ElementType("bf16", "BF16", "bfloat16", 16),
+    ElementType("f16", "FP16", "float16", 16),
+    ElementType("f32", "FP32", "float32", 32),
+    ElementType("f64", "FP64", "float64", 64),
+    ElementType("f4e2m1", "F4E2M1", "float4_e2m1fn", 4),
+    ElementType("f8e4m3", "F8E4M3", "float8_e4m3fn", 8),
+    ElementType("f8e5m2", "F8E5M2", "float8_e5m2", 8),
+    ElementType("f8e8m0", "F8E8M0", "float8_e8m0fnu", 8),
+    *(ElementType(f"i{bits}", f"I{bits}", f"int{bits}", bits) for bits in (4, 8, 16, 32, 64)),
+    *(
+        ElementType(f"u{bits}", f"U{bits}", f"uint{bits}", bits)
+        for bits in (1, 2, 3, 4, 6, 8, 16, 32, 64)
+    ),
+    ElementType("nf4", "NF4", "nf4", 4),
+    ElementType("string", "STRING", "string", 0),
+)
+BY_NAME = {element.name: element for element in ELEMENT_TYPES}
+BY_PRECISION = {element.precision: element for element in ELEMENT_TYPES}
+BY_DTYPE = {element.dtype: element for element in ELEMENT_TYPES}
+# Elements that NumPy has no type for, or that lie across bytes.
+_WITHOUT_ARRAYS = frozenset({"nf4", "string", "u1", "u3", "u6"})
+
+
+def _check_storable(element: ElementType) -> None:
+    if element.name in _WITHOUT_ARRAYS:
+        raise DTypeError(
+            f"element_type = {element.name} is not supported in constants (allowed: booleans, "
+            "integers of 2, 4 and 8 to 64 bits, floats of 4 to 64 bits)"
+        )
+
+
+def array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
+    """Return the constant that the bytes `content` hold, without a copy if possible."""
+    _check_storable(element)
+    dtype = dtype_of(element.dtype)
+    if element.bits < 8:  # the first element is in the lowest bits
+        shifts = np.arange(0, 8, element.bits, dtype=np.uint8)
+        codes = ((content[:, None] >> shifts) & np.uint8(2**element.bits - 1)).reshape(-1)
+        return codes[: math.prod(shape)].reshape(shape).view(dtype)
+    if element.dtype == "bool":
+        return np.not_equal(content, 0).reshape(shape)
+    stored = np.frombuffer(content, _little_endian(dtype)).reshape(shape)
+    return stored.astype(dtype, copy=False)
+
+
+def bytes_of(element: ElementType, array: Array) -> bytes:
+    """Return the bytes of `array` in a file of constants."""
+    _check_storable(element)
+    if element.bits >= 8:
+        return array.astype(_little_endian(array.dtype), copy=False).tobytes()
+    codes = np.ascontiguousarray(array).view(np.uint8).reshape(-1) & np.uint8(2**element.bits - 1)
+    shifts = np.arange(0, 8, element.bits, dtype=np.uint8)
+    padded = np.pad(codes, (0, -codes.size % shifts.size)).reshape(-1, shifts.size)
+    joined: NDArray[np.uint8] = np.bitwise_or.reduce(padded << shifts, axis=1)
+    return joined.tobytes()
+
+
+def _little_endian(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype.newbyteorder("<") if dtype.isbuiltin == 1 else dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """The file of constants of an IR; without a path no constant can be read."""
+
+    path: Path | None
+
+    def find(self, layer: Layer) -> tuple[ElementType, tuple[int, ...], int]:
+        """Return the type of a Const layer, its shape, and its offset in the file."""
+        element, shape = constant_type(layer)
+        offset, size = (self._count(layer, name) for name in ("offset", "size"))
+        needed = _stored_bytes(element, shape)
+        if element.bits and size != needed and not (needed == 0 and size <= 1):
+            raise ModelError(
+                f"size = {size} is not the size in bytes of {element.name} {shown(shape)} "
+                f"(allowed: {needed})"
+            )
+        path = self._file()
+        try:
+            file_bytes = path.stat().st_size
+        except (OSError, ValueError) as error:  # ValueError: a NUL in its name
+            raise unreadable(path, error) from error
+        if offset + size > file_bytes:
+            raise ModelError(
+                f"offset = {offset} and size = {size} reach beyond the end of {path} "
+                f"(allowed: at most {file_bytes} bytes)"
+            )
+        return element, shape, offset
+
+    def read(self, layer: Layer) -> Array:
+        """Return the array of a Const layer, memory-mapped if its type allows it."""
+        element, shape, offset = self.find(layer)
+        needed = _stored_bytes(element, shape)
+        content = np.zeros(0, np.uint8)
+        try:
+            if needed:
+                content = np.memmap(self._file(), np.uint8, "r", offset, (needed,))
+        except OSError as error:
+            raise unreadable(self._file(), error) from error
+        try:
+            return array_from(element, shape, np.asarray(content))
+        except ValueError as error:  # an empty array with sizes that no array has
+            raise ShapeError(
+                f"shape = {shown(shape)} of {element.name} exceeds the largest possible array"
+            ) from error
+
+    def _file(self) -> Path:
+        if self.path is None:
+            raise ModelError(
+                "the file of constants is not known (allowed: the path of the model, or of its "
+                "constants)"
+            )
+        return self.path
+
+    def _count(self, layer: Layer, name: str) -> int:
+        text = layer.attributes.get(name, "")
+        if not NUMBER.fullmatch(text):
+            raise _bad_attribute(name, text, ("a whole number",))
+        return int(text)
+
+
+def _stored_bytes(element: ElementType, shape: tuple[int, ...]) -> int:
+    return -(-math.prod(shape) * element.bits // 8)
+
+
+def _bad_attribute(name: str, text: str, allowed: Iterable[str]) -> AttributeValueError:
+    return AttributeValueError(f"{name} = {quoted(text)} is unknown (allowed: {listed(allowed)})")
+
+
+def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
+    """Return the element type and the shape that a Const layer declares."""
+    element = element_type(layer, "element_type")
+    text = layer.attributes.get("shape", "")
+    try:
+        bounds = declared_shape(text)
+    except ValueError:
+        bounds = None
+    if bounds is None or len(bounds) > HIGHEST_RANK or any(low != high for low, high in bounds):
+        raise _bad_attribute("shape", text, ("sizes with commas between them",))
+    return element, tuple(low for low, _ in bounds)
+
+
+def element_type(layer: Layer, name: str) -> ElementType:
+    """Return the element type that an attribute of a layer names."""
+    text = layer.attributes.get(name, "")
+    if text not in BY_NAME:
+        raise _bad_attribute(name, text, BY_NAME)
+    return BY_NAME[text]
+
+
+def declared_shape(text: str) -> Bounds | None:
+    """Return the lowest and highest size of every axis in a `shape` attribute.
+
+    None is an unknown rank; a highest size of None is unlimited. A size is written ``4``, ``-1``,
+    ``?``, or as a range ``1..5``, ``..5``, ``1..``.
+    """
+    text = text.strip()
+    if text == "...":
+        return None
+    return tuple(_bounds(size.strip()) for size in text.split(",")) if text else ()
+
+
+def _bounds(text: str) -> tuple[int, int | None]:
+    if text in {"?", "-1"}:
+        return 0, None
+    lowest, dots, highest = text.partition("..")
+    for part in (lowest, highest):
+        if part and not (NUMBER.fullmatch(part) and int(part) <= LARGEST_SIZE):
+            raise ValueError(text)
+    if not dots:
+        return int(lowest), int(lowest)
+    low, high = int(lowest or 0), int(highest) if highest else None
+    if high is not None and low > high:
+        raise ValueError(text)
+    return low, high
+
+
+def parameter_bounds(layer: Layer) -> Bounds | None:
+    """Return the lowest and highest sizes of a Parameter; None is an unknown rank."""
+    text = layer.attributes.get("shape", "...")
+    try:
+        return declared_shape(text)
+    except ValueError as error:
+        raise _bad_attribute("shape", text, ("sizes", "?", "ranges", "...")) from error
+
+
+def parameter_type(layer: Layer) -> TensorType:
+    bounds = parameter_bounds(layer)
+    shape = None
+    if bounds is not None:
+        shape = tuple(low if low == high else None for low, high in bounds)
+    return TensorType(element_type(layer, "element_type").dtype, shape)
+
+
+def port_type(port: LayerPort) -> TensorType:
+    """Return the type that a port declares; one without sizes does not declare a shape."""
+    element = BY_PRECISION.get(port.precision or "")
+    return TensorType(element.dtype if element else None, port.dims or None)
 
 
 def operator_of(layer: Layer) -> Operator:
@@ -56,15 +292,16 @@ def operator_of(layer: Layer) -> Operator:
 
 
 def attributes_of(layer: Layer, function: Operator) -> dict[str, int | str | bool]:
-    """Return the attributes of a layer as values; texts that are none stay texts.
+    """Return the attributes of a layer as values.
 
-    What is left a text, or is unknown, the operator refuses.
+    Unknown attributes, and texts that cannot be converted, stay as they are: the operator raises
+    for them.
     """
     values: dict[str, int | str | bool] = {}
     for name, text in layer.attributes.items():
         attribute = function.row.attribute(name)
         kind = AttributeType.STRING if attribute is None else attribute.type
-        if kind is AttributeType.INT and _WHOLE.fullmatch(text.strip()):
+        if kind is AttributeType.INT and _INTEGER.fullmatch(text.strip()):
             values[name] = int(text)
         elif kind is AttributeType.BOOL:
             values[name] = _FLAGS.get(text.strip(), text)
@@ -73,40 +310,12 @@ def attributes_of(layer: Layer, function: Operator) -> dict[str, int | str | boo
     return values
 
 
-def element_type(layer: Layer, name: str) -> ElementType:
-    """Return the element type that an attribute of a layer names."""
-    text = layer.attributes.get(name, "")
-    if text not in BY_NAME:
-        raise ir_errors.bad_attribute(name, text, BY_NAME)
-    return BY_NAME[text]
-
-
-def parameter_bounds(layer: Layer) -> tuple[tuple[int, int | None], ...] | None:
-    """Return the least and greatest sizes of a Parameter; None is an unknown rank."""
-    text = layer.attributes.get("shape", "...")
-    try:
-        return declared_shape(text)
-    except ValueError as error:
-        raise ir_errors.bad_attribute("shape", text, ("sizes", "?", "ranges", "...")) from error
-
-
-def parameter_type(layer: Layer) -> TensorType:
-    bounds = parameter_bounds(layer)
-    shape = None
-    if bounds is not None:
-        shape = tuple(low if low == high else None for low, high in bounds)
-    return TensorType(element_type(layer, "element_type").dtype, shape)
-
-
-def port_type(port: LayerPort) -> TensorType:
-    """Return the type that a port declares; without sizes it says nothing of its shape."""
-    element = BY_PRECISION.get(port.precision or "")
-    return TensorType(element.dtype if element else None, port.dims or None)
-
-
 def check_ports(layer: Layer) -> None:
-    """Refuse a layer that has too few or too many ports."""
-    inputs, outputs = port_counts(layer)
+    """Raise for a layer with too few or too many ports."""
+    if layer.type in OPERATOR_TYPES:
+        inputs, outputs = len(operator_of(layer).row.inputs), 1
+    else:
+        inputs, outputs = _PLAIN_PORTS[layer.type]
     if (len(layer.inputs), len(layer.outputs)) != (inputs, outputs):
         raise ModelError(
             f"ports = {len(layer.inputs)} input and {len(layer.outputs)} output are not those of "
@@ -114,114 +323,146 @@ def check_ports(layer: Layer) -> None:
         )
 
 
-def port_counts(layer: Layer) -> tuple[int, int]:
-    """Return how many input and output ports a layer of a known type has."""
-    if layer.type in OPERATOR_TYPES:
-        return len(operator_of(layer).row.inputs), 1
-    return _PLAIN_PORTS[layer.type]
+def check_network(network: Network, constants: Constants, place: str = "") -> Iterator[Finding]:
+    """Yield what is wrong in `network` and in the bodies of its layers.
 
-
-def layer_names(layer: Layer, port: LayerPort) -> tuple[str, ...]:
-    """Return the names that a value goes by, the first of them first."""
-    names = (*port.names, layer.name)
-    return tuple(dict.fromkeys(each for each in names if each)) or (f"layer{layer.id}",)
-
-
-def graph_of(network: Network, constants: Constants) -> Graph:
-    """Return the graph that a network is."""
-    for layer in network.layers:
-        if layer.type not in (*PLAIN_TYPES, *OPERATOR_TYPES):
-            raise ir_errors.layer_not_run(
-                str(layer), layer.type, layer.version, (*PLAIN_TYPES, *OPERATOR_TYPES)
-            )
+    The declared ports of layers of other types count as correct.
+    """
     wiring = wire(network)
-    for finding in wiring.findings:
-        raise ModelError(f"{finding.where}: {finding.what}")
-    return _GraphBuilder(network, wiring, constants).graph()
+    for error in wiring.findings:
+        yield replace(error, where=place + error.where)
+    checker = _Checker(wiring, constants, place)
+    for layer in wiring.order:
+        yield from checker.check(layer)
+        for body in layer.bodies:
+            yield from check_network(body, constants, f"{place}{layer} {body.name}: ")
 
 
-class _GraphBuilder:
-    """Gives every value a name that no other one has."""
+class _Checker:
+    """Infers the types of values from layer to layer, and compares them with the ports."""
 
-    def __init__(self, network: Network, wiring: Wiring, constants: Constants) -> None:
-        self.network = network
+    def __init__(self, wiring: Wiring, constants: Constants, place: str) -> None:
         self.wiring = wiring
-        self.constants_file = constants
-        self.taken: set[str] = set()
-        self.output_names: set[str] = set()
-        self.values: dict[tuple[int, int], str] = {}
-        self.inputs: list[GraphInput] = []
-        self.constants: dict[str, Array] = {}
-        self.nodes: list[Node] = []
-        self.outputs: list[GraphOutput] = []
+        self.constants = constants
+        self.place = place
+        self.types: dict[tuple[int, int], TensorType] = {}
+        self.values: dict[tuple[int, int], Array] = {}
 
-    def graph(self) -> Graph:
-        layers = self.network.layers
-        first = [layer for layer in layers if layer.type == "Parameter"]
-        last = [layer for layer in layers if layer.type == "Result"]
-        between = [each for each in self.wiring.order if each.type not in {"Parameter", "Result"}]
-        self._each(layers, check_ports)  # before any of them is believed
-        self._each((*first, *between, *last), self._add)
-        return Graph(
-            name=self.network.name,
-            inputs=tuple(self.inputs),
-            constants=self.constants,
-            nodes=tuple(self.nodes),
-            outputs=tuple(self.outputs),
-        )
-
-    @staticmethod
-    def _each(layers: Iterable[Layer], work: Callable[[Layer], None]) -> None:
-        for layer in layers:
-            try:
-                work(layer)
-            except NdgatherError as error:
-                raise ir_errors.in_layer(error, str(layer), layer.type) from error
-
-    def _add(self, layer: Layer) -> None:
-        if layer.type == "Result":
-            ((source, port),) = (self.wiring.sources[layer.id, each.id] for each in layer.inputs)
-            names = (*layer.output_names, *port.names, layer.name, f"result{layer.id}")
-            name = next(each for each in names if each)
-            if name in self.output_names and layer.name:
-                name = layer.name
-            value = self.values[source.id, port.id]
-            self.outputs.append(GraphOutput(name=unique(name, self.output_names), value=value))
+    def check(self, layer: Layer) -> Iterator[Finding]:
+        for port in layer.outputs:
+            self.types[layer.id, port.id] = port_type(port)
+        for port in layer.inputs:
+            if (layer.id, port.id) in self.wiring.sources:
+                source, out = self.wiring.sources[layer.id, port.id]
+                feeding = TensorType(port_type(out).dtype, out.dims)
+                name = f"input port {port.id}, fed by port {out.id} of {source},"
+                for what in _contradictions(port, feeding, name, "that port has"):
+                    yield self._error(layer, layer.type, "edges", what)
+        if layer.type not in KNOWN_TYPES:
             return
-        (port,) = layer.outputs
-        name = self.values[layer.id, port.id] = unique(layer_names(layer, port)[0], self.taken)
-        if layer.type == "Parameter":
-            self.inputs.append(GraphInput(name=name, type=parameter_type(layer)))
-        elif layer.type == "Const":
-            self.constants[name] = self.constants_file.read(layer)
-        elif layer.type == "Convert":
-            dtype = element_type(layer, "destination_type").dtype
-            (source_value,) = self._sources(layer, ("input",))
-            self.nodes.append(
-                CastNode(name=layer.name or name, input=source_value, output=name, dtype=dtype)
-            )
-        else:
-            function = operator_of(layer)
-            self.nodes.append(
-                OperatorNode(
-                    name=layer.name or name,
-                    row=function.row,
-                    inputs=self._sources(layer, tuple(each.name for each in function.row.inputs)),
-                    output=name,
-                    attributes=attributes_of(layer, function),
-                )
-            )
-        if self.network.snippet:
-            self.outputs.append(GraphOutput(name="output", value=name))
+        title = f"{layer.type} {layer.version}".strip()
+        for port in (*layer.inputs, *layer.outputs):
+            if port.precision is not None and port.precision not in BY_PRECISION:
+                name = plain(port.precision)
+                what = f"port {port.id} declares precision {name}, which is unknown"
+                yield self._error(layer, title, "port", what)
+        try:
+            if layer.type in OPERATOR_TYPES:
+                title = str(operator_of(layer).row)
+            check_ports(layer)
+            inferred, facts = self._infer(layer)
+        except NdgatherError as error:
+            rule = "constants" if isinstance(error, FileError) else rule_of(error, "layer")
+            yield self._error(layer, title, rule, str(error).removeprefix(f"{title}: "))
+            return
+        for port, known in zip(layer.outputs, inferred, strict=True):
+            self.types[layer.id, port.id] = known
+            for what in _contradictions(port, known, f"output port {port.id}", "inferred"):
+                yield self._error(layer, title, "port", what)
+        for note, detail in runtime_notes(facts) if facts is not None else ():
+            runtimes = tuple(name for name in note.runtimes if name.startswith("OpenVINO"))
+            if runtimes or not note.runtimes:  # other runtimes do not read an IR
+                yield finding(f"{self.place}{layer}", title, note, detail, runtimes)
 
-    def _sources(self, layer: Layer, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the values that feed a layer; those of a snippet are inputs of the graph."""
-        if not self.network.snippet:
-            sources = (self.wiring.sources[layer.id, port.id] for port in layer.inputs)
-            return tuple(self.values[source.id, port.id] for source, port in sources)
-        given = tuple(
-            GraphInput(name=unique(name, self.taken), type=port_type(port))
-            for name, port in zip(names, layer.inputs, strict=False)
+    def _error(self, layer: Layer, title: str, rule: str, what: str) -> Finding:
+        where = f"{self.place}{layer}"
+        return Finding(where=where, operator=title, rule=rule, what=what, severity=Severity.ERROR)
+
+    def _infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], Facts | None]:
+        """Return the types of the outputs of a layer, and the facts of an operator's call."""
+        if layer.type == "Parameter":
+            return (parameter_type(layer),), None
+        if layer.type == "Const":
+            element, shape = constant_type(layer)
+            if element.dtype in INTEGERS:
+                self.values[layer.id, layer.outputs[0].id] = self.constants.read(layer)
+            else:
+                self.constants.find(layer)
+            return (TensorType(element.dtype, shape),), None
+        types = [self._input(layer, port) for port in layer.inputs]
+        if layer.type == "Result":
+            return (), None
+        if layer.type == "Convert":
+            dtype = element_type(layer, "destination_type").dtype
+            return (TensorType(dtype, types[0].shape),), None
+        function = operator_of(layer)
+        row, attributes = function.row, attributes_of(layer, function)
+        known = {}
+        for item, port in zip(row.inputs, layer.inputs, strict=True):
+            source, out = self.wiring.sources.get((layer.id, port.id), (layer, port))
+            if (source.id, out.id) in self.values:
+                known[item.name] = self.values[source.id, out.id]
+        inference = function.infer(*types, constants=known, **attributes)
+        roles = [item.role for item in row.inputs]
+        axis = known.get(Role.AXIS.value)
+        facts = Facts.of(
+            row,
+            declared=dict(zip(roles, types, strict=True)),
+            inferred=dict(zip(roles, inference.inputs, strict=True)),
+            attributes=attributes if axis is None else {**attributes, "axis": axis.item()},
+            indices=known.get(Role.INDICES.value),
         )
-        self.inputs += given
-        return tuple(each.name for each in given)
+        return inference.outputs, facts
+
+    def _input(self, layer: Layer, port: LayerPort) -> TensorType:
+        """Return the inferred type of an input; the port declares what is not known of it."""
+        declared = port_type(port)
+        if (layer.id, port.id) not in self.wiring.sources:
+            return declared
+        source, out = self.wiring.sources[layer.id, port.id]
+        known = self.types[source.id, out.id]
+        return TensorType(
+            known.dtype if known.dtype is not None else declared.dtype,
+            known.shape if known.shape is not None else declared.shape,
+        )
+
+
+def _contradictions(port: LayerPort, known: TensorType, name: str, verb: str) -> Iterator[str]:
+    """Yield how the type that a port declares contradicts a known one."""
+    element = BY_PRECISION.get(port.precision or "")
+    if element is not None and known.dtype is not None and element.dtype != known.dtype:
+        wanted = BY_DTYPE[known.dtype].precision if known.dtype in BY_DTYPE else known.dtype
+        yield f"{name} declares precision {port.precision}; {verb} {wanted}"
+    if not _may_be(port.dims, known.shape):
+        shape = known.shape.first if isinstance(known.shape, RankAtLeast) else known.shape or ()
+        yield f"{name} declares {_shown(port.dims)}; {verb} {_shown(shape)}"
+
+
+def _may_be(declared: tuple[int | None, ...], known: Shape) -> bool:
+    """Return whether a port with these sizes can have the known shape."""
+    if known is None:
+        return True
+    if isinstance(known, RankAtLeast):
+        first, fits = known.first, len(declared) >= len(known.first)
+    else:
+        first, fits = known, len(declared) == len(known)
+    if not declared:  # a scalar, or an unknown rank if something else was not known
+        return fits or first is not known or not all(isinstance(size, int) for size in first)
+    return fits and all(
+        size is None or not isinstance(other, int) or size == other
+        for size, other in zip(declared, first, strict=False)
+    )
+
+
+def _shown(dims: tuple[int | str | None, ...]) -> str:
+    return shown(["?" if size is None else size for size in dims])

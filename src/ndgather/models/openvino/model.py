@@ -1,4 +1,4 @@
-"""An IR as a model: what goes in and comes out, what is wrong with it, and its results."""
+"""An OpenVINO IR as a model: its graph, its inputs and outputs, and its results."""
 
 from __future__ import annotations
 
@@ -8,15 +8,36 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ndgather.errors import FileError, ModelError, file_errors
+from ndgather.errors import FileError, ModelError, NdgatherError, file_errors
 from ndgather.errors.run_errors import input_shape
-from ndgather.errors.texts import reason
+from ndgather.errors.texts import listed, quoted, reason
 from ndgather.models.arguments import Content, file_path, instance, named_arrays
-from ndgather.models.graph import Port, Run, fit_inputs, value_types
-from ndgather.models.graph.calls import dtype_of, evaluate
-from ndgather.models.openvino.checks import check_network
-from ndgather.models.openvino.layers import graph_of, layer_names, parameter_bounds
-from ndgather.models.openvino.reading import Constants, Limits, Network, read
+from ndgather.models.graph import (
+    CastNode,
+    Graph,
+    GraphInput,
+    GraphOutput,
+    Node,
+    OperatorNode,
+    Port,
+    fit_inputs,
+    unique,
+    value_types,
+)
+from ndgather.models.graph.evaluation import dtype_of, evaluate
+from ndgather.models.openvino.layers import (
+    KNOWN_TYPES,
+    Constants,
+    attributes_of,
+    check_network,
+    check_ports,
+    element_type,
+    operator_of,
+    parameter_bounds,
+    parameter_type,
+    port_type,
+)
+from ndgather.models.openvino.reading import Limits, Network, read, wire
 from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.published.schema import RankAtLeast, TensorType
 
@@ -24,8 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ndgather.models.arguments import FilePath
-    from ndgather.models.graph import Array, Graph
+    from ndgather.models.graph import Array, Run
     from ndgather.models.graph.diagnostics import Finding
+    from ndgather.models.openvino.layers import Bounds
+    from ndgather.models.openvino.reading import Layer, LayerPort
 
 
 class Model:
@@ -34,9 +57,9 @@ class Model:
     Parameters
     ----------
     network : Network
-        What the XML says.
+        The layers and edges of the XML.
     constants : Constants
-        Where its constants are.
+        The file of its constants.
 
     Raises
     ------
@@ -45,7 +68,7 @@ class Model:
     """
 
     def __init__(self, network: Network, constants: Constants) -> None:
-        instance("Model", "network", network, Network, "what an IR says")
+        instance("Model", "network", network, Network, "the network of an IR")
         instance("Model", "constants", constants, Constants, "a file of constants")
         self.network = network
         self.constants = constants
@@ -63,9 +86,9 @@ class Model:
         Parameters
         ----------
         path : str, os.PathLike or bytes
-            The path of the XML, or what that file holds.
+            The path of the XML, or its content.
         constants : str or os.PathLike, optional
-            The file of constants; without it the ``.bin`` beside the XML.
+            The file of constants; by default the ``.bin`` beside the XML.
         limits : Limits, optional
             The largest size, depth and number of elements and layers to read.
 
@@ -84,7 +107,6 @@ class Model:
         constants: object = None,
         limits: Limits | None = None,
     ) -> Self:
-        """Read an IR for `caller`, whose `argument` is `path`."""
         source = bytes(path) if isinstance(path, Content) else file_path(caller, argument, path)
         beside = None if constants is None else file_path(caller, "constants", constants)
         if beside is None and isinstance(source, Path):
@@ -96,7 +118,7 @@ class Model:
 
     @property
     def graph(self) -> Graph:
-        """The graph that the network is."""
+        """The network as a graph."""
         if self._graph is None:
             self._graph = graph_of(self.network, self.constants)
         return self._graph
@@ -130,41 +152,51 @@ class Model:
         ModelError
             An input is missing or unknown, or a layer is of another type.
         ShapeError, DTypeError, IndexOutOfBoundsError
-            An input, or what a layer was given, does not fit; the text names it.
+            An input of the model or of a layer does not fit; the text names it.
         """
-        names = self._names_of_inputs()
-        arrays = named_arrays("run", inputs)
-        given = {names.get(name, name): array for name, array in arrays.items()}
-        fitted = fit_inputs(self.inputs, given)
-        self._check_ranges(fitted)
-        return evaluate(self.graph, fitted)
+        graph, arrays = self.graph, named_arrays("run", inputs)
+        parameters = [layer for layer in self.network.layers if layer.type == "Parameter"]
+        # A snippet has no Parameters.
+        pairs = list(zip(parameters, graph.inputs, strict=False))
+        names: dict[str, str] = {}
+        for layer, item in pairs:
+            for name in _value_names(layer, layer.outputs[0]):
+                names.setdefault(name, item.name)
+        names |= {item.name: item.name for item in graph.inputs}
+        fitted = fit_inputs(
+            self.inputs, {names.get(name, name): array for name, array in arrays.items()}
+        )
+        for layer, item in pairs:
+            _check_ranges(item.name, fitted[item.name].shape, parameter_bounds(layer))
+        return evaluate(graph, fitted)
 
     def check(self) -> tuple[Finding, ...]:
         """Return what is wrong with the model: its edges, attributes, constants and ports."""
         return tuple(check_network(self.network, self.constants))
 
-    def _names_of_inputs(self) -> dict[str, str]:
-        """Return the name of the graph's input for every name that a Parameter goes by."""
-        layers = [each for each in self.network.layers if each.type == "Parameter"]
-        inputs = [each.name for each in self.graph.inputs]
-        names: dict[str, str] = {}
-        for layer, name in zip(layers, inputs, strict=False):  # a snippet has no Parameters
-            for other in layer_names(layer, layer.outputs[0]):
-                names.setdefault(other, name)
-        return {**names, **{name: name for name in inputs}}
 
-    def _check_ranges(self, inputs: Mapping[str, Array]) -> None:
-        """Hold inputs to sizes that are declared as ranges, which no `Port` can say."""
-        layers = [each for each in self.network.layers if each.type == "Parameter"]
-        for layer, each in zip(layers, self.graph.inputs, strict=False):
-            bounds = parameter_bounds(layer)
-            if bounds is None:
-                continue
-            shape = inputs[each.name].shape
-            for size, (low, high) in zip(shape, bounds, strict=True):
-                if size < low or (high is not None and size > high):
-                    declared = [_range(*pair) for pair in bounds]
-                    raise input_shape(each.name, shape, declared)
+def _check_ranges(name: str, shape: tuple[int, ...], bounds: Bounds | None) -> None:
+    """Check sizes that are declared as ranges, which a `Port` does not have."""
+    for size, (low, high) in zip(shape, bounds or (), strict=False):
+        if size < low or (high is not None and size > high):
+            raise input_shape(name, shape, [_range(*pair) for pair in bounds or ()])
+
+
+def _range(low: int, high: int | None) -> str:
+    if low == high:
+        return str(low)
+    return "?" if (low, high) == (0, None) else f"{low or ''}..{'' if high is None else high}"
+
+
+def _port(name: str, known: TensorType) -> Port:
+    shape = known.shape
+    return Port(
+        name=name,
+        dtype=None if known.dtype is None else dtype_of(known.dtype),
+        shape=None
+        if shape is None or isinstance(shape, RankAtLeast)
+        else tuple("?" if size is None else size for size in shape),
+    )
 
 
 def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -173,7 +205,7 @@ def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[
     Parameters
     ----------
     model : Model, bytes, str or os.PathLike
-        An IR that is loaded, the bytes of its XML, or the path of that file.
+        A loaded IR, the bytes of its XML, or the path of that file.
     inputs : mapping of str to array_like
         The inputs by a name of their tensor or of their layer; those of a bare layer by the names
         of its specification, such as ``"data"`` and ``"indices"``.
@@ -189,7 +221,7 @@ def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[
         The file cannot be read, is not an IR, has a layer of another type, or an input is missing
         or unknown.
     ShapeError, DTypeError, IndexOutOfBoundsError
-        An input, or what a layer was given, does not fit; the text names it.
+        An input of the model or of a layer does not fit; the text names it.
 
     Examples
     --------
@@ -214,13 +246,13 @@ def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
     Parameters
     ----------
     model : Model, bytes, str or os.PathLike
-        An IR that is loaded, the bytes of its XML, or the path of that file.
+        A loaded IR, the bytes of its XML, or the path of that file.
 
     Returns
     -------
     tuple of Finding
-        What is wrong, and what OpenVINO does otherwise than its specification says; empty where
-        nothing was found. A finding has `where`, `operator`, `rule`, `what`, `severity` and
+        What is wrong, and where OpenVINO deviates from its specification; empty if there is
+        nothing to report. A finding has `where`, `operator`, `rule`, `what`, `severity` and
         `runtimes`.
 
     Raises
@@ -242,24 +274,109 @@ def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
     return loaded.check()
 
 
-def _port(name: str, given: TensorType) -> Port:
-    shape = given.shape
-    return Port(
-        name=name,
-        dtype=None if given.dtype is None else dtype_of(given.dtype),
-        shape=None
-        if shape is None or isinstance(shape, RankAtLeast)
-        else tuple("?" if size is None else size for size in shape),
-    )
+def graph_of(network: Network, constants: Constants) -> Graph:
+    """Return a network as a graph."""
+    for layer in network.layers:
+        if layer.type not in KNOWN_TYPES:
+            title = quoted(layer.type) + (f" of {quoted(layer.version)}" if layer.version else "")
+            raise ModelError(
+                f"{layer}: type = {title} is not supported (allowed: {listed(KNOWN_TYPES)})"
+            )
+    return _GraphBuilder(network, constants).graph()
 
 
-def _range(low: int, high: int | None) -> str:
-    if low == high:
-        return str(low)
-    return "?" if (low, high) == (0, None) else f"{low or ''}..{'' if high is None else high}"
+class _GraphBuilder:
+    """Gives every value of a network a unique name."""
+
+    def __init__(self, network: Network, constants: Constants) -> None:
+        self.network = network
+        self.wiring = wire(network)
+        for error in self.wiring.findings:
+            raise ModelError(f"{error.where}: {error.what}")
+        self.constants_file = constants
+        self.taken: set[str] = set()
+        self.output_names: set[str] = set()
+        self.values: dict[tuple[int, int], str] = {}
+        self.inputs: list[GraphInput] = []
+        self.constants: dict[str, Array] = {}
+        self.nodes: list[Node] = []
+        self.outputs: list[GraphOutput] = []
+
+    def graph(self) -> Graph:
+        # Parameters and Results keep their order in the file, which is that of the model.
+        layers = self.network.layers
+        first = [layer for layer in layers if layer.type == "Parameter"]
+        last = [layer for layer in layers if layer.type == "Result"]
+        inner = [x for x in self.wiring.order if x.type not in {"Parameter", "Result"}]
+        steps = [(layer, check_ports) for layer in layers]
+        steps += [(layer, self._add) for layer in (*first, *inner, *last)]
+        for layer, step in steps:
+            try:
+                step(layer)
+            except NdgatherError as error:
+                error.args = (f"{layer} ({layer.type}): {error}",)
+                raise
+        return Graph(
+            name=self.network.name,
+            inputs=tuple(self.inputs),
+            constants=self.constants,
+            nodes=tuple(self.nodes),
+            outputs=tuple(self.outputs),
+        )
+
+    def _add(self, layer: Layer) -> None:
+        if layer.type == "Result":
+            source, port = self.wiring.sources[layer.id, layer.inputs[0].id]
+            names = (*layer.output_names, *port.names, layer.name, f"result{layer.id}")
+            name = next(name for name in names if name)
+            if name in self.output_names and layer.name:
+                name = layer.name
+            value = self.values[source.id, port.id]
+            self.outputs.append(GraphOutput(name=unique(name, self.output_names), value=value))
+            return
+        (port,) = layer.outputs
+        name = self.values[layer.id, port.id] = unique(_value_names(layer, port)[0], self.taken)
+        if layer.type == "Parameter":
+            self.inputs.append(GraphInput(name=name, type=parameter_type(layer)))
+        elif layer.type == "Const":
+            self.constants[name] = self.constants_file.read(layer)
+        elif layer.type == "Convert":
+            dtype = element_type(layer, "destination_type").dtype
+            (source_value,) = self._sources(layer, ("input",))
+            self.nodes.append(
+                CastNode(name=layer.name or name, input=source_value, output=name, dtype=dtype)
+            )
+        else:
+            function = operator_of(layer)
+            self.nodes.append(
+                OperatorNode(
+                    name=layer.name or name,
+                    row=function.row,
+                    inputs=self._sources(layer, tuple(x.name for x in function.row.inputs)),
+                    output=name,
+                    attributes=attributes_of(layer, function),
+                )
+            )
+        if self.network.snippet:
+            self.outputs.append(GraphOutput(name="output", value=name))
+
+    def _sources(self, layer: Layer, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the values that feed a layer; those of a snippet become inputs of the graph."""
+        if not self.network.snippet:
+            sources = (self.wiring.sources[layer.id, port.id] for port in layer.inputs)
+            return tuple(self.values[source.id, port.id] for source, port in sources)
+        inputs = tuple(
+            GraphInput(name=unique(name, self.taken), type=port_type(port))
+            for name, port in zip(names, layer.inputs, strict=False)
+        )
+        self.inputs += inputs
+        return tuple(item.name for item in inputs)
 
 
-_NO_NODES = frozenset({"Const", "Parameter", "Result"})
+def _value_names(layer: Layer, port: LayerPort) -> tuple[str, ...]:
+    """Return the names of a value: those of its port, then that of its layer."""
+    names = (*port.names, layer.name)
+    return tuple(dict.fromkeys(name for name in names if name)) or (f"layer{layer.id}",)
 
 
 def is_installed() -> bool:
@@ -267,33 +384,29 @@ def is_installed() -> bool:
 
 
 def write_converted(source: Path, target: Path, constants: Path) -> tuple[int, tuple[Finding, ...]]:
-    """Have OpenVINO write an IR of a model file, and check each gather and scatter layer of it.
+    """Convert a model file to an IR with OpenVINO, and check its gather and scatter layers.
 
-    Floats stay as wide as they are. Both files take their places whole, or neither does.
-
-    Returns
-    -------
-    int, tuple of Finding
-        How many layers there are, and what the check found.
+    Floats keep their width. Both files are written whole, or neither is. Returns the number of
+    layers, and the findings.
     """
     openvino = import_module("openvino")
     try:
         converted = openvino.convert_model(str(source))
-    except Exception as error:  # of its frontend, of any kind
+    except Exception as error:  # of its frontend, of any class
         raise ModelError(
             f"{source}: the converter of OpenVINO refuses it: {reason(error)}"
         ) from error
     if not target.parent.is_dir():
         raise FileError(f"{target}: cannot be written: there is no folder {target.parent}")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".ndgather-") as folder:
-        made = Path(folder) / "model.xml"
+        written = Path(folder) / "model.xml"
         try:
-            openvino.save_model(converted, str(made), compress_to_fp16=False)
+            openvino.save_model(converted, str(written), compress_to_fp16=False)
         except Exception as error:
             raise file_errors.unwritable(target, error) from error
-        weights = made.with_suffix(".bin")
+        weights = written.with_suffix(".bin")
         weights.touch()
-        model = Model.load(made)
-        replace_file((constants, weights.replace), (target, made.replace))
-    layers = sum(each.type not in _NO_NODES for each in model.network.layers)
+        model = Model.load(written)
+        replace_file((constants, weights.replace), (target, written.replace))
+    layers = sum(x.type not in {"Const", "Parameter", "Result"} for x in model.network.layers)
     return layers, Model.load(target, constants).check()

@@ -10,22 +10,21 @@ from ndgather.errors import DTypeError, ModelError
 from ndgather.models.arguments import file_path, instance
 from ndgather.models.graph import CastNode, Graph, Node, unique, value_types
 from ndgather.models.graph.conversion import translate
-from ndgather.models.openvino.reading import BY_DTYPE, ElementType, bytes_of
+from ndgather.models.openvino.layers import BY_DTYPE, ElementType, bytes_of
 from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.published.rows.openvino import DOMAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ndgather.models.arguments import FilePath
     from ndgather.models.graph import Array
     from ndgather.models.graph.diagnostics import Finding
-    from ndgather.published.schema import Shape, TensorType
 
 IR_VERSION = "11"
-ALIGNMENT = 64  # of constants in their file, so that what maps it can use them in place
+ALIGNMENT = 64  # of constants in their file, for use in place when it is mapped
 
-# Operation sets in which a version of an operator first stands, where it is not its own number.
+# The first operation set with a version of an operator, if it has another number.
 _FIRST_SETS = {("ScatterNDUpdate", 3): 4}
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -41,17 +40,17 @@ def write(
     Parameters
     ----------
     graph : Graph
-        Operators of other domains are translated.
+        Operators of other domains are converted.
     path : str or os.PathLike
         The XML.
     constants : str or os.PathLike, optional
-        The file of constants; without it the ``.bin`` beside the XML. Both files appear
-        complete, or neither does.
+        The file of constants; by default the ``.bin`` beside the XML. Both files are written,
+        or neither is.
 
     Returns
     -------
     tuple of Finding
-        Where a run of the IR may differ from a run of the graph.
+        Where runs of the IR and of the graph may differ.
 
     Raises
     ------
@@ -76,10 +75,9 @@ def write(
 
 
 class _Writer:
-    """Lays out the layers of a graph; values are known by the layer and port that give them."""
+    """Writes the layers of a graph; `places` has the layer and output port of every value."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
         self.types = value_types(graph)
         self.content = bytearray()
         self.net = ElementTree.Element("net", name=_text(graph.name), version=IR_VERSION)
@@ -88,37 +86,42 @@ class _Writer:
         self.taken: set[str] = set()
         self.places: dict[str, tuple[int, int]] = {}
         self.tensor_names: dict[str, list[str]] = {}
-        for each in graph.outputs:
-            self.tensor_names.setdefault(each.value, []).append(each.name)
-        self._write()
+        for output in graph.outputs:
+            self.tensor_names.setdefault(output.value, []).append(output.name)
+        for item in graph.inputs:
+            shape = item.type.shape
+            sizes = shape if isinstance(shape, tuple) else None
+            declared = ("?" if not isinstance(size, int) else str(size) for size in sizes or ())
+            data = {
+                "shape": "..." if sizes is None else ",".join(declared),
+                "element_type": _element(item.name, item.type.dtype).name,
+            }
+            self.tensor_names.setdefault(item.name, []).insert(0, item.name)
+            self._layer(item.name, "Parameter", data, (), item.name)
+        for name, array in graph.constants.items():
+            self._layer(name, "Const", self._constant(name, array), (), name)
+        for node in graph.nodes:
+            self._node(node)
+        for output in graph.outputs:
+            layer = self._layer(f"{output.name}/result", "Result", {}, (output.value,), None)
+            # The other names too: OpenVINO drops names that are missing here.
+            names = dict.fromkeys((output.name, *self.tensor_names[output.value]))
+            layer.set("output_names", _joined(names))
 
     def xml(self) -> bytes:
         ElementTree.indent(self.net, "\t")
         text: bytes = ElementTree.tostring(self.net, encoding="utf-8", xml_declaration=True)
         return text
 
-    def _write(self) -> None:
-        for each in self.graph.inputs:
-            element, _ = self._type(each.name)
-            data = {"shape": _declared(each.type.shape), "element_type": element.name}
-            self.tensor_names.setdefault(each.name, []).insert(0, each.name)
-            self._layer(each.name, "Parameter", data, (), each.name)
-        for name, array in self.graph.constants.items():
-            self._layer(name, "Const", self._constant(name, array), (), name)
-        for node in self.graph.nodes:
-            self._node(node)
-        for output in self.graph.outputs:
-            layer = self._layer(f"{output.name}/result", "Result", {}, (output.value,), None)
-            # Its own name first. The others too: a name that is missing here is lost in OpenVINO.
-            names = dict.fromkeys((output.name, *self.tensor_names[output.value]))
-            layer.set("output_names", _listed([*names]))
-
     def _node(self, node: Node) -> None:
         if isinstance(node, CastNode):
             data = {"destination_type": _element(node.name, node.dtype).name}
             self._layer(node.name, "Convert", data, (node.input,), node.output)
             return
-        data = {name: _written(value) for name, value in node.attributes.items()}
+        data = {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in node.attributes.items()
+        }
         row = node.row
         version = f"opset{_FIRST_SETS.get((row.name, row.since), row.since)}"
         self._layer(node.name, row.name, data, node.inputs, node.output, version)
@@ -147,33 +150,24 @@ class _Writer:
             side = ElementTree.SubElement(layer, "input")
             for port, value in enumerate(inputs):
                 self._port(side, port, value)
-                source, out = self.places[value]
-                places = (source, out, number, port)
-                ends = zip(("from-layer", "from-port", "to-layer", "to-port"), places, strict=True)
-                ElementTree.SubElement(self.edges, "edge", {end: str(at) for end, at in ends})
+                ends = map(str, (*self.places[value], number, port))
+                names = ("from-layer", "from-port", "to-layer", "to-port")
+                ElementTree.SubElement(self.edges, "edge", dict(zip(names, ends, strict=True)))
         if output is not None:
             port_element = self._port(ElementTree.SubElement(layer, "output"), len(inputs), output)
-            names = list(dict.fromkeys(self.tensor_names.get(output, [])))
-            if names:
-                port_element.set("names", _listed(names))
+            if output in self.tensor_names:
+                port_element.set("names", _joined(dict.fromkeys(self.tensor_names[output])))
             self.places[output] = (number, len(inputs))
         return layer
 
     def _port(self, side: ElementTree.Element, number: int, value: str) -> ElementTree.Element:
-        element, dims = self._type(value)
-        port = ElementTree.SubElement(side, "port", id=str(number), precision=element.precision)
-        for size in dims:
-            ElementTree.SubElement(port, "dim").text = str(size)
+        known = self.types[value]
+        precision = _element(value, known.dtype).precision
+        port = ElementTree.SubElement(side, "port", id=str(number), precision=precision)
+        for size in known.shape if isinstance(known.shape, tuple) else ():
+            dim = ElementTree.SubElement(port, "dim")
+            dim.text = str(size) if isinstance(size, int) else "-1"  # -1 is dynamic
         return port
-
-    def _type(self, value: str) -> tuple[ElementType, tuple[int, ...]]:
-        """Return the element type of a value, and the sizes that a port shows; -1 is dynamic."""
-        given: TensorType = self.types[value]
-        shape = given.shape if isinstance(given.shape, tuple) else ()
-        return (
-            _element(value, given.dtype),
-            tuple(size if isinstance(size, int) else -1 for size in shape),
-        )
 
     def _constant(self, name: str, array: Array) -> dict[str, str]:
         element = _element(name, self.types[name].dtype)
@@ -198,17 +192,7 @@ def _element(name: str, dtype: str | None) -> ElementType:
     return BY_DTYPE[dtype]
 
 
-def _declared(shape: Shape) -> str:
-    if not isinstance(shape, tuple):
-        return "..."
-    return ",".join(str(size) if isinstance(size, int) else "?" for size in shape)
-
-
-def _written(value: int | str | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _listed(names: Sequence[str]) -> str:
+def _joined(names: Iterable[str]) -> str:
     return ",".join(_text(name).replace(",", "\\,") for name in names)
 
 

@@ -1,0 +1,203 @@
+"""Run a graph: casts, the time of every node, and the indices behind an element of a result."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather.errors import DTypeError, ExtraMissingError, run_errors
+from ndgather.models.graph import CastNode, Graph, NodeTime, Output, Run, title
+from ndgather.published import operator
+from ndgather.published.schema import Kind, OperatorVersion, Role, dtype_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Array = NDArray[Any]
+Position = tuple[int, ...]
+
+_MOST_POSITIONS = 8
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Return the dtype with this name; strings are Python objects."""
+    if name == "string":
+        return np.dtype(object)
+    try:
+        return np.dtype(name)
+    except TypeError:
+        pass
+    try:
+        import ml_dtypes  # noqa: PLC0415 - only some types need it
+    except ModuleNotFoundError as missing:
+        raise ExtraMissingError(
+            f"dtype = {name} needs the package ml_dtypes, which is not installed "
+            f"(install it with: pip install ml_dtypes)"
+        ) from missing
+    if not hasattr(ml_dtypes, name):
+        raise DTypeError(
+            f"dtype = {name!r} is not a type of arrays (allowed: types of NumPy and ml_dtypes)"
+        )
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
+
+
+def converted(array: Array, name: str) -> Array:
+    """Return `array` with elements of the type `name`; a value that it cannot hold raises."""
+    source = dtype_name(array)
+    if source == name:
+        return array
+    if "string" in {source, name} or array.dtype.kind in "cO":
+        raise DTypeError(
+            f"dtype = {source} cannot be converted to {name} (allowed: booleans, integers, floats)"
+        )
+    dtype = dtype_of(name)
+    if name == "bool":
+        return np.not_equal(array, np.zeros((), array.dtype))
+    with np.errstate(all="ignore"):
+        result = array.astype(dtype)
+        lost = _lost(array, result)
+    if lost.any():
+        place = tuple(int(at) for at in np.unravel_index(np.argmax(lost), lost.shape))
+        raise DTypeError(
+            f"input[{', '.join(map(str, place))}] = {array[place]} cannot be held by {name} "
+            f"(allowed: values of that type)"
+        )
+    return result
+
+
+def _lost(array: Array, result: Array) -> NDArray[np.bool_]:
+    """Return where the type of `result` cannot hold the element of `array`."""
+    if not _integral(result.dtype):
+        finite = [np.isfinite(values.astype(np.float64)) for values in (array, result)]
+        return np.asarray(finite[0] & ~finite[1])
+    unsigned, bits = result.dtype.name.startswith("u"), int(result.dtype.name.lstrip("uint"))
+    if not _integral(array.dtype):
+        # The bounds are powers of two: no floating type rounds a value across one.
+        lowest, beyond = (0.0, 2.0**bits) if unsigned else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1))
+        truncated = np.trunc(array.astype(np.float64))
+        return np.asarray(~((truncated >= lowest) & (truncated < beyond)))
+    if unsigned:
+        return np.zeros(array.shape, bool)
+    return np.asarray((result.astype(array.dtype) != array) | ((result < 0) != (array < 0)))
+
+
+def _integral(dtype: np.dtype[Any]) -> bool:
+    return dtype.name.startswith(("int", "uint"))
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """A node that runs: its name and operator, the values it reads and gives, and its time."""
+
+    name: str
+    title: str
+    reads: tuple[str, ...]
+    gives: tuple[str, ...]
+    seconds: float = 0.0
+    bytes: int = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Measure the time of a ``with`` block, and name the node in its errors."""
+        start = time.perf_counter()
+        try:
+            yield
+        except Exception as error:
+            output = next(iter(self.gives), "")
+            raise run_errors.in_node(error, self.name, self.title, output) from error
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
+def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
+    """Run `graph` on `inputs`, which fit the inputs of the same names."""
+    values = {**graph.constants, **inputs}
+    steps = []
+    for node in graph.nodes:
+        step = Step(name=node.name, title=title(node), reads=node.inputs, gives=(node.output,))
+        steps.append(step)
+        with step.running():
+            if isinstance(node, CastNode):
+                result = converted(values[node.input], node.dtype)
+            else:
+                row = node.row
+                function = operator(row.name, domain=row.domain, version=row.since)
+                result = function(*(values[name] for name in node.inputs), **node.attributes)
+            values[node.output] = result
+            step.bytes = result.nbytes
+    outputs = [(output.name, output.value, values[output.value]) for output in graph.outputs]
+    return finished(steps, outputs, own_nodes=len(steps), other_nodes=0)
+
+
+def finished(
+    steps: Sequence[Step],
+    outputs: Sequence[tuple[str, str, Array]],
+    *,
+    own_nodes: int,
+    other_nodes: int,
+) -> Run:
+    """Return the run of `steps`; `outputs` are names, values and arrays."""
+    return Run(
+        outputs=tuple(
+            Output(name=name, array=array, seconds=_seconds(steps, value))
+            for name, value, array in outputs
+        ),
+        seconds=sum(step.seconds for step in steps),
+        own_nodes=own_nodes,
+        other_nodes=other_nodes,
+        nodes=tuple(
+            NodeTime(name=step.name, operator=step.title, seconds=step.seconds, bytes=step.bytes)
+            for step in steps
+        ),
+    )
+
+
+def _seconds(steps: Sequence[Step], value: str) -> float:
+    """Return the time of the steps that lead to `value`."""
+    wanted, total = {value}, 0.0
+    for step in reversed(steps):
+        if not wanted.isdisjoint(step.gives):
+            total += step.seconds
+            wanted.update(step.reads)
+    return total
+
+
+def index_places(
+    row: OperatorVersion, attributes: Mapping[str, Any], inputs: Sequence[Array], at: Position
+) -> list[tuple[Position, tuple[int, ...]]]:
+    """Return the positions in `indices` that lead to ``result[at]``, and the values there.
+
+    A gather has one. A scatter has those that address the element, up to eight, or none.
+    """
+    data, indices = inputs[0], inputs[1]
+    batch = int(attributes.get("batch_dims", 0))
+    batch += indices.ndim if batch < 0 else 0
+    known = dict(zip((item.role for item in row.inputs), inputs, strict=False))
+    axis = int(np.reshape(known.get(Role.AXIS, attributes.get("axis", 0)), ()))
+    axis %= max(data.ndim, 1)
+    if row.kind is Kind.GATHER_ND:
+        positions = [at[: indices.ndim - 1]]
+    elif row.kind is Kind.GATHER_ELEMENTS:
+        positions = [at]
+    elif row.kind is Kind.GATHER:
+        positions = [(*at[:batch], *at[axis : axis + indices.ndim - batch])]
+    elif row.kind is Kind.SCATTER_ND:
+        depth = indices.shape[-1]
+        wrapped = np.where(indices < 0, indices + np.array(data.shape[:depth]), indices)
+        hits = np.argwhere((wrapped == at[:depth]).all(axis=-1))[:_MOST_POSITIONS]
+        positions = [tuple(hit) for hit in hits.tolist()]
+    else:
+        line = tuple(
+            slice(None) if each == axis else slice(at[each], at[each] + 1)
+            for each in range(data.ndim)
+        )
+        wrapped = np.where(indices < 0, indices + data.shape[axis], indices)
+        hits = np.argwhere(wrapped[line] == at[axis])[:_MOST_POSITIONS]
+        positions = [(*at[:axis], hit[axis], *at[axis + 1 :]) for hit in hits.tolist()]
+    return [(each, tuple(np.ravel(indices[each]).tolist())) for each in positions]
