@@ -1,4 +1,4 @@
-"""The pages of operators, written anew at each build: their examples are run then."""
+"""The pages of operators, written at every build: their examples are run then."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from generated_files import write
 
-from ndgather import pages
-from ndgather.pages.document import Document, Example, Paragraph, Section, Table, Text, plain
-from ndgather.pages.formats import render
+from ndgather.pages import operator_table
+from ndgather.pages.document import Document, Example, Paragraph, Section, Table
 from ndgather.pages.operator_page import comparison, operator_document, rules
+from ndgather.pages.writers import render
 from ndgather.published import Operator, operators
 from ndgather.published.schema import Kind
 
@@ -26,8 +26,12 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _write(app: Sphinx) -> None:
-    for name, text in _pages():
-        write(Path(app.srcdir) / "operators" / f"{name}.rst", text)
+    folder = Path(app.srcdir) / "operators"
+    written = {folder / f"{name}.md": text for name, text in _pages()}
+    for place, text in written.items():
+        write(place, text)
+    for place in {*folder.iterdir()} - written.keys():
+        place.unlink()  # the page of an operator that is gone
 
 
 def _pages() -> Iterator[tuple[str, str]]:
@@ -35,24 +39,22 @@ def _pages() -> Iterator[tuple[str, str]]:
     for family in families:
         for op in family:
             yield _file(op), _page(op)
-        document = _compared(family)
-        yield _comparison_file(family), render("docs", document, format="rst", width=0, color=False)
+        yield _comparison_file(family), _markdown(_comparison(family))
     yield "index", _index(families)
+
+
+def _markdown(document: Document) -> str:
+    return render("docs", document, format="md", width=0)
 
 
 def _page(op: Operator) -> str:
     """Return the page of a version, with a picture of its first example before the rules."""
-    text = pages.operator_page(op.name, op.domain, op.version, format="rst")
-    first = next(
-        block
-        for section in operator_document(op).sections
-        for block in section.blocks
-        if isinstance(block, Example)
-    ).runs[0]
-    drawn = op.show(*(tensor for _, tensor in first.tensors), **dict(first.options)).to_html()
-    raw = "\n".join(f"   {line}" for line in drawn.splitlines())
-    formula, rules, rest = text.partition("Rules\n-----\n")
-    return f"{formula}.. raw:: html\n\n{raw}\n\n{rules}{rest}"
+    document = operator_document(op)
+    blocks = (block for section in document.sections for block in section.blocks)
+    run = next(block for block in blocks if isinstance(block, Example)).runs[0]
+    drawn = op.show(*(tensor for _, tensor in run.tensors), **dict(run.options)).to_html()
+    formula, heading, rest = _markdown(document).partition("## Rules\n")
+    return f"{formula}```{{raw}} html\n{drawn}\n```\n\n{heading}{rest}"
 
 
 def _file(op: Operator) -> str:
@@ -63,73 +65,54 @@ def _comparison_file(family: Sequence[Operator]) -> str:
     return f"{family[0].name}-compared"
 
 
-def _compared(family: Sequence[Operator]) -> Document:
-    """Return the versions of one kind of operator side by side, and the newest with each other."""
+def _comparison(family: Sequence[Operator]) -> Document:
+    """Return the page that compares all operators of one kind."""
     newest = max((op for op in family if op.domain == family[0].domain), key=lambda op: op.version)
     others = [op for op in family if op is not newest]
-    return Document(
-        title=f"{family[0].name}: versions and dialects side by side",
-        lead=(
-            Paragraph(
-                plain(
-                    "First the rules that are not the same in all of them. Then the newest of "
-                    f"{newest.domain} with each other version: what differs, and the calls that "
-                    "the two answer differently, run when this page was made."
-                )
-            ),
-        ),
-        sections=(_all_rules(family), *(comparison(newest, other) for other in others)),
+    lead = Paragraph(
+        "First the rules that are not the same in all of them. Then the newest of "
+        f"{newest.domain} with every other version: what differs, and the calls that the two "
+        "answer differently, run when this page was made."
     )
+    sections = (_all_rules(family), *(comparison(newest, other) for other in others))
+    return Document(f"{family[0].name}: versions and dialects side by side", (lead,), sections)
 
 
 def _all_rules(family: Sequence[Operator]) -> Section:
-    of_each = {op: dict(rules(op.row)) for op in family}
+    """Return a table of the rules that differ, with the versions that have every variant."""
+    rules_of = {op: dict(rules(op.row)) for op in family}
     rows = []
-    for name in dict.fromkeys(name for each in of_each.values() for name in each):
-        holders: dict[Text, list[str]] = {}
-        for op, each in of_each.items():
-            holders.setdefault(each.get(name, plain("not mentioned")), []).append(str(op.row))
-        if len(holders) > 1:
-            labels = [plain(name), *[plain("")] * len(holders)]
-            rows += [
-                (label, text, plain(", ".join(versions)))
-                for label, (text, versions) in zip(labels, holders.items(), strict=False)
-            ]
-    table = Table(titles=("rule", "what it is", "in"), rows=tuple(rows))
-    return Section(title="Rules that differ", blocks=(table,))
+    for name in dict.fromkeys(name for found in rules_of.values() for name in found):
+        variants: dict[str, list[str]] = {}
+        for op, found in rules_of.items():
+            variants.setdefault(found.get(name, "not mentioned"), []).append(str(op.row))
+        if len(variants) > 1:
+            for number, (text, versions) in enumerate(variants.items()):
+                rows.append(("" if number else name, text, ", ".join(versions)))
+    return Section("Rules that differ", (Table(("rule", "what it is", "in"), tuple(rows)),))
 
 
 _INDEX = """\
-Operators
-=========
+# Operators
 
-A published operator has versions, and each says something else about negative indices, about
-indices out of bounds, about types and batches. ``ndgather.operator("GatherND", version=13)`` is
-one of them, strict to its own text. Its page has the formula, the rules, examples that were run
-when the page was made, what the text leaves open, and the errors in it.
+A published operator has versions, with different rules about negative indices, indices out of
+bounds, types and batches. `ndgather.operator("GatherND", version=13)` is one of them, strict to its
+own text. Its page has the formula, the rules, examples that were run when the page was made, what
+the text leaves open, and the errors in it.
 
-.. list-table::
-   :header-rows: 1
-
-   * - what it does
-     - versions
-     - side by side
+| what it does | versions | side by side |
+| --- | --- | --- |
 """
 
 
 def _index(families: Sequence[Sequence[Operator]]) -> str:
-    lines = [_INDEX.rstrip()]
-    toctree = [".. toctree::", "   :hidden:", ""]
+    rows, toctree = [], []
     for family in families:
-        versions = ", ".join(f":doc:`{op.row} <{_file(op)}>`" for op in family)
-        compared = _comparison_file(family)
-        lines += [f"   * - {family[-1].row.summary}", f"     - {versions}"]
-        lines += [f"     - :doc:`{family[0].name} compared <{compared}>`"]
-        toctree += [
-            f"   {family[0].name} compared <{compared}>",
-            *(f"   {op.row} <{_file(op)}>" for op in family),
-        ]
-    _, _, table = pages.operator_table(format="rst").partition("\n27 versions\n")
-    title = f"{sum(map(len, families))} versions at a glance"
-    heading = ("", title, "-" * len(title), table.partition("\n\n")[2], "")
-    return "\n".join((*lines, *heading, *toctree, ""))
+        versions = ", ".join(f"[{op.row}]({_file(op)}.md)" for op in family)
+        compared = f"[{family[0].name} compared]({_comparison_file(family)}.md)"
+        rows.append(f"| {family[-1].row.summary} | {versions} | {compared} |")
+        toctree.append(f"{family[0].name} compared <{_comparison_file(family)}>")
+        toctree += [f"{op.row} <{_file(op)}>" for op in family]
+    _, _, table = operator_table(width=0).partition(" versions\n\n")
+    lines = (*rows, "", f"## {sum(map(len, families))} versions at a glance", "", table)
+    return _INDEX + "\n".join((*lines, "```{toctree}", ":hidden:", "", *toctree, "```", ""))

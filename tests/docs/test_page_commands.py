@@ -11,8 +11,6 @@ from ndgather.cli import options
 @pytest.fixture(autouse=True)
 def _plain_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
 
 
 def run(line, capsys):
@@ -43,7 +41,7 @@ def run(line, capsys):
     ],
 )
 def test_a_command_prints_the_page(line, text, format, capsys):
-    assert run(f"{line} --format {format}", capsys) == (0, text(format=format), "")
+    assert run(f"{line} --format {format}", capsys) == (0, text(format=format, width=0), "")
 
 
 def test_the_formats_of_the_command_are_those_of_the_pages():
@@ -53,30 +51,22 @@ def test_the_formats_of_the_command_are_those_of_the_pages():
 @pytest.mark.parametrize(("columns", "width"), [("60", 60), ("80", 80), ("500", 100), ("7", 40)])
 def test_text_is_as_wide_as_the_terminal_within_reason(columns, width, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
     _, text, _ = run("doc GatherElements", capsys)
 
     assert text == pages.operator_page("GatherElements", width=width)
 
 
-@pytest.mark.parametrize(
-    ("terminal", "variables", "color"),
-    [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"NO_COLOR": "1"}, False),
-        (True, {"NO_COLOR": ""}, True),
-        (True, {"TERM": "dumb"}, False),
-    ],
-)
-def test_colours_are_for_terminals(terminal, variables, color, monkeypatch, capsys):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.parametrize("format", ["text", "rst", "html"])
+def test_other_formats_are_not_supported(format, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["doc", "GatherND", "--format", format])
 
-    _, text, _ = run("doc Gather", capsys)
-
-    assert text == pages.operator_page("Gather", color=color)
+    assert end.value.code == 2
+    assert f"invalid choice: '{format}' (choose from md, json)" in capsys.readouterr().err.replace(
+        "'md', 'json'", "md, json"
+    )
 
 
 @pytest.mark.parametrize(

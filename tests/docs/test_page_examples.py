@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ndgather import pages, reference
-from ndgather.pages.examples import CALLS, TEXT_EXAMPLES
+from ndgather.pages.examples import CALLS, PUBLISHED_EXAMPLES
 from ndgather.published import operators
 from ndgather.published.schema import BatchRule, Kind, Outside
 
@@ -95,7 +95,7 @@ def test_every_example_is_on_some_page(kind):
     shown = {title for op in operators() if op.row.kind is kind for title, _ in examples(op)}
 
     rows = [str(op.row) for op in operators() if op.row.kind is kind]
-    of_texts = [call for row in rows for call in TEXT_EXAMPLES.get(row, ())]
+    of_texts = [call for row in rows for call in PUBLISHED_EXAMPLES.get(row, ())]
     assert shown == {call.title for call in (*CALLS[kind], *of_texts)}
 
 

@@ -1,6 +1,5 @@
-"""Pages in every format: all rows, valid markup, and the same words everywhere."""
+"""Pages in both formats: all rows, valid markup, and the same words."""
 
-import html
 import html.parser
 import itertools
 import json
@@ -19,23 +18,19 @@ from ndgather.pages.document import (
     Facts,
     Paragraph,
     Section,
-    Span,
-    Style,
     Table,
-    code,
     listing,
-    plain,
+    literal,
     string,
 )
-from ndgather.pages.formats import render
 from ndgather.pages.operator_page import operator_document
+from ndgather.pages.writers import render
 from ndgather.published import operator, operators
 
 GOLDEN = Path(__file__).parent / "golden" / "GatherND-13.txt"
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
-FORMATS = ("text", "md", "rst", "html", "json")
-ESCAPE = re.compile(r"\x1b\[\d*m")
-VOID = {"meta", "br", "link", "img"}
+FORMATS = ("md", "json")
+WIDTHS = (0, 40, 80)
 
 # Text that means something in one format or the other, and has to come out as it is.
 HOSTILE = (
@@ -60,33 +55,34 @@ def page(op, **options):
     return pages.operator_page(op.name, op.domain, op.version, **options)
 
 
-def words(document):
-    """Return the texts of a document, in their order."""
+def blocks(document):
+    return [*document.lead, *(block for section in document.sections for block in section.blocks)]
+
+
+def words(document, with_titles=True):
+    """Yield the texts of a document, in their order."""
     yield document.title
-    blocks = list(document.lead)
-    for section in document.sections:
-        blocks += [section.title, *section.blocks]
-    for block in blocks:
-        match block:
-            case str():
-                yield block
-            case Paragraph(text=text):
-                yield string(text)
-            case Code(lines=lines):
-                yield from lines
-            case Facts(items=items):
-                for label, text in items:
-                    yield label
+    for section in (Section("", document.lead), *document.sections):
+        yield section.title
+        for block in section.blocks:
+            match block:
+                case Paragraph(text=text):
                     yield string(text)
-            case Bullets(items=items):
-                yield from map(string, items)
-            case Table(titles=titles, rows=rows):
-                yield from titles
-                yield from (string(cell) for row in rows for cell in row)
-            case Example(title=title, why=why):
-                yield title
-                yield why
-                yield from map(str, listing(block))
+                case Code(lines=lines):
+                    yield from lines
+                case Facts(items=items):
+                    for label, text in items:
+                        yield f"{label}:"
+                        yield string(text)
+                case Bullets(items=items):
+                    yield from map(string, items)
+                case Table(titles=titles, rows=rows):
+                    yield from titles if with_titles else ()
+                    yield from (string(cell) for row in rows for cell in row)
+                case Example(title=title, why=why):
+                    yield title
+                    yield why
+                    yield from listing(block)
 
 
 def squeezed(texts):
@@ -94,33 +90,30 @@ def squeezed(texts):
 
 
 class _Reader(html.parser.HTMLParser):
-    """Collect what is seen of a page, and refuse tags that are not closed in their order."""
+    """Collect what is visible of the HTML of a page, and check that tags are closed."""
 
     def __init__(self):
         super().__init__(convert_charrefs=True)
-        self.open, self.seen, self.ids, self.targets = [], [], [], []
+        self.open, self.seen = [], []
 
-    def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
-        self.ids += [attributes["id"]] if "id" in attributes else []
-        self.targets += [attributes["href"]] if "href" in attributes else []
-        if tag not in VOID:
-            self.open.append(tag)
+    def handle_starttag(self, tag, _):
+        self.open.append(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if not {"style", "title", "nav", "figure"} & set(self.open):
-            self.seen.append(data)
+        self.seen.append(data)
 
 
-def read_html(text):
+def read(text):
+    """Return what a reader of Markdown shows of a page."""
+    markdown = pytest.importorskip("markdown_it", reason="it is in no extra of this package")
     reader = _Reader()
-    reader.feed(text)
+    reader.feed(markdown.MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text))
     reader.close()
     assert reader.open == []
-    return reader
+    return squeezed(reader.seen)
 
 
 def table_cells(line):
@@ -144,42 +137,22 @@ def test_every_row_in_every_format(op, format):
 
 
 @EVERY
-def test_html_closes_its_tags_and_says_what_the_document_says(op):
-    reader = read_html(page(op, format="html"))
-
-    assert squeezed(reader.seen) == squeezed(words(operator_document(op)))
-    assert len(set(reader.ids)) == len(reader.ids)
-    within = [target[1:] for target in reader.targets if target.startswith("#")]
-    assert within == reader.ids
-    assert [each for each in reader.targets if not each.startswith("#")] == [op.row.source]
+def test_markdown_says_what_the_document_says(op):
+    assert read(page(op, width=0)) == squeezed(words(operator_document(op)))
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 @EVERY
-def test_html_has_a_picture_of_each_example(op):
-    text = page(op, format="html")
-    examples = [
-        block
-        for section in operator_document(op).sections
-        for block in section.blocks
-        if isinstance(block, Example)
-    ]
+def test_markdown_says_the_same_at_every_width(op, width):
+    shown = read(page(op, width=width))
 
-    assert text.count('<figure class="ndg"') == len(examples)
-    assert text.count("<style>") == 1
-
-
-@EVERY
-def test_text_says_what_the_document_says(op):
-    lines = page(op, width=10_000).splitlines()
-    seen = squeezed(line for line in lines if set(line) - set("-= "))
-
-    for text in words(operator_document(op)):
-        assert squeezed([text]).lstrip(">") in seen
+    for text in words(operator_document(op), with_titles=False):
+        assert squeezed([text]) in shown
 
 
 @EVERY
 def test_markdown_has_whole_tables_and_closed_fences(op):
-    lines = page(op, format="md").splitlines()
+    lines = page(op, width=0).splitlines()
 
     assert sum(line.startswith("```") for line in lines) % 2 == 0
     prose = [line for line in lines if line.startswith("|")]
@@ -189,20 +162,6 @@ def test_markdown_has_whole_tables_and_closed_fences(op):
     for before, line in itertools.pairwise(lines):
         if before.startswith("|") and line.startswith("|"):
             assert len(table_cells(before)) == len(table_cells(line))
-
-
-@EVERY
-def test_rst_is_read_without_a_message(op):
-    core = pytest.importorskip("docutils.core", reason="docutils is in no extra of this package")
-    other = operators(op.name, op.domain)[0]
-
-    tree = core.publish_doctree(
-        page(op, diff=str(other.version), format="rst"),
-        settings_overrides={"report_level": 1, "halt_level": 1},
-    )
-
-    for text in words(operator_document(op)):
-        assert squeezed([text]) in squeezed([tree.astext()])
 
 
 @EVERY
@@ -221,21 +180,14 @@ def test_json_has_the_rules_by_their_names(op):
 @pytest.mark.parametrize("width", [60, 80, 100])
 @EVERY
 def test_text_is_no_wider_than_asked(op, width):
-    for line in page(op, width=width).splitlines():
-        assert len(line) <= width or "http" in line or width == 60, line
-
-
-@EVERY
-def test_colours_change_nothing_but_colours(op):
-    coloured = page(op, color=True)
-
-    assert ESCAPE.sub("", coloured) == page(op)
-    assert coloured.count("\x1b[0m") * 2 == len(ESCAPE.findall(coloured))
-    assert "\x1b" not in page(op)
+    for number, part in enumerate(page(op, width=width).split("```")):
+        for line in part.splitlines() if number % 2 == 0 else ():  # code has its own lines
+            exempt = "http" in line or line.startswith("|") or width == 60
+            assert len(line) <= width or exempt, line
 
 
 def test_golden_page():
-    """Made by ``ndgather doc GatherND --version 13 --diff openvino:5 > GatherND-13.txt``."""
+    """Written by ``ndgather doc GatherND --version 13 --diff openvino:5`` on a terminal."""
     found = pages.operator_page("GatherND", version=13, diff="openvino:5")
 
     assert found == GOLDEN.read_text(encoding="ascii")
@@ -254,88 +206,48 @@ def test_the_table_has_every_row(format):
         assert op.name in text
 
 
-def test_the_table_fits_a_terminal():
-    lines = pages.operator_table(width=80).splitlines()
+def test_a_table_that_is_too_wide_is_a_list():
+    table = Table(("name", "one", "two"), (("`a`", "x", "word " * 20), ("`b`", "", "z")))
+    document = Document("page", (table,))
 
-    assert max(map(len, lines)) <= 80
-    assert "  openvino       Gather                 8      -s..s-1  zeros      batch_dims" in lines
+    lines = render("doc", document, format="md", width=40).splitlines()
+
+    assert lines[2:4] == ["- **`a`**", "  - one: x"]
+    assert lines[4] == "  - two: word word word word word word"
+    assert lines[5] == "    word word word word word word word"
+    assert "| `a`" in render("doc", document, format="md", width=200)
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("text", HOSTILE)
-def test_markup_in_a_text_means_nothing(text):
-    hostile = Document(
-        title="page",
-        lead=(Paragraph(plain(text)), Bullets((plain(text),)), Facts((("label", plain(text)),))),
-        sections=(
-            Section(
-                title="tables",
-                blocks=(
-                    Table(titles=("one", "two"), rows=((plain(text), code("x")),)),
-                    Paragraph((Span(text="x", style=Style.CODE), Span(text=text))),
-                ),
-            ),
-        ),
-    )
-
-    def written(format):
-        return render("doc", hostile, format=format, width=10_000, color=False)
-
-    assert squeezed(read_html(written("html")).seen) == squeezed(words(hostile))
-    assert json.loads(written("json"))["about"] == [text, [text], {"label": text}]
-    assert text in written("text")
-    row = next(line for line in written("md").splitlines() if line.endswith("| `x` |"))
-    assert len(table_cells(row)) == 2
-    assert re.sub(r"\\([^A-Za-z0-9\s])", r"\1", table_cells(row)[0]).strip() == text
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_markup_in_a_text_means_nothing_to_a_reader_of_markdown(text):
-    markdown = pytest.importorskip("markdown_it", reason="it is in no extra of this package")
+def test_markup_in_a_text_means_nothing(text, width):
     hostile = Document(
         title="page",
         lead=(
-            Paragraph(plain(text)),
-            Bullets((plain(text),)),
-            Table(titles=("one", "two"), rows=((plain(text), code("x")),)),
-            Paragraph((Span(text="x", style=Style.CODE), Span(text=text))),
+            Paragraph(literal(text)),
+            Paragraph(literal(f"words before the text {text} and after it, {text}")),
+            Bullets((literal(text),)),
+            Table(("one", "two"), ((literal(text), "`x`"),)),
+            Paragraph(f"`x` {literal(text)}"),
         ),
+        sections=(Section("facts", (Facts((("label", literal(text)),)),)),),
     )
 
-    reader = markdown.MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    page = reader.render(render("doc", hostile, format="md", width=80, color=False))
+    written = render("doc", hostile, format="md", width=width)
 
-    assert squeezed(read_html(page).seen) == squeezed(words(hostile))
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_markup_in_a_text_means_nothing_to_docutils(text):
-    core = pytest.importorskip("docutils.core", reason="docutils is in no extra of this package")
-    hostile = Document(
-        title="page",
-        lead=(
-            Paragraph(plain(text)),
-            Bullets((plain(text),)),
-            Facts((("label", plain(text)),)),
-            Table(titles=("one", "two"), rows=((plain(text), code("x")),)),
-            Paragraph((Span(text="x", style=Style.CODE), Span(text=text))),
-        ),
-    )
-
-    tree = core.publish_doctree(
-        render("doc", hostile, format="rst", width=80, color=False),
-        settings_overrides={"report_level": 1, "halt_level": 1},
-    )
-
-    assert squeezed([tree.astext()]) == squeezed(words(hostile))
+    shown = squeezed(words(hostile))
+    assert read(written) == (shown if "| one" in written else shown.replace("onetwo", ""))
+    values = json.loads(render("doc", hostile, format="json", width=width))
+    assert values["about"][0] == text
+    assert values["about"][2] == [text]
+    assert values["sections"]["facts"] == [{"label": text}]
 
 
 def test_an_unknown_format_is_refused():
     with pytest.raises(AttributeValueError) as caught:
         pages.operator_page("GatherND", format="pdf")
 
-    assert str(caught.value) == (
-        "doc: format = 'pdf' is unknown (allowed: 'text', 'md', 'rst', 'html', 'json')"
-    )
+    assert str(caught.value) == ("doc: format = 'pdf' is unknown (allowed: 'md', 'json')")
 
 
 def test_a_page_of_the_newest_is_made_without_a_version():
@@ -345,14 +257,14 @@ def test_a_page_of_the_newest_is_made_without_a_version():
 
 @pytest.mark.parametrize("name", ["gathernd", "gather_nd", "gather-nd", "GATHER_ND", "GatherND"])
 def test_spelling_of_a_name_does_not_matter(name):
-    assert pages.operator_page(name).startswith("ai.onnx GatherND-13\n")
+    assert pages.operator_page(name).startswith("# ai.onnx GatherND-13\n")
     assert pages.operator_table(name) == pages.operator_table("GatherND")
 
 
 def test_a_name_of_one_domain_needs_no_domain():
     text = pages.operator_page("ScatterNDUpdate")
 
-    assert text.startswith("openvino ScatterNDUpdate-15\n")
+    assert text.startswith("# openvino ScatterNDUpdate-15\n")
 
 
 UNKNOWN = {

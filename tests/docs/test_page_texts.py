@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import onnx
@@ -11,7 +12,7 @@ from tests.operators import source_examples as source
 from ndgather import pages, reference
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
-from ndgather.pages import document
+from ndgather.pages import rule_texts
 from ndgather.published import operator, operators
 from ndgather.published.schema import Kind
 
@@ -70,8 +71,8 @@ def test_the_page_has_the_layers():
     page = pages.operator_page("GatherND", "openvino", 8, width=200)
 
     for data, indices, batch_dims, result in source.OPENVINO_LAYERS.values():
-        cells = (str(data), str(indices), str(batch_dims), str(result))
-        assert any(all(cell in line for cell in cells) for line in page.splitlines())
+        cells = " | ".join(f"`{cell}`" for cell in (data, indices, batch_dims, result))
+        assert any(re.sub(" +", " ", line) == f"| {cells} |" for line in page.splitlines())
 
 
 @EVERY
@@ -127,17 +128,17 @@ def model_of(node, op, tensors, desired):
 def test_the_reverse_is_of_the_same_domain_where_it_has_one(row, name):
     page = pages.operator_page(*row, width=200)
 
-    (line,) = (line for line in page.splitlines() if line.split()[:1] == ["reverse"])
-    assert line.partition("reverse")[2].strip().startswith(name)
+    (line,) = (line for line in page.splitlines() if line.startswith("- **reverse**: "))
+    assert line.partition(": ")[2].strip("`").startswith(name)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("kind", document.BY_AXIS)
+@pytest.mark.parametrize("kind", rule_texts.BY_AXIS)
 def test_equations_axis_by_axis_are_the_rule(kind, axis):
     data = np.arange(27).reshape(3, 3, 3)
     indices = np.random.default_rng(axis).permuted(np.indices(data.shape)[axis], axis=axis)
     updates = -data
-    equation = document.BY_AXIS[kind][axis]
+    equation = rule_texts.BY_AXIS[kind][axis]
 
     output = data.copy()
     for i, j, k in itertools.product(range(3), repeat=3):
@@ -152,7 +153,7 @@ def test_equations_axis_by_axis_are_the_rule(kind, axis):
 def test_facts_are_those_of_the_registry_of_onnx(op):
     schema = onnx.defs.get_schema(op.name, op.version, "")
 
-    assert dict(document.REGISTERED["ai.onnx"]) == {
+    assert dict(rule_texts.REGISTERED["ai.onnx"]) == {
         "function": "yes" if schema.has_function else "no",
         "support level": schema.support_level.name.lower(),
         "shape inference": "yes" if schema.has_type_and_shape_inference_function else "no",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ndgather.pages import document
+from ndgather.pages import rule_texts
 from ndgather.pages.examples import CALLS
 from ndgather.published.schema import (
     AttributeRange,
@@ -19,14 +19,14 @@ from ndgather.published.schema import (
 @pytest.mark.parametrize(
     ("values", "texts"),
     [
-        (BatchRule, document.BATCH),
-        (OffAxisRule, document.OFF_AXIS),
-        (Outside, document.OUTSIDE),
-        (Outside, document.OUTSIDE_IN_SHORT),
-        (Duplicates, document.DUPLICATES),
-        (Reduction, document.REDUCTIONS),
-        (Kind, document.OUTPUTS),
-        (Kind, document.SYMBOLS),
+        (BatchRule, rule_texts.BATCH),
+        (OffAxisRule, rule_texts.OFF_AXIS),
+        (Outside, rule_texts.OUTSIDE),
+        (Outside, rule_texts.OUTSIDE_IN_SHORT),
+        (Duplicates, rule_texts.DUPLICATES),
+        (Reduction, rule_texts.REDUCTIONS),
+        (Kind, rule_texts.OUTPUTS),
+        (Kind, rule_texts.SYMBOLS),
         (Kind, CALLS),
     ],
 )
@@ -35,7 +35,7 @@ def test_every_value_has_a_text(values, texts):
 
 
 def test_every_range_but_that_of_choices_has_a_text():
-    assert [*document.RANGES, AttributeRange.CHOICE] == [
+    assert [*rule_texts.RANGES, AttributeRange.CHOICE] == [
         *(each for each in AttributeRange if each is not AttributeRange.CHOICE),
         AttributeRange.CHOICE,
     ]
@@ -44,4 +44,4 @@ def test_every_range_but_that_of_choices_has_a_text():
 @pytest.mark.parametrize("kind", Kind)
 def test_every_tensor_has_a_text(kind):
     roles = {Role.DATA, Role.INDICES} | ({Role.UPDATES} if kind.scatters else set())
-    assert {role for each, role in document.INPUTS if each is kind} == roles
+    assert {role for each, role in rule_texts.INPUTS if each is kind} == roles

@@ -223,7 +223,7 @@ def _differences(results: dict[str, Any]) -> Iterator[str]:
     yield from _table("runtime", "operator", "what it does", "rule", "exports", "such as")
     for (runtime, operator, status, rule), names in sorted(rows.items()):
         domain, _, name = operator.partition(" ")
-        link = f"[{name}](operators/{domain}-{name}.rst)"
+        link = f"[{name}](operators/{domain}-{name}.md)"
         count, examples = str(len(set(names))), "<br>".join(names[:2])
         yield _row(f"{runtime} {results['runtimes'][runtime]}", link, status, rule, count, examples)
 

@@ -83,7 +83,7 @@ def _check(options: argparse.Namespace) -> int:
         ]
         print(json.dumps(objects, indent=2))
     else:
-        width = terminal()[0] if sys.stdout.isatty() else 0
+        width = terminal() if sys.stdout.isatty() else 0
         tables = {model: diagnostics.table(each, width) for model, each in found.items()}
         heads = [f"{model}\n{text}" for model, text in tables.items()]
         print("\n\n".join(heads if len(tables) > 1 else tables.values()))

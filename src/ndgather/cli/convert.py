@@ -106,4 +106,4 @@ def _convert(options: argparse.Namespace) -> None:
         count, parting = len(result.model.graph.node), result.findings
     print(f"{one_line(str(options.output))}: {node_count(count)}")
     if parting:
-        print(diagnostics.table(parting, terminal()[0] if sys.stdout.isatty() else 0))
+        print(diagnostics.table(parting, terminal() if sys.stdout.isatty() else 0))

@@ -116,7 +116,7 @@ def _draw(options: argparse.Namespace) -> None:
     function: Callable[..., show.Picture] = getattr(show, options.function.replace("-", "_"))
     picture = function(*arrays, **given)
     if options.output is None:
-        print(picture.to_text(terminal()[0]))
+        print(picture.to_text(terminal()))
     else:
         picture.save(options.output, options.theme)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ndgather.stored import Estimate
 
 
-FORMATS = ("text", "md", "rst", "html", "json")
+FORMATS = ("md", "json")
 
 
 class CommandLine(argparse.ArgumentParser):
@@ -64,9 +64,9 @@ def add_page_options(
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        default="text",
+        default=FORMATS[0],
         metavar="FORMAT",
-        help=f"{', '.join(FORMATS)} (default: text)",
+        help=f"{', '.join(FORMATS)} (default: {FORMATS[0]})",
     )
     add_common(parser, work)
 
@@ -279,12 +279,10 @@ RATES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 WIDTHS = (40, 100)  # of text
 
 
-def terminal() -> tuple[int, bool]:
-    """Return the width of text for the terminal, and whether it may have colours."""
+def terminal() -> int:
+    """Return the width of text for the terminal."""
     narrowest, widest = WIDTHS
-    width = min(max(shutil.get_terminal_size().columns, narrowest), widest)
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return width, sys.stdout.isatty() and not plain
+    return min(max(shutil.get_terminal_size().columns, narrowest), widest)
 
 
 class _OneLine(logging.Formatter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -33,10 +34,8 @@ examples:
   ndgather doc GatherND --diff openvino:8
       compare with version 8 of OpenVINO
 
-  ndgather doc ScatterElementsUpdate --format html > page.html
-      write a page for a browser; md, rst and json work the same way
-
-Text in a terminal is coloured, unless NO_COLOR is set.
+  ndgather doc ScatterElementsUpdate | pandoc --standalone -o page.html
+      write a page for a browser, with pandoc
 """
 
 OPS = """\
@@ -51,8 +50,8 @@ examples:
   ndgather ops GatherND
       list the versions of one operator, in every domain
 
-  ndgather ops --domain openvino --format md
-      list one domain, as a Markdown table
+  ndgather ops --domain openvino --format json
+      list one domain, for a program
 """
 
 
@@ -86,7 +85,6 @@ def _add_doc(commands: Any) -> None:
 def _doc(options: argparse.Namespace) -> None:
     from ndgather import pages  # noqa: PLC0415 - no other command needs it
 
-    width, color = terminal()
     text = pages.operator_page(
         options.name,
         options.domain,
@@ -94,8 +92,7 @@ def _doc(options: argparse.Namespace) -> None:
         opset=options.opset,
         diff=options.diff,
         format=options.format,
-        width=width,
-        color=color,
+        width=_width(),
     )
     print(text, end="")
 
@@ -110,11 +107,13 @@ def _add_ops(commands: Any) -> None:
 def _ops(options: argparse.Namespace) -> None:
     from ndgather import pages  # noqa: PLC0415 - no other command needs it
 
-    width, color = terminal()
-    text = pages.operator_table(
-        options.name, options.domain, format=options.format, width=width, color=color
-    )
+    text = pages.operator_table(options.name, options.domain, format=options.format, width=_width())
     print(text, end="")
+
+
+def _width() -> int:
+    """Return the limit of lines: that of a terminal, and none for a file or a program."""
+    return terminal() if sys.stdout.isatty() else 0
 
 
 COMMANDS = (SimpleNamespace(add_to=_add_ops), SimpleNamespace(add_to=_add_doc))

@@ -1,0 +1,186 @@
+"""How pages describe the values that the rules of an operator can have; backticks enclose code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ndgather.published.schema import (
+    Attribute,
+    AttributeRange,
+    BatchRule,
+    Choice,
+    Duplicates,
+    Input,
+    Kind,
+    OffAxisRule,
+    Outside,
+    Reduction,
+    Role,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NONE = "none"
+
+INPUTS = {
+    (Kind.GATHER_ND, Role.DATA): "the array that is read",
+    (Kind.GATHER_ND, Role.INDICES): "index tuples, on the last axis",
+    (Kind.GATHER_ELEMENTS, Role.DATA): "the array that is read",
+    (Kind.GATHER_ELEMENTS, Role.INDICES): "one index for each element of the result",
+    (Kind.GATHER, Role.DATA): "the array that is read",
+    (Kind.GATHER, Role.INDICES): "which slices to copy",
+    (Kind.SCATTER_ND, Role.DATA): "the array that is copied and updated",
+    (Kind.SCATTER_ND, Role.INDICES): "index tuples, on the last axis",
+    (Kind.SCATTER_ND, Role.UPDATES): "one element or slice for each index tuple",
+    (Kind.SCATTER_ELEMENTS, Role.DATA): "the array that is copied and updated",
+    (Kind.SCATTER_ELEMENTS, Role.INDICES): "one index for each element of updates",
+    (Kind.SCATTER_ELEMENTS, Role.UPDATES): "the elements to write",
+}
+OUTPUTS = {
+    Kind.GATHER_ND: "the elements or slices that the tuples address",
+    Kind.GATHER_ELEMENTS: "the elements, in the shape of indices",
+    Kind.GATHER: "the slices, joined along the axis",
+    Kind.SCATTER_ND: "a copy of data with the updates written to it",
+    Kind.SCATTER_ELEMENTS: "a copy of data with the updates written to it",
+}
+_TUPLE_SYMBOLS = (
+    "`p` is a position in `indices.shape[:-1]`, a tuple of coordinates; `*x` unpacks `x`, as in "
+    "Python."
+)
+_ELEMENT_SYMBOLS = (
+    "`p` is a position in `indices`, a tuple of coordinates; `*x` unpacks `x`, as in Python."
+)
+SYMBOLS = {
+    Kind.GATHER_ND: _TUPLE_SYMBOLS,
+    Kind.GATHER_ELEMENTS: _ELEMENT_SYMBOLS,
+    Kind.GATHER: "`o`, `p` and `s` are tuples of coordinates: on the axes of `data` before "
+    "`axis`, on the axes of `indices` (after the batch axes), and on the axes of `data` after "
+    "`axis`.",
+    Kind.SCATTER_ND: _TUPLE_SYMBOLS,
+    Kind.SCATTER_ELEMENTS: _ELEMENT_SYMBOLS,
+}
+# The formula for every axis, for data of rank 3.
+BY_AXIS = {
+    Kind.GATHER_ELEMENTS: (
+        "output[i, j, k] = data[indices[i, j, k], j, k]",
+        "output[i, j, k] = data[i, indices[i, j, k], k]",
+        "output[i, j, k] = data[i, j, indices[i, j, k]]",
+    ),
+    Kind.SCATTER_ELEMENTS: (
+        "output[indices[i, j, k], j, k] = updates[i, j, k]",
+        "output[i, indices[i, j, k], k] = updates[i, j, k]",
+        "output[i, j, indices[i, j, k]] = updates[i, j, k]",
+    ),
+}
+REVERSE = {
+    Kind.GATHER_ND: Kind.SCATTER_ND,
+    Kind.GATHER_ELEMENTS: Kind.SCATTER_ELEMENTS,
+    Kind.SCATTER_ND: Kind.GATHER_ND,
+    Kind.SCATTER_ELEMENTS: Kind.GATHER_ELEMENTS,
+}
+ALIKE = {
+    Kind.GATHER_ND: "`tf.gather_nd`",
+    Kind.GATHER_ELEMENTS: "`torch.gather`, `np.take_along_axis`",
+    Kind.GATHER: "`np.take`, `torch.index_select`, `tf.gather`",
+    Kind.SCATTER_ND: "`tf.tensor_scatter_nd_update`",
+    Kind.SCATTER_ELEMENTS: "`torch.scatter`, `np.put_along_axis`",
+}
+# What the registry of a domain has for all its operators here.
+REGISTERED = {
+    "ai.onnx": (("function", "no"), ("support level", "common"), ("shape inference", "yes")),
+    "com.microsoft": (),
+    "openvino": (("category", "data movement"),),
+}
+
+NEGATIVE = {
+    True: "`-s..s-1` on an axis of size `s`; negative values count from the end: -1 is the last",
+    False: "`0..s-1` on an axis of size `s`; negative values are out of bounds",
+}
+NEGATIVE_IN_SHORT = {True: "`-s..s-1`", False: "`0..s-1`"}
+OUTSIDE = {
+    Outside.RAISE: "an error",
+    Outside.ZEROS: "zeros in the result",
+    Outside.UNDEFINED: "undefined in the text; this package raises an error",
+}
+OUTSIDE_IN_SHORT = {
+    Outside.RAISE: "error",
+    Outside.ZEROS: "zeros",
+    Outside.UNDEFINED: "undefined",
+}
+_EQUAL = "the first `batch_dims` sizes of `indices` and `data` must be equal"
+BATCH = {
+    BatchRule.NONE: NONE,
+    BatchRule.EQUAL: f"{_EQUAL}; nothing is broadcast",
+    BatchRule.FUSED: f"{_EQUAL}; if there are several, they become a single axis of the result",
+}
+OFF_AXIS = {
+    OffAxisRule.FREE: NONE,
+    OffAxisRule.AT_MOST: "at most those of `data`, except along `axis`; nothing is broadcast",
+    OffAxisRule.AT_MOST_EVERYWHERE: "at most those of `data`, along `axis` too",
+    OffAxisRule.EQUAL: "those of `data`, except along `axis`",
+}
+DUPLICATES = {
+    Duplicates.NOT_APPLICABLE: NONE,
+    Duplicates.FORBIDDEN: "not allowed",
+    Duplicates.FORBIDDEN_WITHOUT_REDUCTION: "not allowed without a reduction; with one, the "
+    "updates are applied in any order",
+    Duplicates.UNDEFINED: "allowed, and the result is undefined",
+    Duplicates.ANY_ORDER: "allowed, and the updates are applied in any order",
+    Duplicates.SILENT: "not mentioned in the text",
+}
+RANGES = {
+    AttributeRange.AXIS: "`-r..r-1`",
+    AttributeRange.BATCH_BELOW_RANKS: "`0..min(q, r)-1`",
+    AttributeRange.BATCH_BEFORE_TUPLES: "`0..min(q-1, r)`",
+    AttributeRange.BATCH_UP_TO_AXIS: "`-min(q, r)..min(q, r)`, at most `axis` when counted from "
+    "the front",
+    AttributeRange.FLAG: "`True`, `False`",
+}
+REDUCTIONS = {
+    Reduction.NONE: "the update replaces the element",
+    Reduction.ADD: "element + update",
+    Reduction.SUB: "element - update",
+    Reduction.MUL: "element * update",
+    Reduction.MIN: "the smaller of the two",
+    Reduction.MAX: "the larger of the two",
+    Reduction.MEAN: "the mean of the element and its updates",
+}
+ONE_ELEMENT_UPDATES = {
+    True: "where the rule gives rank 0, one element of any rank is accepted",
+    False: "exactly the shape of the rule",
+}
+_TEXTS: dict[type, Mapping[Any, str]] = {
+    BatchRule: BATCH,
+    OffAxisRule: OFF_AXIS,
+    Outside: OUTSIDE,
+    Duplicates: DUPLICATES,
+    AttributeRange: RANGES,
+}
+
+
+def described(value: object) -> str:
+    """Return the text of any value that a rule can have."""
+    match value:
+        case None | ():
+            return NONE
+        case tuple():
+            return ", ".join(map(described, value))
+        case str() if type(value) is str:
+            return f"`{value}`"
+        case Choice(word=word, reduction=reduction):
+            return f"`{word}`" if word == reduction else f"`{word}` ({reduction})"
+        case Input():
+            return f"a tensor of one of {described(value.types)}"
+        case Attribute():
+            default = "required" if value.required else f"default {value.default}"
+            values = "" if value.range is AttributeRange.FLAG else f", allowed: {allowed(value)}"
+            return f"{value.type.value}, {default}{values}"
+    return _TEXTS.get(type(value), {}).get(value, str(value))
+
+
+def allowed(attribute: Attribute) -> str:
+    """Return which values an attribute can have."""
+    if attribute.choices:
+        return ", ".join(f"`{choice.word}`" for choice in attribute.choices)
+    return RANGES[attribute.range]
