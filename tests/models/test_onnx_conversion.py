@@ -556,7 +556,7 @@ REFUSED = {
     "another axis in GatherND": (
         refused("Gather", axis=1, target={"operator": "GatherND"}),
         ModelError,
-        "ai.onnx Gather-13 cannot become GatherND: axis = 1 is not the first one",
+        "ai.onnx Gather-13 cannot become GatherND: axis = 1 is not 0",
     ),
     "whole slices in GatherElements": (
         refused("GatherND", target={"operator": "GatherElements"}),
@@ -752,7 +752,7 @@ def test_an_operator_replaces_the_nodes_that_it_can_and_the_others_are_listed():
         (
             "columns",
             "operator",
-            "kept: ai.onnx Gather-13 cannot become GatherND: axis = 1 is not the first one",
+            "kept: ai.onnx Gather-13 cannot become GatherND: axis = 1 is not 0",
         )
     ]
     inputs = {"data": np.arange(9, dtype=np.float32).reshape(3, 3), "rows": np.array([2, 0])}

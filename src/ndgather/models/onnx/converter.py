@@ -63,17 +63,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """A model that was converted, and what there is to know of it.
+    """A converted model, and findings about its nodes.
 
     Attributes
     ----------
     model : ModelProto
         The result.
     findings : tuple of Finding
-        Nodes that were repaired, nodes that stayed what they were, and nodes for which a run may
-        give other results than before.
+        The nodes that were repaired, and those that kept their operator.
     folder : str or None
-        The folder of the file that it came from, where it may keep tensors in other files.
+        The folder of the model file, in which tensors of the model may be stored.
     """
 
     model: ModelProto
@@ -88,7 +87,7 @@ def convert(
     domain: str | None = None,
     operator: str | None = None,
 ) -> ModelProto:
-    """Return a model that gives the same bytes, in another version or with other operators.
+    """Convert a model to another version of ONNX, or to other operators, with the same results.
 
     Parameters
     ----------
@@ -96,37 +95,37 @@ def convert(
         The model in memory, its bytes, or the path of its file. A model in memory is not
         changed.
     opset : int, optional
-        The target opset: the version of ONNX that the result imports. Every node is brought
-        there one version after the other; one that the target does not have is replaced by the
-        function that ONNX defines it by, whose results may differ in their last bits.
+        The target opset: the version of ONNX that the result imports. Every node is converted
+        one version after the other. An operator that the target does not have is replaced by the
+        function that defines it, whose results may differ in their last bits.
     domain : str, optional
-        The domain of the gather and scatter nodes, where that domain has their operators:
-        ``"ai.onnx"`` or ``"com.microsoft"``.
+        The domain of the gather and scatter nodes, if it has their operators: ``"ai.onnx"`` or
+        ``"com.microsoft"``.
     operator : str, optional
-        The operator that gather nodes become: ``"GatherND"``, ``"GatherElements"`` or
-        ``"Gather"``; ``"ScatterND"`` for ScatterElements nodes.
+        The operator that replaces gather nodes: ``"GatherND"``, ``"GatherElements"`` or
+        ``"Gather"``; ``"ScatterND"`` replaces ScatterElements nodes.
 
     Returns
     -------
     ModelProto
-        Local functions are inlined.
+        A new model without local functions, which are inlined.
 
     Raises
     ------
     FileError, ModelError
         The file cannot be read, or is not an ONNX model.
     NdgatherError
-        A node cannot be expressed exactly; the text names it and says why.
+        A node has no exact counterpart. The message contains its name and the reason.
 
     See Also
     --------
-    conversion : The same, with what there is to know of the result.
+    conversion : The same, with findings about the nodes.
 
     Notes
     -----
-    For all inputs that the model takes, the result is the same. Inputs that it refuses are
-    refused as well, with one exception: where `batch_dims` had to be replaced, data with a
-    batch axis of size 1 is repeated for indices with more.
+    The converted model returns the same for all inputs that the model accepts, and raises an error
+    for all others too, with one exception: if `batch_dims` was replaced, a batch axis of size 1 of
+    data is broadcast to that of indices.
 
     Examples
     --------
@@ -149,29 +148,29 @@ def conversion(
     operator: str | None = None,
     strict: bool = False,
 ) -> Conversion:
-    """Convert a model as `convert` does, and return what there is to know of the result too.
+    """Convert a model as `convert` does, and return findings about its nodes as well.
 
     Parameters
     ----------
     model, opset, domain, operator
         As in `convert`.
     strict : bool, default False
-        Refuse the model if a node cannot become `operator`. Without it such a node stays what it
-        is, and a finding says why.
+        Raise an error if a node cannot become `operator`. Otherwise the node keeps its operator,
+        and a finding contains the reason.
 
     Returns
     -------
     Conversion
-        Its `model`; its `findings` say which nodes stayed, and which were repaired: a node with
-        an attribute that its version does not have yet, and a later one has, is taken for one of
-        that version where `opset` allows it.
+        Its `model`, and its `findings` about nodes that kept their operator or were repaired. A
+        node with an attribute value that only a later version of its operator has is repaired by
+        converting it as a node of that version, if `opset` has it.
 
     Raises
     ------
     FileError, ModelError
         The file cannot be read, or is not an ONNX model.
     NdgatherError
-        A node cannot be expressed exactly; the text names it and says why.
+        A node has no exact counterpart. The message contains its name and the reason.
 
     Examples
     --------
@@ -387,7 +386,7 @@ class _Converter:
         return [*call.new.before, node]
 
     def _repaired(self, inferred: InferredNode) -> InferredNode:
-        """Return a node with an attribute of a later version as a node of that version."""
+        """Return the node as one of a later version, if its attributes are valid there."""
         refusal, op_node = inferred.refusal, inferred.op_node
         assert refusal is not None
         if isinstance(refusal, AttributeValueError) and row_domain(op_node.node.domain) == (
@@ -492,7 +491,7 @@ class GatherCall(Call):
         change = (self.name, name)
         self.name, self.domain = name, DEFAULT_DOMAIN
         if change not in EQUIVALENCES:
-            raise self.refuse(name, "no exact form is known")
+            raise self.refuse(name, "no exact counterpart is known")
         function, kept = EQUIVALENCES[change]
         function(self)
         self.attributes = {key: value for key, value in self.attributes.items() if key in kept}
@@ -583,7 +582,7 @@ def _gather_as_gather_nd(call: GatherCall) -> None:
     dims = call.dims(Role.DATA)
     axis = call.attribute("axis") % len(dims)
     if axis != 0:
-        raise call.refuse(call.name, f"axis = {axis} is not the first one")
+        raise call.refuse(call.name, f"axis = {axis} is not 0")
     _cast_to_int64(call)
     dims = call.dims(Role.INDICES)
     call.set_indices(call.reshaped(call.sizes(Role.INDICES, ones=1)), (*dims, 1))

@@ -53,7 +53,7 @@ from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import INTEGERS, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ndgather.models.onnx.nodes import Scope
 
@@ -172,6 +172,9 @@ RENAMED: dict[Step, str] = {
 """Operators that the newer version has under another name."""
 
 
+_UNKNOWN = TensorType()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
     """The types and constants that nodes read: those of the model, and those of added nodes.
@@ -216,7 +219,7 @@ class NewNodes:
         self,
         op_type: str,
         *inputs: str,
-        known: TensorType = TensorType(),  # noqa: B008 - immutable
+        known: TensorType = _UNKNOWN,
         hint: str = "",
         **attributes: Any,
     ) -> str:
@@ -400,7 +403,13 @@ def _convert(node: Rewrite, opset: int) -> None:
 def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
     """Refuse types that the version does not take; `before` is the version of the model."""
     bound: dict[str, str] = {}
-    for formal, name in _formal_values(node):
+    pairs = ((node.schema.inputs, node.node.input), (node.schema.outputs, node.node.output))
+    for formal, name in (
+        (formals[min(number, len(formals) - 1)], name)
+        for formals, names in pairs
+        for number, name in enumerate(names)
+        if name and formals
+    ):
         dtype = node.values.type(name).dtype
         if dtype is None:
             both = (*before.inputs, *before.outputs)
@@ -418,15 +427,6 @@ def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
                 f"{one_line(name)}.dtype = {dtype} differs from that of other values "
                 f"(allowed: {bound[formal.type_str]})"
             )
-
-
-def _formal_values(node: Rewrite) -> Iterator[tuple[OpSchema.FormalParameter, str]]:
-    """Yield the inputs and outputs of a node, each with its entry in the schema."""
-    pairs = ((node.schema.inputs, node.node.input), (node.schema.outputs, node.node.output))
-    for formals, names in pairs:
-        for number, name in enumerate(names):
-            if name and formals:
-                yield formals[min(number, len(formals) - 1)], name
 
 
 def _step_down(node: Rewrite, target: OpSchema) -> None:
@@ -488,7 +488,7 @@ def _begin(node: Rewrite, target: OpSchema, step: Step) -> None:
     went -= MOVED.get(step, {}).keys() | REMOVED.get(step, {}).keys()
     if came or went:
         changed = ", ".join(sorted(came | went))
-        raise node.cannot_become(target, f"{changed} changed, and no way between the two is known")
+        raise node.cannot_become(target, f"{changed} changed, and how to convert it is not known")
     for name in sorted(older.attributes.keys() & newer.attributes.keys()):
         differs = _default(older, name) != _default(newer, name)
         if differs and not node.has(name) and node.get(name) is not None:
@@ -545,7 +545,7 @@ def _input_as_attribute(node: Rewrite, target: OpSchema, name: str, number: int)
     values, kind = value.reshape(-1).tolist(), target.attributes[name].type
     if kind == OpSchema.AttrType.FLOAT:
         if not values or np.float32(values[0]) != value.reshape(-1)[0]:
-            raise node.cannot_become(target, f"{name} = {value} is no number of 32 bits")
+            raise node.cannot_become(target, f"{name} = {value} is not a float32")
         return float(values[0])
     if kind == OpSchema.AttrType.FLOATS:
         return [float(each) for each in values]
@@ -625,14 +625,14 @@ def _split_down(node: Rewrite, target: OpSchema) -> None:
         raise node.cannot_become(target, "the size of the axis that is split is not known")
     sizes = [-(-size // count)] * (count - 1)
     if sum(sizes) > size:
-        raise node.cannot_become(target, f"an axis of size {size} has no {count} such parts")
+        raise node.cannot_become(target, f"an axis of size {size} has fewer than {count} parts")
     node.set_input(1, node.constant([*sizes, size - sum(sizes)], "split"))
 
 
 def _constant_down(node: Rewrite, target: OpSchema) -> None:
     tensor = constant_tensor(node.node)
     if tensor is None:
-        raise node.cannot_become(target, "it is no dense tensor of numbers")
+        raise node.cannot_become(target, "it is not a dense tensor of numbers")
     del node.node.attribute[:]
     node.set("value", tensor)
 
@@ -672,7 +672,7 @@ def _pow_down(node: Rewrite, target: OpSchema) -> None:
 
 def _mod_down(node: Rewrite, target: OpSchema) -> None:
     if not node.get("fmod") and "int" not in (node.dtype(0) or ""):
-        raise node.cannot_become(target, "it takes floats with fmod = 1 alone")
+        raise node.cannot_become(target, "it takes floats with fmod = 1 only")
 
 
 def _gemm_down(node: Rewrite, target: OpSchema) -> None:
@@ -727,7 +727,7 @@ def _shape_down(node: Rewrite, target: OpSchema) -> None:
 
 def _grid_down(node: Rewrite, target: OpSchema) -> None:
     if node.rank(0) != 4:
-        raise node.cannot_become(target, "it takes four axes alone")
+        raise node.cannot_become(target, "it takes four axes only")
 
 
 def _one_output(node: Rewrite, target: OpSchema) -> None:
