@@ -1,12 +1,11 @@
-"""Arrays of other libraries: each module or package adapts one, and is imported when it is met.
+"""Arrays of other libraries: one module or package adapts one library, and is imported on demand.
 
-An adapter has a function ``run(call)``. It gets an `array_call.Call` with the arguments as they
-were given, and returns what the same call on NumPy arrays would return, in the kind of array that
-`data` is: on the same device, with gradient, names and labels where the library has them. It
-refuses what it cannot do without losing one of these.
+An adapter has a function ``run(call)``: an `array_call.Call` with the arguments of the caller in,
+and what the same call on NumPy arrays returns out, in the type of `data`: on the same device, with
+gradients, names and labels if the library has them. It raises if one of these would be lost.
 
-An adapter imports the package that it adapts, and from here `ndgather.api` or what lies below; it
-may know adapters that stand below it in the contract named "arrays" in ``.importlinter``. Nothing
-but `dispatch`, by name, knows adapters. To import one beforehand, ``import ndgather.arrays.torch``,
-is needed only where something else is made ready with it, such as accessors or operators.
+An adapter imports the package that it adapts, `ndgather.api` and what is below; of other adapters
+it may use those below it in the contract "arrays" in ``.importlinter``. Only `dispatch` knows
+adapters, by name. ``import ndgather.arrays.torch`` is needed only for what comes with an adapter,
+such as accessors or operators.
 """

@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ndgather import array_call, dispatch, slow_path, vjp
+from ndgather import array_call, slow_path, vjp
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from ndgather.array_call import Call
-
-    Numbers = NDArray[np.int64]
 
 
 Shape: TypeAlias = "Sequence[Any]"  # integers, or scalars of a library for sizes not known yet
@@ -299,67 +295,6 @@ def _elements_of_windows(
     mode = "fill" if call.mode == "fill" else "clip" if known else "raise"
     elements = replace(bare, kind="gather_nd", indices=values, batch_dims=0, mode=mode)
     return elements, (*starts[:-1], *window, depth)
-
-
-NO_ELEMENT = -1  # the number of an element that is filled
-
-
-def with_plain_arguments(call: Call) -> Call:
-    """Return a call whose indices and updates are in the memory of the CPU, as data is.
-
-    Raises
-    ------
-    NdgatherError
-        They are of a library whose arrays are not converted unasked.
-    """
-    updates = call.updates
-    if not isinstance(updates, np.ndarray) and dispatch.adapter_name(updates) is not None:
-        updates = slow_path.plain_array(call.caller, call.updates_name, updates)
-    indices = slow_path.native_indices(call.caller, call.indices, call.indices_name)
-    return replace(call, indices=indices, updates=updates)
-
-
-def element_numbers(call: Call, shape: tuple[int, ...]) -> Numbers:
-    """Return the numbers in C order of the elements that a gather of data of `shape` copies."""
-    numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)
-    fill_value = NO_ELEMENT if call.mode == "fill" else call.fill_value
-    return slow_path.run(replace(call, data=numbers, fill_value=fill_value, out=None))
-
-
-def row_numbers(call: Call, shape: tuple[int, int]) -> Numbers | None:
-    """Return the numbers of rows of a table, if that is what a gather copies; else None."""
-    if call.kind == "gather":
-        whole = call.axis in (0, -2) and call.batch_dims == 0
-    else:
-        whole = call.kind == "gather_nd" and np.shape(call.indices)[-1:] == (1,)
-        whole = whole and call.batch_dims == 0
-    if not whole:
-        return None
-    slow_path.result_shape(
-        replace(
-            call,
-            data=SimpleNamespace(shape=shape),
-            indices=SimpleNamespace(shape=np.shape(call.indices)),
-        )
-    )
-    return element_numbers(replace(call, axis=0), shape[:1])
-
-
-def wrapped(
-    call: Call,
-    data_shape: tuple[int, ...] | None,
-    plain: Callable[[str, str, Any], Any],
-    like: Callable[[Any], Any],
-) -> Any:
-    """Return the cotangents of a call of containers.
-
-    `plain` makes NumPy arrays of them, given the caller and the name of the argument; `like` makes
-    what the cotangent of the call is of a NumPy array.
-    """
-    given = plain(call.caller, "cotangent", call.data)
-    indices = plain(call.caller, call.indices_name, call.indices)
-    results = cotangents(replace(call, data=given, indices=indices), data_shape)
-    return tuple(map(like, results)) if isinstance(results, tuple) else like(results)
 
 
 def cotangents(call: Call, data_shape: tuple[int, ...] | None) -> Any:

@@ -1,7 +1,6 @@
 """Masked arrays of NumPy: the mask is moved by the same call as the values.
 
-A masked element is one whose value is not known. So a gather copies it with its mask, and a
-reduction that takes one in gives one.
+A masked element has an unknown value, so a reduction with a masked operand gives a masked element.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import slow_path
-from ndgather.errors import argument_errors
+from ndgather.errors import DTypeError, argument_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,24 +22,21 @@ if TYPE_CHECKING:
 
 
 def run(call: Call) -> Any:
-    """Carry out a call whose data is masked; the result is masked too, and of its class.
+    """Return the result of a call on masked data, masked and of its class.
 
-    Positions out of bounds are masked in mode fill, unless a fill value is given.
-
-    Raises
-    ------
-    NdgatherError
-        Another argument is masked where the result has no mask or no use for it, or the call is
-        refused as it would be for the values.
+    Positions out of bounds are masked in mode fill, unless there is a fill value.
     """
     caller, data, out = call.caller, call.data, call.out
-    if isinstance(call.indices, np.ma.MaskedArray):
+    if _is_masked(call.indices):
         raise argument_errors.masked_array(caller, call.indices_name)
-    if not isinstance(data, np.ma.MaskedArray):
-        masked = isinstance(call.updates, np.ma.MaskedArray)
-        raise argument_errors.masked_array(caller, call.updates_name if masked else "out")
-    if out is not None and not isinstance(out, np.ma.MaskedArray):
-        raise argument_errors.out_without_mask(caller)
+    if not _is_masked(data):
+        name = call.updates_name if _is_masked(call.updates) else "out"
+        raise argument_errors.masked_array(caller, name)
+    if out is not None and not _is_masked(out):
+        raise DTypeError(
+            f"{caller}: out = array without a mask would lose that of data (allowed: a masked "
+            f"array)"
+        )
     if call.fill_value is np.ma.masked:
         call = replace(call, fill_value=None)
     plain = replace(
@@ -74,11 +70,10 @@ def _gathered_mask(call: Call) -> Mask | None:
 
 def _scattered_mask(call: Call) -> Mask | None:
     """Return the mask of data after the updates; None where nothing is masked."""
-    given = [np.ma.getmask(each) for each in (call.data, call.updates)]
-    if all(each is np.ma.nomask for each in given):
+    updates = np.ma.getmask(call.updates)
+    if updates is np.ma.nomask and np.ma.getmask(call.data) is np.ma.nomask:
         return None
     mask = np.ma.getmaskarray(call.data)
-    updates = given[1]
     if updates is np.ma.nomask:
         updates = np.zeros(np.shape(call.updates), mask.dtype)
     reduction = "none" if call.reduction == "none" else "max"  # of booleans: or

@@ -1,7 +1,4 @@
-"""Quantities of pint: the array is moved, the units stay, and updates are converted to them.
-
-What the magnitude is, an array of NumPy, dask or another library, makes no difference.
-"""
+"""Quantities of pint: the magnitude, an array of any library, is moved, and the units stay."""
 
 from __future__ import annotations
 
@@ -12,7 +9,10 @@ import pint
 
 from ndgather import slow_path
 from ndgather.arrays.lowering import cotangents
-from ndgather.errors import argument_errors, container_errors
+from ndgather.arrays.subclasses import reduction_changes_unit
+from ndgather.errors import DTypeError
+from ndgather.errors.container_errors import no_array
+from ndgather.errors.shown_values import shown_value
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -21,21 +21,16 @@ _SUMS = ("add", "sub", "mean")
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with quantities; the result has the units of data.
-
-    Raises
-    ------
-    NdgatherError
-        Units do not fit, or would be lost; or the call is refused as it would be for magnitudes.
-    """
+    """Return the result of a call with quantities, in the units of data."""
     caller, data = call.caller, call.data
     for name, value in call.named():
-        if _of_pint(value) and not isinstance(value, pint.Quantity):
-            raise container_errors.no_array(caller, name, value, "a Quantity")
+        packages = [each.__module__.partition(".")[0] for each in type(value).__mro__]
+        if "pint" in packages and not isinstance(value, pint.Quantity):
+            raise no_array(caller, name, value, "a Quantity")
     units = data.units if isinstance(data, pint.Quantity) else None
     sums = call.scatters and call.reduction in _SUMS
     if units is not None and sums and not data._is_multiplicative:
-        raise argument_errors.reduction_changes_unit(caller, call.reduction, data, call.updates)
+        raise reduction_changes_unit(call)
     factor = call.scatters and call.reduction == "mul"
     plain = replace(
         call,
@@ -49,7 +44,7 @@ def run(call: Call) -> Any:
     if call.out is not None:
         of_out = call.out.units if isinstance(call.out, pint.Quantity) else None
         if of_out != units:
-            raise argument_errors.other_units(caller, "out", of_out or "no units", units)
+            raise _other_units(caller, "out", of_out or "no units", units)
         plain = replace(plain, out=call.out if units is None else call.out.magnitude)
     result = slow_path.run(plain)
     if call.out is not None:
@@ -59,28 +54,30 @@ def run(call: Call) -> Any:
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     """Return the cotangents of a call, in the units of `data`, the cotangent of its result."""
-    given = call.data
-    indices = _in_units(call.caller, call.indices_name, call.indices, None)
-    if not isinstance(given, pint.Quantity):
-        return cotangents(replace(call, indices=indices), data_shape)
-    results = cotangents(replace(call, data=given.magnitude, indices=indices), data_shape)
+    data = call.data
+    call = replace(call, indices=_in_units(call.caller, call.indices_name, call.indices, None))
+    if not isinstance(data, pint.Quantity):
+        return cotangents(call, data_shape)
+    results = cotangents(replace(call, data=data.magnitude), data_shape)
     if isinstance(results, tuple):
-        return tuple(given.__class__(each, given.units) for each in results)
-    return given.__class__(results, given.units)
-
-
-def _of_pint(value: Any) -> bool:
-    return any(each.__module__.partition(".")[0] == "pint" for each in type(value).__mro__)
+        return tuple(data.__class__(each, data.units) for each in results)
+    return data.__class__(results, data.units)
 
 
 def _in_units(caller: str, name: str, value: Any, units: Any) -> Any:
-    """Return the magnitude of an argument in `units`, where None is none."""
+    """Return the magnitude of an argument in `units`; None means that it must have none."""
     if not isinstance(value, pint.Quantity):
         if units is None or value is None or units.dimensionless:
             return value
-        raise argument_errors.other_units(caller, name, "no units", units)
+        raise _other_units(caller, name, "no units", units)
     try:
         return value.to("dimensionless" if units is None else units).magnitude
     except (pint.errors.PintError, TypeError, ValueError) as error:
-        shown = units or "no units"
-        raise argument_errors.other_units(caller, name, value.units, shown) from error
+        raise _other_units(caller, name, value.units, units) from error
+
+
+def _other_units(caller: str, name: str, units: object, wanted: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name} = quantity in {shown_value(units, str)} does not fit, or would lose its "
+        f"units (allowed: {shown_value(wanted or 'no units', str)})"
+    )

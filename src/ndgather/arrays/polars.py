@@ -1,7 +1,7 @@
-"""Series and DataFrames of polars, which copies elements by the numbers that the core finds.
+"""Series and DataFrames of polars, which copies elements by flat indices.
 
-Nulls are copied as nulls, and what is filled is null unless a fill value is given. In a scatter an
-element that is null, or that meets an update that is, becomes null (`masked`).
+Nulls are copied as nulls, and an element that is filled is null without a fill value. In a scatter
+an element becomes null if it is null, or an update to it is (`ndgather.arrays.masked`).
 """
 
 from __future__ import annotations
@@ -13,111 +13,105 @@ import numpy as np
 import polars as pl
 
 from ndgather import slow_path
-from ndgather.arrays.columns import Columns
-from ndgather.arrays.lowering import NO_ELEMENT, element_numbers, row_numbers
-from ndgather.errors import argument_errors, container_errors
+from ndgather.arrays.tables import (
+    FILLED,
+    Package,
+    column_indices,
+    flat_indices,
+    has_nulls,
+    no_scatter,
+    one_axis,
+    result_rank,
+    row_indices,
+)
+from ndgather.errors import DTypeError, ShapeError, argument_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
-    from ndgather.arrays.lowering import Numbers
+    from ndgather.arrays.tables import Indices
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with arguments of polars; the result is of the kind of data.
-
-    Raises
-    ------
-    NdgatherError
-        The result has no place in polars, indices have nulls, data has a type that cannot be
-        updated, `out` is given for data of polars, or the call is refused as for NumPy arrays.
-    """
-    return _COLUMNS.run(call, _carry_out)
+    """Return the result of a call with arguments of polars, in the type of data."""
+    return _POLARS.run(call, _carry_out)
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
-    """Return the cotangents of a call, of the kind of its `data`, the cotangent of the result."""
-    return _COLUMNS.vjp(call, data_shape, _like)
+    """Return the cotangents of a call, in the type of its `data`, the cotangent of the result."""
+    return _POLARS.vjp(call, data_shape)
 
 
-def _like(given: Any, values: Any) -> Any:
-    """Return values as what `given` is; None where it has no room for them."""
-    if isinstance(given, pl.DataFrame):
+def _like(example: Any, values: Any) -> Any:
+    if isinstance(example, pl.DataFrame):
         return pl.DataFrame(values) if values.ndim == 2 else None
-    return pl.Series(given.name, values) if values.ndim == 1 else None
+    return pl.Series(example.name, values) if values.ndim == 1 else None
+
+
+def _to_numpy(caller: str, name: str, value: Any) -> Any:
+    table = value.to_frame() if isinstance(value, pl.Series) else value
+    if sum(table.null_count().row(0)):
+        raise has_nulls(caller, name, f"{name}.drop_nulls()")
+    return value.to_numpy()
+
+
+_POLARS = Package(
+    name="polars",
+    kinds=(pl.Series, pl.DataFrame),
+    allowed="a Series or DataFrame; of a LazyFrame what collect() returns",
+    to_numpy=_to_numpy,
+    like=_like,
+)
 
 
 def _carry_out(call: Call) -> Any:
     if call.scatters:
         return _scatter(call)
-    table = isinstance(call.data, pl.DataFrame)
-    return _gather_of_table(call) if table else _gather_of_column(call)
-
-
-def _of_polars(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "polars"
-
-
-def _plain(caller: str, name: str, value: Any) -> Any:
-    """Return an argument without nulls as a NumPy array, without a copy where polars needs none."""
-    if not _of_polars(value):
-        return value
-    table = value.to_frame() if isinstance(value, pl.Series) else value
-    if sum(table.null_count().row(0)):
-        raise container_errors.nulls(caller, name, f"{name}.drop_nulls()")
-    return value.to_numpy()
-
-
-_COLUMNS = Columns(
-    kinds=(pl.Series, pl.DataFrame),
-    allowed="a Series or DataFrame; of a LazyFrame what collect() returns",
-    is_of_package=_of_polars,
-    plain=_plain,
-)
-
-
-def _gather_of_column(call: Call) -> Any:
-    """Return a Series, or an element where indices have no axis left."""
-    numbers = element_numbers(call, (len(call.data),))
-    if numbers.ndim > 1:
-        raise container_errors.result_rank(call.caller, numbers.ndim, call.data, "data.to_numpy()")
-    taken = _taken(call, call.data, numbers.reshape(-1))
+    if isinstance(call.data, pl.DataFrame):
+        return _gather_of_table(call)
+    numbers = flat_indices(call, (len(call.data),))
+    taken = _taken(call, call.data, one_axis(call, numbers))
     return taken if numbers.ndim else taken[0]
 
 
-def _taken(call: Call, data: pl.Series, numbers: Numbers) -> pl.Series:
-    if not (numbers == NO_ELEMENT).any():
+def _taken(call: Call, data: pl.Series, numbers: Indices) -> pl.Series:
+    if not (numbers == FILLED).any():
         return data.gather(numbers)
     try:
         filled = pl.Series(data.name, [call.fill_value], dtype=data.dtype, strict=True)
         extended = pl.concat([data, filled], rechunk=False)
     except MemoryError:
         raise
-    except Exception as error:  # whatever becomes of a value of any kind
+    except Exception as error:  # a value of any type may raise anything
         raise argument_errors.fill_value_lost(call.caller, call.fill_value, data.dtype) from error
-    return extended.gather(np.where(numbers == NO_ELEMENT, len(data), numbers))
+    return extended.gather(np.where(numbers == FILLED, len(data), numbers))
 
 
 def _gather_of_table(call: Call) -> Any:
     data: pl.DataFrame = call.data
-    rows = row_numbers(call, data.shape)
+    rows = row_indices(call, data.shape)
     if rows is not None and rows.ndim == 1:
         return pl.DataFrame([_taken(call, column, rows) for column in data.get_columns()])
     if rows is None and call.kind == "gather" and not call.batch_dims:
-        numbers = element_numbers(call, (1, data.width))[0, ...]
-        if (numbers == NO_ELEMENT).any():
-            raise container_errors.filled_columns(call.caller)
+        numbers = column_indices(call, data.width)
         if numbers.ndim == 0:
             return data.to_series(int(numbers))
         if numbers.ndim == 1 and len(set(numbers.tolist())) == numbers.size:
             return data[:, numbers.tolist()]
-        raise container_errors.columns_twice(call.caller, data, numbers.ndim)
-    numbers = rows if rows is not None else element_numbers(call, data.shape)
+        raise ShapeError(
+            f"{call.caller}: indices name columns of a DataFrame twice, or have rank "
+            f"{numbers.ndim} (allowed: each column once, in one axis; write data.to_numpy() for an "
+            f"array)"
+        )
+    numbers = rows if rows is not None else flat_indices(call, data.shape)
     if numbers.ndim != 1:
-        raise container_errors.result_rank(call.caller, numbers.ndim, data, "data.to_numpy()")
+        raise result_rank(call, numbers.ndim)
     if len(set(data.dtypes)) > 1:
-        raise container_errors.mixed_cells(call.caller, data)
+        raise DTypeError(
+            f"{call.caller}: data = DataFrame object has columns of several types, so its cells "
+            f"have none (allowed: one type; write data.to_numpy() for an array)"
+        )
     row, column = np.divmod(numbers, max(data.width, 1))
-    below = np.where(numbers == NO_ELEMENT, NO_ELEMENT, column * data.height + row)
+    below = np.where(numbers == FILLED, FILLED, column * data.height + row)
     stacked = pl.concat([each.rename("") for each in data.get_columns()], rechunk=False)
     return _taken(call, stacked, below)
 
@@ -126,19 +120,18 @@ def _scatter(call: Call) -> pl.Series:
     data, updates = call.data, call.updates
     if isinstance(data, pl.DataFrame) or not (data.dtype.is_numeric() or data.dtype == pl.Boolean):
         dtypes = data.dtypes if isinstance(data, pl.DataFrame) else data.dtype
-        raise container_errors.no_scatter(call.caller, data, dtypes, "data.to_numpy()")
-    if not _has_nulls(data) and not _has_nulls(updates):
-        plain = updates.to_numpy() if _of_polars(updates) else updates
-        return pl.Series(
-            data.name, slow_path.run(replace(call, data=data.to_numpy(), updates=plain))
-        )
+        raise no_scatter(call, dtypes)
+    if not _with_nulls(data) and not _with_nulls(updates):
+        updates = updates.to_numpy() if _POLARS.has(updates) else updates
+        values = slow_path.run(replace(call, data=data.to_numpy(), updates=updates))
+        return pl.Series(data.name, values)
     masked = _masked(updates) if isinstance(updates, pl.Series) else updates
     result = slow_path.run(replace(call, data=_masked(data), updates=masked))
     values = pl.DataFrame({data.name: result.data, "mask": np.ma.getmaskarray(result)})
     return values.select(pl.when(~pl.col("mask")).then(pl.col(data.name))).to_series()
 
 
-def _has_nulls(value: Any) -> bool:
+def _with_nulls(value: Any) -> bool:
     return isinstance(value, pl.Series) and value.null_count() > 0
 
 

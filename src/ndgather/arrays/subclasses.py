@@ -1,8 +1,8 @@
 """Subclasses of NumPy's array, such as quantities with units, by the protocols of NumPy.
 
-The core moves the values. What else a class has, such as a unit, comes to the result by
-`__array_finalize__`, as in ``data.take``, and values of another unit come into that of data as an
-assignment does it. No package of such a class is known here.
+The core moves the values. `__array_finalize__` copies what else a class has, such as a unit, to the
+result, as in ``data.take``; an assignment converts values of another unit. No package of such a
+class is named here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import numpy as np
 from ndgather import slow_path
 from ndgather.array_call import _core
 from ndgather.arrays.lowering import cotangents
-from ndgather.errors import argument_errors
+from ndgather.errors import DTypeError, argument_errors
+from ndgather.errors.shape_errors import shown
+from ndgather.errors.shown_values import shown_value
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
@@ -36,14 +38,7 @@ _UFUNCS = {
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with arrays of such classes; the result is of the class of data.
-
-    Raises
-    ------
-    NdgatherError
-        The class cannot hold the result, or what the updates, the fill value or the indices carry
-        would be lost; or the call is refused as it would be for plain arrays.
-    """
+    """Return the result of a call, in the class of data."""
     data, out = call.data, call.out
     if getattr(type(data), "mask", None) is not None:
         raise argument_errors.masked_array(call.caller, "data")
@@ -81,12 +76,12 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return an array of a subclass as a plain one with the same memory."""
+    """Return an array of a subclass as a plain array that shares its memory."""
     return np.ndarray.view(value, np.ndarray) if isinstance(value, np.ndarray) else value
 
 
 def _has_meaning(value: Any) -> bool:
-    """Whether arithmetic with `value` is more than that of its numbers."""
+    """Whether the class of `value` defines arithmetic of its own."""
     return (
         isinstance(value, np.ndarray)
         and type(value).__array_ufunc__ is not np.ndarray.__array_ufunc__
@@ -103,10 +98,14 @@ def _wrapped(call: Call, result: Array) -> Any:
         kept = type(wrapped) is type(data) and wrapped.shape == result.shape
     except MemoryError:
         raise
-    except Exception:  # whatever the methods of the class raise
+    except Exception:  # methods of the class may raise anything
         kept = False
     if not kept:
-        raise argument_errors.class_lost(call.caller, data, result.shape)
+        raise DTypeError(
+            f"{call.caller}: data = {_with_unit(data)} object cannot hold a result of shape "
+            f"{shown(result.shape)} (allowed: a class that can, or a plain array, such as "
+            f"numpy.asarray(data))"
+        )
     return wrapped
 
 
@@ -119,19 +118,19 @@ def _plain_updates(call: Call) -> Any:
     plain = _plain(updates) if call.reduction == "mul" else _like(call.caller, name, updates, like)
     ufunc = _UFUNCS.get(call.reduction)
     if ufunc is not None and not _keeps(ufunc, like, updates if call.reduction == "mul" else like):
-        raise argument_errors.reduction_changes_unit(call.caller, call.reduction, data, updates)
+        raise reduction_changes_unit(call)
     return plain
 
 
 def _keeps(ufunc: np.ufunc, like: Array, other: Any) -> bool:
-    """Whether arrays like `like` hold what `ufunc` makes of them and of arrays like `other`."""
+    """Whether arrays like `like` hold the result of `ufunc` of them and arrays like `other`."""
     try:
         room = _one(like)
         plain = np.asarray(ufunc(_plain(room), _plain(_one(other))))
         room[...] = ufunc(room, _one(other))
     except MemoryError:
         raise
-    except Exception:  # whatever the methods of the class raise
+    except Exception:  # methods of the class may raise anything
         return False
     return np.array_equal(_plain(room), plain)
 
@@ -155,8 +154,25 @@ def _like(caller: str, argument: str, value: Any, like: Array) -> Array:
         kept = _has_meaning(like) or _keeps(np.add, np.ones(1, dtype), value)
     except MemoryError:
         raise
-    except Exception:  # whatever the methods of the class raise
+    except Exception:  # methods of the class may raise anything
         kept = False
     if not kept:
-        raise argument_errors.not_like(caller, argument, value, like)
+        raise DTypeError(
+            f"{caller}: {argument} = {shown_value(value)} cannot be held by {_with_unit(like)}, or "
+            f"would lose its unit (allowed: values that can be assigned to such an array)"
+        )
     return np.ndarray.view(room, np.ndarray)
+
+
+def reduction_changes_unit(call: Call) -> DTypeError:
+    return DTypeError(
+        f"{call.caller}: reduction = {call.reduction!r} of {_with_unit(call.data)} and "
+        f"{_with_unit(call.updates)} gives what data cannot hold (allowed: updates that leave the "
+        f"unit of data as it is)"
+    )
+
+
+def _with_unit(value: object) -> str:
+    """Return the name of a class, and the unit of an array that has one."""
+    unit = getattr(value, "unit", getattr(value, "units", None))
+    return type(value).__name__ + (f" in {shown_value(unit, str)}" if unit is not None else "")

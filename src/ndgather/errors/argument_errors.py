@@ -62,48 +62,6 @@ def out_not_a_variable(caller: str, out: object) -> DTypeError:
     )
 
 
-def out_without_mask(caller: str) -> DTypeError:
-    return DTypeError(
-        f"{caller}: out = array without a mask would lose that of data (allowed: a masked array)"
-    )
-
-
-def class_lost(caller: str, data: object, shape: Sequence[object]) -> DTypeError:
-    return DTypeError(
-        f"{caller}: data = {_kind(data)} object cannot hold a result of shape {shown(shape)} "
-        f"(allowed: a class that can, or a plain array, such as numpy.asarray(data))"
-    )
-
-
-def not_like(caller: str, argument: str, value: object, like: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: {argument} = {shown_value(value)} cannot be held by {_kind(like)}, or would "
-        f"lose its unit (allowed: values that can be assigned to such an array)"
-    )
-
-
-def reduction_changes_unit(
-    caller: str, reduction: str, data: object, updates: object
-) -> DTypeError:
-    return DTypeError(
-        f"{caller}: reduction = {reduction!r} of {_kind(data)} and {_kind(updates)} gives what "
-        f"data cannot hold (allowed: updates that leave the unit of data as it is)"
-    )
-
-
-def other_units(caller: str, argument: str, units: object, wanted: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: {argument} = quantity in {shown_value(units, str)} does not fit, or would lose "
-        f"its units (allowed: {shown_value(wanted or 'no units', str)})"
-    )
-
-
-def _kind(value: object) -> str:
-    """Write the class of an array, and its unit where it has one."""
-    unit = getattr(value, "unit", getattr(value, "units", None))
-    return type(value).__name__ + (f" in {shown_value(unit, str)}" if unit is not None else "")
-
-
 def fill_value_lost(caller: str, value: object, dtype: object) -> DTypeError:
     return DTypeError(
         f"{caller}: fill_value = {shown_value(value)} cannot be held by data.dtype = {dtype} "
