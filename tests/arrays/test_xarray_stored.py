@@ -13,7 +13,7 @@ import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
 from ndgather.array_call import Call
 from ndgather.errors import NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
-from ndgather.stored.plan import Plans, plan
+from ndgather.stored.plan import shared_plan
 
 PACKED = {"dtype": "i2", "scale_factor": 0.5, "add_offset": 10.0, "_FillValue": -99}
 
@@ -157,16 +157,11 @@ def test_variables_that_are_cut_alike_share_what_is_known_of_the_points(tmp_path
     for pool in (None, ThreadPoolExecutor(2)):
         assert_same(opened.ndgather.isel(points, executor=pool), data.isel(points))
 
-    plans, grid = Plans(), Grid.regular((40, 50), (8, 10))
+    plans, grid = [], Grid.regular((40, 50), (8, 10))
     indices = np.array([[39, 1], [0, 49]])
     call = Call("sel", "gather_nd", stand_in((40, 50), np.dtype("f8")), indices)
-    made = plans.plan(call, grid)
+    made = shared_plan(call, grid, plans)
     same = replace(call, data=stand_in((40, 50), np.dtype("i2")), indices=indices.copy())
-    assert plans.plan(same, Grid.regular((40, 50), (8, 10))) is made
-    assert plans.plan(same, Grid.regular((40, 50), (9, 7))) is not made
-    assert plans.plan(replace(same, indices=indices[::-1]), grid) is not made
-    for _ in range(2):
-        sent = plans.plan(replace(same, executor="an executor"), grid)
-        assert sent.points.positions is made.points.positions
-        sent.points.local[:] = 0  # as a walk does
-    np.testing.assert_array_equal(made.points.local, plan(call, grid).points.local)
+    assert shared_plan(same, Grid.regular((40, 50), (8, 10)), plans) is made
+    assert shared_plan(same, Grid.regular((40, 50), (9, 7)), plans) is not made
+    assert shared_plan(replace(same, indices=indices[::-1]), grid, plans) is not made

@@ -10,7 +10,7 @@ import zarr
 from moto.server import ThreadedMotoServer
 
 from ndgather import reference
-from ndgather.stored import paths
+from ndgather.stored import open_path
 
 GRID = np.arange(20 * 30, dtype=np.int32).reshape(20, 30)
 POINTS = np.array([[0, 1], [19, -1], [7, 16], [0, 1]])
@@ -171,9 +171,9 @@ def test_a_bar_is_for_somebody_who_looks(ndgather, stores, monkeypatch, capsys, 
 
 
 def test_files_that_are_no_stores_are_read_as_files(stores):
-    assert not paths.is_stored("data.npy")
-    assert paths.is_stored("era.zarr/t2m")
+    assert not open_path.is_stored("data.npy")
+    assert open_path.is_stored("era.zarr/t2m")
     (stores / "era.zarr").rename(stores / "era")
-    assert paths.is_stored("era/t2m")
+    assert open_path.is_stored("era/t2m")
     (stores / "files.nc").mkdir()
-    assert not paths.is_stored("files.nc/data.npy")
+    assert not open_path.is_stored("files.nc/data.npy")

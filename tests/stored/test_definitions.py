@@ -11,9 +11,9 @@ from tests.stored.cut_array import CutArray
 import ndgather
 from ndgather.array_call import Call, _core
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.stored import calls, grouping
+from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, stand_in
-from ndgather.stored.plan import plan
+from ndgather.stored.plan import Points, plan, runs_of_blocks
 from ndgather.testing import assert_same_elements, bad_entries, expected, strategies
 
 
@@ -97,11 +97,11 @@ def test_positions_beyond_four_bytes():
     sorted_part = _core.sort_points(
         "gather_nd", (1024,), first, local[part], positions[part], *call.arguments()[1:]
     )
-    directory = grouping._directory([sorted_part], [first], length, Grid.regular((5000,), (1024,)))
-    points = grouping.ChunkedPoints((10,), local, positions, block, *directory)
+    runs = runs_of_blocks([sorted_part], [first], length, chunk_count=5)
+    points = Points((10,), local, positions, block, *runs)
     assert points.chunks.tolist() == [0, 1, 2, 3, 4]
     for group, chunk in enumerate(np.split(data, range(1024, 5000, 1024))):
-        grouping.move(points, points.runs(group), chunk, result)
+        calls.move(points, points.runs(group), chunk, result)
     np.testing.assert_array_equal(result[part], data[indices[part, 0]])
     np.testing.assert_array_equal(result[first - 100 : first], 0)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ndgather import gather_windows, reference
 from ndgather.array_call import Call
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
-from ndgather.stored.calls import gather_of_windows
+from ndgather.stored.calls import gather
 from ndgather.stored.chunks import Grid
 
 DTYPES = ("?", "i1", "u2", ">i4", "f4", "f8", "c16", "M8[s]")
@@ -94,7 +94,7 @@ def test_any_grid_and_each_touched_chunk_is_read_once(call, draws):
     made = Call(
         "gather_windows", "gather_windows", data, starts, mode=mode, window_shape=window, out=out
     )
-    np.testing.assert_array_equal(gather_of_windows(made, reader), desired, strict=True)
+    np.testing.assert_array_equal(gather(made, reader), desired, strict=True)
     assert sorted(reader.reads) == touched(data, starts, window, mode, reader.grid)
 
 
@@ -116,7 +116,7 @@ def test_what_is_refused_is_refused_before_anything_is_read():
         made = Call("gather_windows", "gather_windows", data, starts, window_shape=window)
         for name, value in options.items():
             object.__setattr__(made, name, value)
-        return gather_of_windows(made, reader)
+        return gather(made, reader)
 
     with pytest.raises(IndexOutOfBoundsError) as caught:
         call([[0, 0], [3, 4]])

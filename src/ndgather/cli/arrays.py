@@ -28,7 +28,7 @@ from ndgather.models.tensors import tensor_files
 from ndgather.published.inference import infer
 from ndgather.published.rows.functions import FUNCTIONS
 from ndgather.published.schema import Kind, TensorType
-from ndgather.stored import estimate, paths
+from ndgather.stored import estimate, open_path
 
 if TYPE_CHECKING:
     import argparse
@@ -155,7 +155,7 @@ class ArrayCommand:
 
     def work(self, options: argparse.Namespace) -> None:
         """Run the command."""
-        stored, in_place = paths.is_stored(options.data), getattr(options, "in_place", False)
+        stored, in_place = open_path.is_stored(options.data), getattr(options, "in_place", False)
         if stored and self.kind.scatters and not in_place:
             raise FileError(
                 f"{one_line(options.data)}: a stored array is changed where it is (allowed: "
@@ -167,7 +167,7 @@ class ArrayCommand:
         given |= {"mode": options.mode, "memory": options.memory}
         indices = tensor_files.read(options.indices)
         if options.dry_run:
-            data = (paths.opened if stored else tensor_files.read)(options.data)
+            data = (open_path.opened if stored else tensor_files.read)(options.data)
             result = "the updates have" if self.kind.scatters else "the result has"
             print_estimate(estimate(self.kind.value, data, indices, **given), result)
             return
@@ -181,7 +181,7 @@ class ArrayCommand:
     def _gather(
         self, options: argparse.Namespace, indices: Array, given: dict[str, Any], stored: bool
     ) -> tuple[str, ...]:
-        data = (paths.opened if stored else tensor_files.read)(options.data)
+        data = (open_path.opened if stored else tensor_files.read)(options.data)
         if options.fill_value is not None:
             given["fill_value"] = fill_value(options.fill_value, data.dtype)
         call = _TimedCall(getattr(api, self.kind.value), given)
@@ -214,7 +214,7 @@ class ArrayCommand:
         file = Path(options.data) if options.in_place else options.output
         if options.in_place:
             place = options.data if stored else file
-            with (paths if stored else tensor_files).in_place(place) as data:
+            with (open_path if stored else tensor_files).in_place(place) as data:
                 call(data, indices, updates, out=data)
                 shape, dtype = data.shape, data.dtype
         else:

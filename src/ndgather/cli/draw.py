@@ -10,7 +10,7 @@ from ndgather import reductions
 from ndgather.cli.arrays import fill_value
 from ndgather.cli.options import add_command, add_common, terminal
 from ndgather.models.tensors import tensor_files
-from ndgather.stored import paths
+from ndgather.stored import open_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,8 +105,8 @@ _OPTIONS = ("axis", "batch_dims", "window_shape", "mode", "reduction", "use_init
 def _draw(options: argparse.Namespace) -> None:
     from ndgather import show  # noqa: PLC0415 - few commands draw
 
-    stored = paths.is_stored(options.data)
-    data: Any = (paths.opened if stored else tensor_files.read)(options.data)
+    stored = open_path.is_stored(options.data)
+    data: Any = (open_path.opened if stored else tensor_files.read)(options.data)
     files = [options.indices] + [options.updates] * (options.updates is not None)
     arrays = [data, *map(tensor_files.read, files)]
     given = {name: getattr(options, name) for name in _OPTIONS}

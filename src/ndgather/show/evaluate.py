@@ -20,7 +20,6 @@ import numpy as np
 from ndgather import dispatch, reference, slow_path
 from ndgather.api import gather_nd, run
 from ndgather.errors import DTypeError, NdgatherError
-from ndgather.stored import calls as stored_windows
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.estimates import reader_of
 from ndgather.stored.plan import Axes, axes_of, plan, with_data
@@ -160,13 +159,10 @@ def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Itera
         return ["there are too many entries to check: only those in the picture were checked"]
     whole = Grid.regular(call.data.shape, call.data.shape)
     call = with_data(call, grid or whole, call.data.dtype)
-    if call.kind == "gather_windows":
-        steps = stored_windows.plan_windows(call, grid or whole).steps
-    else:
-        steps = plan(call, grid or whole).steps
+    steps = len(plan(call, grid or whole))
     if grid is None:
         return []
-    return [f"the call reads {len(steps):,} of {math.prod(grid.counts):,} chunks"]
+    return [f"the call reads {steps:,} of {math.prod(grid.counts):,} chunks"]
 
 
 # How many entries a picture shows: all of them up to the first number, else the second number.

@@ -1,8 +1,8 @@
-"""Scatters into stored arrays: each touched chunk is read, updated and replaced by one worker.
+"""Gathers and scatters of stored arrays: a call is planned, and walks over the chunks it touches.
 
-The updates of a chunk are applied in C order, as in memory, so the result has the same bits
-whatever the number of workers. Workers of an executor read and update chunks, which are written
-here: an executor may do a task twice, as dask does after it has lost a worker.
+Each touched chunk is read once. For a scatter it is updated and replaced whole by one worker, with
+its updates in C order: the result has the same bits for any number of workers. Workers of an
+executor read and update chunks, which are written here: an executor may do a task twice.
 """
 
 from __future__ import annotations
@@ -15,108 +15,187 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import dispatch, reductions, slow_path
-from ndgather.errors import StoredArrayError, argument_errors, stored_errors
+from ndgather.array_call import _core
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    StoredArrayError,
+    argument_errors,
+)
+from ndgather.errors.shown_values import shown_value
+from ndgather.errors.texts import one_line
 from ndgather.settings import LOGGER, counted
-from ndgather.stored import executors, grouping
-from ndgather.stored.chunks import Buffers
-from ndgather.stored.executors import run_tasks
-from ndgather.stored.grouping import ChunkedPoints, move, places_of
-from ndgather.stored.plan import Steps, plan, provide_out, with_data
-from ndgather.stored.walk import BLOCK, MOST_WINDOWS, Piece, parts_of, read, walk, write
+from ndgather.slow_path import explain
+from ndgather.stored.chunks import stand_in
+from ndgather.stored.plan import WINDOW_BLOCK, Points, plan, shared_plan, with_data
+from ndgather.stored.walk import walk, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Chunk, Grid, Reader, Writer
-    from ndgather.stored.plan import Axes, Plan, Plans
-    from ndgather.stored.walk import Parts
+    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
+    from ndgather.stored.plan import Axes, ChunkCopy, Plan, Runs
+
+_MOST_SHOWN = 20  # chunks in one text
+
+
+def run(
+    call: Call, stored: type, reader: Callable[[Any], Reader], writer: Callable[[Any], Writer]
+) -> Any:
+    """Carry out a call with arrays of the type `stored`; all but its data are read whole."""
+    caller = call.caller
+    plain: dict[str, Any] = {}
+    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
+    for argument, name in names.items():
+        value = getattr(call, argument)
+        if isinstance(value, stored):
+            if argument != "data":
+                plain[argument] = slow_path.plain_array(caller, name, value)
+        elif dispatch.adapter_name(value) == reader.__module__:  # such as a group
+            raise DTypeError(
+                f"{caller}: {name} = {type(value).__name__} object is not a stored array "
+                f"(allowed: {stored.__module__.partition('.')[0]}.{stored.__name__})"
+            )
+    if call.scatters and isinstance(call.data, stored):
+        if call.out is not call.data:
+            raise AttributeValueError(
+                f"{caller}: out = {shown_value(call.out)} is not data, a stored "
+                f"{type(call.data).__name__}, which is updated in place only (allowed: the same "
+                f"object); write out=data"
+            )
+        return scatter(replace(call, **plain), writer(call.data))
+    if isinstance(call.out, stored):
+        raise argument_errors.out_not_an_array(caller, call.out)
+    call = replace(call, **plain)
+    return gather(call, reader(call.data)) if isinstance(call.data, stored) else slow_path.run(call)
+
+
+def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array:
+    """Carry out a gather whose data is what `reader` reads.
+
+    Indices and `out` are checked before the first chunk is read. Gathers of tuples in the mode
+    "raise" may share a list of plans, which are reused for the same points.
+    """
+    grid = reader.grid
+    call = with_data(call, grid, reader.dtype)
+    made = plan(call, grid) if plans is None else shared_plan(call, grid, plans)
+    out = _provide_out(call, made.dense_shape)
+    dense = made.axes.dense_view(out)
+    if call.mode == "fill":
+        value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
+        (_fill_windows if call.kind == "gather_windows" else _fill)(made, value, dense)
+    walk(call, reader, len(made), partial(_GatherJob.of, made, dense))
+    LOGGER.info("%s: %s of %s read", call.caller, counted(len(made), "chunk"), reader.name)
+    return out if call.out is None else call.out
+
+
+def _provide_out(call: Call, shape: tuple[int, ...]) -> Array:
+    """Return the array for the result: the caller's `out`, checked, or a new one."""
+    if call.out is None:
+        try:
+            return np.empty(shape, call.data.dtype)
+        except (MemoryError, ValueError):
+            raise argument_errors.result_too_large(call.caller, shape) from None
+    out: Array = call.out
+    if isinstance(out, np.ndarray):
+        out = slow_path.plain_array(call.caller, "out", out)
+    refusal = _core.check_out(out, stand_in(shape, call.data.dtype))
+    if refusal.rule != "none":
+        raise explain(replace(call, out=out), refusal)
+    return out
+
+
+def _fill(made: Plan, value: Array, dense: Array) -> None:
+    """Fill the slices of indices out of bounds."""
+    points = made.points
+    if points.outside:
+        slices = made.grid.along(made.axes.slices).shape
+        everywhere = np.broadcast_to(value, (1,) * len(points.bits) + slices)  # all at place 0
+        move(points, points.runs(-1), everywhere, dense)
+
+
+def _fill_windows(made: Plan, value: Array, dense: Array) -> None:
+    """Fill the windows that stick out; the part of them in data is copied over it later."""
+    window, lead = made.call.window_shape, made.call.indices.shape[:-1]
+    starts = made.call.indices.reshape(math.prod(lead), len(window))
+    for first in range(0, len(starts), WINDOW_BLOCK):
+        some = slow_path.signed(starts[first : first + WINDOW_BLOCK])
+        low, high = slow_path.shared_parts(some, made.grid.shape[: len(window)], window)
+        outside = np.flatnonzero(((low > 0) | (high < window)).any(axis=1)) + first
+        if len(outside):
+            dense[np.unravel_index(outside, lead) if lead else ()] = value
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
-    """The updates that meet one chunk; executors are sent those that are `compact`."""
+class _GatherJob:
+    """Copies the points of one chunk to the result."""
 
-    call: Call  # its options count
-    axes: Axes
-    points: ChunkedPoints
-    runs: tuple[Array, Array]
-    updates: Array  # the axes of the positions come first
+    chunk: Chunk
+    copies: Sequence[ChunkCopy]
+    positions: list[Array]  # of the points of every copy, once they are sent
+    is_read: bool = True
 
-    def apply(self, values: Array) -> Array:
-        """Apply the updates, in C order, to the values of the chunk; return the new values.
+    @classmethod
+    def of(cls, made: Plan, dense: Array, step: int) -> _GatherJob:
+        return cls(made.chunk(step), made.copies(step, dense), [])
 
-        The old ones are changed where they can be.
-        """
-        call = self.call
-        if not values.flags.writeable:
-            values = values.copy()
-        if slow_path.is_one_step(call):
-            updates = self.updates.astype(values.dtype, copy=False)  # pickles may be native
-            self._step(values, updates, call.reduction)
-            return values
-        native = values.astype(values.dtype.newbyteorder("="), copy=False)
-        library = reductions.InPlace(self._step)
-        reductions.in_steps(library, native, self.updates, call.reduction, call.use_init_val)
-        return native.astype(values.dtype, copy=False)
+    def use(self, values: Array) -> None:
+        for copy in self.copies:
+            move(copy.points, copy.runs, copy.view(values), copy.dense)
 
-    def _step(self, data: Array, updates: Array, reduction: str) -> None:
-        arithmetic = reductions.for_core(data.dtype, reduction)
-        move(self.points, self.runs, self.axes.data_view(data), updates, reduction, arithmetic)
+    def send(self) -> tuple[Callable[[Array], Any], int]:
+        sources, count = [], 0
+        for copy in self.copies:
+            local, positions = copy.points.of_runs(copy.runs)
+            sources.append((copy.points.bits, local, copy.view))
+            self.positions.append(positions)
+            count += len(local) * (copy.value_bytes + local.itemsize)
+        return partial(_values_at, sources), count
 
-    def compact(self) -> Update:
-        """Return the same without what other chunks are met by."""
-        points, runs = self.points, list(zip(*(each.tolist() for each in self.runs), strict=True))
-        local = np.concatenate([points.local[start:stop] for start, stop in runs])
-        rank = len(self.axes.dense_positions)
-        updates = self.updates if rank else self.updates[np.newaxis]
-        lead = self.updates.shape[:rank]
-        own_updates = [updates[places_of(points, start, stop, lead)] for start, stop in runs]
-        numbers = np.arange(len(local), dtype=np.uint32)
-        alone = ChunkedPoints.one_group(points.bits, local, numbers)
-        call = replace(self.call, indices=None, updates=None, executor=None, progress=None)
-        return replace(
-            self, call=call, points=alone, runs=alone.runs(0), updates=np.concatenate(own_updates)
-        )
+    def receive(self, result: Any) -> None:
+        for copy, positions, values in zip(self.copies, self.positions, result, strict=True):
+            if len(values) != len(positions):
+                raise ValueError(f"{len(values)} values for {len(positions)} points")
+            # Pickles may have turned them to native byte order.
+            write_at(positions, copy.dense, values.astype(copy.dense.dtype, copy=False))
+
+
+def _values_at(
+    sources: Sequence[tuple[tuple[int, ...], Array, Callable[[Array], Array]]], values: Array
+) -> list[Array]:
+    """Return the values of a chunk at some points; executors are sent this."""
+    return [read_at(bits, local, view(values)) for bits, local, view in sources]
 
 
 def scatter(call: Call, writer: Writer) -> Any:
     """Carry out a scatter into what `writer` writes, which is data and `out` of the call.
 
     All arguments are checked before the first chunk is read.
-
-    Raises
-    ------
-    StoredArrayError
-        A chunk could not be read or written: `written` says which were.
     """
-    made, updates = _checked(call, writer)
+    made, updates = _checked_scatter(call, writer)
     written: list[Chunk] = []
-
-    def update_of(step: int) -> Update:
-        group, chunk = made.steps.group(step), made.steps.chunk(step)
-        part = made.dense_part(updates, chunk)
-        return Update(made.call, made.axes, made.points, made.points.runs(group), part)
 
     def replace_chunk(chunk: Chunk, values: Array) -> None:
         write(call.caller, writer, chunk, values)
         written.append(chunk)
 
+    def job_of(step: int) -> _ScatterJob:
+        [copy] = made.copies(step, updates)
+        options = made.call.reduction, made.call.use_init_val
+        update = ChunkUpdate(made.axes, copy.points, copy.runs, copy.dense, *options)
+        is_read = not _overwrites(made, step)
+        return _ScatterJob(made.chunk(step), update, is_read, writer, replace_chunk)
+
     try:
-        if call.executor is None:
-            walk(
-                call,
-                writer,
-                len(made.steps),
-                made.steps.chunk,
-                lambda step, chunk, values: replace_chunk(chunk, update_of(step).apply(values)),
-                lambda step: not _overwrites(made, step),
-            )
-        else:
-            _walk_elsewhere(call, writer, made, update_of, replace_chunk)
+        walk(call, writer, len(made), job_of)
     except BaseException as error:
+        some = ", ".join(f"({', '.join(map(str, chunk))})" for chunk in written[:_MOST_SHOWN])
+        rest = ", ..." if len(written) > _MOST_SHOWN else ""
         error.add_note(
-            stored_errors.partly_written(call.caller, writer.name, written, len(made.steps))
+            f"{call.caller}: {len(written) or 'none'} of {len(made)} chunks of "
+            f"{one_line(writer.name)} that are updated were written"
+            f"{f': {some}{rest}' if written else ''}"
         )
         if isinstance(error, StoredArrayError):
             error.written = tuple(written)
@@ -125,7 +204,7 @@ def scatter(call: Call, writer: Writer) -> Any:
     return call.out
 
 
-def _checked(call: Call, writer: Writer) -> tuple[Plan, Array]:
+def _checked_scatter(call: Call, writer: Writer) -> tuple[Plan, Array]:
     """Return the plan of a call, and its updates with the axes of the positions first."""
     if not writer.writeable:
         raise argument_errors.out_read_only(call.caller)
@@ -140,223 +219,152 @@ def _checked(call: Call, writer: Writer) -> tuple[Plan, Array]:
 
 
 def _overwrites(made: Plan, step: int) -> bool:
-    """Whether the updates of a step take every place of its chunk, whatever stands there."""
+    """Whether the updates of a step replace every element of its chunk."""
     data = made.call.data
     if made.call.reduction != "none" or data.dtype.hasobject or not data.itemsize:
         return False
-    extent = made.grid.extent(made.steps.chunk(step))
+    extent, runs = made.grid.extent(made.chunk(step)), made.runs(step)
     size = math.prod(extent[axis] for axis in made.axes.points)
-    runs = made.points.runs(made.steps.group(step))
     if int((runs[1] - runs[0]).sum()) < size:
         return False
-    local = [made.points.local[a:b] for a, b in zip(*(r.tolist() for r in runs), strict=True)]
-    return len(np.unique(np.concatenate(local))) == size
+    return len(np.unique(made.points.of_runs(runs)[0])) == size
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """One chunk, and what is done to it."""
+class ChunkUpdate:
+    """The updates of one chunk; executors are sent those that are `compact`."""
+
+    axes: Axes
+    points: Points
+    runs: Runs
+    updates: Array  # the axes of the positions come first
+    reduction: str
+    use_init_val: bool
+
+    def apply(self, values: Array) -> Array:
+        """Return the values of the chunk with its updates, changed in place if possible."""
+        if not values.flags.writeable:
+            values = values.copy()
+        if self.reduction == "none" or (
+            self.reduction != "mean" and self.use_init_val and values.dtype.isnative
+        ):
+            self._scatter(values, self.updates.astype(values.dtype, copy=False), self.reduction)
+            return values
+        native = values.astype(values.dtype.newbyteorder("="), copy=False)
+        library = reductions.InPlace(self._scatter)
+        reductions.in_steps(library, native, self.updates, self.reduction, self.use_init_val)
+        return native.astype(values.dtype, copy=False)
+
+    def _scatter(self, data: Array, updates: Array, reduction: str) -> None:
+        move(self.points, self.runs, self.axes.data_view(data), updates, reduction)
+
+    def apply_elsewhere(self, values: Array) -> Array:
+        """Return the new values in memory of their own."""
+        values = self.apply(values)
+        return values if values.flags.c_contiguous and values.base is None else values.copy()
+
+    def compact(self) -> ChunkUpdate:
+        """Return the same without the points and updates of other chunks."""
+        local, positions = self.points.of_runs(self.runs)
+        lead = self.updates.shape[: len(self.axes.dense_positions)]
+        updates = self.updates if lead else self.updates[np.newaxis]
+        points = Points.one_run(self.points.bits, local, np.arange(len(local), dtype=np.uint32))
+        updates = updates[np.unravel_index(positions, lead or (1,))]
+        return replace(self, points=points, runs=points.runs(0), updates=updates)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScatterJob:
+    """Updates one chunk and writes it."""
 
     chunk: Chunk
-    update: Update
-    is_read: bool  # or else its values may be any
-    bytes: int
+    update: ChunkUpdate
+    is_read: bool
+    writer: Writer
+    replace_chunk: Callable[[Chunk, Array], None]
 
+    def use(self, values: Array) -> None:
+        self.replace_chunk(self.chunk, self.update.apply(values))
 
-def _walk_elsewhere(
-    call: Call,
-    writer: Writer,
-    made: Plan,
-    update_of: Callable[[int], Update],
-    replace_chunk: Callable[[Chunk, Array], None],
-) -> None:
-    """Let the executor of a call read and update each chunk, and write it here."""
-
-    def request(step: int) -> list[_Request]:
-        update = update_of(step).compact()
+    def send(self) -> tuple[Callable[[Array], Any], int]:
+        update = self.update.compact()
         sent = update.points.local.nbytes + update.updates.nbytes
-        is_read = not _overwrites(made, step)
-        return [_Request(made.steps.chunk(step), update, is_read, sent + writer.chunk_bytes)]
+        return update.apply_elsewhere, sent + self.writer.chunk_bytes
 
-    def start(task: Sequence[_Request]) -> tuple[Any, ...]:
-        only = task[0]
-        return updated, call.caller, writer, only.chunk, only.update, only.is_read
-
-    def land(task: Sequence[_Request], values: Array) -> None:
-        chunk = task[0].chunk
-        shape = writer.grid.extent(chunk)
-        if values.shape != shape:
-            raise ValueError(f"values of shape {values.shape} for a chunk of shape {shape}")
-        replace_chunk(chunk, values)
-
-    steps = len(made.steps)
-    run_tasks(call, writer, steps, map(request, range(steps)), start, land)
+    def receive(self, result: Any) -> None:
+        shape = self.writer.grid.extent(self.chunk)
+        if result.shape != shape:
+            raise ValueError(f"values of shape {result.shape} for a chunk of shape {shape}")
+        self.replace_chunk(self.chunk, result)
 
 
-def updated(caller: str, reader: Reader, chunk: Chunk, update: Update, is_read: bool) -> Array:
-    """Read a chunk and return it with its updates; workers are sent this."""
-    if is_read:
-        values = read(caller, reader, chunk, Buffers())
-    else:
-        values = np.empty(reader.grid.extent(chunk), reader.dtype)
-    values = update.apply(values)
-    return values if values.flags.c_contiguous and values.base is None else values.copy()
-
-
-def copy_pieces(
-    call: Call,
-    reader: Reader,
-    steps: Steps,
-    pieces_of: Callable[[int, Chunk], list[Piece]],
+def move(
+    points: Points, runs: Runs, chunk: Array, dense: Array, reduction: str | None = None
 ) -> None:
-    """Read the chunk of each step and copy its pieces.
+    """Copy the points of some runs from a chunk to the dense array.
 
-    Raises
-    ------
-    StoredArrayError
-        A chunk could not be read.
+    With a reduction, the dense array holds updates, which are applied to the chunk in order. The
+    axes of the points come first in `chunk`, the axes of the positions in `dense`; the others have
+    the same shape in both.
     """
+    if chunk.dtype.hasobject or chunk.itemsize == 0:
+        _move_references(points, runs, chunk, dense, reduction)
+        return
+    if type(chunk) is not np.ndarray:
+        chunk = np.ndarray.view(chunk, np.ndarray)
+    if type(dense) is not np.ndarray:
+        dense = np.ndarray.view(dense, np.ndarray)
+    arithmetic = None if reduction is None else reductions.for_core(chunk.dtype, reduction)
+    where = points.local, points.positions, points.block
+    _core.move_points(chunk, dense, points.bits, *where, *runs, reduction, arithmetic)
 
-    def use(step: int, chunk: Chunk, values: Array) -> None:
-        for piece in pieces_of(step, chunk):
-            piece.copy(values)
 
-    if call.executor is None:
-        walk(call, reader, len(steps), steps.chunk, use)
+def _move_references(
+    points: Points, runs: Runs, chunk: Array, dense: Array, reduction: str | None
+) -> None:
+    """Do as `move` for elements that are references, which NumPy counts, or have no bytes."""
+    rank = dense.ndim - (chunk.ndim - len(points.bits))
+    local, positions = points.of_runs(runs)
+    here = coordinates(points.bits, local) or (np.zeros(len(local), np.intp),)
+    where = np.unravel_index(positions, dense.shape[:rank] or (1,))
+    of_chunk = chunk if points.bits else chunk[np.newaxis]
+    of_dense = dense if rank else dense[np.newaxis]
+    if reduction is None:
+        of_dense[where] = of_chunk[here]
     else:
-        executors.walk(call, reader, len(steps), steps.chunk, pieces_of)
-    LOGGER.info("%s: %s of %s read", call.caller, counted(len(steps), "chunk"), reader.name)
+        of_chunk[here] = of_dense[where]  # of repeated places NumPy keeps the last
 
 
-@dataclass(frozen=True, slots=True)
-class WindowPlan:
-    """The parts of the windows of a call by chunk, and the steps in which these are read."""
-
-    call: Call  # with plain starts, and a stand-in for data
-    parts: Parts
-    dense_shape: tuple[int, ...]
-    steps: Steps
-
-
-def plan_windows(call: Call, grid: Grid) -> WindowPlan:
-    """Check all of a call but its `out`, and find the parts of its windows.
-
-    Raises
-    ------
-    NdgatherError
-        The call is refused, as it would be for an array in memory.
-    """
-    window = call.window_shape
-    starts = slow_path.native_indices(call.caller, call.indices, call.indices_name)
-    if math.prod(starts.shape[:-1]) > MOST_WINDOWS:
-        raise stored_errors.too_many_windows(call.caller, starts.shape, MOST_WINDOWS)
-    # A copy: another thread may change them, or `out` have their memory, while they are used.
-    call = replace(call, indices=starts.copy())
-    slow_path.check(call)
-    along = range(len(window))
-    parts = parts_of(call, grid.along(along))
-    shape = (*starts.shape[:-1], *window, *grid.shape[len(window) :])
-    return WindowPlan(call, parts, shape, Steps.of(grid, along, parts.chunks))
+def coordinates(bits: tuple[int, ...], local: Array) -> tuple[Array, ...]:
+    """Return packed coordinates, as in `Points`, as one array per axis."""
+    columns, rest = [], local.astype(np.int64)
+    for count in reversed(bits):
+        columns.append(rest & ((1 << count) - 1))
+        rest >>= count
+    return tuple(reversed(columns))
 
 
-def gather_of_windows(call: Call, reader: Reader) -> Array:
-    """Carry out a gather of windows whose data is what `reader` reads.
-
-    All starts are checked, and `out` too, before the first chunk is read.
-    """
-    grid, depth = reader.grid, len(call.window_shape)
-    made = plan_windows(with_data(call, grid, reader.dtype), grid)
-    call, parts, steps = made.call, made.parts, made.steps
-    out = provide_out(call, made.dense_shape)
-    if call.mode == "fill":
-        _fill(call, out)
-    rank = call.indices.ndim - 1
-
-    def pieces_of(step: int, chunk: Chunk) -> list[Piece]:
-        whole = grid.box(chunk)[depth:]
-        number = steps.group(step)
-        pieces = []
-        for kind in range(int(parts.first[number]), int(parts.first[number + 1])):
-            low, high = parts.low[kind].tolist(), parts.high[kind].tolist()
-            to: tuple[Any, ...] = (..., *map(slice, low, high), *whole)
-            shape = tuple(end - begin for begin, end in zip(low, high, strict=True))
-            runs = parts.starts[kind : kind + 1], parts.stops[kind : kind + 1]
-            view = partial(slow_path.view, window=shape)
-            pieces.append(Piece(parts.points, runs, view, out[to], rank))
-        return pieces
-
-    copy_pieces(call, reader, steps, pieces_of)
-    return out if call.out is None else call.out
+def read_at(bits: tuple[int, ...], local: Array, block: Array) -> Array:
+    """Return the values at packed coordinates on the first axes of `block`."""
+    count = len(local)
+    values = np.empty((count, *block.shape[len(bits) :]), block.dtype)
+    if count:
+        # Memory from another process may begin at any byte.
+        points = Points.one_run(
+            bits, np.require(local, None, ["C", "A"]), np.arange(count, dtype=np.uint32)
+        )
+        move(points, points.runs(0), block, values)
+    return values
 
 
-def _fill(call: Call, out: Array) -> None:
-    """Fill the windows that stick out; what of them lies in data is copied over it later."""
-    window, lead = call.window_shape, call.indices.shape[:-1]
-    starts = call.indices.reshape(math.prod(lead), len(window))
-    sizes = call.data.shape[: len(window)]
-    value = np.zeros((), call.data.dtype) if call.fill_value is None else call.fill_value
-    for first in range(0, len(starts), BLOCK):
-        some = slow_path.signed(starts[first : first + BLOCK])
-        low, high = slow_path.shared_parts(some, sizes, window)
-        outside = np.flatnonzero(((low > 0) | (high < window)).any(axis=1)) + first
-        if len(outside):
-            out[np.unravel_index(outside, lead) if lead else ()] = value
-
-
-def run(
-    call: Call, stored: type, reader: Callable[[Any], Reader], writer: Callable[[Any], Writer]
-) -> Any:
-    """Carry out a call with arrays of the type `stored`; all but its data are read whole.
-
-    Raises
-    ------
-    NdgatherError
-        An argument is something else of the package of `stored`, such as a group, or `out` is
-        stored and cannot take the result.
-    """
-    plain: dict[str, Any] = {}
-    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
-    for argument, name in names.items():
-        value = getattr(call, argument)
-        if isinstance(value, stored):
-            if argument != "data":
-                plain[argument] = slow_path.plain_array(call.caller, name, value)
-        elif dispatch.adapter_name(value) == reader.__module__:
-            raise stored_errors.not_this_type(call.caller, name, value, stored)
-    if call.scatters and isinstance(call.data, stored):
-        if call.out is not call.data:
-            raise stored_errors.not_in_place(call.caller, call.out, call.data)
-        return scatter(replace(call, **plain), writer(call.data))
-    if isinstance(call.out, stored):
-        raise argument_errors.out_not_an_array(call.caller, call.out)
-    call = replace(call, **plain)
-    if not isinstance(call.data, stored):
-        return slow_path.run(call)
-    return gather(call, reader(call.data))
-
-
-def gather(call: Call, reader: Reader, plans: Plans | None = None) -> Array:
-    """Carry out a gather whose data is what `reader` reads.
-
-    All indices are checked, and `out` too, before the first chunk is read. Gathers of the same
-    points, by tuples and in the mode raise, may share their plans.
-    """
-    if call.kind == "gather_windows":
-        return gather_of_windows(call, reader)
-    grid = reader.grid
-    call = with_data(call, grid, reader.dtype)
-    made = plan(call, grid) if plans is None else plans.plan(call, grid)
-    out = provide_out(call, made.dense_shape)
-    dense = made.axes.dense_view(out)
-    points = made.points
-    value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
-    grouping.fill(points, value, dense, grid.along(made.axes.slices).shape)
-
-    def pieces_of(step: int, chunk: Chunk) -> list[Piece]:
-        target = made.dense_part(dense, chunk)
-        rank = len(made.axes.dense_positions)
-        runs = points.runs(made.steps.group(step))
-        return [Piece(points, runs, made.axes.data_view, target, rank)]
-
-    copy_pieces(call, reader, made.steps, pieces_of)
-    return out if call.out is None else call.out
+def write_at(positions: Array, dense: Array, values: Array) -> None:
+    """Set the positions of `dense`, numbered along its first axes in C order, to `values`."""
+    if positions.dtype != np.uint32:
+        lead = dense.shape[: dense.ndim - (values.ndim - 1)]
+        dense[np.unravel_index(positions, lead)] = values
+    elif len(positions):
+        count = len(positions)
+        numbers = np.arange(count, dtype=np.uint32)
+        positions = np.require(positions, None, ["C", "A"])
+        points = Points.one_run(((count - 1).bit_length(),), numbers, positions)
+        move(points, points.runs(0), values, dense)

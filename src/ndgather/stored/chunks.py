@@ -1,4 +1,4 @@
-"""Stored arrays in general: a grid of chunks, who reads and writes them, memory to work in."""
+"""Arrays stored in chunks: the grid of chunks, readers and writers, and memory to decode into."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-    Chunk = tuple[int, ...]
+    Chunk = tuple[int, ...]  # the number of a chunk along each axis
     Box = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """Where the axes of an array are cut.
+    """Where the axes of an array are cut into chunks.
 
-    `steps` has one entry for each axis: the length of all chunks but the last, which may be
-    shorter; or, where chunks differ, an array of int64 that rises from 0 to the size of the axis.
+    `steps` has one entry per axis: the length of all chunks but the last, which may be shorter; or,
+    for chunks of different lengths, an array of int64 that rises from 0 to the size of the axis.
     """
 
     shape: tuple[int, ...]
@@ -31,24 +31,24 @@ class Grid:
 
     @classmethod
     def regular(cls, shape: Sequence[int], chunk: Sequence[int]) -> Grid:
-        """Return the grid of chunks that all have one shape, cut at the ends of the array."""
+        """Return the grid of chunks of one shape, cut at the ends of the array."""
         return cls(tuple(shape), tuple(max(1, length) for length in chunk))
 
     @classmethod
     def of_sizes(cls, sizes: Iterable[Sequence[int]]) -> Grid:
-        """Return the grid whose chunks have these lengths, one sequence for each axis."""
+        """Return the grid of chunks with these lengths, one sequence per axis."""
         shape, steps = [], []
         for axis in sizes:
-            lengths = np.array([each for each in axis if each > 0], np.int64)
+            lengths = np.array([length for length in axis if length > 0], np.int64)
             shape.append(int(lengths.sum()))
             first = int(lengths[0]) if lengths.size else 1
-            alike = (lengths[:-1] == first).all() and (lengths[-1:] <= first).all()
-            steps.append(first if alike else np.concatenate(([0], lengths.cumsum())))
+            regular = (lengths[:-1] == first).all() and (lengths[-1:] <= first).all()
+            steps.append(first if regular else np.concatenate(([0], lengths.cumsum())))
         return cls(tuple(shape), tuple(steps))
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many chunks lie along each axis."""
+        """The number of chunks along each axis."""
         return tuple(
             -(-size // step) if isinstance(step, int) else len(step) - 1
             for size, step in zip(self.shape, self.steps, strict=True)
@@ -64,11 +64,11 @@ class Grid:
 
     @property
     def bits(self) -> tuple[int, ...]:
-        """How many bits a coordinate within a chunk has, along each axis."""
+        """The number of bits of a coordinate within a chunk, along each axis."""
         return tuple(max(0, length - 1).bit_length() for length in self.largest)
 
     def box(self, chunk: Chunk) -> Box:
-        """Return where a chunk lies in the array."""
+        """Return the slices of the array that a chunk holds."""
         return tuple(
             [
                 slice(number * step, min((number + 1) * step, size))
@@ -80,19 +80,12 @@ class Grid:
 
     def extent(self, chunk: Chunk) -> tuple[int, ...]:
         """Return the shape of a chunk."""
-        return tuple(
-            [
-                min(step, size - number * step)
-                if isinstance(step, int)
-                else int(step[number + 1] - step[number])
-                for number, size, step in zip(chunk, self.shape, self.steps, strict=True)
-            ]
-        )
+        return tuple([part.stop - part.start for part in self.box(chunk)])
 
     def is_like(self, other: Grid) -> bool:
-        """Whether another grid has the same shape and is cut at the same places."""
+        """Whether another grid has the same shape and the same chunks."""
         steps = zip(self.steps, other.steps, strict=False)
-        return self.shape == other.shape and all(np.array_equal(*each) for each in steps)
+        return self.shape == other.shape and all(np.array_equal(*pair) for pair in steps)
 
     def along(self, axes: Sequence[int]) -> Grid:
         """Return the grid of some axes alone."""
@@ -105,21 +98,21 @@ def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 class Reader(Protocol):
-    """An array that is read chunk by chunk, from many threads at once.
+    """A stored array that is read chunk by chunk, from many threads at once.
 
-    Readers are pickled where work is done in other processes.
+    An executor pickles it.
     """
 
     @property
     def name(self) -> str:
-        """How error texts call the array."""
+        """The name of the array in error texts."""
 
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
     @property
     def grid(self) -> Grid:
-        """The grid of what is read as a whole: the inner chunks of a shard."""
+        """The grid of the units of reading: of shards the inner chunks."""
 
     @property
     def chunk_bytes(self) -> int:
@@ -127,21 +120,18 @@ class Reader(Protocol):
 
     @property
     def stored_bytes(self) -> int:
-        """The bytes of the largest chunk as it is stored: an estimate."""
+        """The bytes of the largest chunk as it is stored, at most."""
 
     @property
     def in_flight(self) -> int:
-        """How many reads should overlap at least, whatever the number of threads."""
+        """How many reads should overlap, even with fewer threads."""
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        """Return the part of the array that lies in a chunk.
-
-        It is valid until the next read with these buffers.
-        """
+        """Return the values of a chunk, which are valid until the next read with these buffers."""
 
 
 class Writer(Reader, Protocol):
-    """A stored array that is also written; its grid is that of what is written as a whole."""
+    """A stored array that is also written; its grid is that of the units of writing."""
 
     @property
     def writeable(self) -> bool: ...
@@ -151,7 +141,7 @@ class Writer(Reader, Protocol):
 
 
 class Turns:
-    """So many chunks may be held decoded at once, and the memory to decode them into."""
+    """A number of permits to hold a decoded chunk, each with the memory to decode it into."""
 
     def __init__(self, count: int) -> None:
         self._free: SimpleQueue[NDArray[np.uint8] | None] = SimpleQueue()
@@ -159,7 +149,7 @@ class Turns:
             self._free.put(None)
 
     def take(self) -> NDArray[np.uint8] | None:
-        """Wait for a turn; return the memory that the last one with it left."""
+        """Wait for a permit; return its memory, if it has been used before."""
         return self._free.get()
 
     def give_back(self, memory: NDArray[np.uint8] | None) -> None:
@@ -167,23 +157,23 @@ class Turns:
 
 
 class Buffers:
-    """Memory that one worker uses again and again.
+    """Memory that one worker reuses.
 
-    There may be more workers than chunks may be held decoded, so that reads overlap: a reader that
-    asks for memory to decode into waits until it is its turn.
+    More workers may read than may hold decoded chunks, so that reads overlap: `decoded` and
+    `take_turn` wait for a permit.
     """
 
     def __init__(
         self, turns: Turns | None = None, stopped: Callable[[], bool] = lambda: False
     ) -> None:
-        self.stopped = stopped  # whether what is read is not wanted any more: requests are given up
+        self.stopped = stopped  # whether the call has ended early, and requests are cancelled
         self._turns = turns or Turns(1)
         self._has_turn = False
         self._decoded: NDArray[np.uint8] | None = None
         self._memory: dict[str, NDArray[np.uint8]] = {}
 
     def memory(self, purpose: str, count: int) -> NDArray[np.uint8]:
-        """Return `count` bytes, the same for each call with the same purpose."""
+        """Return `count` bytes, the same memory for every call with the same purpose."""
         held = self._memory.get(purpose)
         if held is None or held.size < count:
             self._memory.pop(purpose, None)
@@ -191,21 +181,21 @@ class Buffers:
         return held[:count]
 
     def decoded(self, count: int) -> NDArray[np.uint8]:
-        """Return `count` bytes to decode one chunk into, once few enough others are held."""
+        """Wait for a permit, and return `count` bytes to decode a chunk into."""
         self.take_turn()
         if self._decoded is None or self._decoded.size < count:
-            self._decoded = None  # is freed before more is asked for
+            self._decoded = None  # freed before more is allocated
             self._decoded = np.empty(count, np.uint8)
         return self._decoded[:count]
 
     def take_turn(self) -> None:
-        """Wait until a chunk may be decoded; for readers that decode into memory of their own."""
+        """Wait for a permit; for readers that decode into memory of their own."""
         if not self._has_turn:
             self._decoded = self._turns.take()
             self._has_turn = True
 
     def release(self) -> None:
-        """Let another worker decode; what was read is not used any more."""
+        """Give the permit back: the values of the chunk are no longer used."""
         if self._has_turn:
             self._has_turn = False
             memory, self._decoded = self._decoded, None
@@ -213,7 +203,7 @@ class Buffers:
 
 
 def box_shape(shape: Sequence[int], item_bytes: int, most_bytes: int = 2**20) -> tuple[int, ...]:
-    """Return the shape of boxes whose elements lie together in C order, of bounded size."""
+    """Return the shape of boxes of adjacent elements in C order, of at most `most_bytes`."""
     left = max(1, most_bytes // max(1, item_bytes))
     lengths = []
     for size in reversed(shape):

@@ -1,7 +1,7 @@
-"""Data sets of HDF5 files, by h5py.
+"""Datasets of HDF5 files, by h5py.
 
-The library reads one at a time, and decompresses meanwhile. So chunks whose filters are those of
-most files, or none, are read as they are stored, and decompressed here by many threads.
+The HDF5 library reads and decompresses one chunk at a time. Chunks with the common filters, or
+none, are therefore read as they are stored, and decompressed here by many threads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from ndgather.errors import stored_errors
+from ndgather.errors import DTypeError
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, box_shape
 
@@ -23,38 +23,41 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Buffers, Chunk
 
-# The filters whose output is decoded here, in the order of encoding; by the numbers of HDF5.
+# The filters that are decoded here, in the order of encoding.
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
 _KNOWN_FILTERS = ((), (_DEFLATE,), (_SHUFFLE, _DEFLATE))
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with a data set of h5py."""
-    if isinstance(call.data, h5py.Dataset):
-        if not call.data:
+    """Carry out a call with a dataset of h5py."""
+    data = call.data
+    if isinstance(data, h5py.Dataset):
+        why = None
+        if not data:
             why = "is of a file that was closed"
-            raise stored_errors.without_values(call.caller, "data", call.data, why)
-        if call.data.shape is None:
-            raise stored_errors.without_values(call.caller, "data", call.data, "is empty")
-        if call.scatters and h5py.check_vlen_dtype(call.data.dtype) not in (None, str, bytes):
-            # h5py takes whatever stands there for an array, and the process ends.
-            why = "has elements of any length, which are not written safely"
-            raise stored_errors.without_values(call.caller, "data", call.data, why)
+        elif data.shape is None:
+            why = "is empty"
+        elif call.scatters and h5py.check_vlen_dtype(data.dtype) not in (None, str, bytes):
+            # h5py takes the old bytes of the file for an array, and the process ends.
+            why = "has elements of variable length, which are not written safely"
+        if why:
+            raise DTypeError(
+                f"{call.caller}: data = {type(data).__name__} object {why} "
+                f"(allowed: one with values)"
+            )
     return calls.run(call, h5py.Dataset, reader, writer)
 
 
 def reader(array: h5py.Dataset) -> DatasetReader:
-    """Return what reads a data set chunk by chunk, or in boxes if it is not chunked."""
+    """Return the reader and writer of a dataset: chunk by chunk, or in boxes if it has none."""
     return DatasetReader(array)
 
 
-def writer(array: h5py.Dataset) -> DatasetReader:
-    """Return what reads and writes a data set chunk by chunk, or in boxes if it is not chunked."""
-    return DatasetReader(array)
+writer = reader
 
 
 class DatasetReader:
-    """Reads and writes a data set; in other processes it opens the file again, to read."""
+    """Reads and writes a dataset; another process opens the file again, to read."""
 
     in_flight = 1
 
@@ -100,15 +103,15 @@ class DatasetReader:
 
     def write(self, chunk: Chunk, values: Array) -> None:
         self.array[self.grid.box(chunk)] = values
-        self.array.flush()  # what cannot be written, as a disk is full, is said now
+        self.array.flush()  # so that a full disk is an error now
 
     def _decoded(
         self, filters: tuple[int, ...], start: tuple[int, ...], buffers: Buffers
     ) -> Array | None:
-        """Decode a whole chunk; None where the library has to read it, or to say what is wrong.
+        """Decode a whole chunk; return None if the library has to read it, or to raise an error.
 
-        It is missing, or its filters were left out, or it is damaged. Of a missing chunk h5py may
-        take anything for its size, and ask for as much memory.
+        It may be missing, stored without its filters, or damaged. For a missing chunk h5py may take
+        any number for its size, and allocate as much.
         """
         try:
             left_out, stored = self.array.id.read_direct_chunk(start)
@@ -137,7 +140,7 @@ class DatasetReader:
 
 
 def _known_filters(array: h5py.Dataset) -> tuple[int, ...] | None:
-    """Return the filters of a data set whose chunks can be decoded here, else None."""
+    """Return the filters of a dataset if its chunks can be decoded here."""
     if array.chunks is None or array.dtype.kind not in "iufc":
         return None
     if not array.id.get_type().equal(h5py.h5t.py_create(array.dtype)):

@@ -1,89 +1,58 @@
-"""From a call to what it does in each chunk: which axes indices address, and points by chunk."""
+"""The plan of a call on a stored array: its points grouped by chunk, and the chunks to read.
+
+Every index is checked, and every point is listed once in 8 bytes, before a chunk is read.
+"""
 
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ndgather import slow_path
-from ndgather.array_call import _core
-from ndgather.errors import argument_errors, stored_errors
+from ndgather.array_call import Call, Refusal, _core
+from ndgather.errors import ShapeError
+from ndgather.errors.shape_errors import shown
 from ndgather.slow_path import explain
-from ndgather.stored import grouping
 from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Grid
-    from ndgather.stored.grouping import ChunkedPoints
 
+    Integers: TypeAlias = NDArray[np.int64]
+    Runs: TypeAlias = tuple[Integers, Integers]  # where runs of points start and stop
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """For each group of points, one after another, the chunks that it needs.
-
-    Along some axes that is the chunk in which the points lie, along the others every chunk.
-    """
-
-    chunks: NDArray[np.int64]  # of each group, along its axes: numbers in C order
-    rank: int
-    counts: tuple[tuple[int, int], ...]  # axes of groups, the last first, and their chunks
-    other_counts: tuple[tuple[int, int], ...]  # the same of the other axes
-    each: int  # chunks of a group
-
-    @classmethod
-    def of(cls, grid: Grid, axes: Sequence[int], chunks: NDArray[np.int64]) -> Steps:
-        """Return the steps of groups whose chunks are numbered along `axes` of a grid."""
-        others = [axis for axis in range(len(grid.shape)) if axis not in axes]
-        counts, other_counts = (
-            tuple(zip(some[::-1], grid.along(some).counts[::-1], strict=True))
-            for some in (tuple(axes), others)
-        )
-        each = math.prod(count for _, count in other_counts)
-        return cls(chunks, len(grid.shape), counts, other_counts, each)
-
-    def __len__(self) -> int:
-        return len(self.chunks) * self.each
-
-    def group(self, step: int) -> int:
-        """Return which group a step is for."""
-        return step // self.each
-
-    def chunk(self, step: int) -> Chunk:
-        """Return which chunk a step needs."""
-        group, rest = divmod(step, self.each)
-        chunk = [0] * self.rank
-        at = self.chunks.item(group)
-        for axis, count in self.counts:
-            at, chunk[axis] = divmod(at, count)
-        for axis, count in self.other_counts:
-            rest, chunk[axis] = divmod(rest, count)
-        return tuple(chunk)
+_MOST_BITS = 63  # of the coordinates of a point, with the number of its chunk
+_LEAST_BLOCK = 1 << 18  # points that are sorted at once, in 28 bytes each
+_MOST_BLOCK = (1 << 32) - 1  # positions within a block have 4 bytes
+_BLOCKS = 16  # of many points: each lists its own chunks
+_MOST_WINDOWS = 2**32  # their numbers have 4 bytes
+WINDOW_BLOCK = 2**17  # windows, or parts of windows, that are grouped at a time: a few MiB
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What the axes of a call are for.
+    """The roles of the axes of data and of the dense array: the result, or the updates.
 
-    A position of the walk, one for each tuple of indices, fixes a place on the `points` axes of
-    data; all of the `slices` axes are copied for it. `dense` is the array on the other side: the
-    result of a gather, the updates of a scatter.
+    A position of the dense array, one per tuple of indices, fixes a place on the axes `points` of
+    data; the axes `slices` are copied whole.
     """
 
     points: tuple[int, ...]  # of data
     slices: tuple[int, ...]  # of data
     dense_positions: tuple[int, ...]  # of the dense array
-    dense_slices: tuple[int, ...]  # of the dense array, in the order of `slices`
+    dense_slices: tuple[int, ...]  # of the dense array: those of a window, and those of `slices`
 
     def data_view(self, data: Array) -> Array:
-        """Return `data`, or a chunk of it, with the points axes first."""
+        """Return `data`, or a chunk of it, with the axes `points` first."""
         return data.transpose(self.points + self.slices)
 
     def dense_view(self, dense: Array) -> Array:
@@ -92,84 +61,188 @@ class Axes:
 
 
 def axes_of(call: Call) -> Axes:
-    """Return what the axes of a call are for, whose shapes fit."""
+    """Return the roles of the axes of a call whose shapes are checked."""
     rank, indices = call.data.ndim, call.indices.ndim
+    axes = tuple(range(rank))
     if call.kind.endswith("_elements"):
-        every = tuple(range(rank))
-        return Axes(every, (), every, ())
+        return Axes(axes, (), axes, ())
+    if call.kind == "gather_windows":
+        depth, lead = len(call.window_shape), indices - 1
+        return Axes(axes[:depth], axes[depth:], tuple(range(lead)), tuple(range(lead, lead + rank)))
     if call.kind.endswith("_nd"):
-        depth = int(call.batch_dims) + call.indices.shape[-1]
-        axes = tuple(range(rank))
-        count = indices - 1
-        slices = tuple(range(count, count + rank - depth))
-        return Axes(axes[:depth], axes[depth:], tuple(range(count)), slices)
+        depth, lead = int(call.batch_dims) + call.indices.shape[-1], indices - 1
+        slices = tuple(range(lead, lead + rank - depth))
+        return Axes(axes[:depth], axes[depth:], tuple(range(lead)), slices)
     axis = int(call.axis) % rank
     batch = int(call.batch_dims) % (indices + 1 if call.batch_dims >= 0 else max(indices, 1))
     inner = indices - batch
-    positions = (*range(batch), *range(axis, axis + inner))
-    behind = range(axis + inner, rank + inner - 1)
     return Axes(
-        (*range(batch), axis),
-        (*range(batch, axis), *range(axis + 1, rank)),
-        positions,
-        (*range(batch, axis), *behind),
+        (*axes[:batch], axis),
+        (*axes[batch:axis], *axes[axis + 1 :]),
+        (*range(batch), *range(axis, axis + inner)),
+        (*range(batch, axis), *range(axis + inner, rank + inner - 1)),
     )
 
 
 @dataclass(frozen=True, slots=True)
+class Points:
+    """Points in groups, one group per touched chunk.
+
+    Point i lies in its chunk at ``local[i]``, which packs one coordinate per axis, with `bits[d]`
+    bits for axis d, the last axis lowest. It is the point at position
+    ``positions[i] + i // block * block`` of the call. Group g has the runs
+    ``first[g]..first[g + 1]``, and run r the points ``starts[r]..stops[r]``; within a run positions
+    rise. For windows, positions are their numbers, and every point of run r copies the box
+    ``low[r]..high[r]`` of its window.
+    """
+
+    bits: tuple[int, ...]
+    local: NDArray[np.unsignedinteger[Any]]  # uint32, or uint64 for more than 32 bits
+    positions: NDArray[np.uint32]
+    block: int
+    chunks: Integers  # rising: the number of the chunk of every group, in C order
+    first: Integers
+    starts: Integers
+    stops: Integers
+    outside: int = 0  # the number of groups at the end for indices out of bounds: 0 or 1
+    low: Integers | None = None
+    high: Integers | None = None
+
+    @classmethod
+    def one_run(cls, bits: tuple[int, ...], local: Array, positions: Array) -> Points:
+        """Return points of one chunk, whose number does not matter, as one run."""
+        count = len(local)
+        start, stop = np.array([0]), np.array([count])
+        return cls(bits, local, positions, max(count, 1), start, np.array([0, 1]), start, stop)
+
+    def runs(self, group: int) -> Runs:
+        """Return where the runs of a group start and stop; group -1 are the points outside."""
+        group %= len(self.first) - 1
+        part = slice(self.first.item(group), self.first.item(group + 1))
+        return self.starts[part], self.stops[part]
+
+    def of_runs(self, runs: Runs) -> tuple[Array, Array]:
+        """Return copies of the local coordinates and of the positions of runs."""
+        parts = [slice(*pair) for pair in zip(*(ends.tolist() for ends in runs), strict=True)]
+        number: Any = np.uint32 if len(self.positions) <= 2**32 else np.int64
+        positions = [
+            self.positions[part] + number(part.start // self.block * self.block) for part in parts
+        ]
+        return np.concatenate([self.local[part] for part in parts]), np.concatenate(positions)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.local, self.positions, self.chunks, self.starts, self.stops)
+        return sum(array.nbytes for array in arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkCopy:
+    """The points of one chunk, and the part of the dense array that they are copied from or to."""
+
+    points: Points
+    runs: Runs
+    view: Callable[[Array], Array]  # of the chunk: the axes of the points come first; is pickled
+    dense: Array  # the axes of the positions come first
+    rank: int  # the number of these axes
+
+    @property
+    def value_bytes(self) -> int:
+        """The bytes that are copied per point."""
+        return math.prod(self.dense.shape[self.rank :]) * self.dense.itemsize
+
+
+@dataclass(frozen=True)
 class Plan:
-    """The points of a call by chunk, and the steps in which these are read."""
+    """The points of a call by chunk, and the steps of the walk, each of which needs one chunk.
+
+    A group of points needs one chunk along the axes of its points, and all chunks along the others.
+    """
 
     call: Call  # with plain indices, and a stand-in for data that has its shape and dtype
     axes: Axes
     grid: Grid
-    points: ChunkedPoints
+    points: Points
     dense_shape: tuple[int, ...]
-    steps: Steps
 
-    def dense_part(self, dense: Array, chunk: Chunk) -> Array:
-        """Return the part of the view of the dense array that belongs to a chunk."""
-        if not self.axes.slices:
-            return dense
-        box = self.grid.box(chunk)
-        part: tuple[Any, ...] = (..., *(box[axis] for axis in self.axes.slices))
-        view: Array = dense[part]
-        return view
+    @cached_property
+    def _counts(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
+        """The axes of points, and of slices, the last first, with their numbers of chunks."""
+        points, slices = (
+            list(zip(axes[::-1], self.grid.along(axes).counts[::-1], strict=True))
+            for axes in (self.axes.points, self.axes.slices)
+        )
+        return points, slices, math.prod(count for _, count in slices)
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.points.chunks) * self._counts[2]
+
+    def chunk(self, step: int) -> Chunk:
+        """Return the chunk that a step needs."""
+        of_points, of_slices, per_group = self._counts
+        group, rest = divmod(step, per_group)
+        chunk = [0] * len(self.grid.shape)
+        number = self.points.chunks.item(group)
+        for axis, count in of_points:
+            number, chunk[axis] = divmod(number, count)
+        for axis, count in of_slices:
+            rest, chunk[axis] = divmod(rest, count)
+        return tuple(chunk)
+
+    def runs(self, step: int) -> Runs:
+        """Return the runs of points of a step."""
+        return self.points.runs(step // self._counts[2])
+
+    def copies(self, step: int, dense: Array) -> list[ChunkCopy]:
+        """Return what a step copies; the axes of the positions come first in `dense`."""
+        points, rank = self.points, len(self.axes.dense_positions)
+        box = self.grid.box(self.chunk(step))
+        whole: list[Any] = [box[axis] for axis in self.axes.slices]
+        starts, stops = self.runs(step)
+        if points.low is None or points.high is None:
+            part = dense[(..., *whole)]
+            return [ChunkCopy(points, (starts, stops), self.axes.data_view, part, rank)]
+        first = self.points.first.item(step // self._counts[2])
+        copies = []
+        for run in range(first, first + len(starts)):
+            low, high = points.low[run].tolist(), points.high[run].tolist()
+            window = tuple(end - begin for begin, end in zip(low, high, strict=True))
+            view = partial(slow_path.view, window=window)
+            part = dense[(..., *map(slice, low, high), *whole)]
+            runs = points.starts[run : run + 1], points.stops[run : run + 1]
+            copies.append(ChunkCopy(points, runs, view, part, rank))
+        return copies
 
 
 def plan(call: Call, grid: Grid) -> Plan:
-    """Check all of a call but its `out` and updates, and group its points by chunk.
-
-    Raises
-    ------
-    NdgatherError
-        The call is refused, as it would be for an array in memory.
-    """
-    call = replace(call, indices=slow_path.native_indices(call.caller, call.indices))
+    """Check all of a call but its `out` and updates, and group its points by chunk."""
+    indices = slow_path.native_indices(call.caller, call.indices, call.indices_name)
+    if call.kind == "gather_windows":
+        if math.prod(indices.shape[:-1]) > _MOST_WINDOWS:
+            raise ShapeError(
+                f"{call.caller}: starts.shape = {shown(indices.shape)} are more windows of a "
+                f"stored array than one call takes (allowed: {_MOST_WINDOWS})"
+            )
+        # A copy: another thread may change starts that are used later, and `out` may overlap them.
+        call = replace(call, indices=indices.copy())
+        slow_path.check(call)
+    else:
+        call = replace(call, indices=indices)
     dense_shape = slow_path.result_shape(call)
     axes = axes_of(call)
-    points = grouping.group(call, axes.points, grid.along(axes.points))
-    steps = Steps.of(grid, axes.points, points.chunks)
-    return Plan(call, axes, grid, points, dense_shape, steps)
+    group = _window_points if call.kind == "gather_windows" else _points
+    points = group(call, grid.along(axes.points))
+    return Plan(call, axes, grid, points, dense_shape)
 
 
-class Plans:
-    """The plans of several gathers, of which those of the same points in chunks alike are one."""
-
-    def __init__(self) -> None:
-        self._made: list[Plan] = []
-
-    def plan(self, call: Call, grid: Grid) -> Plan:
-        """Return `plan`; a call with an executor uses points up, and so it gets a copy of these."""
-        for made in self._made:
-            if grid.is_like(made.grid) and np.array_equal(made.call.indices, call.indices):
-                break
-        else:
-            made = plan(call, grid)
-            self._made.append(made)
-        if call.executor is None:
+def shared_plan(call: Call, grid: Grid, plans: list[Plan]) -> Plan:
+    """Return the one of `plans` for the same points in the same chunks, or else a new one."""
+    for made in plans:
+        if grid.is_like(made.grid) and np.array_equal(made.call.indices, call.indices):
             return made
-        return replace(made, points=replace(made.points, local=made.points.local.copy()))
+    plans.append(plan(call, grid))
+    return plans[-1]
 
 
 def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
@@ -177,23 +250,187 @@ def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
     try:
         data = stand_in(grid.shape, dtype)
     except ValueError:
-        axes = range(len(grid.shape))
-        raise stored_errors.too_many_places(call.caller, grid.shape, axes) from None
+        raise _too_many_places(call.caller, grid.shape, range(len(grid.shape))) from None
     return slow_path.checked(replace(call, data=data), dtype)
 
 
-def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
-    """Return the array that takes a result: the caller's `out`, if it can, or a new one."""
-    if call.out is None:
-        try:
-            return np.empty(shape, call.data.dtype)
-        except (MemoryError, ValueError):
-            raise argument_errors.result_too_large(call.caller, shape) from None
-    out: Array = call.out
-    if isinstance(out, np.ndarray):
-        out = slow_path.plain_array(call.caller, "out", out)
-    like = stand_in(shape, call.data.dtype)
-    refusal = _core.check_out(out, like)
-    if refusal[0] != "none":
-        raise explain(replace(call, out=out), refusal)
-    return out
+def _too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> ShapeError:
+    return ShapeError(
+        f"{caller}: data of shape {shown(shape)} has more places on axes {shown(axes)} than can be "
+        f"numbered (allowed: 2**63, with every size rounded up to a power of two)"
+    )
+
+
+def _points(call: Call, grid: Grid) -> Points:
+    """Check the indices of a call, and group its points by the chunks of the grid."""
+    if sum(max(0, size - 1).bit_length() for size in grid.shape) > _MOST_BITS:
+        raise _too_many_places(call.caller, call.data.shape, axes_of(call).points)
+    bits = grid.bits
+    shape = call.indices.shape[:-1] if call.kind.endswith("_nd") else call.indices.shape
+    count = math.prod(shape)
+    block = min(max(_LEAST_BLOCK, -(-count // _BLOCKS)), _MOST_BLOCK)
+    local = np.empty(count, np.uint32 if sum(bits) <= 32 else np.uint64)
+    positions = np.empty(count, np.uint32)
+    bare = Call(  # only indices matter for where points lie
+        call.caller,
+        call.kind.replace("scatter", "gather"),
+        stand_in(call.data.shape, np.dtype(np.uint8)),
+        call.indices,
+        axis=call.axis,
+        batch_dims=call.batch_dims,
+        mode="fill" if call.mode == "drop" else call.mode,
+        negative=call.negative,
+    )
+    kind, *options = bare.arguments()
+
+    def sort(begin: int) -> tuple[Array, Array]:
+        part = slice(begin, begin + block)
+        result = _core.sort_points(kind, grid.steps, begin, local[part], positions[part], *options)
+        if isinstance(result, Refusal):
+            raise explain(call, result)
+        return result
+
+    begins = range(0, max(count, 1), block)
+    if len(begins) == 1:
+        sorted_blocks = [sort(0)]
+    else:
+        sorted_blocks = _on_threads(sort, begins)
+        _core.release_memory()  # else it would stay allocated while chunks are read
+    runs = runs_of_blocks(sorted_blocks, begins, count, math.prod(grid.counts))
+    return Points(bits, local, positions, block, *runs)
+
+
+def _on_threads(
+    sort: Callable[[int], tuple[Array, Array]], begins: range
+) -> list[tuple[Array, Array]]:
+    """Sort every block, on threads if the system provides any."""
+    pool = ThreadPoolExecutor(_core.get_num_threads(), "ndgather-points")
+    try:
+        tasks = [pool.submit(sort, begin) for begin in begins]
+    except RuntimeError:  # no thread
+        pool.shutdown(cancel_futures=True)
+        return [sort(begin) for begin in begins]
+    try:
+        return [task.result() for task in tasks]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def runs_of_blocks(
+    sorted_blocks: list[tuple[Array, Array]], begins: Sequence[int], count: int, chunk_count: int
+) -> tuple[Integers, Integers, Integers, Integers, int]:
+    """Return the last fields of `Points` for blocks that are each sorted by chunk.
+
+    The blocks are removed from the list: with many small chunks they take as much as the result.
+    """
+    # The results are allocated first: memory behind them that is freed goes back to the system.
+    length = sum(len(numbers) for numbers, _ in sorted_blocks)
+    starts, stops = np.empty(length, np.int64), np.empty(length, np.int64)
+    numbers = np.concatenate([numbers for numbers, _ in sorted_blocks])
+    begin = np.concatenate([at + b for (_, at), b in zip(sorted_blocks, begins, strict=True)])
+    sorted_blocks.clear()
+    order = np.argsort(numbers, kind="stable")
+    np.take(begin, order, out=starts)
+    np.take(np.append(begin[1:], count)[:length], order, out=stops)
+    numbers = numbers[order]
+    first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[:length])
+    chunks = numbers[first]
+    outside = int(len(chunks) > 0 and int(chunks[-1]) == chunk_count)
+    return chunks[: len(chunks) - outside], np.append(first, length), starts, stops, outside
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowBlock:
+    """The parts of some windows: as in `Points`, with the chunk of every run."""
+
+    local: Array
+    positions: NDArray[np.uint32]
+    chunk: Integers
+    starts: Integers
+    low: Integers
+    high: Integers
+
+
+def _window_points(call: Call, grid: Grid) -> Points:
+    """Group the parts of windows by chunk, and by the box that they copy of their window.
+
+    A part of a window is what it shares with one chunk.
+    """
+    window = call.window_shape
+    starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
+    shortest = (
+        step if isinstance(step, int) else int(np.diff(step).min(initial=1)) for step in grid.steps
+    )
+    most_parts = math.prod(
+        min(size // step + 2, count)
+        for size, step, count in zip(window, shortest, grid.counts, strict=True)
+    )
+    length = max(1, WINDOW_BLOCK // most_parts)
+    blocks = [
+        _window_block(call, starts[first : first + length], first, grid)
+        for first in range(0, max(len(starts), 1), length)
+    ]
+    begins = np.cumsum([0, *(len(block.local) for block in blocks)])
+    chunk = np.concatenate([block.chunk for block in blocks])
+    run_starts = np.concatenate(
+        [block.starts + begin for block, begin in zip(blocks, begins[:-1], strict=True)]
+    )
+    order = np.argsort(chunk, kind="stable")
+    chunks, first = np.unique(chunk[order], return_index=True)
+    return Points(
+        grid.bits,
+        np.concatenate([block.local for block in blocks]),
+        np.concatenate([block.positions for block in blocks]),
+        int(begins[-1]) + 1,
+        chunks,
+        np.append(first, len(chunk)),
+        run_starts[order],
+        np.append(run_starts[1:], begins[-1])[order],
+        low=np.concatenate([block.low for block in blocks])[order],
+        high=np.concatenate([block.high for block in blocks])[order],
+    )
+
+
+def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> _WindowBlock:
+    """Return the parts of some windows; `number` is that of the first window."""
+    window, shape = np.array(call.window_shape, np.int64), np.array(grid.shape, np.int64)
+    starts = slow_path.signed(starts).clip(-window, shape)
+    if call.mode != "fill":
+        starts = starts.clip(0, shape - window)
+    low, high = slow_path.shared_parts(starts, grid.shape, call.window_shape)
+    member = np.flatnonzero((low < high).all(axis=1))  # the window of every part
+    chunk: list[Integers] = []
+    for axis, step in enumerate(grid.steps):
+        first = _chunk_at(step, (starts + low)[member, axis])
+        count = _chunk_at(step, (starts + high)[member, axis] - 1) - first + 1
+        member = np.repeat(member, count)
+        chunk = [np.repeat(numbers, count) for numbers in (*chunk, first)]
+        chunk[-1] += np.arange(len(member)) - np.repeat(np.cumsum(count) - count, count)
+    starts, low, high = starts[member], low[member], high[member]
+    numbers = np.zeros(len(member), np.int64)
+    local = np.zeros(len(member), np.uint64)
+    for axis, step in enumerate(grid.steps):
+        if isinstance(step, int):
+            begin, end = chunk[axis] * step, np.minimum((chunk[axis] + 1) * step, grid.shape[axis])
+        else:
+            begin, end = step[chunk[axis]], step[chunk[axis] + 1]
+        low[:, axis] = np.maximum(low[:, axis], begin - starts[:, axis])
+        high[:, axis] = np.minimum(high[:, axis], end - starts[:, axis])
+        at = (starts[:, axis] + low[:, axis] - begin).astype(np.uint64)
+        local = (local << np.uint64(grid.bits[axis])) | at
+        numbers = numbers * grid.counts[axis] + chunk[axis]
+    order = np.lexsort((*high.T, *low.T, numbers))
+    keys = np.column_stack([numbers, low, high])[order]
+    new = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)])
+    return _WindowBlock(
+        local[order].astype(np.uint32 if sum(grid.bits) <= 32 else np.uint64),
+        (member[order] + number).astype(np.uint32),
+        keys[new, 0],
+        new,
+        low[order[new]],
+        high[order[new]],
+    )
+
+
+def _chunk_at(step: int | Integers, at: Integers) -> Integers:
+    return at // step if isinstance(step, int) else np.searchsorted(step, at, side="right") - 1

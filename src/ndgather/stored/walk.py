@@ -1,103 +1,95 @@
-"""A bounded walk over chunks: each is read once, by threads, and used where it was read."""
+"""The walk over the chunks of a plan: each is read once, and used by the worker that read it.
+
+Workers are threads of this process, or those of an executor. Memory is bounded: so many chunks are
+decoded at a time, or so many bytes are on their way to and from the executor.
+"""
 
 from __future__ import annotations
 
 import math
 import queue
 import threading
+from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from ndgather import slow_path
 from ndgather.array_call import _core
-from ndgather.errors import NdgatherError, option_errors, run_errors, stored_errors
+from ndgather.errors import AttributeValueError, NdgatherError, StoredArrayError, run_errors
+from ndgather.errors.texts import one_line, reason
 from ndgather.stored.chunks import Buffers, Turns
-from ndgather.stored.grouping import ChunkedPoints, coordinates, move
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Chunk, Grid, Reader, Writer
+    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
 
-    Integers = NDArray[np.int64]
-
-
-class Report(Protocol):
-    """Is called with the numbers of chunks done and in all, and closed at the end."""
-
-    def __call__(self, done: int, total: int) -> None: ...
-
-    def close(self) -> None: ...
+_MEMORY = 2**26  # bytes on their way to and from an executor, by default
+_TASK_BYTES = 2**20  # a task of an executor has at least so many, or `_MOST_CHUNKS`
+_TASKS = 64  # that there are at least, so that all workers have some
+_MOST_CHUNKS = 64  # of a task
 
 
-class _Calls:
-    """Calls a function of the caller's, or nobody."""
+class Job(Protocol):
+    """What is done with one chunk."""
 
-    def __init__(self, function: Callable[[int, int], object] | None) -> None:
-        self._function = function
+    @property
+    def chunk(self) -> Chunk: ...
 
-    def __call__(self, done: int, total: int) -> None:
-        if self._function is not None:
-            self._function(done, total)
+    @property
+    def is_read(self) -> bool:
+        """Whether the values of the chunk matter; else they may be any."""
 
-    def close(self) -> None:
-        pass
+    def use(self, values: Array) -> None:
+        """Do the job on a thread of this process; `values` are the worker's until it returns."""
 
+    def send(self) -> tuple[Callable[[Array], Any], int]:
+        """Return a function of the values that can be pickled, and the bytes to send and receive.
 
-class _Bar:
-    """A bar of tqdm."""
+        An executor calls it.
+        """
 
-    def __init__(self) -> None:
-        try:
-            from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
-        except ImportError:
-            raise run_errors.extra_missing("tqdm", "stores") from None
-        self._make = tqdm
-        self._bar: Any = None
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._bar is None:
-            self._bar = self._make(total=total, unit="chunk")
-        self._bar.update(done - self._bar.n)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
+    def receive(self, result: Any) -> None:
+        """Finish the job with what the function returned."""
 
 
-def reporter(progress: Any) -> Report:
-    """Return whom to tell: a bar for True, nobody for None."""
-    return _Bar() if progress is True else _Calls(progress)
+def walk(call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]) -> None:
+    """Read the chunk of every step, and do its job.
 
-
-def walk(
-    call: Call,
-    reader: Reader,
-    steps: int,
-    chunk_of: Callable[[int], Chunk],
-    use: Callable[[int, Chunk, Array], None],
-    is_read: Callable[[int], bool] = lambda _: True,
-) -> None:
-    """Read the chunk of each of so many steps, and call ``use(step, chunk, values)`` with it.
-
-    Where a step is not to be read, the values may be any. Workers do both, so `use` is called from
-    many threads, each time with another step; what it gets is the worker's only until it returns.
-    After an error, of whatever kind, no worker is left.
-
-    Raises
-    ------
-    StoredArrayError
-        A chunk could not be read.
+    Jobs are made and done by many threads at once. After an error of any kind, no thread is left
+    and no task of an executor begins.
     """
+    in_process = call.executor is None
+    run = (_on_threads if in_process else _by_executor)(call, reader, steps, job_of)
+    with _reporter(call.progress, steps) as report, closing(run):
+        report(0)
+        for done in run:
+            report(done)
+
+
+@contextmanager
+def _reporter(progress: Any, steps: int) -> Iterator[Callable[[int], object]]:
+    """Return a function of the number of steps that are done; True makes a bar of tqdm."""
+    if progress is None:
+        yield lambda done: None
+        return
+    if progress is not True:
+        yield lambda done: progress(done, steps)
+        return
+    try:
+        from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
+    except ImportError:
+        raise run_errors.extra_missing("tqdm", "stores") from None
+    with tqdm(total=steps, unit="chunk") as bar:
+        yield lambda done: bar.update(done - bar.n)
+
+
+def _on_threads(
+    call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]
+) -> Generator[int, None, None]:
+    """Let threads read and do the jobs; yield the numbers of steps that are done."""
     readers, decoding = workers(call, reader, steps)
-    report = reporter(call.progress)
-    run = _Run(reader, steps, chunk_of, use, is_read, Turns(decoding), call)
+    run = _Run(call, reader, steps, job_of, Turns(decoding))
     threads = [
         threading.Thread(
             name="ndgather-reader", target=copy_context().run, args=(run.work,), daemon=True
@@ -105,36 +97,25 @@ def walk(
         for _ in range(readers)
     ]
     try:
-        if not _started(threads):
-            run.work()  # no thread can be had: this one does it all
-        report(0, steps)
+        with suppress(RuntimeError):  # the system provides no more
+            for thread in threads:
+                thread.start()
+        if not any(thread.ident for thread in threads):
+            run.work()
         done = 0
         while done < steps:
             news = run.news.get()
             if isinstance(news, BaseException):
                 raise news
             done = news
-            report(done, steps)
+            yield done
     finally:
         run.stopped = True
-        try:
-            _join([each for each in threads if each.ident is not None], run.ended)
-        finally:
-            report.close()
-
-
-def _started(threads: Sequence[threading.Thread]) -> int:
-    """Start threads, and return how many: there may be fewer than are wanted."""
-    for number, each in enumerate(threads):
-        try:
-            each.start()
-        except RuntimeError:  # the system gives no more
-            return number
-    return len(threads)
+        _join([thread for thread in threads if thread.ident], run.ended)
 
 
 def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -> None:
-    """Wait until all have ended; interrupts wait until then too.
+    """Wait until all threads have ended, even through interrupts, which are raised at the end.
 
     A `Thread.join` that is interrupted takes the thread for one that has ended.
     """
@@ -146,332 +127,212 @@ def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -
             left -= 1
         except KeyboardInterrupt as error:
             interrupt = error
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.join()
     if interrupt is not None:
         raise interrupt
 
 
-def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
-    """Return how many workers read, and how many of them may hold a decoded chunk."""
-    decoding = min(_core.get_num_threads(), steps)
-    readers = min(max(decoding, reader.in_flight), steps)
-    if call.memory is None:
-        return readers, max(decoding, 1)
-    raw, stored = _worked_on(call, reader), reader.stored_bytes
-    least = raw + 2 * stored
-    if call.memory < least:
-        why = f"one chunk of {reader.name}, {raw} bytes and {stored} as it is stored"
-        raise option_errors.memory_too_small(call.caller, call.memory, least, why)
-    while decoding > 1 and decoding * (raw + stored) + decoding * stored > call.memory:
-        decoding -= 1
-    most = (call.memory - decoding * (raw + stored)) // max(stored, 1)
-    return max(1, min(readers, most)), max(decoding, 1)
-
-
-def _worked_on(call: Call, reader: Reader) -> int:
-    """Return the bytes of a decoded chunk, with what its mean takes where that is reduced to."""
-    raw = reader.chunk_bytes
-    if not call.scatters or call.reduction != "mean":
-        return raw
-    return 3 * raw + 17 * (raw // reader.dtype.itemsize)  # counts, and what of both is divided
-
-
 class _Run:
-    """What the workers of one walk share.
+    """The state that the threads of one walk share.
 
-    Their news are how many steps are done, or an error. A small chunk takes less time than to wake
-    the thread that waits for news: where nobody is told of progress, only the last count is put.
+    `news` has the numbers of steps that are done, or an error. To wake the caller takes longer than
+    a small chunk: without progress, only the last number is put.
     """
 
     def __init__(
-        self,
-        reader: Reader,
-        steps: int,
-        chunk_of: Callable[[int], Chunk],
-        use: Callable[[int, Chunk, Array], None],
-        is_read: Callable[[int], bool],
-        turns: Turns,
-        call: Call,
+        self, call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job], turns: Turns
     ) -> None:
         self.news: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
-        self.ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # one for each worker
+        self.ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry per thread
         self.stopped = False
+        self._call, self._reader, self._job_of, self._turns = call, reader, job_of, turns
         self._steps, self._taken, self._done = steps, 0, 0
         self._lock = threading.Lock()
-        self._reader, self._chunk_of, self._use = reader, chunk_of, use
-        self._is_read = is_read
-        self._turns, self._caller, self._tells = turns, call.caller, call.progress is not None
 
     def work(self) -> None:
+        """Read chunks and do their jobs until none is left."""
+        buffers = Buffers(self._turns, lambda: self.stopped)
         try:
-            self._work()
+            while (step := self._next_step()) is not None:
+                job = self._job_of(step)
+                job.use(_values(self._call.caller, self._reader, job.chunk, job.is_read, buffers))
+                buffers.release()
+                with self._lock:
+                    self._done += 1
+                    if self._call.progress is not None or self._done == self._steps:
+                        self.news.put(self._done)
+        except BaseException as error:
+            self.news.put(error)
         finally:
+            buffers.release()
             self.ended.put(None)
 
-    def _work(self) -> None:
-        buffers = Buffers(self._turns, lambda: self.stopped)
-        while (step := self._take()) is not None:
-            try:
-                chunk = self._chunk_of(step)
-                values = self._read if self._is_read(step) else self._unread
-                self._use(step, chunk, values(chunk, buffers))
-            except BaseException as error:
-                self.news.put(error)
-                return
-            finally:
-                buffers.release()
-            self._count()
-
-    def _take(self) -> int | None:
+    def _next_step(self) -> int | None:
         with self._lock:
             if self.stopped or self._taken == self._steps:
                 return None
             self._taken += 1
             return self._taken - 1
 
-    def _count(self) -> None:
-        with self._lock:
-            self._done += 1
-            if self._tells or self._done == self._steps:
-                self.news.put(self._done)
 
-    def _read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        return read(self._caller, self._reader, chunk, buffers)
+def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
+    """Return the number of threads that read, and of those that may hold a decoded chunk."""
+    decoding = min(_core.get_num_threads(), steps)
+    readers = min(max(decoding, reader.in_flight), steps)
+    if call.memory is None:
+        return readers, max(decoding, 1)
+    raw, stored = reader.chunk_bytes, reader.stored_bytes
+    if call.scatters and call.reduction == "mean":  # counts, and the dividends and divisors
+        raw = 3 * raw + 17 * (raw // reader.dtype.itemsize)
+    least = raw + 2 * stored
+    if call.memory < least:
+        raise AttributeValueError(
+            f"{call.caller}: memory = {call.memory} bytes is too small for one chunk of "
+            f"{reader.name}, {raw} bytes and {stored} as it is stored (allowed: {least} or more)"
+        )
+    while decoding > 1 and decoding * (raw + stored) + decoding * stored > call.memory:
+        decoding -= 1
+    most = (call.memory - decoding * (raw + stored)) // max(stored, 1)
+    return max(1, min(readers, most)), max(decoding, 1)
 
-    def _unread(self, chunk: Chunk, buffers: Buffers) -> Array:
-        """Return memory for the values of a chunk, with anything in it."""
-        shape, dtype = self._reader.grid.extent(chunk), self._reader.dtype
-        memory: Array = buffers.decoded(math.prod(shape) * dtype.itemsize)
-        return memory.view(dtype).reshape(shape)
 
-
-def write(caller: str, writer: Writer, chunk: Chunk, values: Array) -> None:
-    """Replace a chunk; an error says which.
-
-    Raises
-    ------
-    StoredArrayError
-        It could not be written.
-    """
+def _by_executor(
+    call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]
+) -> Generator[int, None, None]:
+    """Let the executor of a call read and do the jobs; yield the numbers of steps that are done."""
+    most = _MEMORY if call.memory is None else call.memory
+    landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    pending: dict[Any, _Task] = {}
+    sent = done = 0
+    tasks = _tasks(call.caller, reader, map(job_of, range(steps)), steps)
+    task = next(tasks, None)
     try:
-        writer.write(chunk, values)
-    except (MemoryError, NdgatherError):
+        while task is not None or pending:
+            has_room = not pending or (task is not None and sent + task.bytes <= most)
+            if task is not None and has_room and landed.empty():
+                with _named(call, reader, task.jobs[0].chunk):
+                    future = call.executor.submit(do_jobs, *task.arguments)
+                    future.add_done_callback(landed.put)
+                pending[future] = task
+                sent += task.bytes
+                task = next(tasks, None)
+                continue
+            future = landed.get()
+            finished = pending.pop(future)
+            sent -= finished.bytes
+            with _named(call, reader, finished.jobs[0].chunk):
+                for job, result in zip(finished.jobs, future.result(), strict=True):
+                    job.receive(result)
+            done += len(finished.jobs)
+            yield done
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+@contextmanager
+def _named(call: Call, reader: Reader, chunk: Chunk) -> Iterator[None]:
+    """Name the chunk and the executor in whatever error an executor or its task raises."""
+    try:
+        yield
+    except (NdgatherError, MemoryError):
         raise
     except Exception as error:
-        box = writer.grid.box(chunk)
-        raise stored_errors.cannot_write(caller, writer.name, chunk, box, error) from error
+        name = type(call.executor).__name__
+        what = f"was not read by executor = {name} object: {_cause(error)}"
+        raise _chunk_error(call.caller, reader, chunk, what) from error
 
 
-def read(caller: str, reader: Reader, chunk: Chunk, buffers: Buffers) -> Array:
-    """Read a chunk; an error says which, and what is read has the shape and dtype that it should.
+class _Task:
+    """Some jobs that an executor does one after another."""
 
-    Raises
-    ------
-    StoredArrayError
-        It could not be read.
-    """
-    grid = reader.grid
+    def __init__(self, caller: str, reader: Reader) -> None:
+        self.jobs: list[Job] = []
+        self.bytes = 0  # that are sent and received
+        self._requests: list[tuple[Chunk, bool, Callable[[Array], Any]]] = []
+        self.arguments = caller, reader, self._requests
+
+    def add(self, job: Job) -> None:
+        function, count = job.send()
+        self.jobs.append(job)
+        self.bytes += count
+        self._requests.append((job.chunk, job.is_read, function))
+
+
+def _tasks(caller: str, reader: Reader, jobs: Iterator[Job], steps: int) -> Iterator[_Task]:
+    """Join jobs into tasks that are worth sending."""
+    most = min(max(1, steps // _TASKS), _MOST_CHUNKS)
+    task = _Task(caller, reader)
+    for job in jobs:
+        task.add(job)
+        if len(task.jobs) == most or task.bytes >= _TASK_BYTES:
+            yield task
+            task = _Task(caller, reader)
+    if task.jobs:
+        yield task
+
+
+def do_jobs(
+    caller: str,
+    reader: Reader,
+    requests: Sequence[tuple[Chunk, bool, Callable[[Array], Any]]],
+) -> list[Any]:
+    """Read chunks and return what functions of their values return; executors are sent this."""
+    buffers = Buffers()
+    results = []
+    for chunk, is_read, function in requests:
+        results.append(function(_values(caller, reader, chunk, is_read, buffers)))
+        buffers.release()
+    return results
+
+
+def _values(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers: Buffers) -> Array:
+    """Read a chunk and check its shape and dtype; or return memory for its values."""
+    shape = reader.grid.extent(chunk)
+    if not is_read:
+        memory: Array = buffers.decoded(math.prod(shape) * reader.dtype.itemsize)
+        return memory.view(reader.dtype).reshape(shape)
     try:
         values = reader.read(chunk, buffers)
     except (MemoryError, NdgatherError):
         raise
     except Exception as error:
-        box = grid.box(chunk)
-        raise stored_errors.cannot_read(caller, reader.name, chunk, box, error) from error
-    shape = grid.extent(chunk)
+        what = f"cannot be read: {_cause(error)}"
+        raise _chunk_error(caller, reader, chunk, what) from error
     if values.shape != shape or values.dtype != reader.dtype:
-        box, wrong = grid.box(chunk), f"{values.dtype} values of shape {values.shape}"
-        raise stored_errors.wrong_chunk(
-            caller, reader.name, chunk, box, wrong, f"{reader.dtype} values of shape {shape}"
+        raise _chunk_error(
+            caller,
+            reader,
+            chunk,
+            f"has {values.dtype} values of shape {values.shape} "
+            f"(allowed: {reader.dtype} values of shape {shape})",
         )
     return values
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where points lie in a block: their coordinates, as `ChunkedPoints` packs them."""
-
-    bits: tuple[int, ...]
-    local: NDArray[np.unsignedinteger[Any]]
-
-    def read(self, block: Array) -> Array:
-        """Return the values at these places; the axes that they have coordinates on come first."""
-        count = len(self.local)
-        values = np.empty((count, *block.shape[len(self.bits) :]), block.dtype)
-        self.copy(np.arange(count, dtype=np.uint32), block, values)
-        return values
-
-    def copy(self, positions: Array, source: Array, target: Array) -> None:
-        """Copy from these places of `source` to positions of `target`, whose axes come first."""
-        if not len(self.local):
-            return
-        # What came from another process may begin at any byte.
-        local, positions = (np.require(each, None, ["C", "A"]) for each in (self.local, positions))
-        points = ChunkedPoints.one_group(self.bits, local, positions)
-        move(points, points.runs(0), source, target)
-
-    def coordinates(self) -> Array:
-        """Return the places as tuples of indices."""
-        unpacked = np.empty((len(self.local), len(self.bits)), np.intp)
-        for axis, column in enumerate(coordinates(self.bits, self.local)):
-            unpacked[:, axis] = column
-        return unpacked
+def write(caller: str, writer: Writer, chunk: Chunk, values: Array) -> None:
+    """Replace a chunk by its new values."""
+    try:
+        writer.write(chunk, values)
+    except (MemoryError, NdgatherError):
+        raise
+    except Exception as error:
+        what = f"cannot be written: {_cause(error)}"
+        raise _chunk_error(caller, writer, chunk, what) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What is copied from one chunk: points that lie in it, to the part of the result they fill."""
-
-    points: ChunkedPoints
-    runs: tuple[Array, Array]
-    view: Callable[[Array], Array]  # of the chunk: the axes of the points come first; is pickled
-    target: Array  # the axes of the positions come first
-    rank: int  # how many these are
-
-    @property
-    def value_bytes(self) -> int:
-        """How many bytes there are for each point."""
-        return math.prod(self.target.shape[self.rank :]) * self.target.itemsize
-
-    def copy(self, chunk: Array) -> None:
-        move(self.points, self.runs, self.view(chunk), self.target)
-
-
-def write_piece(values: Array, positions: Array, dense: Array) -> None:
-    """Set the positions of `dense`, whose axes of positions come first, to values."""
-    count = len(positions)
-    places = Places((max(0, count - 1).bit_length(),), np.arange(count, dtype=np.uint32))
-    places.copy(positions, values, dense)
-
-
-MOST_WINDOWS = 2**32  # whose numbers have 4 bytes
-BLOCK = 2**17  # parts that are grouped at a time: what that takes is a few MiB
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of all windows, by chunk and by kind.
-
-    Chunk ``chunks[c]`` has the kinds ``first[c]..first[c + 1]``. Parts of kind i are the points
-    ``starts[i]..stops[i]``, and each is the box ``low[i]..high[i]`` of its window.
-    """
-
-    points: ChunkedPoints  # whose positions are the numbers of windows
-    chunks: Integers
-    first: Integers
-    starts: Integers
-    stops: Integers
-    low: Integers
-    high: Integers
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """The parts of some windows: as in `Parts`, with the chunk of each kind."""
-
-    local: NDArray[np.unsignedinteger]
-    positions: NDArray[np.uint32]
-    chunk: Integers
-    starts: Integers
-    low: Integers
-    high: Integers
-
-
-def parts_of(call: Call, grid: Grid) -> Parts:
-    """Return the parts of the windows of a call; `grid` is that of the axes of windows."""
-    window = call.window_shape
-    starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
-    some = max(1, BLOCK // _most_parts(window, grid))
-    blocks = [
-        _block(call, starts[first : first + some], first, grid)
-        for first in range(0, max(len(starts), 1), some)
-    ]
-    begins = np.cumsum([0, *(len(each.local) for each in blocks)])
-    chunk = np.concatenate([each.chunk for each in blocks])
-    first_points = np.concatenate(
-        [each.starts + begin for each, begin in zip(blocks, begins[:-1], strict=True)]
-    )
-    stops = np.append(first_points[1:], begins[-1])
-    order = np.argsort(chunk, kind="stable")
-    chunks, first = np.unique(chunk[order], return_index=True)
-    points = ChunkedPoints(
-        grid.bits,
-        np.concatenate([each.local for each in blocks]),
-        np.concatenate([each.positions for each in blocks]),
-        int(begins[-1]) + 1,
-        chunks,
-        first,
-        first_points,
-        stops,
-        0,
-    )
-    return Parts(
-        points,
-        chunks,
-        np.append(first, len(chunk)),
-        first_points[order],
-        stops[order],
-        np.concatenate([each.low for each in blocks])[order],
-        np.concatenate([each.high for each in blocks])[order],
+def _chunk_error(caller: str, reader: Reader, chunk: Chunk, what: str) -> StoredArrayError:
+    box = reader.grid.box(chunk)
+    number = ", ".join(map(str, chunk))
+    held = ", ".join(f"{part.start}:{part.stop}" for part in box)
+    return StoredArrayError(
+        f"{caller}: chunk ({number}) of {one_line(reader.name)}, which holds [{held}], {what}",
+        name=reader.name,
+        chunk=tuple(chunk),
+        box=box,
     )
 
 
-def _most_parts(window: tuple[int, ...], grid: Grid) -> int:
-    """Return how many chunks a window can meet."""
-    shortest = (
-        step if isinstance(step, int) else int(np.diff(step).min(initial=1)) for step in grid.steps
-    )
-    return math.prod(
-        min(size // step + 2, count)
-        for size, step, count in zip(window, shortest, grid.counts, strict=True)
-    )
-
-
-def _block(call: Call, starts: Array, number: int, grid: Grid) -> _Block:
-    """Return the parts of some windows; `number` is that of the first."""
-    window, shape = np.array(call.window_shape, np.int64), np.array(grid.shape, np.int64)
-    starts = slow_path.signed(starts).clip(-window, shape)
-    if call.mode != "fill":
-        starts = starts.clip(0, shape - window)
-    low, high = slow_path.shared_parts(starts, grid.shape, call.window_shape)
-    member = np.flatnonzero((low < high).all(axis=1))
-    chunk: list[Integers] = []
-    for axis, step in enumerate(grid.steps):
-        first = _chunk_at(step, (starts + low)[member, axis])
-        count = _chunk_at(step, (starts + high)[member, axis] - 1) - first + 1
-        member = np.repeat(member, count)
-        chunk = [np.repeat(each, count) for each in (*chunk, first)]
-        chunk[-1] += np.arange(len(member)) - np.repeat(np.cumsum(count) - count, count)
-    starts, low, high = starts[member], low[member], high[member]
-    numbers = np.zeros(len(member), np.int64)
-    local = np.zeros(len(member), np.uint64)
-    for axis, step in enumerate(grid.steps):
-        begin, end = _bounds(step, grid.shape[axis], chunk[axis])
-        low[:, axis] = np.maximum(low[:, axis], begin - starts[:, axis])
-        high[:, axis] = np.minimum(high[:, axis], end - starts[:, axis])
-        at = (starts[:, axis] + low[:, axis] - begin).astype(np.uint64)
-        local = (local << np.uint64(grid.bits[axis])) | at
-        numbers = numbers * grid.counts[axis] + chunk[axis]
-    order = np.lexsort((*high.T, *low.T, numbers))
-    keys = np.column_stack([numbers, low, high])[order]
-    new = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)])
-    return _Block(
-        local[order].astype(np.uint32 if sum(grid.bits) <= 32 else np.uint64),
-        (member[order] + number).astype(np.uint32),
-        keys[new, 0],
-        new,
-        low[order[new]],
-        high[order[new]],
-    )
-
-
-def _chunk_at(step: int | Integers, at: Integers) -> Integers:
-    return at // step if isinstance(step, int) else np.searchsorted(step, at, side="right") - 1
-
-
-def _bounds(step: int | Integers, size: int, chunk: Integers) -> tuple[Integers, Integers]:
-    """Return where chunks begin and end along one axis."""
-    if isinstance(step, int):
-        return chunk * step, np.minimum((chunk + 1) * step, size)
-    return step[chunk], step[chunk + 1]
+def _cause(error: BaseException) -> str:
+    return f"{type(error).__name__}: {reason(error)}"

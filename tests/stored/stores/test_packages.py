@@ -222,7 +222,7 @@ def test_elements_of_any_length_are_not_scattered_into(tmp_path):
         stored = file.create_dataset("v", (3,), dtype=h5py.vlen_dtype("i4"))
         stored[0] = np.arange(2, dtype="i4")
         updates = np.array([3.0, None], object)[:1]
-        with pytest.raises(DTypeError, match="elements of any length"):
+        with pytest.raises(DTypeError, match="elements of variable length"):
             ndgather.scatter_nd(stored, [[0]], updates, out=stored)
         assert stored[0].tolist() == [0, 1]
 

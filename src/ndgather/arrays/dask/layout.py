@@ -122,23 +122,15 @@ def layout_of(call: Call, data_chunks: Chunks) -> Layout:
     kind = call.kind.replace("scatter", "gather")
     rank = len(data_chunks)
     aligned: tuple[int, ...]
+    data = stand_in(tuple(map(sum, data_chunks)), np.dtype(np.uint8))
+    axes = axes_of(replace(call, kind=kind, data=data))
     if kind == "gather_windows":
-        depth, lead = len(call.window_shape), call.indices.ndim - 1
-        axes = Axes(
-            tuple(range(depth)),
-            tuple(range(depth, rank)),
-            tuple(range(lead)),
-            tuple(range(lead, lead + rank)),
-        )
         aligned = ()
+    elif kind == "gather_elements":
+        aligned = tuple(axis for axis in range(rank) if axis != int(call.axis) % rank)
     else:
-        data = stand_in(tuple(map(sum, data_chunks)), np.dtype(np.uint8))
-        axes = axes_of(replace(call, kind=kind, data=data))
-        if kind == "gather_elements":
-            aligned = tuple(axis for axis in range(rank) if axis != int(call.axis) % rank)
-        else:
-            indexed = call.indices.shape[-1] if kind == "gather_nd" else 1
-            aligned = axes.points[: len(axes.points) - indexed]
+        indexed = call.indices.shape[-1] if kind == "gather_nd" else 1
+        aligned = axes.points[: len(axes.points) - indexed]
     bare = Call(
         call.caller,
         kind,

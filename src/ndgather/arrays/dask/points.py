@@ -10,9 +10,9 @@ import numpy as np
 from ndgather import slow_path
 from ndgather.errors import NdgatherError
 from ndgather.errors.shape_errors import shown
+from ndgather.stored.calls import coordinates, read_at, write_at
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import plan
-from ndgather.stored.walk import Places, parts_of, write_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,12 +62,15 @@ class Sources:
         for run, box in self.boxes or _ELEMENTS:
             shape = tuple(part.stop - part.start for part in box)
             view = slow_path.view(block, shape) if shape else block
-            values.append(Places(self.bits, self.local[run]).read(view))
+            values.append(read_at(self.bits, self.local[run], view))
         return values
 
     def coordinates(self) -> Array:
         """Return the points as index tuples."""
-        return Places(self.bits, self.local).coordinates()
+        tuples = np.empty((len(self.local), len(self.bits)), np.intp)
+        for axis, column in enumerate(coordinates(self.bits, self.local)):
+            tuples[:, axis] = column
+        return tuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class Targets:
     def write(self, values: Sequence[Array], dense: Array, rank: int) -> None:
         """Write the values of each run to `dense`, whose first `rank` axes are the positions."""
         for (run, box), piece in zip(self.boxes or _ELEMENTS, values, strict=True):
-            write_piece(piece, self.positions[run], dense[(*[slice(None)] * rank, *box)])
+            write_at(self.positions[run], dense[(*[slice(None)] * rank, *box)], piece)
 
 
 Groups: TypeAlias = "dict[Coordinates, tuple[Sources, Targets]]"  # by block along the point axes
@@ -104,32 +107,17 @@ def group(layout: Layout, region: Region, indices: Array) -> Groups:
         indices=indices[box],
     )
     grid = Grid.of_sizes(chunks)
-    boxes: list[Boxes | None]
-    if call.kind == "gather_windows":
-        parts = parts_of(call, grid.along(layout.axes.points))
-        points = parts.points
-        kinds = [slice(*pair) for pair in zip(parts.first[:-1], parts.first[1:], strict=True)]
-        runs = [(parts.starts[kind], parts.stops[kind]) for kind in kinds]
-        boxes = [
-            Boxes((stops - starts).cumsum(), parts.low[kind], parts.high[kind])
-            for kind, (starts, stops) in zip(kinds, runs, strict=True)
-        ]
-    else:
-        points = plan(call, grid).points
-        runs = [points.runs(number) for number in range(len(points.chunks))]
-        boxes = [None] * len(runs)
+    points = plan(call, grid).points
     groups = {}
     blocks = _blocks(layout, region, points.chunks)
-    for block, (starts, stops), of_group in zip(blocks, runs, boxes, strict=True):
-        parts_of_group = [slice(*pair) for pair in zip(starts, stops, strict=True)]
-        local = np.concatenate([points.local[run] for run in parts_of_group])
-        positions = np.concatenate(
-            [
-                points.positions[run] + np.uint32(run.start // points.block * points.block)
-                for run in parts_of_group
-            ]
-        )
-        groups[block] = Sources(points.bits, local, of_group), Targets(positions, of_group)
+    for number, block in enumerate(blocks):
+        starts, stops = points.runs(number)
+        boxes = None
+        if points.low is not None and points.high is not None:
+            kinds = slice(points.first[number], points.first[number + 1])
+            boxes = Boxes((stops - starts).cumsum(), points.low[kinds], points.high[kinds])
+        local, positions = points.of_runs((starts, stops))
+        groups[block] = Sources(points.bits, local, boxes), Targets(positions, boxes)
     return groups
 
 

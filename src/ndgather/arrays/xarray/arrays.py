@@ -23,7 +23,6 @@ from ndgather.array_call import Call
 from ndgather.dispatch import adapter_name
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid
-from ndgather.stored.plan import Plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
+    from ndgather.stored.plan import Plan
 
 
 _BOX_BYTES = 4 << 20  # of arrays that do not say how they are chunked
@@ -190,7 +190,7 @@ class Options:
     executor: Any = None
     name: str = ""  # of the variable
     chunks: Any = None  # of the stored array, where its variable knows them
-    plans: Plans = field(default_factory=Plans)  # that the variables of a data set share
+    plans: list[Plan] = field(default_factory=list)  # that the variables of a dataset share
 
 
 def take(array: Any, key: Key, options: Options) -> Array:

@@ -14,7 +14,7 @@ from ndgather.arrays.xarray import accessor
 from ndgather.errors import FileError, file_errors, run_errors
 from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, one_line, reason
-from ndgather.stored import paths
+from ndgather.stored import open_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,7 +67,7 @@ def opened(place: str) -> xarray.Dataset:
             return xarray.open_dataset(place, chunks=None)
         with warnings.catch_warnings():  # xarray's, that it reads more files than it might
             warnings.filterwarnings("ignore", "Failed to open Zarr store", RuntimeWarning)
-            return xarray.open_dataset(paths.store_of(place), engine="zarr", chunks=None)
+            return xarray.open_dataset(open_path.store_of(place), engine="zarr", chunks=None)
     except MemoryError:
         raise
     except Exception as error:  # whatever a reader of a format raises

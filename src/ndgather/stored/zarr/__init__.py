@@ -1,7 +1,7 @@
-"""zarr arrays of formats 2 and 3, sharded too, in any store of zarr.
+"""zarr arrays of formats 2 and 3, with shards or without, in any store of zarr.
 
-The objects of a store are read and decoded here as long as every codec is known; other arrays are
-read as ``z[...]`` reads them. All are written as ``z[...] = values`` writes them.
+The objects of a store are read and decoded here if every codec is known; other arrays are read as
+``z[...]`` reads them. All are written as ``z[...] = values`` writes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ndgather.stored import calls
 from ndgather.stored.chunks import Grid
 from ndgather.stored.zarr.codecs import v2_decoder, v3_decoder
 from ndgather.stored.zarr.objects import objects_of
-from ndgather.stored.zarr.shards import Shards, index_of
+from ndgather.stored.zarr.shards import Shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,68 +30,65 @@ if TYPE_CHECKING:
     from ndgather.stored.zarr.objects import Objects
 
 
-@dataclass(frozen=True, slots=True)
-class KnownChunks:
-    """How the stored bytes of a chunk are found, None where there are none, and decoded."""
-
-    stored: Callable[[Chunk, Buffers], Bytes | None]
-    size: Callable[[Chunk], int | None]  # of what is stored; None: only a read says
-    decoder: Decoder
-    fill_value: Array
-
-
-def known_chunks(array: zarr.Array[Any], objects: Objects) -> KnownChunks | None:
-    """Return how chunks of a regular grid are read, of shards the inner ones; None if by zarr."""
-    metadata = array.metadata
-    dtype = np.dtype(array.dtype)
-    prefix = f"{array.path}/" if array.path else ""
-
-    def key_of(chunk: Chunk) -> str:
-        return prefix + metadata.encode_chunk_key(chunk)
-
-    def whole(chunk: Chunk, buffers: Buffers) -> Bytes | None:
-        return objects.whole(key_of(chunk), buffers)
-
-    def size_of(chunk: Chunk) -> int | None:
-        return objects.size(key_of(chunk))
-
-    stored: Callable[[Chunk, Buffers], Bytes | None] = whole
-    size: Callable[[Chunk], int | None] = size_of
-    if metadata.zarr_format == 2:
-        decoder = v2_decoder(metadata, dtype)
-    elif array.shards is None:
-        decoder = v3_decoder(metadata.codecs, dtype, array.chunks)
-    else:
-        codec = metadata.codecs[0]
-        counts = tuple(map(int.__floordiv__, array.shards, array.chunks))
-        if type(codec) is not zarr.codecs.ShardingCodec:
-            return None
-        index = index_of(codec, counts)
-        decoder = v3_decoder(codec.codecs, dtype, array.chunks) if index else None
-        if index:
-            stored = shards = Shards(objects, key_of, counts, index)
-            size = shards.size
-    # Arrays may be opened so that zarr raises an error for a missing chunk.
-    fills = getattr(getattr(array, "config", None), "read_missing_chunks", True)
-    if decoder is None or not fills:
-        return None
-    value = np.zeros((), dtype) if array.fill_value is None else array.fill_value
-    return KnownChunks(stored, size, decoder, np.asarray(value, dtype))
-
-
 def run(call: Call) -> Any:
     """Carry out a call with a zarr array."""
     return calls.run(call, zarr.Array, reader, writer)
 
 
 def reader(array: zarr.Array[Any]) -> ZarrReader:
-    """Return what reads a zarr array chunk by chunk; of a shard its inner chunks."""
+    """Return the reader of a zarr array: chunk by chunk, of shards the inner chunks."""
     return ZarrReader(array)
 
 
 def writer(array: zarr.Array[Any]) -> ZarrWriter:
-    """Return what reads and writes a zarr array shard by shard, or chunk by chunk."""
+    """Return the reader and writer of a zarr array: shard by shard, or chunk by chunk."""
     return ZarrWriter(array)
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownChunks:
+    """How the stored bytes of a chunk are read and decoded."""
+
+    read: Callable[[Chunk, Buffers], Bytes | None]  # None: there are none
+    size: Callable[[Chunk], int | None]  # of the stored bytes; None: only a read tells
+    decoder: Decoder
+    fill_value: Array
+
+    @classmethod
+    def of(cls, array: zarr.Array[Any], objects: Objects) -> _KnownChunks | None:
+        """Return how the chunks of a regular grid are read, or None if by zarr."""
+        metadata, dtype = array.metadata, np.dtype(array.dtype)
+        prefix = f"{array.path}/" if array.path else ""
+
+        def key_of(chunk: Chunk) -> str:
+            return prefix + metadata.encode_chunk_key(chunk)
+
+        def read(chunk: Chunk, buffers: Buffers) -> Bytes | None:
+            return objects.whole(key_of(chunk), buffers)
+
+        def size(chunk: Chunk) -> int | None:
+            return objects.size(key_of(chunk))
+
+        if metadata.zarr_format == 2:
+            decoder = v2_decoder(metadata, dtype)
+        elif array.shards is None:
+            decoder = v3_decoder(metadata.codecs, dtype, array.chunks)
+        else:
+            codec = metadata.codecs[0]
+            if type(codec) is not zarr.codecs.ShardingCodec:
+                return None
+            counts = tuple(map(int.__floordiv__, array.shards, array.chunks))
+            shards = Shards(objects, key_of, counts, codec)
+            if not shards.is_known:
+                return None
+            read, size = shards.read, shards.size
+            decoder = v3_decoder(codec.codecs, dtype, array.chunks)
+        # Arrays may be opened so that a missing chunk is an error.
+        fills = getattr(getattr(array, "config", None), "read_missing_chunks", True)
+        if decoder is None or not fills:
+            return None
+        value = np.zeros((), dtype) if array.fill_value is None else array.fill_value
+        return cls(read, size, decoder, np.asarray(value, dtype))
 
 
 class ZarrReader:
@@ -107,14 +104,14 @@ class ZarrReader:
         self.in_flight = objects.in_flight
         try:
             chunks, shards = array.chunks, array.shards
-        except NotImplementedError:  # chunks of unequal lengths, which zarr calls rectilinear
+        except NotImplementedError:  # chunks of different lengths, which zarr calls rectilinear
             sizes = "write_chunk_sizes" if self.whole_shards else "read_chunk_sizes"
             self.grid, self._known = Grid.of_sizes(getattr(array, sizes)), None
         else:
             whole = shards if self.whole_shards else None
             self.grid = Grid.regular(array.shape, whole or chunks)
-            self._known = None if whole else known_chunks(array, objects)
-        # Along each axis, the number of the chunk that the end of the array cuts; -1: none.
+            self._known = None if whole else _KnownChunks.of(array, objects)
+        # Along each axis, the number of the chunk that the end of the array cuts, or -1.
         self._cut = tuple(
             count - 1 if isinstance(step, int) and size % step else -1
             for count, step, size in zip(
@@ -128,14 +125,14 @@ class ZarrReader:
         return type(self), (self.array,)
 
     def stored_size(self, chunk: Chunk) -> int | None:
-        """Return the bytes of a chunk as it is stored; None where only a read says."""
+        """Return the bytes of a chunk as it is stored, or None if only a read tells."""
         return None if self._known is None else self._known.size(chunk)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         if self._known is None:
             buffers.take_turn()
             return np.asarray(self.array[self.grid.box(chunk)])
-        stored = self._known.stored(chunk, buffers)
+        stored = self._known.read(chunk, buffers)
         if stored is None:
             buffers.take_turn()
             return np.broadcast_to(self._known.fill_value, self.grid.extent(chunk))
@@ -146,7 +143,7 @@ class ZarrReader:
 
 
 class ZarrWriter(ZarrReader):
-    """Reads and writes what a zarr array stores as one object."""
+    """Reads and writes the shards of a zarr array, or its chunks."""
 
     whole_shards = True
 

@@ -1,6 +1,6 @@
-"""From the stored bytes of a chunk to its values: codecs of zarr and numcodecs, in reused memory.
+"""From the stored bytes of a chunk to its values: known codecs of zarr, in reused memory.
 
-What is not known here is None, and whoever asks reads by ``z[...]``.
+Chunks with any other codec are read as ``z[...]`` reads them.
 """
 
 from __future__ import annotations
@@ -23,40 +23,46 @@ if TYPE_CHECKING:
 
     from ndgather.stored.chunks import Array, Buffers
 
-    Bytes = NDArray[Any]
+    Bytes = NDArray[Any]  # of uint8
 
-
+_KINDS = "biufcmM"  # of dtypes whose values are their bytes
+_CHECKSUM_BYTES = 4
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_DICTIONARY_BYTES = (0, 1, 2, 4)
-_ZSTD_SIZE_BYTES = (0, 2, 4, 8)
 _BLOSC_HEADER_BYTES = 16
 _GZIP_LEAST_BYTES = 18
+# Codecs of zarr that decode without options; and the names of known codecs of numcodecs.
+_SIMPLE: dict[type, Any] = {
+    zarr.codecs.ZstdCodec: numcodecs.Zstd(),
+    zarr.codecs.BloscCodec: numcodecs.Blosc(),
+    zarr.codecs.GzipCodec: numcodecs.GZip(),
+}
+_NAMES = frozenset(
+    (
+        *("zstd", "blosc", "lz4", "gzip", "zlib", "bz2", "lzma"),
+        *("shuffle", "delta", "fixedscaleoffset", "astype", "bitround", "quantize", "packbits"),
+        *("crc32", "crc32c", "adler32", "fletcher32"),
+    )
+)
 
 
-def zstd_size(stored: Bytes) -> int | None:
-    """Return the size of the first frame (RFC 8878, 3.1.1.1); None where it is not told.
-
-    The codec checks that the frame has this size, and refuses more frames than memory is for.
-    """
+def _zstd_size(stored: Bytes) -> int | None:
+    """Return the size in the header of the first frame (RFC 8878, 3.1.1.1), if it has one."""
     head = stored[:18].tobytes()
     if len(head) < 6 or not head.startswith(_ZSTD_MAGIC):
         return None
     flags = head[4]
     single = flags >> 5 & 1
-    start = 5 + (not single) + _ZSTD_DICTIONARY_BYTES[flags & 3]
-    count = _ZSTD_SIZE_BYTES[flags >> 6] or single
+    start = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # after the window and the dictionary
+    count = (0, 2, 4, 8)[flags >> 6] or single
     if count == 0 or len(head) < start + count:
         return None
     return int.from_bytes(head[start : start + count], "little") + 256 * (count == 2)
 
 
-def blosc_size(stored: Bytes) -> int:
-    """Return the size in the header of Blosc, whose decoder trusts what the header says.
+def _blosc_size(stored: Bytes) -> int:
+    """Return the size in the header; the decoder trusts the compressed size there, and may crash.
 
-    Raises
-    ------
-    ValueError
-        The compressed bytes end before the header says that they do.
+    Raises ValueError if the bytes end before it.
     """
     head = stored[:_BLOSC_HEADER_BYTES].tobytes()
     compressed = int.from_bytes(head[12:16], "little")
@@ -65,34 +71,25 @@ def blosc_size(stored: Bytes) -> int:
     return int.from_bytes(head[4:8], "little")
 
 
-def lz4_size(stored: Bytes) -> int | None:
-    """Return the size that numcodecs writes before a block of LZ4."""
-    head = stored[:4].tobytes()
-    return int.from_bytes(head, "little") if len(head) == 4 else None
+def _lz4_size(stored: Bytes) -> int | None:
+    """Return the size that numcodecs writes before a block."""
+    return int.from_bytes(stored[:4].tobytes(), "little") if stored.size >= 4 else None
 
 
-def gzip_size(stored: Bytes) -> int | None:
-    """Return the size of the last member (RFC 1952, 2.3.1), the only one as a rule.
-
-    The codec checks it, and refuses more than memory is for.
-    """
-    return (
-        int.from_bytes(stored[-4:].tobytes(), "little")
-        if stored.size >= _GZIP_LEAST_BYTES
-        else None
-    )
+def _gzip_size(stored: Bytes) -> int | None:
+    """Return the size at the end of the last member (RFC 1952, 2.3.1), usually the only one."""
+    if stored.size < _GZIP_LEAST_BYTES:
+        return None
+    return int.from_bytes(stored[-4:].tobytes(), "little")
 
 
-SIZES: dict[str, Callable[[Bytes], int | None]] = {
-    "zstd": zstd_size,
-    "blosc": blosc_size,
-    "lz4": lz4_size,
-    "gzip": gzip_size,
+# Sizes after decoding; the decoders check them.
+_SIZES: dict[str, Callable[[Bytes], int | None]] = {
+    "zstd": _zstd_size,
+    "blosc": _blosc_size,
+    "lz4": _lz4_size,
+    "gzip": _gzip_size,
 }
-
-
-_CHECKSUM_BYTES = 4
-_KINDS = "biufcmM"  # of types whose values are their bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +97,18 @@ class Step:
     """One codec from bytes to bytes."""
 
     decode: Callable[..., Any]
-    size_of: Callable[[Bytes], int | None] | None  # what its header says; None: no reused memory
-    size: int | None  # how many bytes it has to give, where this is the same for each chunk
+    size_of: Callable[[Bytes], int | None] | None  # None: it cannot decode into reused memory
+    size: int | None  # after decoding, if it is the same for every chunk
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Decodes the chunks of one array, all of which are stored with one shape."""
+    """Decodes the chunks of one array, which all have one shape as they are stored."""
 
     dtype: np.dtype[Any]
-    stored_dtype: np.dtype[Any]  # the same with the byte order that chunks are stored in
+    stored_dtype: np.dtype[Any]  # with the byte order of the store
     stored_shape: tuple[int, ...]
-    axes: tuple[int, ...]  # of what is stored, in the order of the axes of the array
+    axes: tuple[int, ...]  # of `stored_shape`, in the order of the axes of the array
     steps: tuple[Step, ...]
     bytes: int  # of all values
 
@@ -131,27 +128,27 @@ class Decoder:
 
 
 def _run(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
-    said = step.size_of(stored) if step.size_of else None
-    if said is None or step.size is None:
+    size = step.size_of(stored) if step.size_of else None
+    if size is None or step.size is None:
         decoded = step.decode(stored)
         if isinstance(decoded, np.ndarray):
             return decoded.reshape(-1, order="A").view(np.uint8)
         return np.frombuffer(decoded, np.uint8)
-    if said != step.size:
-        raise _wrong_size(said, step.size)
-    memory = buffers.decoded(said)
+    if size != step.size:
+        raise _wrong_size(size, step.size)
+    memory = buffers.decoded(size)
     step.decode(stored, memory)
     return memory
 
 
-def _wrong_size(size: int, wanted: int) -> ValueError:
-    return ValueError(f"the chunk holds {size} bytes, and not the {wanted} that it should")
+def _wrong_size(size: int, expected: int) -> ValueError:
+    return ValueError(f"the chunk holds {size} bytes, and not the {expected} that it should")
 
 
 def v3_decoder(
     codecs: Iterable[Codec], dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> Decoder | None:
-    """Return what decodes chunks of zarr format 3, if all of their codecs are known here."""
+    """Return the decoder for chunks of zarr format 3, or None if a codec is not known."""
     axes = tuple(range(len(shape)))
     rest = list(codecs)
     while rest and type(rest[0]) is zarr.codecs.TransposeCodec:
@@ -160,7 +157,7 @@ def v3_decoder(
         return None
     endian = configuration(rest.pop(0)).get("endian")
     count = prod(shape) * dtype.itemsize
-    steps = _steps([_v3_codec(each) for each in rest], count)
+    steps = _steps(map(_v3_codec, rest), count)
     if steps is None:
         return None
     stored_dtype = dtype.newbyteorder(endian) if endian else dtype
@@ -170,11 +167,11 @@ def v3_decoder(
 
 
 def v2_decoder(metadata: Any, dtype: np.dtype[Any]) -> Decoder | None:
-    """Return what decodes chunks of zarr format 2, if all of their codecs are known here."""
+    """Return the decoder for chunks of zarr format 2, or None if a codec is not known."""
     codecs = [*(metadata.filters or ()), *filter(None, (metadata.compressor,))]
     shape = tuple(metadata.chunks)
     count = prod(shape) * dtype.itemsize
-    steps = _steps([_known(each) for each in codecs], count)
+    steps = _steps([codec if _is_known(codec) else None for codec in codecs], count)
     if dtype.kind not in _KINDS or steps is None:
         return None
     axes = tuple(range(len(shape)))
@@ -183,8 +180,8 @@ def v2_decoder(metadata: Any, dtype: np.dtype[Any]) -> Decoder | None:
     return Decoder(dtype, dtype, shape, axes, steps, count)
 
 
-def _steps(codecs: list[Any], size: int) -> tuple[Step, ...] | None:
-    """Return the steps of decoding, given the codecs in the order of encoding."""
+def _steps(codecs: Iterable[Any], size: int) -> tuple[Step, ...] | None:
+    """Return the steps of decoding, from codecs in the order of encoding; None is not known."""
     steps: list[Step] = []
     known_size: int | None = size
     for codec in codecs:
@@ -194,55 +191,38 @@ def _steps(codecs: list[Any], size: int) -> tuple[Step, ...] | None:
             steps.append(Step(codec, None, None))
             known_size = None if known_size is None else known_size + _CHECKSUM_BYTES
         else:
-            steps.append(Step(codec.decode, SIZES.get(codec.codec_id), known_size))
+            steps.append(Step(codec.decode, _SIZES.get(codec.codec_id), known_size))
             known_size = None
     return tuple(reversed(steps))
 
 
 def _v3_codec(codec: Codec) -> Any:
-    """Return what decodes the bytes that a codec of zarr format 3 gave; None if it is not known."""
+    """Return the codec of numcodecs for a codec of zarr format 3, or None if it is not known."""
     if type(codec) is zarr.codecs.Crc32cCodec:
         return _check_crc32c
-    simple = _SIMPLE.get(type(codec))
-    if simple is not None:
-        return simple
-    prefix, _, codec_id = str(codec.to_dict()["name"]).rpartition("numcodecs.")
+    if type(codec) in _SIMPLE:
+        return _SIMPLE[type(codec)]
+    prefix, _, name = str(codec.to_dict()["name"]).rpartition("numcodecs.")
     ours = type(codec).__module__.partition(".")[0] in ("zarr", "numcodecs")
-    if prefix or not ours or codec_id not in _IDS or not isinstance(codec, BytesBytesCodec):
+    if prefix or not ours or name not in _NAMES or not isinstance(codec, BytesBytesCodec):
         return None
-    return numcodecs.get_codec({"id": codec_id, **configuration(codec)})
+    return numcodecs.get_codec({"id": name, **configuration(codec)})
 
 
 def configuration(codec: Codec) -> dict[str, Any]:
-    """Return the options of a codec as they stand in metadata."""
-    found: Any = codec.to_dict().get("configuration")
-    return found or {}
+    """Return the options of a codec as in metadata."""
+    options: Any = codec.to_dict().get("configuration")
+    return options or {}
 
 
-def _known(codec: Any) -> Any:
-    """Return a codec of numcodecs itself; None if it is another one."""
+def _is_known(codec: Any) -> bool:
     of_numcodecs = type(codec).__module__.partition(".")[0] == "numcodecs"
-    return codec if of_numcodecs and codec.codec_id in _IDS else None
+    return of_numcodecs and codec.codec_id in _NAMES
 
 
 def _check_crc32c(stored: Bytes) -> Bytes:
-    """Return all but the checksum at the end, which has to be right."""
+    """Return all but the checksum at the end, which is checked."""
     values, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:].tobytes()
     if google_crc32c.value(values).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
         raise ValueError("the checksum CRC32C is not that of the bytes")
     return values
-
-
-# Codecs of zarr that decode without options of theirs; others by these names are not known here.
-_SIMPLE: dict[type, Any] = {
-    zarr.codecs.ZstdCodec: numcodecs.Zstd(),
-    zarr.codecs.BloscCodec: numcodecs.Blosc(),
-    zarr.codecs.GzipCodec: numcodecs.GZip(),
-}
-_IDS = frozenset(
-    (
-        *("zstd", "blosc", "lz4", "gzip", "zlib", "bz2", "lzma"),
-        *("shuffle", "delta", "fixedscaleoffset", "astype", "bitround", "quantize", "packbits"),
-        *("crc32", "crc32c", "adler32", "fletcher32"),
-    )
-)

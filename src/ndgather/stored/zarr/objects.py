@@ -1,4 +1,4 @@
-"""Bytes of the objects of a zarr store: of local files into reused memory, else by its `get`."""
+"""The bytes of objects of a zarr store: of local files in reused memory, of others by `get`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import zarr.storage
 from zarr.abc.store import RangeByteRequest, SuffixByteRequest
@@ -23,46 +23,12 @@ if TYPE_CHECKING:
 
     Bytes = NDArray[Any]  # of uint8
 
-_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe would wait for who writes
-_PATIENCE = 0.1  # seconds until a request is given up that is not wanted any more
-
-
-class StoredObject(Protocol):
-    """An object that exists: its parts can be read."""
-
-    def part(self, start: int, stop: int, buffers: Buffers) -> Bytes:
-        """Return the bytes from `start` to `stop`; all are there."""
-
-    def edge(self, count: int, at_start: bool, buffers: Buffers) -> Bytes | None:
-        """Return the first or the last `count` bytes; None where there is no object."""
-
-
-class Objects(Protocol):
-    """The objects of a store."""
-
-    in_flight: int  # how many reads should overlap
-
-    def whole(self, key: str, buffers: Buffers) -> Bytes | None:
-        """Return all bytes of an object; None where there is none."""
-
-    def open(self, key: str) -> StoredObject | None:
-        """Return an object to read parts of; None where it is known that there is none."""
-
-    def size(self, key: str) -> int | None:
-        """Return how many bytes an object has, 0 where there is none; None: only a read says."""
-
-
-def objects_of(store: Store) -> Objects:
-    """Return what reads the objects of a store in the way that suits it."""
-    # A subclass may read in its own way, and so only these very classes are known.
-    if type(store) is zarr.storage.LocalStore:
-        return LocalFiles(store.root)
-    near = type(store) in (zarr.storage.MemoryStore, zarr.storage.ZipStore)
-    return StoreObjects(store, 1 if near else 16)
+_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # to open a pipe would wait for its writer
+_PATIENCE = 0.1  # seconds until a request is cancelled after the call has ended
 
 
 class LocalFiles:
-    """The files of a folder."""
+    """The objects of a store in a folder."""
 
     in_flight = 1
 
@@ -70,17 +36,20 @@ class LocalFiles:
         self._root = os.fspath(root)
 
     def whole(self, key: str, buffers: Buffers) -> Bytes | None:
+        """Return all bytes of an object, or None if there is none."""
         file = self.open(key)
         return None if file is None else file.part(0, file.size, buffers)
 
     def open(self, key: str) -> LocalFile | None:
+        """Return an object to read parts of, or None if there is none."""
         try:
             file = LocalFile(os.open(f"{self._root}/{key}", _TO_READ))
         except (FileNotFoundError, NotADirectoryError):
             return None
         return None if file.is_folder else file
 
-    def size(self, key: str) -> int:
+    def size(self, key: str) -> int | None:
+        """Return the bytes of an object, 0 if there is none, or None if only a read tells."""
         try:
             return Path(self._root, key).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
@@ -88,11 +57,7 @@ class LocalFiles:
 
 
 class LocalFile:
-    """An open file, which is closed when nobody refers to it any more.
-
-    Whoever replaces it meanwhile changes nothing here: an index and the parts that it names are of
-    one version.
-    """
+    """An open file; all its parts are of one version, even if the file is replaced."""
 
     __slots__ = ("_descriptor", "is_folder", "size")
 
@@ -102,12 +67,13 @@ class LocalFile:
         self.size = status.st_size
         self.is_folder = stat.S_ISDIR(status.st_mode)
         if not self.is_folder and not stat.S_ISREG(status.st_mode):
-            raise ValueError("what stands there is no file")
+            raise ValueError("it is not a regular file")
 
     def __del__(self) -> None:
         os.close(self._descriptor)
 
     def part(self, start: int, stop: int, buffers: Buffers) -> Bytes:
+        """Return the bytes from `start` to `stop`, which must all exist."""
         if stop > self.size:
             raise ValueError(f"the file has {self.size} bytes, and not the {stop} that it should")
         memory = buffers.memory("stored", stop - start)
@@ -119,13 +85,14 @@ class LocalFile:
             done += count
         return memory
 
-    def edge(self, count: int, at_start: bool, buffers: Buffers) -> Bytes:
+    def edge(self, count: int, at_start: bool, buffers: Buffers) -> Bytes | None:
+        """Return the first or the last `count` bytes, or None if there is no object."""
         start = 0 if at_start else max(0, self.size - count)
         return self.part(start, start + count, buffers)
 
 
 class StoreObjects:
-    """The objects of any store, read by its own `get`, which retries as the store is told to."""
+    """The objects of any other store, read by its `get`, with the store's own retries."""
 
     def __init__(self, store: Store, in_flight: int) -> None:
         self._store = store
@@ -134,12 +101,12 @@ class StoreObjects:
     def whole(self, key: str, buffers: Buffers) -> Bytes | None:
         return self.get(key, None, buffers)
 
-    def open(self, key: str) -> ObjectOfStore:
-        return ObjectOfStore(self, key)
+    def open(self, key: str) -> StoreObject:
+        return StoreObject(self, key)
 
     def size(self, key: str) -> int | None:
         if type(self._store) is not zarr.storage.MemoryStore:
-            return None  # to ask for it is a request for each object, or reads it
+            return None  # it would be a request per object, or a read
         try:
             return sync(self._store.getsize(key))
         except FileNotFoundError:
@@ -147,16 +114,16 @@ class StoreObjects:
 
     def get(self, key: str, request: ByteRequest | None, buffers: Buffers) -> Bytes | None:
         asked = self._store.get(key, buffer_prototype, request)
-        found = sync(_unless_stopped(asked, buffers.stopped))
-        if found is None:
+        answer = sync(_unless_stopped(asked, buffers.stopped))
+        if answer is None:
             return None
-        content: Bytes = found.as_numpy_array().view()
+        content: Bytes = answer.as_numpy_array().view()
         content.flags.writeable = False  # it may be the memory of the store
         return content
 
 
 async def _unless_stopped(asked: Coroutine[Any, Any, Any], stopped: Callable[[], bool]) -> Any:
-    """Wait for an answer as long as it is wanted."""
+    """Wait for an answer, unless the call ends before."""
     task = asyncio.ensure_future(asked)
     while not task.done() and not stopped():
         await asyncio.wait({task}, timeout=_PATIENCE)
@@ -167,25 +134,38 @@ async def _unless_stopped(asked: Coroutine[Any, Any, Any], stopped: Callable[[],
     return task.result()
 
 
-class ObjectOfStore:
-    """One object of a store, whose parts are asked for one by one."""
+class StoreObject:
+    """One object of a store; every part is a request."""
 
     def __init__(self, objects: StoreObjects, key: str) -> None:
         self._objects = objects
         self._key = key
 
     def part(self, start: int, stop: int, buffers: Buffers) -> Bytes:
-        found = self._objects.get(self._key, RangeByteRequest(start, stop), buffers)
-        return self._complete(found, stop - start)
+        content = self._objects.get(self._key, RangeByteRequest(start, stop), buffers)
+        if content is None:
+            raise ValueError(f"{self._key} is gone, and its {stop - start} bytes with it")
+        return self._complete(content, stop - start)
 
     def edge(self, count: int, at_start: bool, buffers: Buffers) -> Bytes | None:
         request = RangeByteRequest(0, count) if at_start else SuffixByteRequest(count)
-        found = self._objects.get(self._key, request, buffers)
-        return None if found is None else self._complete(found, count)
+        content = self._objects.get(self._key, request, buffers)
+        return None if content is None else self._complete(content, count)
 
-    def _complete(self, found: Bytes | None, count: int) -> Bytes:
-        if found is None:
-            raise ValueError(f"{self._key} is gone, of which {count} bytes were asked for")
-        if found.size != count:
-            raise ValueError(f"{self._key} gave {found.size} bytes of the {count} asked for")
-        return found
+    def _complete(self, content: Bytes, count: int) -> Bytes:
+        if content.size != count:
+            raise ValueError(f"{self._key} gave {content.size} of {count} bytes")
+        return content
+
+
+Objects: TypeAlias = LocalFiles | StoreObjects
+StoredObject: TypeAlias = LocalFile | StoreObject
+
+
+def objects_of(store: Store) -> Objects:
+    """Return the objects of a store."""
+    # Subclasses may read in their own way: only these very classes are known.
+    if type(store) is zarr.storage.LocalStore:
+        return LocalFiles(store.root)
+    near = type(store) in (zarr.storage.MemoryStore, zarr.storage.ZipStore)
+    return StoreObjects(store, 1 if near else 16)

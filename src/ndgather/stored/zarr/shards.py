@@ -1,4 +1,4 @@
-"""Shards of zarr format 3: the index of each says where its inner chunks lie."""
+"""Shards of zarr format 3: the index of a shard says where its inner chunks lie."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -20,53 +20,69 @@ if TYPE_CHECKING:
     from zarr.codecs import ShardingCodec
 
     from ndgather.stored.chunks import Chunk
-    from ndgather.stored.zarr.codecs import Bytes, Decoder
+    from ndgather.stored.zarr.codecs import Bytes
     from ndgather.stored.zarr.objects import Objects, StoredObject
 
+    Shard: TypeAlias = tuple[StoredObject, NDArray[np.uint64]]  # with starts and lengths, in turns
+
 _NOWHERE = 2**64 - 1
-_ENTRY_BYTES = 16  # where a chunk starts, and its length
+_ENTRY_BYTES = 16  # a start and a length
 _MOST_BYTES = 4 * 2**20  # of the indices that are held
-_MOST_SHARDS = 64  # each may be an open file
+_MOST_SHARDS = 64  # that are held; each may be an open file
 
 
 class Shards:
-    """The inner chunks of shards, of which only the bytes that are needed are read."""
+    """The inner chunks of shards, of which only the needed bytes are read."""
 
     def __init__(
         self,
         objects: Objects,
         key_of: Callable[[Chunk], str],
         counts: tuple[int, ...],
-        index: Index,
+        codec: ShardingCodec,
     ) -> None:
         self._objects = objects
         self._key_of = key_of
         self._counts = counts  # of inner chunks along each axis of a shard
-        self._index = index
+        self._decoder = v3_decoder(codec.index_codecs, np.dtype("<u8"), (*counts, 2))
+        self._at_start = configuration(codec)["index_location"] == "start"
         self._most = min(_MOST_SHARDS, max(1, _MOST_BYTES // (_ENTRY_BYTES * prod(counts))))
         self._lock = threading.Lock()
         self._held: OrderedDict[Chunk, Future[Shard | None]] = OrderedDict()
 
-    def __call__(self, chunk: Chunk, buffers: Buffers) -> Bytes | None:
-        """Return the stored bytes of an inner chunk; None where there are none."""
-        shard, number = self._find(chunk, buffers)
-        return None if shard is None else shard.inner(number, buffers)
+    @property
+    def is_known(self) -> bool:
+        """Whether the index has known codecs, that do not change its size but for a checksum."""
+        decoder = self._decoder
+        return decoder is not None and not any(step.size_of or step.size for step in decoder.steps)
 
-    def size(self, chunk: Chunk) -> int:
-        """Return how many bytes an inner chunk has."""
-        shard, number = self._find(chunk, Buffers())
-        return 0 if shard is None else shard.size(number)
+    def read(self, chunk: Chunk, buffers: Buffers) -> Bytes | None:
+        """Return the stored bytes of an inner chunk, or None if there are none."""
+        shard, start, length = self._find(chunk, buffers)
+        if shard is None or start == length == _NOWHERE:
+            return None
+        if start + length > _NOWHERE // 2:
+            raise ValueError(f"the index of the shard says {length} bytes from {start}")
+        return shard[0].part(start, start + length, buffers)
 
-    def _find(self, chunk: Chunk, buffers: Buffers) -> tuple[Shard | None, int]:
-        """Return the shard of an inner chunk, None where there is none, and its number there."""
+    def size(self, chunk: Chunk) -> int | None:
+        """Return the number of stored bytes of an inner chunk."""
+        shard, _, length = self._find(chunk, Buffers())
+        return 0 if shard is None or length == _NOWHERE else length
+
+    def _find(self, chunk: Chunk, buffers: Buffers) -> tuple[Shard | None, int, int]:
+        """Return the shard of an inner chunk, if it exists, and the start and length there."""
         number = 0
         for at, count in zip(chunk, self._counts, strict=True):
             number = number * count + at % count
         at_shard = tuple([at // count for at, count in zip(chunk, self._counts, strict=True)])
-        return self._shard(at_shard, buffers), number
+        shard = self._shard(at_shard, buffers)
+        if shard is None:
+            return None, 0, 0
+        return shard, shard[1].item(2 * number), shard[1].item(2 * number + 1)
 
     def _shard(self, chunk: Chunk, buffers: Buffers) -> Shard | None:
-        """Return a shard that is held, or read its index: one thread does, the others wait."""
+        """Return a shard whose index is held, or read it: one thread reads, the others wait."""
         with self._lock:
             held = self._held.get(chunk)
             if held is not None:
@@ -89,53 +105,11 @@ class Shards:
         return shard
 
     def _open(self, chunk: Chunk, buffers: Buffers) -> Shard | None:
-        stored = self._objects.open(self._key_of(chunk))
-        places = None if stored is None else self._index.read(stored, buffers)
-        return None if stored is None or places is None else Shard(stored, places)
-
-
-class Shard:
-    """One shard: an object, and where each of its inner chunks starts and how long it is."""
-
-    __slots__ = ("_places", "_stored")
-
-    def __init__(self, stored: StoredObject, places: NDArray[np.uint64]) -> None:
-        self._stored = stored
-        self._places = places
-
-    def size(self, number: int) -> int:
-        length: int = self._places.item(2 * number + 1)
-        return 0 if length == _NOWHERE else length
-
-    def inner(self, number: int, buffers: Buffers) -> Bytes | None:
-        start, length = self._places.item(2 * number), self._places.item(2 * number + 1)
-        if start == length == _NOWHERE:
+        stored, decoder = self._objects.open(self._key_of(chunk)), self._decoder
+        if stored is None or decoder is None:
             return None
-        if start + length > _NOWHERE // 2:
-            raise ValueError(f"the index of the shard says {length} bytes from {start}")
-        return self._stored.part(start, start + length, buffers)
-
-
-class Index:
-    """How the index of each shard is stored."""
-
-    def __init__(self, decoder: Decoder, stored_bytes: int, at_start: bool) -> None:
-        self._decoder = decoder
-        self._bytes = stored_bytes
-        self._at_start = at_start
-
-    def read(self, stored: StoredObject, buffers: Buffers) -> NDArray[np.uint64] | None:
-        found = stored.edge(self._bytes, self._at_start, buffers)
-        if found is None:
+        count = _ENTRY_BYTES * prod(self._counts) + 4 * len(decoder.steps)  # with checksums
+        content = stored.edge(count, self._at_start, buffers)
+        if content is None:
             return None
-        return self._decoder.decode(found, Buffers()).astype(np.uint64).reshape(-1)
-
-
-def index_of(codec: ShardingCodec, counts: tuple[int, ...]) -> Index | None:
-    """Return how the indices of shards are stored, if all of their codecs are known here."""
-    decoder = v3_decoder(codec.index_codecs, np.dtype("<u8"), (*counts, 2))
-    if decoder is None or any(step.size_of or step.size for step in decoder.steps):
-        return None
-    stored_bytes = _ENTRY_BYTES * prod(counts) + 4 * len(decoder.steps)
-    location = configuration(codec)["index_location"]
-    return Index(decoder, stored_bytes, location == "start")
+        return stored, decoder.decode(content, Buffers()).astype(np.uint64).reshape(-1)

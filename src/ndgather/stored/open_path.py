@@ -1,0 +1,134 @@
+"""Stored arrays opened by a path or a URL, as the command line and xarray take it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ndgather.errors import FileError, NdgatherError, run_errors
+from ndgather.errors.texts import listed, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Mode = Literal["r", "r+"]
+
+HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")
+ZARR_SUFFIX = ".zarr"
+_ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
+_MOST_NAMES = 20
+
+
+def is_stored(place: str) -> bool:
+    """Whether `place` names an array in a store: a URL, or something in zarr or HDF5."""
+    return "://" in place or _hdf5_file(place) is not None or _is_zarr(place)
+
+
+def opened(place: str, mode: Mode = "r") -> Any:
+    """Open an array of zarr or HDF5, to read, or with ``"r+"`` also to write.
+
+    `place` is ``STORE.zarr/ARRAY`` (a path), ``s3://BUCKET/STORE.zarr/ARRAY``, ``https://...`` or
+    another URL that obstore or fsspec takes, or ``FILE.h5/ARRAY``. obstore or fsspec look up
+    credentials and regions in the environment.
+    """
+    file = None if "://" in place else _hdf5_file(place)
+    try:
+        return _zarr_array(place, mode) if file is None else _hdf5_array(place, file, mode)
+    except (NdgatherError, MemoryError):
+        raise
+    except Exception as error:  # whatever a store raises that is missing or not allowed
+        why = reason(error).partition(" Debug source:")[0]  # of obstore, with its structs
+        raise FileError(f"{place}: cannot be read: {why}") from error
+
+
+@contextmanager
+def in_place(place: str) -> Iterator[Any]:
+    """Open an array to write; see `opened`."""
+    array = opened(place, "r+")
+    try:
+        yield array
+    finally:
+        if hasattr(array, "file"):  # a file of HDF5 is complete once it is closed
+            array.file.close()
+
+
+def _is_zarr(place: str) -> bool:
+    """Whether `place` or a folder above it is a store of zarr, or has its suffix."""
+    path = Path(place)
+    return any(
+        folder.suffix == ZARR_SUFFIX or any((folder / name).is_file() for name in _ZARR_FILES)
+        for folder in (path, *path.parents)
+        if folder.name not in ("", "..")
+    )
+
+
+def _hdf5_file(place: str) -> Path | None:
+    """Return the first part of `place` that has a suffix of HDF5 and is not a folder."""
+    parts = Path(place).parts
+    for count, name in enumerate(parts, 1):
+        file = Path(*parts[:count])
+        if Path(name).suffix.lower() in HDF5_SUFFIXES and not file.is_dir():
+            return file
+    return None
+
+
+def _zarr_array(place: str, mode: Mode) -> Any:
+    try:
+        import zarr  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise run_errors.extra_missing("zarr", "zarr") from None
+    try:
+        array = zarr.open(store_of(place, mode), mode=mode)
+    except FileNotFoundError as error:  # zarr's errors are subclasses of it
+        raise _no_array(place) from error
+    if isinstance(array, zarr.Group):
+        raise _is_group(place, [name for name, _ in array.arrays()])
+    return array
+
+
+def store_of(place: str, mode: Mode = "r") -> Any:
+    """Return the store for zarr: a path, a store of obstore, or a URL for fsspec."""
+    if "://" not in place:
+        return place
+    with suppress(ImportError):
+        from obstore import store as stores  # noqa: PLC0415 - an optional package
+        from obstore.exceptions import BaseError  # noqa: PLC0415
+        from zarr.storage import ObjectStore  # noqa: PLC0415 - an extra
+
+        plain_http: Any = {"client_options": {"allow_http": True}}
+        options = plain_http if place.startswith("http://") else {}
+        with suppress(BaseError, ValueError):  # a scheme that obstore does not know
+            return ObjectStore(stores.from_url(place, **options), read_only=mode == "r")
+    return place
+
+
+def _hdf5_array(place: str, file: Path, mode: Mode) -> Any:
+    try:
+        import h5py  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise run_errors.extra_missing("h5py", "hdf5") from None
+    if not file.is_file():
+        raise FileNotFoundError(2, os.strerror(2))
+    name = os.path.relpath(place, file)
+    item = h5py.File(file, mode).get("/" if name == "." else name)
+    if isinstance(item, h5py.Dataset):
+        return item
+    if item is None:
+        raise _no_array(place)
+    arrays: list[str] = []
+    item.visititems(
+        lambda name, item: arrays.append(name) if isinstance(item, h5py.Dataset) else None
+    )
+    raise _is_group(place, arrays)
+
+
+def _no_array(place: str) -> FileError:
+    return FileError(f"{place}: cannot be read: there is no array")
+
+
+def _is_group(place: str, arrays: list[str]) -> FileError:
+    names = sorted(arrays)
+    shown = listed(names[:_MOST_NAMES] + ["..."] * (len(names) > _MOST_NAMES))
+    return FileError(f"{place}: is a group of arrays, name one as {place}/ARRAY (allowed: {shown})")
