@@ -94,12 +94,7 @@ def estimate(
     """
     caller = "estimate"
     slow_path.choice(caller, "kind", kind, _core.KINDS)
-    options: dict[str, Any] = {
-        "axis": axis,
-        "batch_dims": batch_dims,
-        "mode": mode,
-        "memory": memory,
-    }
+    options: dict[str, Any] = {"axis": axis, "batch_dims": batch_dims, "mode": mode}
     if kind == "gather_windows":
         options["window_shape"] = slow_path.sizes(caller, "window_shape", window_shape)
     call = array_call.checked(Call(caller, kind, data, indices, memory=memory, **options))
