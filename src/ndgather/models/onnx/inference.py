@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -118,25 +117,32 @@ def check_functions(model: ModelProto) -> None:
     if not model.functions:
         return
     functions = {_key(function): function for function in model.functions}
-    calls = {key: _calls(function.node, functions) for key, function in functions.items()}
-    counts: dict[_Key, int] = {}
-    waiting = dict(calls)
-    for _ in range(DEEPEST):
-        ready = [key for key, called in waiting.items() if called.keys() <= counts.keys()]
-        for key in ready:
-            called = waiting.pop(key)
-            inlined = sum(count * counts[inner] for inner, count in called.items())
-            counts[key] = len(functions[key].node) + inlined
-    for _, name, _ in waiting:
+    sizes: dict[_Key, tuple[int, int]] = {}
+
+    def size(nodes: Sequence[NodeProto], level: int) -> tuple[int, int]:
+        """Return how many nodes there are once calls are inlined, and how deep the calls are."""
+        count, depth = len(nodes), 0
+        for key in (_key(inner) for node in nodes for inner in nodes_within(node)):
+            if key not in functions:
+                continue
+            if key not in sizes:
+                sizes[key] = (0, DEEPEST)  # which a call of itself exceeds
+                if level < DEEPEST:
+                    sizes[key] = size(functions[key].node, level + 1)
+            count, depth = count + sizes[key][0], max(depth, sizes[key][1] + 1)
+            if depth > DEEPEST:
+                raise ModelError(
+                    f"function {one_line(key[1])} calls itself, or functions are nested too deeply "
+                    f"(allowed: {DEEPEST} levels)"
+                )
+        return count, depth
+
+    count, _ = size(model.graph.node, 0)
+    for function in model.functions:  # those that are not called, too
+        size(function.node, 0)
+    if count > MOST_NODES:
         raise ModelError(
-            f"function {one_line(name)} calls itself, or functions are nested too deeply "
-            f"(allowed: {DEEPEST} levels)"
-        )
-    called = _calls(model.graph.node, functions)
-    total = len(model.graph.node) + sum(count * counts[key] for key, count in called.items())
-    if total > MOST_NODES:
-        raise ModelError(
-            f"the model has {total} nodes once its functions are inlined "
+            f"the model has {count} nodes once its functions are inlined "
             f"(allowed: at most {MOST_NODES})"
         )
 
@@ -144,12 +150,6 @@ def check_functions(model: ModelProto) -> None:
 def _key(item: NodeProto | FunctionProto) -> _Key:
     name = item.op_type if hasattr(item, "op_type") else item.name
     return row_domain(item.domain), name, getattr(item, "overload", "")
-
-
-def _calls(nodes: Iterable[NodeProto], functions: Mapping[_Key, FunctionProto]) -> Counter[_Key]:
-    """Count the calls of every function, in subgraphs too."""
-    keys = (_key(inner) for node in nodes for inner in nodes_within(node))
-    return Counter(key for key in keys if key in functions)
 
 
 def without_functions(model: ModelProto) -> ModelProto:
