@@ -1,11 +1,12 @@
-"""The page of each command, written at each build from the parser of the command line.
+"""The page of every command, written at every build from the parser of the command line.
 
-Descriptions and examples are set out for a terminal by whoever wrote them, and so stay as they are.
+Descriptions and examples are laid out for a terminal, and are copied as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 WIDTH = 80
+_OPTION = re.compile(r"(?<![\w`-])(--[a-z][\w-]*)")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -56,7 +58,8 @@ def _option(parser: argparse.ArgumentParser, action: argparse.Action) -> Iterato
     formatter = parser._get_formatter()
     names = formatter._format_action_invocation(action)
     yield f"`{names}`"
-    yield f": {formatter._expand_help(action).replace('*', chr(92) + '*')}"
+    text = formatter._expand_help(action).replace("*", r"\*")
+    yield f": {_OPTION.sub(r'`\1`', text)}"  # as prose, -- would become a dash
     yield ""
 
 

@@ -1,6 +1,6 @@
-"""Pictures of calls that `ndgather.show` has no function for: the gather or scatter that they make.
+"""Pictures of calls that `ndgather.show` has no function for, as the gather or scatter they make.
 
-The functions have the arguments of those that are drawn, as far as the examples of these give them.
+The functions take the arguments that the examples of the drawn functions pass.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ vjp = SimpleNamespace(
 
 
 def onnx_run(model: ModelProto, inputs: Mapping[str, Any], **_: object) -> Picture:
-    """Draw the call of a model that is one node."""
+    """Draw the call of a model of one node."""
     (node,) = model.graph.node
     (opset,) = model.opset_import
     op = ndgather.operator(node.op_type, opset=opset.version)
@@ -58,29 +58,29 @@ def onnx_run(model: ModelProto, inputs: Mapping[str, Any], **_: object) -> Pictu
 
 
 def openvino_run(_: bytes, inputs: Mapping[str, Any]) -> Picture:
-    """Draw the call of a layer that is GatherND of opset8."""
+    """Draw the call of a layer GatherND of opset8."""
     return ndgather.operator("GatherND", domain="openvino").show(*inputs.values())
 
 
 def estimate(kind: str, data: Any, indices: Any) -> Picture:
-    """Draw the call, with the chunks that it touches."""
+    """Draw the call, with how many chunks it reads."""
     drawn: Picture = getattr(show, kind)(data, indices)
     return drawn
 
 
 def sel(array: DataArray, *args: Any, **labels: Any) -> Picture:
-    """Draw the gather by the positions where the labels stand."""
+    """Draw the gather at the positions of the labels."""
     return show.gather_nd(array.values, _places(array, *args, **labels))
 
 
 def isel(array: DataArray, **positions: Any) -> Picture:
-    """Draw the gather by the positions of points."""
+    """Draw the gather at the positions of points."""
     columns = [np.asarray(positions[name][1]) for name in array.dims]
     return show.gather_nd(array.values, np.stack(columns, axis=-1))
 
 
 def add_at(array: DataArray, value: float, **labels: Any) -> Picture:
-    """Draw the scatter of a number to the positions where the labels stand."""
+    """Draw the scatter of a number to the positions of the labels."""
     places = _places(array, **labels)
     updates = np.full(places.shape[:-1], value)
     return show.scatter_nd(array.values, places, updates, reduction="add")

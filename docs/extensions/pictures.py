@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _OTHER = "example_pictures"
 _SHOWN = [name for name in show.__all__ if name not in ("Picture", "style_sheet")]
 
-# What draws a call of a function or method, with its arguments, and that of an operator.
+# What draws a call of a function or method, with its arguments.
 DRAWN = {
     **{f"ndgather.{name}": f"show.{name}" for name in _SHOWN},
     **{f"ndgather.show.{name}": f"show.{name}" for name in _SHOWN},
@@ -89,7 +89,7 @@ def _add_first_example(
 
 
 def _first_call(name: str, docstring: str) -> list[str]:
-    """Return the lines of the examples up to the first call, which is replaced by its picture."""
+    """Return the lines of the examples up to the first call, changed to draw that call."""
     lines: list[str] = []
     operators: set[str] = set()
     for example in doctest.DocTestParser().get_examples(docstring):
@@ -104,7 +104,7 @@ def _first_call(name: str, docstring: str) -> list[str]:
 
 
 def _draws(name: str, call: ast.Call, operators: set[str]) -> bool:
-    """Make a call of what has this name one that draws it, if it is such a call."""
+    """Change a call of the function with this name to draw it; return whether it was one."""
     written = ast.unparse(call.func)
     if name in OPERATORS:
         if written in operators:

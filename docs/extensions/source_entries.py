@@ -1,6 +1,6 @@
-"""Entries of functions whose module needs a library that the site is built without.
+"""Reference entries of functions whose module needs a library that is not installed.
 
-``from-source`` takes the name of a function in a package of adapters, and reads the source.
+``from-source`` takes the name of a function in a package of adapters, and reads its source.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 class FromSource(SphinxDirective):
-    """Describe a function as its source does."""
+    """Describe a function by the docstring in its source."""
 
     required_arguments = 1
 

@@ -38,7 +38,7 @@ Region: TypeAlias = tuple[range, ...]  # one range for every axis
 
 _MOST_READ = 200  # elements of a stored array that is read whole
 _MOST_RUN = 2**22  # elements of a call that is carried out
-_MOST_CHECKED = 2**24  # entries, or pieces of windows, that are checked
+_MOST_CHECKED = 2**22  # entries of a call that is only checked
 
 
 class State(StrEnum):
@@ -121,8 +121,6 @@ def _data(call: Call) -> tuple[Array, bool, Grid | None]:
         dtype, shape = getattr(data, "dtype", None), getattr(data, "shape", None)
         if not isinstance(dtype, np.dtype) or not isinstance(shape, tuple):
             raise
-        if not all(isinstance(size, int) for size in shape):
-            raise
         chunks = getattr(data, "chunks", None)
         if isinstance(chunks, tuple) and all(isinstance(sizes, tuple) for sizes in chunks):
             return stand_in(shape, dtype), False, Grid.of_sizes(chunks)  # as dask has them
@@ -151,18 +149,13 @@ def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Itera
         slow_path.check_updates(call, call.updates.shape, dense_shape)
     else:
         call = slow_path.checked(call, call.data.dtype)
-    pieces = math.prod(entries_shape(call))
-    if grid is not None:
-        pairs = zip(call.window_shape, grid.largest, strict=False)
-        pieces *= math.prod(-(-size // max(chunk, 1)) + 1 for size, chunk in pairs)
-    if pieces > _MOST_CHECKED:
+    if math.prod(entries_shape(call)) > _MOST_CHECKED:
         return ["there are too many entries to check: only those in the picture were checked"]
-    whole = Grid.regular(call.data.shape, call.data.shape)
-    call = with_data(call, grid or whole, call.data.dtype)
-    steps = len(plan(call, grid or whole))
+    chunks = grid or Grid.regular(call.data.shape, call.data.shape)
+    steps = len(plan(with_data(call, chunks, call.data.dtype), chunks))
     if grid is None:
         return []
-    return [f"the call reads {steps:,} of {math.prod(grid.counts):,} chunks"]
+    return [f"the call reads {steps:,} of {math.prod(chunks.counts):,} chunks"]
 
 
 # How many entries a picture shows: all of them up to the first number, else the second number.

@@ -171,22 +171,15 @@ def _panel_lines(panel: Panel, entries: Sequence[EntryLabel]) -> Iterator[str]:
     for plane in panel.planes:
         if plane.heading:
             yield plane.heading
-        table = [["", *map(_label_text, plane.columns)]]
+        table: list[list[str | None]] = [["", *plane.columns]]
         for row, (label, cells) in enumerate(zip(plane.rows, plane.cells, strict=True)):
-            texts = (
-                _cell_text(cell, _letters(plane, row, column, entries))
-                for column, cell in enumerate(cells)
-            )
-            table.append([_label_text(label), *texts])
-        if not any(plane.rows):  # a single row, without a label
-            table = [line[1:] for line in table]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        for line in table if any(plane.columns) else table[1:]:
+            letters = (_letters(plane, row, column, entries) for column in range(len(cells)))
+            table.append([label, *map(_cell_text, cells, letters)])
+        first = 0 if any(plane.rows) else 1  # a single row has no label
+        lines = [["…" if text is None else text for text in line[first:]] for line in table]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines if any(plane.columns) else lines[1:]:
             yield "  ".join(map(str.rjust, line, widths))
-
-
-def _label_text(label: str | None) -> str:
-    return "…" if label is None else label
 
 
 def _letters(plane: Plane, row: int, column: int, entries: Sequence[EntryLabel]) -> str:
@@ -197,9 +190,9 @@ def _letters(plane: Plane, row: int, column: int, entries: Sequence[EntryLabel])
     )
 
 
-def _cell_text(cell: Cell | None, letters: str) -> str:
+def _cell_text(cell: Cell | None, letters: str) -> str | None:
     if cell is None:
-        return "…"
+        return None
     text = cell.text or _SYMBOLS.get(cell.state, "")
     if cell.state is State.ERROR and cell.text:
         text = f"{text}✗"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ndgather.show.evaluate import DrawnEntries, Entry, Evaluation, Region
 
     Array = NDArray[Any]
-    CellAt: TypeAlias = Callable[[Position], "Cell"]
+    CellAt: TypeAlias = Callable[[Position], "Cell | None"]
     Mark: TypeAlias = tuple[int, Region, bool]  # an entry, its region, whether it is replaced
     Spans: TypeAlias = Sequence[Sequence[int]]  # coordinates along every axis
 
@@ -278,36 +278,32 @@ class _Panels:
         cells = {entry.position: _index_cells(self.call, entry)[0] for entry in entries}
         marks = self._marks([tuple(range(at, at + 1) for at in e.position) for e in entries])
         planes = _planes(self.drawn.coordinates, batch_dims(self.call))
-        note = self._count_note()
-        panel = _panel(
-            "indices", indices.dtype, indices.shape, planes, cells.__getitem__, marks, note
-        )
-        return replace(panel, lists_entries=True)
+        panel = _panel("indices", indices.dtype, indices.shape, planes, cells.get, marks)
+        return replace(panel, note=self._count_note() or panel.note, lists_entries=True)
 
     def _tuples_panel(self) -> Panel:
         """Return the panel of indices that hold tuples: one row for every tuple that is drawn."""
-        indices, entries = self.call.indices, self.drawn.entries
-        lead = indices.shape[:-1]
-        first = batch_dims(self.call)
+        indices, entries, first = self.call.indices, self.drawn.entries, batch_dims(self.call)
         columns = tuple(f"axis {first + n}" for n in range(indices.shape[-1])) or ("",)
-        numbers = [
-            int(np.ravel_multi_index(entry.position, lead)) if lead else 0 for entry in entries
-        ]
-        rows: list[str | None] = []
-        cells: list[tuple[Cell | None, ...]] = []
-        boxes = []
-        for entry, number in enumerate(numbers):
-            if entry and number != numbers[entry - 1] + 1:
-                rows.append(None)
-                cells.append((None,) * len(columns))
-            boxes.append(Box(entry=entry, rows=(len(rows),) * 2, columns=(0, len(columns) - 1)))
-            rows.append(f"[{', '.join(map(str, entries[entry].position))}]" if lead else "")
-            cells.append(_index_cells(self.call, entries[entry]) or (Cell("( )"),))
-        plane = Plane("", tuple(rows), columns, tuple(cells), tuple(boxes))
+        lead, whole = indices.shape[:-1], range(len(columns))
+        numbers = [int(np.ravel_multi_index(e.position, lead)) if lead else 0 for e in entries]
+        cells = {
+            number: _index_cells(self.call, entry) or (Cell("( )"),)
+            for number, entry in zip(numbers, entries, strict=True)
+        }
+        plane = _plane(
+            "",
+            _DrawnPlane((), (tuple(numbers), tuple(whole))),
+            (math.prod(lead), len(columns)),
+            lambda place: cells[place[0]][place[1]],
+            [(n, (range(at, at + 1), whole), False) for n, at in enumerate(numbers)],
+        )
+        labels = (f"[{', '.join(map(str, e.position))}]" if lead else "" for e in entries)
+        rows = tuple(None if row is None else next(labels) for row in plane.rows)
         return Panel(
             name=self.call.indices_name,
             about=f"{indices.dtype} {shown(indices.shape)}",
-            planes=(plane,) if entries else (),
+            planes=(replace(plane, rows=rows, columns=columns),) if entries else (),
             note=self._count_note() if entries else "no entries",
             lists_entries=True,
         )
