@@ -59,7 +59,7 @@ def _option(parser: argparse.ArgumentParser, action: argparse.Action) -> Iterato
     names = formatter._format_action_invocation(action)
     yield f"`{names}`"
     text = formatter._expand_help(action).replace("*", r"\*")
-    yield f": {_OPTION.sub(r'`\1`', text)}"  # as prose, -- would become a dash
+    yield ": " + _OPTION.sub(r"`\1`", text)  # as prose, -- would become a dash
     yield ""
 
 

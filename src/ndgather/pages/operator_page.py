@@ -159,7 +159,7 @@ def rules(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
         yield "batch axes", rule_texts.BATCH[row.batch_rule]
     if row.kind in _BY_TUPLE:
         most = "r - b" if batched else "r"
-        yield "tuples", f"`k` indices each: `{row.lowest_depth} <= k <= {most}`"
+        yield "tuples", f"`k` indices in every tuple: `{row.lowest_depth} <= k <= {most}`"
     if row.off_axis_rule is not OffAxisRule.FREE:
         yield "sizes of indices", rule_texts.OFF_AXIS[row.off_axis_rule]
     if row.kind.scatters:
@@ -313,10 +313,8 @@ def comparison(here: Operator, there: Operator) -> Section:
     differences = here.diff(there)
     blocks: list[Block] = [Paragraph("The rules are the same; only the wording differs.")]
     if differences:
-        rows = (
-            (_label(each), _side(each, each.here), _side(each, each.there)) for each in differences
-        )
-        blocks = [Table(("rule", str(here.row), str(there.row)), tuple(rows))]
+        rows = tuple((_label(d), _side(d, d.here), _side(d, d.there)) for d in differences)
+        blocks = [Table(("rule", str(here.row), str(there.row)), rows)]
     for call in CALLS[here.row.kind]:
         runs = run(call, here), run(call, there)
         if not runs[0].agrees(runs[1]):

@@ -48,9 +48,9 @@ def render_html(scene: Scene, style: bool = True) -> str:
             f'width="{width:g}" height="{height:g}" viewBox="-2 0 {width:g} {height:g}">'
             f"{''.join(_elements(drawing.items))}</svg></div>"
         )
-    notes = [f'<p class="n-said">{_escaped(note)}</p>' for note in scene.notes]
+    notes = [f'<p class="n-note-below">{_escaped(note)}</p>' for note in scene.notes]
     if scene.error is not None:
-        notes.insert(0, f'<p class="n-said n-fails">{_escaped(scene.error)}</p>')
+        notes.insert(0, f'<p class="n-note-below n-fails">{_escaped(scene.error)}</p>')
     title = _escaped(scene.title)
     return (
         f'<figure class="ndg" aria-label="{title}">'
@@ -119,7 +119,7 @@ _FLOW = (
     ".ndg .n-part{max-width:100%;overflow-x:auto;display:flex;gap:14px}"
     ".ndg .n-part svg{max-width:none;flex:none}"
     ".ndg .n-to{font:20px system-ui;line-height:18px;color:var(--n-faint)}"
-    ".ndg .n-said{font:13px/1.5 system-ui,sans-serif;color:var(--n-faint);"
+    ".ndg .n-note-below{font:13px/1.5 system-ui,sans-serif;color:var(--n-faint);"
     "margin:12px 0 0;overflow-wrap:anywhere}"
     ".ndg .n-fails{font:bold 13px/1.5 ui-monospace,Menlo,Consolas,monospace;"
     "color:var(--n-error)}"
