@@ -233,13 +233,8 @@ def resolve_entries(
         most, fewer = _WINDOWS if call.window_shape else _TUPLES
     limit = most if math.prod(shape) <= most else fewer
     coordinates = some_coordinates(shape, limit, [(at,) for at in wanted[: len(shape)]])
-    if call.kind == "gather_windows":
-        lead, depth, rank = len(shape), len(call.window_shape), call.data.ndim
-        dense_slices = tuple(range(lead + depth, lead + rank))
-        points, slices = tuple(range(depth)), tuple(range(depth, rank))
-        axes = Axes(points, slices, tuple(range(lead)), dense_slices)
-    else:
-        axes = axes_of(call)
+    axes = axes_of(call)
+    axes = replace(axes, dense_slices=axes.dense_slices[len(call.window_shape) :])
     return DrawnEntries(
         call=call,
         axes=axes,
