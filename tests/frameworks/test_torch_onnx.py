@@ -96,8 +96,8 @@ def test_sizes_stay_open(rng):
     same(result, more[0][[8, 3, 0]])
 
 
-def test_what_onnx_cannot_say_is_refused(rng):
+def test_what_onnx_cannot_express_raises(rng):
     given = [data_of(rng, (4,)).float(), torch.tensor([[1], [3]]), torch.ones(2)]
     for options in ({"reduction": "mean"}, {"mode": "drop"}):
-        with pytest.raises(Exception, match=r"cannot be said in ONNX"):
+        with pytest.raises(Exception, match=r"cannot be expressed in ONNX"):
             exported("scatter_nd", given, options)

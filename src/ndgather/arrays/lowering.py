@@ -1,19 +1,22 @@
-"""A gather or scatter as one `take` of rows, in the functions of any library of arrays.
+"""A gather or scatter by the functions of any array library, on the device of its arrays.
 
-Index tuples become numbers of rows (`row_views`). All that depends on values is done by the
-library, where the array is: but for one flag in ``mode="raise"`` nothing leaves it.
+A library provides a `Library` of a dozen primitives; the algorithm stands here. Index values become
+positions on the axes that they address (`positions_of`), positions become row numbers (`rows_of`),
+and a gather is one `take` of rows. In ``mode="raise"`` one flag leaves the device, nothing else.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import prod
+from operator import add, or_
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ndgather import array_call, slow_path, vjp
+from ndgather import array_call, reductions, slow_path, vjp
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
@@ -22,279 +25,279 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
 
 
-Shape: TypeAlias = "Sequence[Any]"  # integers, or scalars of a library for sizes not known yet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """How data is seen as rows, and which number a row has: of shapes alone."""
-
-    outer: Any
-    count: Any
-    width: Any
-    axes: Sequence[int]  # of data, that the entries of an index tuple address
-    steps: Shape  # rows between neighbours on these axes
-    offsets: Sequence[tuple[int, Any, Any]]  # axes of places with the size and the step of each
-    shape: Shape  # of the tuples, to be broadcast to places
-    places: Shape  # the positions that have a row
-    result: Shape  # of the slices that these rows make
-
-
-def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
-    """Raise the error of shapes that do not fit.
-
-    Where some sizes are not known the ranks are checked, and the library meets the rest later.
-    """
-    if not all(isinstance(size, int) for size in (*data, *indices)):
-        last = indices[-1:] if call.kind.endswith(("_nd", "_windows")) else ()
-        indices = (*(1 for _ in indices[: len(indices) - len(last)]), *last)
-        data = (max((1, *call.window_shape)),) * len(data)
-    shapes = [SimpleNamespace(shape=tuple(each)) for each in (data, indices)]
-    call = replace(call, data=shapes[0], indices=shapes[1])
-    if call.kind == "gather_windows":
-        slow_path.check_shapes(call)
-    else:
-        slow_path.result_shape(call)
-
-
-def result_of(call: Call, data: Shape, indices: Shape) -> Shape:
-    """Return the shape of the slices that a call names, whose shapes are checked."""
-    if call.kind == "gather_windows":
-        return (*indices[:-1], *call.window_shape, *data[len(call.window_shape) :])
-    return view_of(call, data, indices).result
-
-
-def view_of(call: Call, data: Shape, indices: Shape) -> View:
-    if call.kind.endswith("_nd"):
-        return _view_of_tuples(int(call.batch_dims), data, indices)
-    axis = int(call.axis) % len(data)
-    if call.kind.endswith("_elements"):
-        return _view_of_elements(axis, data, indices)
-    batch = int(call.batch_dims)
-    return _view_of_slices(axis, batch + len(indices) * (batch < 0), data, indices)
-
-
-def _view_of_tuples(batch: int, data: Shape, indices: Shape) -> View:
-    end = batch + indices[-1]
-    steps = [prod(data[axis + 1 : end]) for axis in range(end)]
-    return View(
-        outer=1,
-        count=prod(data[:end]),
-        width=prod(data[end:]),
-        axes=range(batch, end),
-        steps=steps[batch:],
-        offsets=[(axis, data[axis], steps[axis]) for axis in range(batch)],
-        shape=indices[:-1],
-        places=indices[:-1],
-        result=(*indices[:-1], *data[end:]),
-    )
-
-
-def _view_of_elements(axis: int, data: Shape, indices: Shape) -> View:
-    steps = [prod(data[each + 1 :]) for each in range(len(data))]
-    others = [each for each in range(len(data)) if each != axis]
-    return View(
-        outer=1,
-        count=prod(data),
-        width=1,
-        axes=(axis,),
-        steps=(steps[axis],),
-        offsets=[(each, indices[each], steps[each]) for each in others],
-        shape=indices,
-        places=indices,
-        result=indices,
-    )
-
-
-def _view_of_slices(axis: int, batch: int, data: Shape, indices: Shape) -> View:
-    before, after = data[:axis], data[axis + 1 :]
-    view = View(
-        outer=prod(before),
-        count=data[axis],
-        width=prod(after),
-        axes=(axis,),
-        steps=(1,),
-        offsets=(),
-        shape=indices,
-        places=indices,
-        result=(*before, *indices[batch:], *after),
-    )
-    if not batch:
-        return view
-    return replace(
-        view,
-        outer=1,
-        count=prod(data[: axis + 1]),
-        offsets=[(each, data[each], prod(data[each + 1 : axis + 1])) for each in range(axis)],
-        shape=(*indices[:batch], *(1,) * (axis - batch), *indices[batch:]),
-        places=(*before, *indices[batch:]),
-    )
+Shape: TypeAlias = "Sequence[Any]"  # sizes are integers, or scalars of a library if not known yet
 
 
 class Library(Protocol):
-    """What is used of a library of arrays; new arrays lie where data does."""
+    """The primitives of an array library; new arrays lie on the device of data."""
 
-    def array(self, values: Any) -> Any:
-        """Return an array of int64."""
+    def arange(self, size: Any) -> Any:
+        """Return ``0, 1, ...`` as integers that hold all positions."""
 
-    def steps(self, size: Any, step: Any) -> Any:
-        """Return ``0, step, 2 * step, ...``, as many as `size` says, as int64."""
+    def integers(self, indices: Any, modulus: Any) -> Any:
+        """Return indices as such integers, modulo a size if one is given; clip larger values."""
 
-    def int64(self, integers: Any, modulus: Any) -> Any:
-        """Return integers as int64, by a modulus if it is given; too large ones as the largest."""
+    def passes(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
+        """Return whether it is known now that no flag is set.
 
-    def checked(self, outside: Any, refusal: Callable[[Any, Any], Exception]) -> bool:
-        """Return whether it is known that no flag is set; if not, what computes them refuses one.
-
-        Raises
-        ------
-        IndexOutOfBoundsError
-            One is set: what `refusal` makes of the position of the first and of how many there are.
+        Raises ``error(position)`` with the flat position of the first flag that is set. If flags
+        are only known later, returns False; `beyond` then raises when the result is computed.
         """
 
-    def beyond(self, sizes: Any) -> Any:
-        """Return what stands for index values that are refused later, on axes of these sizes."""
+    def count(self, flags: Any) -> Any:
+        """Return how many flags are set."""
 
+    def beyond(self, size: Any) -> Any:
+        """Return a position for index values that are out of bounds on an axis of `size`."""
+
+    def clip(self, values: Any, lowest: Any, highest: Any) -> Any: ...
     def reshape(self, array: Any, shape: Shape) -> Any: ...
     def broadcast(self, array: Any, shape: Shape) -> Any: ...
     def where(self, condition: Any, true: Any, false: Any) -> Any: ...
     def full(self, shape: Shape, element: Any) -> Any:
-        """Return a new array of the type of data, filled with a number."""
-
-    def any(self, array: Any) -> Any:
-        """Return along the last axis whether a flag is set."""
-
-    def sum(self, array: Any) -> Any:
-        """Return the sums along the last axis, as int64."""
+        """Return an array of the dtype of data."""
 
     def take(self, data: Any, numbers: Any) -> Any:
         """Return slices along axis 1."""
+
+
+class ScatterLibrary(Library, reductions.Library, Protocol):
+    """What a scatter needs as well; `scatter` is one step on rows, with these numbers."""
+
+    numbers: Any  # of the row of every update
+    drops: bool  # whether some may be the number of rows itself: their updates are dropped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a call sees data: axes ``first:end`` are the rows; `axes` of them are addressed."""
+
+    first: int
+    end: int
+    axes: Sequence[int]
+    data: Shape
+    shape: Shape  # of the index tuples, to be broadcast to `places`
+    places: Shape  # every position has one row
+
+    @property
+    def outer(self) -> Any:
+        return prod(self.data[: self.first])
+
+    @property
+    def count(self) -> Any:
+        return prod(self.data[self.first : self.end])
+
+    @property
+    def width(self) -> Any:
+        return prod(self.data[self.end :])
+
+    @property
+    def result(self) -> Shape:
+        return (*self.data[: self.first], *self.places, *self.data[self.end :])
+
+    def others(self) -> list[tuple[int, Any, Shape]]:
+        """Return the row axes that are not addressed, with the size and shape of positions there.
+
+        An axis of data of size 1 is repeated along that of the indices.
+        """
+        found: list[tuple[int, Any, Shape]] = []
+        for axis in (a for a in range(self.first, self.end) if a not in self.axes):
+            size = 1 if _is(self.data[axis], 1) else self.places[axis]
+            shape: list[Any] = [1] * len(self.places)
+            shape[axis] = size
+            found.append((axis, size, shape))
+        return found
+
+
+def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
+    """Return the layout for shapes that fit; `call` is a `Call`, or has its options."""
+    batch, shape = int(call.batch_dims), tuple(indices)
+    first, places = 0, shape
+    if call.kind.endswith("_elements"):
+        axes, end = range(int(call.axis) % len(data), int(call.axis) % len(data) + 1), len(data)
+    elif call.kind == "gather":
+        axis = int(call.axis) % len(data)
+        batch += len(shape) * (batch < 0)
+        axes, end = range(axis, axis + 1), axis + 1
+        if batch:
+            places = (*shape[:batch], *data[batch:axis], *shape[batch:])
+            shape = (*shape[:batch], *(1,) * (axis - batch), *shape[batch:])
+        else:
+            first = axis
+    else:
+        end = batch + indices[-1]
+        axes, places = range(batch, end), (*shape[:-1], *call.window_shape)
+        shape = (*shape[:-1], *(1,) * len(call.window_shape))
+    return Layout(first=first, end=end, axes=axes, data=tuple(data), shape=shape, places=places)
+
+
+def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
+    """Raise an error if shapes do not fit; of unknown sizes only the ranks are checked."""
+    if not all(isinstance(size, int) for size in (*data, *indices)):
+        last = indices[-1:] if call.kind.endswith(("_nd", "_windows")) else ()
+        indices = (*(1 for _ in indices[: len(indices) - len(last)]), *last)
+        data = (max((1, *call.window_shape)),) * len(data)
+    shapes = [SimpleNamespace(shape=tuple(sizes)) for sizes in (data, indices)]
+    slow_path.result_shape(replace(call, data=shapes[0], indices=shapes[1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Positions:
+    """Positions on the addressed axes; `outside` flags those that do not count, None: all do."""
+
+    columns: list[Any]
+    outside: Any
+    known: bool = True  # if not, flags are of index values that raise later
+
+
+def positions_of(call: Call, library: Library, layout: Layout) -> Positions:
+    """Return the positions that index values name, in shapes to be broadcast to the places.
+
+    Raises IndexOutOfBoundsError in ``mode="raise"`` if the library knows the values.
+    """
+    window, sizes = call.window_shape, [layout.data[axis] for axis in layout.axes]
+    if window:
+        return _positions_in_windows(call, library, layout, sizes)
+    found = _resolved(call, library, layout, sizes)
+    if call.kind != "gather":
+        return found
+    columns = [library.reshape(column, layout.shape) for column in found.columns]
+    outside = None if found.outside is None else library.reshape(found.outside, layout.shape)
+    return replace(found, columns=columns, outside=outside)
+
+
+def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Positions:
+    """Return positions on axes of these sizes; those of values outside mean nothing."""
+    mode, indices, tuples = call.mode, call.indices, call.kind.endswith(("_nd", "_windows"))
+    given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
+    pairs = list(zip(given, sizes, strict=True))
+    if mode in ("wrap", "clip") and not any(_is(size, 0) for size in sizes):
+        if mode == "wrap":
+            columns = [library.integers(values, size) for values, size in pairs]
+        else:
+            columns = [library.clip(library.integers(v, None), 0, size - 1) for v, size in pairs]
+        return Positions(columns=columns, outside=None)
+    negative = call.negative and not call.window_shape
+    columns, flags = [], []
+    for values, size in pairs:
+        column = library.integers(values, None)
+        if mode in ("wrap", "clip"):
+            flags.append(column * 0 == size)  # all values on an empty axis
+        else:
+            flags.append((column < (-size if negative else 0)) | (column >= size))
+        columns.append(library.where(column < 0, column + size, column) if negative else column)
+    outside = reduce(or_, flags) if flags else None
+    if outside is None or mode in ("fill", "drop"):
+        return Positions(columns=columns, outside=outside)
+
+    def error(position: Any) -> Exception:
+        shape = tuple(indices.shape[:-1] if tuples else indices.shape)
+        where = tuple(int(at) for at in np.unravel_index(int(position), shape))
+        entry = next(entry for entry, flag in enumerate(flags) if bool(flag[where]))
+        size = int(sizes[entry])
+        lowest = -size if negative and mode == "raise" else 0
+        count = sum(int(library.count(flag)) for flag in flags)
+        at = (*where, entry) if tuples else where
+        if call.window_shape:
+            size += call.window_shape[entry] - 1  # of the axis, not of where windows may begin
+        facts = (at, int(given[entry][where]), layout.axes[entry], size, lowest)
+        total = prod(shape) * len(flags)
+        return explain(call, array_call.refusal("out_of_bounds", (*facts, count, total)))
+
+    known = library.passes(outside, error)
+    return Positions(columns=columns, outside=None if known else outside, known=known)
+
+
+def _positions_in_windows(call: Call, library: Library, layout: Layout, sizes: Shape) -> Positions:
+    """Return the positions of every element of every window."""
+    window, ahead = call.window_shape, [*layout.shape]
+    if call.mode == "fill":  # a start far outside stays outside, whatever is added to it
+        depth = len(window)
+        given = [library.integers(call.indices[..., entry], None) for entry in range(depth)]
+        limits = zip(given, window, sizes, strict=True)
+        starts = [library.clip(values, -wide, size) for values, wide, size in limits]
+        found = Positions(columns=[], outside=None)
+    else:
+        begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=True)]
+        found = _resolved(call, library, layout, begins)
+        starts = found.columns
+    columns, flags = [], []
+    for entry, (start, wide) in enumerate(zip(starts, window, strict=True)):
+        along = (wide, *(1,) * (len(window) - entry - 1))
+        within = library.reshape(library.arange(wide), along)
+        columns.append(library.reshape(start, ahead) + within)
+        flags.append((columns[-1] < 0) | (columns[-1] >= sizes[entry]))
+    if call.mode == "fill":
+        return Positions(columns=columns, outside=reduce(or_, flags))
+    outside = None if found.outside is None else library.reshape(found.outside, ahead)
+    return replace(found, columns=columns, outside=outside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """The rows of data that a call names."""
 
-    view: View
-    numbers: Any  # one axis, of int64
+    layout: Layout
+    numbers: Any  # one axis
     outside: Any  # flags of those that are no row, where the number is 0; None: all are rows
 
 
+def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> Rows:
+    """Return the rows that a call names, for shapes that fit."""
+    layout = layout_of(call, data, indices)
+    found = positions_of(call, library, layout)
+    places = layout.places
+    steps = {axis: prod(data[axis + 1 : layout.end]) for axis in range(layout.first, layout.end)}
+    terms = [column * steps[axis] for column, axis in zip(found.columns, layout.axes, strict=True)]
+    for axis, size, shape in layout.others():
+        terms.append(library.reshape(library.arange(size) * steps[axis], shape))
+    if not terms:  # one row, number 0
+        terms.append(library.reshape(library.arange(1), (1,) * len(places)))
+    numbers = library.broadcast(reduce(add, terms), places)
+    outside = found.outside
+    if outside is not None:
+        outside = library.broadcast(outside, places)
+        nothing = 0 if found.known else library.beyond(layout.count)
+        numbers = library.where(outside, nothing, numbers)
+        outside = library.reshape(outside, (prod(places),)) if found.known else None
+    return Rows(layout=layout, numbers=library.reshape(numbers, (prod(places),)), outside=outside)
+
+
 def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any) -> Any:
-    """Return the result of a gather; `data` and `indices` are shapes, `fill` is a number."""
+    """Return the result of a gather; `data` and `indices` are shapes that fit."""
     rows = rows_of(call, library, data, indices)
-    view = rows.view
-    if any(map(_is_zero, (view.count, *view.result))):
-        return library.full(view.result, fill)
-    blocks = library.reshape(call.data, (view.outer, view.count, view.width))
+    layout = rows.layout
+    if any(_is(size, 0) for size in (layout.count, *layout.result)):
+        return library.full(layout.result, fill)
+    blocks = library.reshape(call.data, (layout.outer, layout.count, layout.width))
     taken = library.take(blocks, rows.numbers)
     if rows.outside is not None:
-        outside = library.reshape(rows.outside, (1, prod(view.places), 1))
+        outside = library.reshape(rows.outside, (1, prod(layout.places), 1))
         taken = library.where(outside, library.full((), fill), taken)
-    return library.reshape(taken, view.result)
+    return library.reshape(taken, layout.result)
 
 
-def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> Rows:
-    """Return the rows that a call names.
-
-    Raises
-    ------
-    NdgatherError
-        The shapes do not fit, or an index is out of bounds.
-    """
-    check_shapes(call, data, indices)
-    if call.kind == "gather_windows":
-        call, indices = _elements_of_windows(call, library, data, indices)
-    view = view_of(call, data, indices)
-    tuples = call.kind.endswith("_nd")
-    sizes = [data[axis] for axis in view.axes]
-    bounds = library.array(sizes if tuples else sizes[0])
-    values, outside, known = _resolved(call, library, indices, view.axes, sizes, bounds)
-    numbers = values * library.array(view.steps if tuples else view.steps[0])
-    if tuples:
-        numbers = library.sum(numbers)
-        outside = None if outside is None else library.any(outside)
-    numbers = library.reshape(numbers, view.shape)
-    for axis, size, step in view.offsets:
-        along = [1] * len(view.places)
-        along[axis] = size
-        numbers = numbers + library.reshape(library.steps(size, step), along)
-    numbers = library.broadcast(numbers, view.places)
-    if outside is not None:
-        outside = library.broadcast(library.reshape(outside, view.shape), view.places)
-        nothing = library.array(0) if known else library.beyond(library.array(view.count))
-        numbers = library.where(outside, nothing, numbers)
-        outside = library.reshape(outside, (prod(view.places),)) if known else None
-    numbers = library.reshape(numbers, (prod(view.places),))
-    return Rows(view=view, numbers=numbers, outside=outside)
+def scatter(call: Call, library: ScatterLibrary, data: Shape, indices: Shape) -> Any:
+    """Return the result of a scatter; `data` and `indices` are shapes that fit."""
+    rows = rows_of(call, library, data, indices)
+    layout, numbers = rows.layout, rows.numbers
+    if rows.outside is not None:
+        numbers = library.where(rows.outside, layout.count, numbers)
+    old = library.reshape(call.data, (layout.count, layout.width))
+    updates = library.reshape(call.updates, (prod(layout.places), layout.width))
+    library.numbers, library.drops = numbers, rows.outside is not None
+    use_init_val = call.use_init_val or call.reduction == "none"
+    new = reductions.in_steps(library, old, updates, call.reduction, use_init_val)
+    return library.reshape(new, data)
 
 
-def _is_zero(size: Any) -> bool:
-    return isinstance(size, int) and size == 0
+# Booleans as numbers of one bit: add is or, sub is exclusive or, mul is and. The result counts
+# modulo 2.
+OF_BITS = {"none": "none", "add": "max", "sub": "add", "mul": "min", "min": "min", "max": "max"}
 
 
-def _resolved(
-    call: Call, library: Library, shape: Shape, axes: Sequence[int], sizes: Shape, bounds: Any
-) -> tuple[Any, Any, bool]:
-    """Return index values from 0 on; flags of those that are outside; whether these are all known.
-
-    Of those that are outside the values mean nothing. Without flags all are inside.
-    """
-    indices, mode = call.indices, call.mode
-    if mode in ("wrap", "clip") and not any(map(_is_zero, sizes)):
-        if mode == "wrap":
-            return library.int64(indices, bounds), None, True
-        values = library.int64(indices, None)
-        values = library.where(values < 0, library.array(0), values)
-        return library.where(values < bounds, values, bounds - 1), None, True
-    values = library.int64(indices, None)
-    counted = values + bounds if call.negative else values
-    if mode in ("wrap", "clip"):
-        outside = values * 0 == bounds  # on axes that are empty
-    else:
-        outside = (counted < 0) | (values >= bounds)
-    values = library.where(values < 0, counted, values)
-    if mode in ("fill", "drop"):
-        return values, outside, True
-
-    def refusal(position: Any, count: Any) -> Exception:
-        where = tuple(int(each) for each in np.unravel_index(int(position), tuple(shape)))
-        entry = where[-1] if len(axes) != 1 or call.kind.endswith(("_nd", "_windows")) else 0
-        size = int(sizes[entry])
-        lowest = -size if call.negative and mode == "raise" else 0
-        if call.window_shape:
-            size += call.window_shape[entry] - 1  # of the axis, not of where windows may begin
-        facts = (where, int(indices[where]), axes[entry], size, lowest, int(count), prod(shape))
-        return explain(call, array_call.refusal("out_of_bounds", facts))
-
-    return (values, None, True) if library.checked(outside, refusal) else (values, outside, False)
-
-
-def _elements_of_windows(
-    call: Call, library: Library, data: Shape, starts: Shape
-) -> tuple[Call, Shape]:
-    """Return a call of `gather_nd` that names every element of the windows."""
-    window = call.window_shape
-    depth = len(window)
-    begins = [size - wide + 1 for size, wide in zip(data, window, strict=False)]
-    bare = replace(call, negative=False)
-    known = True
-    if call.mode == "fill":  # what is far outside stays so, whatever is added to it
-        values = library.int64(call.indices, None)
-        lowest, highest = library.array([-each for each in window]), library.array(data[:depth])
-        values = library.where(values < lowest, lowest, values)
-        values = library.where(values > highest, highest, values)
-    else:
-        bounds = library.array(begins)
-        values, outside, known = _resolved(bare, library, starts, range(depth), begins, bounds)
-        if not known:
-            beyond = library.beyond(library.array(data[:depth]))
-            values = library.where(outside, beyond, values)
-    within = np.moveaxis(np.indices(window, np.int64), 0, -1)
-    values = library.reshape(values, (*starts[:-1], *(1,) * depth, depth)) + library.array(within)
-    mode = "fill" if call.mode == "fill" else "clip" if known else "raise"
-    elements = replace(bare, kind="gather_nd", indices=values, batch_dims=0, mode=mode)
-    return elements, (*starts[:-1], *window, depth)
+def _is(size: Any, number: int) -> bool:
+    return isinstance(size, int) and size == number
 
 
 def cotangents(call: Call, data_shape: tuple[int, ...] | None) -> Any:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import slow_path
-from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import cotangents
-from ndgather.errors import argument_errors, index_errors, lazy_errors, shape_errors
+from ndgather.errors import DTypeError, argument_errors, index_errors, lazy_errors
 from ndgather.errors.texts import reason
 
 if TYPE_CHECKING:
@@ -71,80 +70,74 @@ class Library:
         except Exception:  # MLX and ndonnx choose devices by other means
             self.options.clear()
 
-    def _asarray(self, values: Any, dtype: Any = None) -> Any:
+    def asarray(self, values: Any, dtype: Any = None) -> Any:
         given = {} if dtype is None else {"dtype": dtype}
         return self.xp.asarray(values, **given, **self.options)
 
-    def of_host(self, array: NDArray[Any]) -> Any:
-        """Return a NumPy array as one of the library."""
-        return self._asarray(array)
-
-    def argument(self, name: str, value: Any) -> Any:
-        """Return an argument as an array of the library, on the device of data."""
-        if type(value) is type(self.data):
+    def indices(self, name: str, value: Any) -> Any:
+        """Return indices as an array of the library, on the device of data."""
+        if type(value) is not type(self.data):
+            listed = not isinstance(value, np.ndarray | np.generic) and not is_standard(value)
+            if not listed and hasattr(type(self.data), "__dlpack_device__"):
+                self._check_shares_host(name, value)
+            plain = host_array(self.caller, name, value) if is_standard(value) else value
+            array = slow_path.native_indices(self.caller, plain, name)
+            if array.dtype.kind not in "iu":
+                raise index_errors.index_dtype(self.caller, array.dtype, "no integer type", name)
+            return self.asarray(array)
+        isdtype, dtype = self.xp.isdtype, value.dtype
+        if isdtype(dtype, "integral"):
             return value
-        listed = not isinstance(value, np.ndarray | np.generic) and not is_standard(value)
-        if not listed and hasattr(type(self.data), "__dlpack_device__") and not self._shares_host():
-            raise argument_errors.on_another_device(self.caller, name, value, self.data)
-        plain = host_array(self.caller, name, value) if is_standard(value) else value
-        array = slow_path.native_indices(self.caller, plain, name)
-        if array.dtype.kind not in "iu":
-            raise index_errors.index_dtype(self.caller, array.dtype, "no integer type", name)
-        return self.of_host(array)
+        if isdtype(dtype, "real floating") and 0 in value.shape:
+            return self.integers(value, None)  # how an empty list is often written
+        kinds = (("bool", "boolean"), ("real floating", "floating"))
+        kind = next((word for kind, word in kinds if isdtype(dtype, kind)), "not an integer type")
+        raise index_errors.index_dtype(self.caller, dtype, kind, name)
 
-    def _shares_host(self) -> bool:
+    def _check_shares_host(self, name: str, value: Any) -> None:
         try:
             self.data.__dlpack_device__()
         except Exception:  # no memory at all, as a lazy array: NumPy arrays are constants there
-            return True
-        return on_host(self.data)
-
-    def index_kind(self, indices: Any) -> str:
-        """Return what the type of indices is called where it is no integer; else nothing."""
-        for kind, word in (("bool", "boolean"), ("real floating", "floating")):
-            if self.xp.isdtype(indices.dtype, kind):
-                return word
-        return "" if self.xp.isdtype(indices.dtype, "integral") else "not an integer type"
-
-    def _dtype_name(self) -> str:
-        """Return what the standard calls the type of data; nothing for a type beyond it."""
-        dtype, xp = self.data.dtype, self.xp
-        if xp.isdtype(dtype, "bool"):
-            return "bool"
-        return next(
-            (name for name in _NAMES if hasattr(xp, name) and getattr(xp, name) == dtype), ""
-        )
+            return
+        if not on_host(self.data):
+            raise DTypeError(
+                f"{self.caller}: {name} = {type(value).__name__} object is not on the device of "
+                f"data, which is a {type(self.data).__name__} (allowed: an array of its library, "
+                f"on that device)"
+            )
 
     def fill_element(self, value: Any) -> Any:
-        """Return a fill value as a number that the type of data can hold."""
-        name = self._dtype_name()
+        """Return a fill value as a number that the dtype of data can hold."""
+        dtype, xp = self.data.dtype, self.xp
+        name = next((n for n in _NAMES if hasattr(xp, n) and getattr(xp, n) == dtype), "")
+        if xp.isdtype(dtype, "bool"):
+            name = "bool"
         if not name:  # a type that NumPy does not have, such as bfloat16
             try:
                 return float(value)
             except Exception as error:  # whatever the methods of `value` raise
-                dtype = self.data.dtype
                 raise argument_errors.fill_value_lost(self.caller, value, dtype) from error
         if is_standard(value):
             value = host_array(self.caller, "fill_value", value)
         return slow_path.fill_element(self.caller, value, np.dtype(name)).item()
 
-    def array(self, values: Any) -> Any:
-        return self._asarray(np.asarray(values, np.int64), self.xp.int64)
+    def arange(self, size: int) -> Any:
+        return self.xp.arange(size, dtype=self.xp.int64, **self.options)
 
-    def steps(self, size: int, step: int) -> Any:
-        return self.array(np.arange(size, dtype=np.int64) * step)
-
-    def int64(self, integers: Any, modulus: Any) -> Any:
+    def integers(self, indices: Any, modulus: Any) -> Any:
         xp = self.xp
-        if integers.dtype == getattr(xp, "uint64", None):
+        if indices.dtype == getattr(xp, "uint64", None):
             if modulus is not None:
-                return xp.astype(xp.remainder(integers, xp.astype(modulus, xp.uint64)), xp.int64)
-            largest = self._asarray(_LARGEST, xp.uint64)
-            integers = xp.where(integers > largest, largest, integers)
-        values = xp.astype(integers, xp.int64)
-        return values if modulus is None else xp.remainder(values, modulus)
+                return xp.astype(indices % self.asarray(modulus, xp.uint64), xp.int64)
+            largest = self.asarray(_LARGEST, xp.uint64)
+            indices = xp.where(indices > largest, largest, indices)
+        values = xp.astype(indices, xp.int64)
+        return values if modulus is None else values % modulus
 
-    def checked(self, outside: Any, refusal: Callable[[Any, Any], Exception]) -> bool:
+    def clip(self, values: Any, lowest: int, highest: int) -> Any:
+        return self.where(values < lowest, lowest, self.where(values > highest, highest, values))
+
+    def passes(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         try:
             found = bool(self.xp.any(outside))
         except MemoryError:
@@ -153,11 +146,14 @@ class Library:
             return False
         if found:
             flags = self.xp.astype(self.xp.reshape(outside, (-1,)), self.xp.int64)
-            raise refusal(self.xp.argmax(flags), self.xp.sum(flags))
+            raise error(self.xp.argmax(flags))
         return True
 
-    def beyond(self, sizes: Any) -> Any:
-        return sizes  # which `take` refuses when it runs
+    def count(self, flags: Any) -> Any:
+        return self.xp.sum(self.xp.astype(flags, self.xp.int64))
+
+    def beyond(self, size: Any) -> Any:
+        return size  # `take` raises when it runs
 
     def reshape(self, array: Any, shape: Sequence[int]) -> Any:
         return self.xp.reshape(array, tuple(shape))
@@ -166,63 +162,51 @@ class Library:
         return self.xp.broadcast_to(array, tuple(shape))
 
     def where(self, condition: Any, true: Any, false: Any) -> Any:
+        true = true if hasattr(true, "dtype") else self.asarray(true, false.dtype)
         return self.xp.where(condition, true, false)
 
     def full(self, shape: Sequence[int], element: Any) -> Any:
         return self.xp.full(tuple(shape), element, dtype=self.data.dtype, **self.options)
-
-    def any(self, array: Any) -> Any:
-        return self.xp.any(array, axis=-1)
-
-    def sum(self, array: Any) -> Any:
-        return self.xp.sum(array, axis=-1)
 
     def take(self, data: Any, numbers: Any) -> Any:
         return self.xp.take(data, numbers, axis=1)
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with arrays of the standard; the result is of the library of data.
-
-    Raises
-    ------
-    NdgatherError
-        The call is refused as it would be for NumPy arrays; or an argument is on another device
-        than data, or has sizes that are not known; or it is a scatter of what is on a device.
-    """
+    """Make a call with arrays of the standard; the result is of the library of data."""
     caller, data = call.caller, call.data
-    names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
-    for argument, name in names.items():
-        _check_kind(caller, name, getattr(call, argument))
+    for name, value in call.named()[:3]:
+        _check_kind(caller, name, value)
     if not is_standard(data):
         return slow_path.run(_on_host(call))
     library = Library(caller, data)
     if call.scatters:
-        if not on_host(data):
-            raise argument_errors.no_scatter(caller, data)
-        result = library.of_host(slow_path.run(_on_host(replace(call, out=None))))
+        _check_scatters(caller, data)
+        result = library.asarray(slow_path.run(_on_host(replace(call, out=None))))
     else:
         result = _gather(call, library)
-    return result if call.out is None else _deliver(call, library, result)
+    return result if call.out is None else _deliver(call, result)
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result.
-
-    Raises
-    ------
-    NdgatherError
-        The cotangent is on a device, or the call is refused as it would be for NumPy arrays.
-    """
-    caller, given = call.caller, call.data
-    _check_kind(caller, "cotangent", given)
-    if is_standard(given) and not on_host(given):
-        raise argument_errors.no_scatter(caller, given)
+    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
+    caller, cotangent = call.caller, call.data
+    _check_kind(caller, "cotangent", cotangent)
+    if not is_standard(cotangent):
+        return cotangents(_on_host(call), data_shape)
+    _check_scatters(caller, cotangent)
     results = cotangents(_on_host(call), data_shape)
-    if not is_standard(given):
-        return results
-    of_host = Library(caller, given).of_host
-    return tuple(map(of_host, results)) if isinstance(results, tuple) else of_host(results)
+    asarray = Library(caller, cotangent).asarray
+    return tuple(map(asarray, results)) if isinstance(results, tuple) else asarray(results)
+
+
+def _check_scatters(caller: str, data: Any) -> None:
+    if not on_host(data):
+        raise DTypeError(
+            f"{caller}: data = {type(data).__name__} object is on a device, or lazy, and its "
+            f"library has no scatter in the array API standard (allowed: an array in the memory "
+            f"of the CPU)"
+        )
 
 
 def _check_kind(caller: str, name: str, value: Any) -> None:
@@ -249,31 +233,20 @@ def _on_host(call: Call) -> Call:
 
 
 def _gather(call: Call, library: Library) -> Any:
-    caller, data = call.caller, call.data
-    indices = library.argument(call.indices_name, call.indices)
-    kind = library.index_kind(indices)
-    if kind == "floating" and 0 in indices.shape:  # how an empty list is often written
-        indices = library.int64(indices, None)
-    elif kind:
-        raise index_errors.index_dtype(caller, indices.dtype, kind, call.indices_name)
-    modes = slow_path.MODES if call.kind == "gather_windows" else _core.GATHER_MODES
-    mode = slow_path.choice(caller, "mode", call.mode, modes)
-    if call.fill_value is not None and mode != "fill":
-        raise argument_errors.fill_value_unused(caller, mode)
+    call = replace(call, indices=library.indices(call.indices_name, call.indices))
+    call = slow_path.checked(call, None)
     fill = library.fill_element(0 if call.fill_value is None else call.fill_value)
-    call = replace(call, indices=indices, mode=mode)
-    return lowering.gather(call, library, data.shape, indices.shape, fill)
+    shapes = call.data.shape, call.indices.shape
+    lowering.check_shapes(call, *shapes)
+    return lowering.gather(call, library, *shapes, fill)
 
 
-def _deliver(call: Call, library: Library, result: Any) -> Any:
+def _deliver(call: Call, result: Any) -> Any:
     """Assign a result to `out`, an array of the library of data."""
     out = call.out
     if type(out) is not type(result):
         raise argument_errors.out_of_another_kind(call.caller, out, result)
-    if out.dtype != result.dtype:
-        raise argument_errors.out_dtype(call.caller, out.dtype, result.dtype)
-    if out.shape != result.shape:
-        raise shape_errors.out_shape(call.caller, out.shape, result.shape)
+    slow_path.check_out(call, result.shape, out.shape)
     try:
         out[...] = result
     except MemoryError:

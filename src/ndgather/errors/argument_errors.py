@@ -35,30 +35,10 @@ def masked_array(caller: str, argument: str) -> DTypeError:
     )
 
 
-def on_another_device(caller: str, argument: str, value: object, data: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: {argument} = {type(value).__name__} object is not on the device of data, which "
-        f"is a {type(data).__name__} (allowed: an array of its library, on that device)"
-    )
-
-
-def no_scatter(caller: str, data: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: data = {type(data).__name__} object is on a device, or lazy, and its library "
-        f"has no scatter in the array API standard (allowed: an array in the memory of the CPU)"
-    )
-
-
 def out_of_another_kind(caller: str, out: object, result: object) -> DTypeError:
     return DTypeError(
         f"{caller}: out = {type(out).__name__} object cannot take the result, which is of "
         f"{type(result).__module__} (allowed: a {type(result).__name__})"
-    )
-
-
-def out_not_a_variable(caller: str, out: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: out = {type(out).__name__} object cannot be assigned to (allowed: a variable)"
     )
 
 

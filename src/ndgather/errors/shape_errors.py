@@ -24,12 +24,6 @@ def rank_too_low(caller: str, argument: str, shape: Sequence[object], lowest: in
     )
 
 
-def rank_unknown(caller: str, argument: str) -> ShapeError:
-    return ShapeError(
-        f"{caller}: {argument}.shape is of unknown rank (allowed: a known rank, of any sizes)"
-    )
-
-
 def depth_unknown(caller: str, argument: str) -> ShapeError:
     return ShapeError(
         f"{caller}: {argument}.shape[-1] is not known, which says how many axes are indexed "

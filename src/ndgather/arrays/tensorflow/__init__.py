@@ -8,31 +8,34 @@ is an `InvalidArgumentError` when the graph runs, but not under XLA, which drops
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from ndgather import reductions, slow_path
-from ndgather.array_call import _core
 from ndgather.arrays import lowering
-from ndgather.arrays.lowering import cotangents
-from ndgather.errors import argument_errors, container_errors, index_errors, shape_errors
+from ndgather.arrays.lowering import OF_BITS, cotangents
+from ndgather.errors import (
+    DTypeError,
+    ShapeError,
+    argument_errors,
+    container_errors,
+    index_errors,
+    shape_errors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ndgather.array_call import Call
 
-    Segments = Callable[[Any], Any]
-
 
 _LARGEST = int(np.iinfo(np.int64).max)
 
 
 def sizes_of(tensor: Any) -> list[Any]:
-    """Return the sizes of a tensor of known rank; those that are not known yet are tensors."""
+    """Return the sizes of a tensor of known rank; sizes that are not known yet are tensors."""
     known = tensor.shape.as_list()
     if None not in known:
         return known  # type: ignore[no-any-return]  # integers
@@ -41,62 +44,59 @@ def sizes_of(tensor: Any) -> list[Any]:
 
 
 class Library:
-    """Operations of TensorFlow; `caller` and `name` are for what a graph says of indices."""
+    """Operations of TensorFlow; `caller` and `name` are for the error of a graph."""
 
     def __init__(self, caller: str, name: str, dtype: Any) -> None:
         self.caller, self.name, self.dtype = caller, name, dtype
+        self.numbers: Any = None
+        self.drops = False
 
-    def array(self, values: Any) -> Any:
-        if isinstance(values, list | tuple | range):
-            values = [tf.cast(each, tf.int64) for each in values]
-            return tf.stack(values) if values else tf.zeros((0,), tf.int64)
-        return tf.cast(values, tf.int64)
+    def arange(self, size: Any) -> Any:
+        return tf.range(tf.cast(size, tf.int64))
 
-    def steps(self, size: Any, step: Any) -> Any:
-        return tf.range(tf.cast(size, tf.int64)) * tf.cast(step, tf.int64)
-
-    def int64(self, integers: Any, modulus: Any) -> Any:
+    def integers(self, indices: Any, modulus: Any) -> Any:
         if modulus is not None:
-            wide = tf.uint64 if integers.dtype == tf.uint64 else tf.int64
-            values = tf.math.floormod(tf.cast(integers, wide), tf.cast(modulus, wide))
+            wide = tf.uint64 if indices.dtype == tf.uint64 else tf.int64
+            values = tf.math.floormod(tf.cast(indices, wide), tf.cast(modulus, wide))
             return tf.cast(values, tf.int64)
-        values = tf.cast(integers, tf.int64)
-        if integers.dtype != tf.uint64:
+        values = tf.cast(indices, tf.int64)
+        if indices.dtype != tf.uint64:
             return values
         return tf.where(values < 0, tf.constant(_LARGEST, tf.int64), values)
 
-    def checked(self, outside: Any, refusal: Callable[[Any, Any], Exception]) -> bool:
+    def passes(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         """Check now, or let the graph check when it runs."""
         flags = tf.cast(tf.reshape(outside, (-1,)), tf.int64)
         if tf.executing_eagerly():
             if tf.reduce_any(outside):
-                raise refusal(tf.argmax(flags), tf.reduce_sum(flags))
+                raise error(tf.argmax(flags))
             return True
-        text = f"{self.caller}: {self.name} are out of bounds; the first in C order is entry"
+        text = f"{self.caller}: {self.name} are out of bounds; the first in C order is number"
         first = tf.argmax(tf.concat([flags, [1]], 0))
         tf.debugging.Assert(tf.reduce_sum(flags) == 0, [text, first])
         return False
 
-    def beyond(self, sizes: Any) -> Any:
-        return tf.zeros_like(sizes)  # the assertion refuses it, and nothing before
+    def count(self, flags: Any) -> Any:
+        return tf.math.count_nonzero(flags)
+
+    def beyond(self, size: Any) -> Any:
+        return 0  # the assertion fails, and nothing before
+
+    def clip(self, values: Any, lowest: Any, highest: Any) -> Any:
+        lowest, highest = tf.cast(lowest, tf.int64), tf.cast(highest, tf.int64)
+        return tf.maximum(tf.minimum(values, highest), lowest)
 
     def reshape(self, array: Any, shape: Sequence[Any]) -> Any:
-        return tf.reshape(array, self.array(tuple(shape)))
+        return tf.reshape(array, _shape(shape))
 
     def broadcast(self, array: Any, shape: Sequence[Any]) -> Any:
-        return tf.broadcast_to(array, self.array(tuple(shape)))
+        return tf.broadcast_to(array, _shape(shape))
 
     def where(self, condition: Any, true: Any, false: Any) -> Any:
-        return tf.where(condition, true, false)
+        return tf.where(condition, tf.cast(true, false.dtype), false)
 
     def full(self, shape: Sequence[Any], element: Any) -> Any:
-        return tf.fill(self.array(tuple(shape)), tf.constant(element, self.dtype))
-
-    def any(self, array: Any) -> Any:
-        return tf.reduce_any(array, axis=-1)
-
-    def sum(self, array: Any) -> Any:
-        return tf.reduce_sum(array, axis=-1)
+        return tf.fill(_shape(shape), tf.constant(element, self.dtype))
 
     def take(self, data: Any, numbers: Any) -> Any:
         if data.shape[1] is not None:
@@ -109,81 +109,65 @@ class Library:
             lambda: tf.gather(data, numbers, axis=1),
         )
 
+    def scatter(self, rows: Any, updates: Any, reduction: str) -> Any:
+        """Combine updates with the rows that `numbers` names, by one segment operation."""
+        if rows.dtype == tf.bool and reduction != "none":
+            rows, updates = tf.cast(rows, tf.int32), tf.cast(updates, tf.int32)
+            return self.scatter(rows, updates, OF_BITS[reduction]) % 2 == 1
+        count = tf.shape(rows, out_type=tf.int64)[0]
 
-_OF_BOOLEANS = {"add": "max", "mul": "min"}
+        def segments(operation: str, values: Any) -> Any:
+            """Return one value for each row; the row that follows takes what is dropped."""
+            combine = getattr(tf.math, f"unsorted_segment_{operation}")
+            return combine(values, self.numbers, count + 1)[:-1]
 
+        last = segments("max", tf.range(tf.size(self.numbers, out_type=tf.int64)))
+        met = tf.reshape(last >= 0, (-1, 1))
+        if reduction == "none":
+            if not updates.shape[0]:  # there may be none to take for rows without updates
+                updates = tf.pad(updates, [[0, 1], [0, 0]])
+            return tf.where(met, tf.gather(updates, tf.maximum(last, 0)), rows)
+        if reduction in ("add", "sub"):
+            total = segments("sum", updates)
+            return rows + total if reduction == "add" else rows - total
+        if reduction == "mul":
+            return tf.where(met, rows * segments("prod", updates), rows)
+        pair = tf.minimum if reduction == "min" else tf.maximum
+        if not rows.dtype.is_floating:
+            return tf.where(met, pair(rows, segments(reduction, updates)), rows)
+        # A NaN among old and new values is the result, which segments do not promise.
+        unknown = tf.math.is_nan(updates)
+        updates = tf.where(unknown, self.identity(updates, reduction), updates)
+        any_unknown = segments("max", tf.cast(unknown, tf.int32)) > 0
+        extreme = pair(rows, segments(reduction, updates))
+        nan = tf.constant(float("nan"), rows.dtype)
+        return tf.where(met, tf.where(any_unknown | tf.math.is_nan(rows), nan, extreme), rows)
 
-def updated(
-    data: Any, updates: Any, numbers: Any, count: Any, reduction: str, use_init_val: bool
-) -> Any:
-    """Return rows after updates; `numbers` are those of the rows, and -1 where there is none."""
-    if data.dtype == tf.bool:
-        reduction = _OF_BOOLEANS.get(reduction, reduction)
-        if reduction != "none":
-            data, updates = tf.cast(data, tf.int32), tf.cast(updates, tf.int32)
-            result = updated(data, updates, numbers, count, reduction, use_init_val)
-            return tf.cast(tf.math.floormod(result, 2), tf.bool)
-    order = tf.range(tf.shape(numbers, out_type=tf.int64)[0])
-    last = tf.math.unsorted_segment_max(order, numbers, count)
-    met = tf.reshape(last >= 0, (-1, 1))
-    if reduction == "none":
-        if updates.shape[0] is None:  # perhaps there are none, and no row to take for those not met
-            updates = tf.pad(updates, [[0, 1], [0, 0]])
-        return tf.where(met, tf.gather(updates, tf.maximum(last, 0)), data)
-    if reduction in ("min", "max"):
-        return _extremes(data, updates, numbers, count, reduction, met, use_init_val)
-    if reduction == "mul":
-        product = tf.math.unsorted_segment_prod(updates, numbers, count)
-        return tf.where(met, product * data if use_init_val else product, data)
-    total = tf.math.unsorted_segment_sum(updates, numbers, count)
-    if reduction == "sub":
-        return tf.where(met, (data if use_init_val else tf.zeros_like(total)) - total, data)
-    if use_init_val:
-        total = total + data
-    if reduction == "mean":
-        ones = tf.ones_like(numbers)
-        counts = tf.math.unsorted_segment_sum(ones, numbers, count) + int(use_init_val)
-        total = _quotients(total, tf.reshape(tf.maximum(counts, 1), (-1, 1)))
-    return tf.where(met, total, data)
+    def identity(self, updates: Any, reduction: str) -> Any:
+        number = reductions.identity(np.dtype(updates.dtype.as_numpy_dtype), reduction)
+        return tf.fill(tf.shape(updates), tf.constant(number, updates.dtype))
 
+    def counts(self, data: Any, count: int) -> Any:
+        return tf.fill(tf.shape(data), tf.constant(count, tf.int64))
 
-def _extremes(
-    data: Any,
-    updates: Any,
-    numbers: Any,
-    count: Any,
-    reduction: str,
-    met: Any,
-    use_init_val: bool,
-) -> Any:
-    """Return extremes; one that meets a NaN is a NaN."""
-    least = reduction == "min"
-    segment = tf.math.unsorted_segment_min if least else tf.math.unsorted_segment_max
-    pair = tf.minimum if least else tf.maximum
-    if not data.dtype.is_floating:
-        extreme = segment(updates, numbers, count)
-        return tf.where(met, pair(data, extreme) if use_init_val else extreme, data)
-    unknown = tf.math.is_nan(updates)
-    worst = tf.constant(float("inf" if least else "-inf"), data.dtype)
-    extreme = segment(tf.where(unknown, worst, updates), numbers, count)
-    any_unknown = tf.math.unsorted_segment_max(tf.cast(unknown, tf.int32), numbers, count) > 0
-    if use_init_val:
-        any_unknown = any_unknown | tf.math.is_nan(data)
-        extreme = pair(data, extreme)
-    nan = tf.constant(float("nan"), data.dtype)
-    return tf.where(met, tf.where(any_unknown, nan, extreme), data)
+    def ones(self, updates: Any) -> Any:
+        return tf.ones_like(updates, tf.int64)
+
+    def quotient(self, totals: Any, counts: Any, where: Any) -> Any:
+        """Return totals by counts in the dtype of totals: rounded once, integers down."""
+        dtype = totals.dtype
+        counts = tf.where(where, counts, 1)
+        if dtype.is_complex:
+            parts = (tf.math.real(totals), tf.math.imag(totals))
+            return tf.complex(*(self.quotient(part, counts, where) for part in parts))
+        if dtype.is_integer:
+            wide = tf.uint64 if dtype == tf.uint64 else tf.int64
+            return tf.cast(tf.cast(totals, wide) // tf.cast(counts, wide), dtype)
+        return tf.cast(tf.cast(totals, tf.float64) / tf.cast(counts, tf.float64), dtype)
 
 
-def _quotients(totals: Any, counts: Any) -> Any:
-    """Return totals by counts in the type of totals: rounded once, integers down."""
-    dtype = totals.dtype
-    if dtype.is_complex:
-        parts = (_quotients(part(totals), counts) for part in (tf.math.real, tf.math.imag))
-        return tf.complex(*parts)
-    if dtype.is_integer:
-        wide = tf.uint64 if dtype == tf.uint64 else tf.int64
-        return tf.cast(tf.math.floordiv(tf.cast(totals, wide), tf.cast(counts, wide)), dtype)
-    return tf.cast(tf.cast(totals, tf.float64) / tf.cast(counts, tf.float64), dtype)
+def _shape(sizes: Sequence[Any]) -> Any:
+    return tf.stack([tf.cast(size, tf.int64) for size in sizes]) if sizes else ()
 
 
 _DENSE = (tf.Tensor, tf.Variable)
@@ -192,20 +176,15 @@ _ALLOWED = "a tensor; write to_tensor() of a RaggedTensor, tf.sparse.to_dense of
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def run(call: Call) -> Any:
-    """Carry out a call with tensors; the result is a tensor where data is one, or in a graph.
-
-    Raises
-    ------
-    NdgatherError
-        An argument is ragged, sparse or of unknown rank, `out` is no variable, or the call is
-        refused as it would be for NumPy arrays.
-    """
+    """Carry out a call with tensors; the result is a tensor where data is one, or in a graph."""
     caller = call.caller
     for name, value in call.named():
         if _of_tensorflow(value) and not isinstance(value, _DENSE):
             raise container_errors.no_array(caller, name, value, _ALLOWED)
         if isinstance(value, _DENSE) and value.shape.rank is None:
-            raise shape_errors.rank_unknown(caller, name)
+            raise ShapeError(
+                f"{caller}: {name}.shape is of unknown rank (allowed: a known rank, of any sizes)"
+            )
     if not isinstance(call.data, _DENSE) and all(map(_is_eager, (call.indices, call.updates))):
         if isinstance(call.out, _DENSE):
             raise argument_errors.out_not_an_array(caller, call.out)
@@ -219,14 +198,7 @@ def run(call: Call) -> Any:
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result.
-
-    Raises
-    ------
-    NdgatherError
-        The cotangent is no tensor of floats or complex numbers, or the call is refused as it
-        would be for NumPy arrays.
-    """
+    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
     caller, given = call.caller, call.data
     if not isinstance(given, _DENSE):
         return cotangents(replace(call, indices=_numpy(call.indices)), data_shape)
@@ -237,8 +209,8 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         inputs = [tf.zeros(given.shape if data_shape is None else data_shape, given.dtype)]
         bare = replace(call, data=inputs[0])
         if data_shape is None:
-            slices = lowering.result_of(bare, sizes_of(given), sizes_of(_indices(bare)))
-            inputs.append(tf.zeros(tuple(slices), given.dtype))
+            layout = lowering.layout_of(bare, sizes_of(given), sizes_of(_indices(bare)))
+            inputs.append(tf.zeros(tuple(layout.result), given.dtype))
             bare = replace(bare, updates=inputs[1])
         tape.watch(inputs)
         result = run(bare)
@@ -295,81 +267,62 @@ def _indices(call: Call) -> Any:
 
 
 def _gather(call: Call) -> Any:
-    caller, dtype = call.caller, call.data.dtype
-    modes = slow_path.MODES if call.kind == "gather_windows" else _core.GATHER_MODES
-    mode = slow_path.choice(caller, "mode", call.mode, modes)
-    fill: Any = b"" if dtype == tf.string else np.zeros((), dtype.as_numpy_dtype)
-    if call.fill_value is not None:
-        if mode != "fill":
-            raise argument_errors.fill_value_unused(caller, mode)
-        fill = _numpy(call.fill_value)
-        if dtype != tf.string:
-            fill = slow_path.fill_element(caller, fill, np.dtype(dtype.as_numpy_dtype))
-        elif not isinstance(fill, str | bytes):
-            raise argument_errors.fill_value_lost(caller, fill, dtype.name)
-    library = Library(caller, call.indices_name, dtype)
-    sizes = sizes_of(call.data), sizes_of(call.indices)
-    result = lowering.gather(replace(call, mode=mode), library, *sizes, fill)
-    return _with_known_sizes(result, lowering.result_of(call, *sizes))
+    data, dtype = call.data, call.data.dtype
+    fill: Any = b""
+    if dtype == tf.string:
+        call = slow_path.checked(call, None)
+        if call.fill_value is not None:
+            fill = _numpy(call.fill_value)
+            if not isinstance(fill, str | bytes):
+                raise argument_errors.fill_value_lost(call.caller, fill, dtype.name)
+    else:
+        known = np.dtype(dtype.as_numpy_dtype)
+        call = slow_path.checked(replace(call, fill_value=_numpy(call.fill_value)), known)
+        fill = np.zeros((), known) if call.fill_value is None else call.fill_value
+    sizes = sizes_of(data), sizes_of(call.indices)
+    lowering.check_shapes(call, *sizes)
+    library = Library(call.caller, call.indices_name, dtype)
+    result = lowering.gather(call, library, *sizes, fill)
+    return tf.ensure_shape(result, _known(lowering.layout_of(call, *sizes).result))
 
 
-def _with_known_sizes(result: Any, sizes: Any) -> Any:
-    """Tell TensorFlow again which sizes are known, which it forgets in a reshape."""
-    return tf.ensure_shape(result, [size if isinstance(size, int) else None for size in sizes])
+def _known(sizes: Any) -> list[Any]:
+    """Return sizes as TensorFlow takes them, which forgets them in a reshape."""
+    return [size if isinstance(size, int) else None for size in sizes]
 
 
 def _scatter(call: Call) -> Any:
-    caller, data = call.caller, call.data
-    reduction = slow_path.choice(caller, "reduction", call.reduction, reductions.NAMES)
-    mode = slow_path.choice(caller, "mode", call.mode, _core.SCATTER_MODES)
+    caller, data, updates, name = call.caller, call.data, call.updates, call.updates_name
     dtype = np.dtype(data.dtype.as_numpy_dtype)
-    meaningful = reductions.meaningful(dtype)
-    if reduction not in meaningful:
-        raise argument_errors.reduction_type(caller, reduction, data.dtype.name, meaningful)
-    updates = call.updates
+    call = slow_path.checked(call, dtype)
     if not isinstance(updates, _DENSE):
-        updates = slow_path.plain_updates(caller, updates, dtype, call.updates_name)
+        updates = slow_path.plain_updates(caller, updates, dtype, name)
     try:
         updates = tf.convert_to_tensor(updates)
     except (TypeError, ValueError) as error:  # objects that are no strings
-        raise argument_errors.updates_lost(caller, updates, dtype, call.updates_name) from error
+        raise argument_errors.updates_lost(caller, updates, dtype, name) from error
     if updates.dtype != data.dtype:
-        names = updates.dtype.name, data.dtype.name
-        raise argument_errors.updates_dtype(caller, *names, call.updates_name)
+        raise argument_errors.updates_dtype(caller, updates.dtype.name, data.dtype.name, name)
+    sizes = sizes_of(data), sizes_of(call.indices)
+    lowering.check_shapes(call, *sizes)
+    slices = lowering.layout_of(call, *sizes).result
+    if not updates.shape.is_compatible_with(_known(slices)):
+        raise shape_errors.updates_do_not_fit(caller, updates.shape.as_list(), slices, name)
     library = Library(caller, call.indices_name, data.dtype)
-    shape = sizes_of(data)
-    rows = lowering.rows_of(replace(call, mode=mode), library, shape, sizes_of(call.indices))
-    view = rows.view
-    if not updates.shape.is_compatible_with(
-        [size if isinstance(size, int) else None for size in view.result]
-    ):
-        given = updates.shape.as_list()
-        raise shape_errors.updates_do_not_fit(caller, given, view.result, call.updates_name)
-    numbers = rows.numbers
-    if rows.outside is not None:
-        numbers = tf.where(rows.outside, tf.constant(-1, tf.int64), numbers)
-    places: Any = prod(view.places)
-    if isinstance(places, int) and not places:
-        return tf.identity(data)
-    result = updated(
-        library.reshape(data, (view.count, view.width)),
-        library.reshape(updates, (places, view.width)),
-        numbers,
-        library.array(view.count),
-        reduction,
-        bool(call.use_init_val),
-    )
-    return _with_known_sizes(library.reshape(result, shape), shape)
+    result = lowering.scatter(replace(call, updates=updates), library, *sizes)
+    return tf.ensure_shape(result, _known(sizes[0]))
 
 
 def _assign(call: Call, result: Any) -> Any:
     """Assign a result to `out`, a variable."""
     out = call.out
     if not isinstance(out, tf.Variable):
-        raise argument_errors.out_not_a_variable(call.caller, out)
-    if out.dtype != result.dtype:
-        raise argument_errors.out_dtype(call.caller, out.dtype.name, result.dtype.name)
-    if not out.shape.is_compatible_with(result.shape):
-        raise shape_errors.out_shape(call.caller, out.shape.as_list(), result.shape.as_list())
+        raise DTypeError(
+            f"{call.caller}: out = {type(out).__name__} object cannot be assigned to "
+            f"(allowed: a variable)"
+        )
+    shape, given = result.shape.as_list(), out.shape.as_list()
+    fits = out.shape.is_compatible_with(result.shape)
+    slow_path.check_out(call, given if fits else shape, given)
     out.assign(result)
     return out

@@ -16,7 +16,8 @@ from torch.autograd import forward_ad
 from ndgather import dispatch, slow_path
 from ndgather.arrays.torch import autograd, checks, compiling, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
-from ndgather.errors import NdgatherError, argument_errors, tensor_errors
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, argument_errors
+from ndgather.errors.texts import reason
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -32,22 +33,13 @@ vjp = autograd.vjp
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with tensors among its arguments.
-
-    Raises
-    ------
-    NdgatherError
-        The call is refused, as it would be for arrays, or tensors lie on several devices.
-    """
+    """Carry out a call with tensors among its arguments."""
     if not any(isinstance(each, torch.Tensor) for each in (call.data, call.updates, call.out)):
         return _with_indices_alone(call)
-    result = autograd.direct(*call.arguments())
-    if result is not NotImplemented:
-        return result
     call = checks.with_tensors(call)
     if call.out is not None:
         return _into(call)
-    if any(_composes(each) for _, each in checks.tensors(call)):
+    if any(_composes(tensor) for _, tensor in checks.tensors(call)):
         return _composed(call)
     return checks.operate(call)
 
@@ -68,22 +60,25 @@ def _with_indices_alone(call: Call) -> Any:
     if not isinstance(indices, torch.Tensor):
         return slow_path.run(call)
     checks.check_layout(call.caller, call.indices_name, indices)
-    if indices.device.type != "cpu":
-        raise tensor_errors.devices_differ(call.caller, call.indices_name, indices.device, "cpu")
+    checks.check_device(call.caller, call.indices_name, indices.device.type, "cpu")
     if checks.numpy_dtype(indices.dtype) is None:
         checks.check_index_type(call)
     return slow_path.run(replace(call, indices=checks.array_of(indices)))
 
 
 def _composed(call: Call) -> torch.Tensor:
-    """Make a call on tensors that hold others, by the functions of torch that they know."""
-    checks.check_shapes(call)
+    """Make a call on tensors that contain others, by the functions of torch that they take."""
     try:
         return composition.run(call)
     except (NdgatherError, MemoryError):
         raise
     except Exception as error:
-        raise tensor_errors.refused_by_its_type(call.caller, call.data, error) from error
+        kind = f"{type(call.data).__module__}.{type(call.data).__qualname__}"
+        raise DTypeError(
+            f"{call.caller}: data = {kind} object refuses what gathers and scatters are made of: "
+            f"{type(error).__name__}: {reason(error)} (allowed: a tensor that takes index_select "
+            f"and its like)"
+        ) from error
 
 
 def _into(call: Call) -> torch.Tensor:
@@ -91,11 +86,14 @@ def _into(call: Call) -> torch.Tensor:
     slices = checks.check_shapes(call)
     checks.check_out(call, tuple(call.data.shape) if call.scatters else slices)
     out = call.out
-    for name, each in [*checks.tensors(call), ("out", out)]:
-        if (torch.is_grad_enabled() and each.requires_grad) or _transformed(each):
-            raise tensor_errors.out_with_gradient(call.caller, name)
+    for name, tensor in [*checks.tensors(call), ("out", out)]:
+        if (torch.is_grad_enabled() and tensor.requires_grad) or _transformed(tensor):
+            raise AttributeValueError(
+                f"{call.caller}: out is given, but {name} asks for a gradient or is under a "
+                f"transform (allowed: out=None, or a call under torch.no_grad())"
+            )
     is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())
-    if is_memory and all(type(each) in checks.KINDS for _, each in checks.tensors(call)):
+    if is_memory and all(type(tensor) in checks.KINDS for _, tensor in checks.tensors(call)):
         operators.run(call)
         checks.written(out)
         return out

@@ -1,7 +1,9 @@
-"""Calls of plain tensors with a gradient and nothing else at work: past the dispatcher of torch.
+"""Derivatives of the operators: their rules, their autograd functions, and `ndgather.vjp`.
 
-Autograd alone is told of them, in the fewest steps: what the operators do for every transform takes
-longer than a small call. Tangents are not saved, as none are at work.
+A gather is linear: its tangent is the same gather, and its transpose adds every slice to where it
+came from. In a scatter every element of the result changes by
+``of_data * d(data) + sum(of_updates * d(update))``; `weights` returns these factors for every
+reduction, and both directions of differentiation follow from them.
 """
 
 from __future__ import annotations
@@ -13,20 +15,303 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import _are_functorch_transforms_active, _get_tracing_state, _len_torch_dispatch_stack
+from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
+from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import dispatch, slow_path
 from ndgather.array_call import Refusal, _core
-from ndgather.arrays.torch import checks, composition, derivatives
-from ndgather.arrays.torch.operators import Gather, Scatter, remember
+from ndgather.arrays.torch import checks, composition
+from ndgather.arrays.torch.checks import operate
 from ndgather.errors import argument_errors, shape_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ndgather.array_call import Call
 
+_OF_VALUES = ("mul", "min", "max")  # reductions whose derivatives depend on values
 
-# Of the arguments of the core, those that are options of an operator; what follows has its default.
+
+def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of the data of a gather; the values of ``call.data`` do not matter."""
+    mode = "drop" if call.mode == "fill" else call.mode
+    # One row with stride 0 for all: the core writes them, on the threads that then add to them.
+    zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
+    back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
+    if call.kind == "gather_nd":
+        return _added(replace(back, kind="scatter_nd"))
+    if call.kind == "gather_elements":
+        return _added(replace(back, kind="scatter_elements"))
+    if call.kind == "gather_windows":
+        valid = replace(call, mode="clip") if call.mode == "raise" else call
+        count, numbers = composition.row_numbers(valid)
+        rest = call.data.shape[len(call.window_shape) :]
+        rows = replace(
+            back,
+            kind="scatter_nd",
+            data=zeros.reshape(count, *rest),
+            indices=numbers[:, None],
+            updates=of_result.reshape(len(numbers), *rest),
+            mode="drop",
+            window_shape=(),
+        )
+        return _added(rows).reshape(call.data.shape)
+    first, axis, ends = call.batch_dims, call.axis, call.indices.dim()
+    moved = replace(
+        back,
+        kind="scatter_nd",
+        data=zeros.movedim(axis, first),
+        indices=call.indices.unsqueeze(-1),
+        updates=of_result.movedim(
+            tuple(range(first, axis)), tuple(range(ends, ends + axis - first))
+        ),
+    )
+    return _added(moved).movedim(first, axis)
+
+
+def _added(call: Call) -> torch.Tensor:
+    """Make a call in the core, or, where a gradient is recorded, by the operator."""
+    result = call.run()
+    return operate(call) if isinstance(result, Refusal) else result
+
+
+def gather_ahead(call: Call, of_data: torch.Tensor) -> torch.Tensor:
+    """Return the tangent of the result of a gather; that of a fill value is 0."""
+    return operate(replace(call, data=of_data, fill_value=None))
+
+
+def scatter_back(
+    call: Call, result: torch.Tensor | None, of_result: torch.Tensor, wanted: tuple[bool, bool]
+) -> tuple[Any, Any]:
+    """Return the gradients of the data and updates of a scatter that are wanted."""
+    data_weight, update_weight = weights(call, result, wanted)
+    of_data: Any = None
+    of_updates: Any = None
+    if wanted[0]:
+        of_data = of_result if data_weight is None else of_result * data_weight.conj()
+    if wanted[1]:
+        of_updates = _gather_like(call, of_result)
+        if update_weight is not None:
+            of_updates = of_updates * update_weight.conj()
+    return of_data, of_updates
+
+
+def scatter_ahead(
+    call: Call,
+    result: torch.Tensor | None,
+    of_data: torch.Tensor | None,
+    of_updates: torch.Tensor | None,
+) -> torch.Tensor:
+    """Return the tangent of the result of a scatter."""
+    data_weight, update_weight = weights(
+        call, result, (of_data is not None, of_updates is not None)
+    )
+    if of_data is None:
+        of_data = torch.zeros_like(call.data)
+    elif data_weight is not None:
+        of_data = of_data * data_weight
+    if of_updates is None:
+        return of_data
+    if update_weight is not None:
+        of_updates = of_updates * update_weight
+    return _scattered(call, of_data, of_updates, "add")
+
+
+def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
+    """Return the elements of `data` at every update of a scatter; 0 for those that are dropped."""
+    kind, mode = call.kind.replace("scatter", "gather"), call.mode
+    mode = "fill" if mode == "drop" else mode
+    return operate(replace(call, kind=kind, data=data, mode=mode, fill_value=None))
+
+
+def _scattered(
+    call: Call, data: torch.Tensor, updates: torch.Tensor, reduction: str
+) -> torch.Tensor:
+    """Return the result of the same scatter of other values, from the initial values."""
+    return operate(
+        replace(call, data=data, updates=updates, reduction=reduction, use_init_val=True)
+    )
+
+
+def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
+    """Return by what changes of data and updates are multiplied; None for 1."""
+    data, updates, reduction = call.data, call.updates, call.reduction
+    steps = composition.Steps()
+    of_data: Any = None
+    of_updates: Any = None
+
+    def untouched() -> torch.Tensor:
+        none = torch.ones_like(data, dtype=torch.bool, memory_format=torch.contiguous_format)
+        return _scattered(call, none, torch.zeros_like(updates, dtype=torch.bool), "none")
+
+    if reduction == "none":  # the last update of an element is all of it
+        if wanted[1]:
+            order = torch.arange(updates.numel(), device=data.device).reshape(updates.shape)
+            last = _scattered(call, steps.counts(data, -1), order, "none")
+            of_updates = (_gather_like(call, last) == order).to(data.dtype)
+        return untouched().to(data.dtype) if wanted[0] else None, of_updates
+    if reduction == "sub":
+        of_updates = updates.new_tensor(-1)
+    elif reduction == "mean":
+        first = steps.counts(data, int(call.use_init_val))
+        counts = _scattered(call, first, steps.ones(updates), "add")
+        of_data = (1 / counts.clamp(min=1)).to(data.dtype)
+        of_updates = _gather_like(call, of_data) if wanted[1] else None
+    elif reduction == "mul":
+        of_data = operate(replace(call, data=torch.ones_like(data))) if wanted[0] else None
+        if wanted[1]:
+            of_updates = _products_of_others(call)
+            if call.use_init_val:
+                of_updates = of_updates * _gather_like(call, data)
+    elif result is not None:  # min and max: elements that equal the result share its change
+        hits = (updates == _gather_like(call, result)).to(data.dtype)
+        kept = data == result
+        if not call.use_init_val:
+            kept = kept & untouched()
+        kept = kept.to(data.dtype)
+        share = 1 / _scattered(call, kept, hits, "add").clamp(min=1)
+        return kept * share, hits * _gather_like(call, share)
+    if not call.use_init_val and wanted[0]:
+        rest = untouched()
+        of_data = rest.to(data.dtype) if of_data is None else of_data * rest
+    return of_data, of_updates
+
+
+def _products_of_others(call: Call) -> torch.Tensor:
+    """Return, for each update of a scatter, the product of the other updates of its element."""
+    valid = replace(call, mode="wrap") if call.mode == "raise" else call
+    _, numbers = composition.row_numbers(valid)
+    order = torch.argsort(numbers, stable=True)
+    rows = numbers[order]
+    factors = call.updates.reshape(len(numbers), -1)[order]
+    others = _before(factors, rows) * _before(factors.flip(0), rows.flip(0)).flip(0)
+    back = torch.empty_like(order).scatter(0, order, torch.arange(len(order), device=order.device))
+    return others[back].reshape(call.updates.shape)
+
+
+def _before(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Return the product of the factors before each one in its run of equal rows."""
+
+    def shifted(factors: torch.Tensor, by: int) -> torch.Tensor:
+        """Return the factor that is `by` before each one; 1 where that is of another row."""
+        moved = torch.cat([torch.ones_like(factors[:by]), factors[:-by]])
+        same = torch.cat([torch.zeros_like(rows[:by]).bool(), rows[by:] == rows[:-by]])
+        return torch.where(same[:, None], moved, 1)
+
+    product, reach = shifted(factors, 1), 1
+    while reach < len(rows):
+        product = product * shifted(product, reach)
+        reach *= 2
+    return product
+
+
+def _save(
+    ctx: Any, kind: str, options: tuple[Any, ...], tensors: tuple[Any, ...], output: torch.Tensor
+) -> list[torch.Tensor]:
+    """Save what the derivatives of a call depend on; return the tensors among it."""
+    data, indices, *rest = tensors
+    ctx.kind, ctx.options = kind, options
+    ctx.shapes = [tensor.shape for tensor in (data, *rest)]
+    ctx.set_materialize_grads(False)
+    saved = [indices]
+    if checks.reduction_of(kind, options) in _OF_VALUES:
+        saved = [indices, data, *rest, output]
+    saved = [tensor.clone() if tensor.is_inference() else tensor for tensor in saved]
+    ctx.save_for_backward(*saved)
+    return saved
+
+
+class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has no types here
+    """One level of differentiation, of whichever transform is active."""
+
+    @staticmethod
+    def forward(
+        kind: str, options: tuple[Any, ...], state: tuple[bool, bool], *tensors: Any
+    ) -> torch.Tensor:
+        # Below may be another level of torch.func, which differentiates as this one does.
+        below, (grad, ahead) = torch._C._AutoDispatchBelowAutograd(), state
+        with below, torch.set_grad_enabled(grad), _set_fwd_grad_enabled(ahead):
+            return getattr(torch.ops.ndgather, kind).default(*tensors, *options)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        kind, options, ctx.state, *tensors = inputs
+        ctx.save_for_forward(*_save(ctx, kind, options, tuple(tensors), output))
+
+
+def _without_tangent(tensor: torch.Tensor) -> torch.Tensor:
+    return unpack_dual(tensor).primal
+
+
+def _call(
+    ctx: Any, change: torch.Tensor, seen: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> tuple[Call, torch.Tensor | None]:
+    """Return the call that is differentiated, and its result.
+
+    If the derivative does not depend on values, its tensors have shapes alone, with the dtype and
+    the device of `change`, a gradient or a tangent, and the result is None.
+    """
+    indices, *saved = ctx.saved_tensors
+    saved = saved if seen is None else list(map(seen, saved))
+    result = saved.pop() if saved else None
+    none = torch.empty((), dtype=change.dtype, device=change.device)
+    data, *rest = saved or map(none.expand, ctx.shapes)
+    return checks.call_of(ctx.kind, (data, indices, *(rest or [None])), ctx.options), result
+
+
+class Gather(_Differentiable):
+    """The autograd function of gathers."""
+
+    @staticmethod
+    def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
+        of_data = None
+        if of_result is not None and ctx.needs_input_grad[3]:
+            of_data = gather_back(_call(ctx, of_result)[0], of_result)
+        return None, None, None, of_data, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
+        with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
+            call, _ = _call(ctx, tangents[3], _without_tangent)
+            return gather_ahead(call, tangents[3])
+
+
+class Scatter(_Differentiable):
+    """The autograd function of scatters."""
+
+    @staticmethod
+    def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
+        of_data = of_updates = None
+        if of_result is not None:
+            call, result = _call(ctx, of_result)
+            wanted = (ctx.needs_input_grad[3], ctx.needs_input_grad[5])
+            of_data, of_updates = scatter_back(call, result, of_result, wanted)
+        return None, None, None, of_data, None, of_updates
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
+        *_, of_data, _, of_updates = tangents
+        change = of_updates if of_data is None else of_data
+        with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
+            call, result = _call(ctx, change, _without_tangent)
+            return scatter_ahead(call, result, of_data, of_updates)
+
+
+def differentiated(kind: str, *arguments: Any) -> torch.Tensor:
+    """Make a call as the kernel of autograd."""
+    function = Scatter if kind.startswith("scatter") else Gather
+    count = 3 if kind.startswith("scatter") else 2
+    state = torch.is_grad_enabled(), _is_fwd_grad_enabled()
+    with enable_single_level_autograd_function():
+        return function.apply(kind, arguments[count:], state, *arguments[:count])
+
+
+# Calls of plain tensors with a gradient and nothing else active go to the core past the dispatcher
+# of torch, which takes longer than a small call. Tangents are not saved, as there are none.
+
+# The arguments of the core that are options of an operator; the other options have defaults.
 _OPTIONS = {
     kind: itemgetter(
         *(_core.ARGUMENTS.index(n) for n in checks.OPTIONS[kind] if n in _core.ARGUMENTS)
@@ -38,12 +323,12 @@ _FILL = _core.ARGUMENTS.index("fill_value")
 _NO_OTHERS = (None,) * 3  # memory, progress, executor: the last arguments
 
 
-class NotDirectError(Exception):
+class _NotDirectError(Exception):
     """The core does not take a call by itself."""
 
 
-class RecordedGather(Gather):
-    """A gather by the core itself, whose backward pass may be asked for."""
+class _DirectGather(Gather):
+    """A gather by the core, with a backward pass."""
 
     setup_context = staticmethod(_SingleLevelFunction.setup_context)
 
@@ -51,16 +336,16 @@ class RecordedGather(Gather):
     def forward(  # type: ignore[override]  # torch takes either form
         ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, data: Any, indices: Any
     ) -> Any:
-        result: Any = _core.run(kind, *arguments)  # it takes them: no gradient is recorded in here
+        result: Any = _core.run(kind, *arguments)  # no gradient is recorded in here
         if isinstance(result, Refusal):
-            raise NotDirectError
+            raise _NotDirectError
         ctx.kind, ctx.options, ctx.shapes = kind, _OPTIONS[kind](arguments), (data.shape,)
         ctx.save_for_backward(indices.clone() if indices.is_inference() else indices)
         return result
 
 
-class RecordedScatter(Scatter):
-    """The same for a scatter."""
+class _DirectScatter(Scatter):
+    """A scatter by the core, with a backward pass."""
 
     setup_context = staticmethod(_SingleLevelFunction.setup_context)
 
@@ -70,15 +355,15 @@ class RecordedScatter(Scatter):
     ) -> Any:
         result: Any = _core.run(kind, *arguments)
         if isinstance(result, Refusal):
-            raise NotDirectError
-        remember(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
+            raise _NotDirectError
+        _save(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
         return result
 
 
 def direct(kind: str, *arguments: Any) -> Any:
-    """Make a call of the core on plain tensors with a gradient and nothing else at work.
+    """Make a call of the core on plain tensors with a gradient and nothing else active.
 
-    NotImplemented where it is another one, or the core refuses it.
+    Returns NotImplemented for any other call, and for one that the core does not take.
     """
     data, indices, updates = arguments[:3]
     scatters = updates is not None
@@ -100,27 +385,22 @@ def direct(kind: str, *arguments: Any) -> Any:
         return NotImplemented
     try:
         if scatters:
-            return RecordedScatter.apply(kind, arguments, None, data, indices, updates)
-        return RecordedGather.apply(kind, arguments, None, data, indices)
-    except NotDirectError:
+            return _DirectScatter.apply(kind, arguments, None, data, indices, updates)
+        return _DirectGather.apply(kind, arguments, None, data, indices)
+    except _NotDirectError:
         return NotImplemented
 
 
 def register() -> None:
-    """Let the dispatch try such a call first."""
-    for kind_of_tensor in checks.KINDS:
-        dispatch.SHORT_CUTS[kind_of_tensor] = direct
+    """Let the core try `direct` first when it does not take a tensor itself."""
+    for tensor_type in checks.KINDS:
+        dispatch.SHORT_CUTS[tensor_type] = direct
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     """Return the cotangents of a call, in which `data` is the cotangent of its result.
 
     That of data for a gather from data of `data_shape`, those of data and updates for a scatter.
-
-    Raises
-    ------
-    NdgatherError
-        The shapes or types do not fit, or an index is out of bounds.
     """
     of_result = call.data
     if not isinstance(of_result, torch.Tensor):
@@ -135,16 +415,16 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     like = of_result.detach().new_empty(()).expand(shape)  # its shape is enough
     gather = replace(call, kind=call.kind.replace("scatter", "gather"), data=like)
     gather = checks.with_tensors(replace(gather, updates_name="cotangent"))
-    slices = checks.check_shapes(gather)
+    slices = slow_path.result_shape(gather)
     if data_shape is None:
         updates = like.new_empty(()).expand(slices)
         scatter = replace(gather, kind=call.kind, updates=updates)
-        of_data, of_updates = derivatives.scatter_back(scatter, like, of_result, (True, True))
+        of_data, of_updates = scatter_back(scatter, None, of_result, (True, True))
         return of_data.clone() if of_data is of_result else of_data, of_updates
     if tuple(of_result.shape) != slices:
         raise shape_errors.updates_do_not_fit(
             call.caller, tuple(of_result.shape), slices, "cotangent"
         )
     if call.kind == "gather_windows":
-        composition.places(gather)  # so that an error names an entry of starts
-    return derivatives.gather_back(gather, of_result)
+        composition.row_numbers(gather)  # so that an error names an entry of starts
+    return gather_back(gather, of_result)

@@ -14,12 +14,13 @@ from torch.nn.parameter import is_lazy
 from ndgather import exchange, reductions, slow_path
 from ndgather.array_call import Call, _core
 from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
     argument_errors,
     index_errors,
-    option_errors,
     shape_errors,
-    tensor_errors,
 )
+from ndgather.errors.shown_values import shown_value
 from ndgather.errors.texts import reason
 
 if TYPE_CHECKING:
@@ -126,42 +127,38 @@ def identity(dtype: torch.dtype, reduction: str) -> Any:
 
 
 def checked(call: Call) -> Call:
-    """Return `call`, whose types and words are allowed.
-
-    Raises
-    ------
-    NdgatherError
-        They are not.
-    """
-    caller = call.caller
-    for name, each in tensors(call):
-        check_layout(caller, name, each)
-        if each.dim() > _core.HIGHEST_RANK:
-            raise shape_errors.too_many_axes(caller, name, each.dim(), _core.HIGHEST_RANK)
-        if each.device != call.data.device:
-            raise tensor_errors.devices_differ(caller, name, each.device, call.data.device)
+    """Return `call`, with its dtypes, devices and options checked."""
+    caller, data = call.caller, call.data
+    for name, tensor in tensors(call):
+        check_layout(caller, name, tensor)
+        if tensor.dim() > _core.HIGHEST_RANK:
+            raise shape_errors.too_many_axes(caller, name, tensor.dim(), _core.HIGHEST_RANK)
+        check_device(caller, name, tensor.device, data.device)
     check_index_type(call)
-    modes = _core.SCATTER_MODES if call.scatters else _core.GATHER_MODES
-    if call.kind == "gather_windows":
-        modes = slow_path.MODES
-    slow_path.choice(caller, "mode", call.mode, modes)
-    if not call.scatters:
-        if call.fill_value is not None and call.mode != "fill":
-            raise argument_errors.fill_value_unused(caller, call.mode)
-        return call
-    if call.updates.dtype != call.data.dtype:
-        raise tensor_errors.updates_dtype(
-            caller, call.updates_name, call.updates.dtype, call.data.dtype
+    if call.scatters and call.updates.dtype != data.dtype:
+        raise _updates_dtype(call, call.updates.dtype)
+    return slow_path.checked(call, None, meaningful_reductions(data.dtype))
+
+
+def _updates_dtype(call: Call, dtype: object) -> DTypeError:
+    name, wanted = call.updates_name, call.data.dtype
+    return DTypeError(
+        f"{call.caller}: {name}.dtype = {dtype} differs from data.dtype = {wanted} (allowed: "
+        f"{wanted}); write {name}.to(data.dtype)"
+    )
+
+
+def check_device(caller: str, name: str, device: object, wanted: object) -> None:
+    """Raise AttributeValueError if a tensor is not on the device of data."""
+    if device != wanted:
+        raise AttributeValueError(
+            f"{caller}: {name}.device = {device} differs from data.device = {wanted} (allowed: "
+            f"{wanted}); write {name}.to(data.device)"
         )
-    slow_path.choice(caller, "reduction", call.reduction, reductions.NAMES)
-    meaningful = meaningful_reductions(call.data.dtype)
-    if call.reduction not in meaningful:
-        raise argument_errors.reduction_type(caller, call.reduction, call.data.dtype, meaningful)
-    return call
 
 
 def check_index_type(call: Call) -> None:
-    """Raise the error of indices that are no integers of 8 to 64 bits, if they are none."""
+    """Raise DTypeError if indices are not integers of 8 to 64 bits."""
     dtype = call.indices.dtype
     if dtype not in INTEGERS:
         kind = "boolean" if dtype == torch.bool else "not an integer type"
@@ -169,9 +166,14 @@ def check_index_type(call: Call) -> None:
 
 
 def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:
-    """Raise the error of a tensor that is not made of strides, if it is none."""
+    """Raise DTypeError if a tensor has no strides."""
     if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
-        raise tensor_errors.layout(caller, name, tensor)
+        kind = "nested" if tensor.is_nested else tensor.layout
+        kind = "quantized" if tensor.is_quantized else kind
+        raise DTypeError(
+            f"{caller}: {name} = {kind} tensor has no strides (allowed: a dense tensor, such as "
+            f"{name}.to_dense() or {name}.to_padded_tensor(0.0))"
+        )
 
 
 def tensors(call: Call) -> list[tuple[str, torch.Tensor]]:
@@ -181,23 +183,12 @@ def tensors(call: Call) -> list[tuple[str, torch.Tensor]]:
 
 
 def check_shapes(call: Call) -> tuple[int, ...]:
-    """Return the shape of the slices that a call names.
-
-    Raises
-    ------
-    NdgatherError
-        The shapes do not fit.
-    """
-    if call.kind == "gather_windows":
-        slow_path.check_shapes(call)
-        rest = call.data.shape[len(call.window_shape) :]
-        return (*call.indices.shape[:-1], *call.window_shape, *rest)
-    shape = slow_path.result_shape(call)
-    if call.scatters and tuple(call.updates.shape) != shape:
-        raise shape_errors.updates_do_not_fit(
-            call.caller, call.updates.shape, shape, call.updates_name
-        )
-    return shape
+    """Return the shape of the slices that a call names; raise ShapeError if shapes do not fit."""
+    slices = slow_path.result_shape(call)
+    if call.scatters and tuple(call.updates.shape) != slices:
+        shape = call.updates.shape
+        raise shape_errors.updates_do_not_fit(call.caller, shape, slices, call.updates_name)
+    return slices
 
 
 _GATHER = ("mode", "fill_value", "negative", "caller")
@@ -282,26 +273,20 @@ def operate(call: Call) -> torch.Tensor:
 
 
 def with_tensors(call: Call) -> Call:
-    """Return `call` with tensors of one device, its words and types checked.
-
-    Raises
-    ------
-    NdgatherError
-        An argument is no tensor and cannot become one, or lies on another device.
-    """
+    """Return `call` with tensors on one device, its dtypes and options checked."""
     caller = call.caller
-    for name, each in call.named():
-        if is_lazy(each):
-            raise argument_errors.not_an_array(caller, name, each, "is not initialized")
-    given = (call.data, call.updates, call.indices, call.out)
-    device = next(each.device for each in given if isinstance(each, torch.Tensor))
+    for name, value in call.named():
+        if is_lazy(value):
+            raise argument_errors.not_an_array(caller, name, value, "is not initialized")
+    values = (call.data, call.updates, call.indices, call.out)
+    device = next(value.device for value in values if isinstance(value, torch.Tensor))
     data = call.data
     if not isinstance(data, torch.Tensor):
         data = tensor(caller, "data", slow_path.plain_array(caller, "data", data), device)
     indices = call.indices
     if not isinstance(indices, torch.Tensor):
         name = call.indices_name
-        _refuse_array(caller, name, indices, device)
+        _check_memory(caller, name, indices, device)
         plain = slow_path.native_indices(caller, indices, name)
         if plain.dtype.kind not in "iu":
             raise argument_errors.not_an_array(caller, name, indices, "is not made of integers")
@@ -309,36 +294,31 @@ def with_tensors(call: Call) -> Call:
     call = replace(call, data=data, indices=indices)
     if call.scatters:
         use_init_val = slow_path.truth(caller, "use_init_val", call.use_init_val)
-        call = replace(call, updates=_updates(call, device), use_init_val=use_init_val)
-        call = _promoted(call)
+        call = _promoted(replace(call, updates=_updates(call, device), use_init_val=use_init_val))
     elif call.fill_value is not None:
         call = replace(call, fill_value=_fill_value(call))
     if type(call.axis) is not int or type(call.batch_dims) is not int:
-        axis = _integer(caller, "axis", call.axis)
-        call = replace(call, axis=axis, batch_dims=_integer(caller, "batch_dims", call.batch_dims))
+        axis, batch_dims = (slow_path.integer(call, name) for name in ("axis", "batch_dims"))
+        call = replace(call, axis=axis, batch_dims=batch_dims)
     if any(not -(2**63) <= n < 2**63 for n in (call.axis, call.batch_dims, *call.window_shape)):
-        check_shapes(call)  # which refuses what no operator takes
+        check_shapes(call)  # raises for what no operator takes
     return checked(counted(call))
 
 
-def _integer(caller: str, option: str, value: Any) -> int:
-    try:
-        return int(value.__index__())
-    except (AttributeError, TypeError):
-        raise option_errors.option_not_integer(caller, option, value) from None
-
-
-def _refuse_array(caller: str, name: str, value: object, device: torch.device) -> None:
-    """Raise the error of an array of the processor where data lie on another device."""
+def _check_memory(caller: str, name: str, value: object, device: torch.device) -> None:
+    """Raise AttributeValueError for a NumPy array if data is on another device."""
     if isinstance(value, np.ndarray) and device.type not in ("cpu", "meta"):
-        raise tensor_errors.array_for_device(caller, name, device)
+        raise AttributeValueError(
+            f"{caller}: {name} = NumPy array is in the memory of the CPU, data on {device} "
+            f"(allowed: a tensor there); write torch.as_tensor({name}, device=data.device)"
+        )
 
 
 def tensor(
     caller: str, name: str, array: np.ndarray[Any, Any], device: torch.device
 ) -> torch.Tensor:
     """Return a tensor of an array, which shares its memory where torch can."""
-    _refuse_array(caller, name, array if array.base is not None else None, device)
+    _check_memory(caller, name, array if array.base is not None else None, device)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     fits = all(s >= 0 and s % native.itemsize == 0 for s in native.strides)
     if not (native.flags.writeable and fits):
@@ -355,13 +335,13 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
     caller, name, value = call.caller, call.updates_name, call.updates
     if isinstance(value, torch.Tensor):
         return value
-    _refuse_array(caller, name, value, device)
+    _check_memory(caller, name, value, device)
     dtype = numpy_dtype(call.data.dtype)
     if dtype is not None:
         return tensor(caller, name, slow_path.plain_updates(caller, value, dtype, name), device)
     plain = slow_path.plain_array(caller, name, value)
     if isinstance(value, np.ndarray):
-        raise tensor_errors.updates_dtype(caller, name, plain.dtype, call.data.dtype)
+        raise _updates_dtype(call, plain.dtype)
     converted = _rounded(plain, call.data.dtype)
     if converted is None:
         raise argument_errors.updates_lost(caller, value, call.data.dtype, name)
@@ -398,10 +378,24 @@ def _fill_value(call: Call) -> Any:
     return float(converted)
 
 
+def check_fill_value(call: Call) -> None:
+    """Raise DTypeError if data cannot hold the fill value; of dtypes that NumPy has."""
+    known = numpy_dtype(call.data.dtype)
+    if call.fill_value is not None and known is not None:
+        slow_path.fill_element(call.caller, call.fill_value, known)
+
+
+def fill_with_gradient(caller: str, value: object) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: fill_value = {shown_value(value)} requires a gradient, which it does not get "
+        f"(allowed: a number, or fill_value.detach())"
+    )
+
+
 def _number(caller: str, value: torch.Tensor, dtype: torch.dtype) -> Any:
     """Return the number of a tensor, which gets no gradient."""
     if torch.is_grad_enabled() and value.requires_grad:
-        raise tensor_errors.fill_with_gradient(caller, value)
+        raise fill_with_gradient(caller, value)
     try:
         return value.item()
     except (RuntimeError, TypeError) as error:  # several numbers, none here, or one of a transform
@@ -423,16 +417,14 @@ def _promoted(call: Call) -> Call:
 
 
 def check_out(call: Call, shape: tuple[int, ...]) -> None:
-    """Raise the error of an `out` that cannot take the result, if there is one."""
+    """Raise an error if `out` cannot take the result."""
     out, caller = call.out, call.caller
     if not isinstance(out, torch.Tensor) or out.layout != torch.strided:
-        raise tensor_errors.out_not_a_tensor(caller, out)
-    if out.device != call.data.device:
-        raise tensor_errors.devices_differ(caller, "out", out.device, call.data.device)
-    if out.dtype != call.data.dtype:
-        raise argument_errors.out_dtype(caller, out.dtype, call.data.dtype)
-    if tuple(out.shape) != shape:
-        raise shape_errors.out_shape(caller, tuple(out.shape), shape)
+        raise DTypeError(
+            f"{caller}: out = {type(out).__name__} object takes no tensor (allowed: a dense tensor)"
+        )
+    check_device(caller, "out", out.device, call.data.device)
+    slow_path.check_out(call, shape, out.shape)
 
 
 KINDS = (torch.Tensor, torch.nn.Parameter)

@@ -1,6 +1,6 @@
 """The public functions as `torch.compile` and `torch.export` see them: calls of the operators.
 
-The functions are of C, which the compiler cannot look into. Here is what it takes in their place.
+The functions are of C, which the compiler cannot trace; it traces these in their place.
 """
 
 from __future__ import annotations
@@ -13,145 +13,72 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ndgather import api
-from ndgather.errors import argument_errors, shape_errors, tensor_errors
+from ndgather.arrays.torch import checks
+from ndgather.errors import argument_errors, shape_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
 _COMPILER = "torch._dynamo"
 
 
-def gather_nd(
-    data: Any,
-    indices: Any,
-    batch_dims: int = 0,
-    *,
-    mode: str = "raise",
-    fill_value: Any = None,
-    out: Any = None,
-    **_: Any,
-) -> Any:
-    return _gathered("gather_nd", data, indices, (batch_dims,), mode, fill_value, out)
-
-
-def gather_elements(
-    data: Any,
-    indices: Any,
-    axis: int = 0,
-    *,
-    mode: str = "raise",
-    fill_value: Any = None,
-    out: Any = None,
-    **_: Any,
-) -> Any:
-    return _gathered("gather_elements", data, indices, (axis,), mode, fill_value, out)
-
-
-def gather(
-    data: Any,
-    indices: Any,
-    axis: int = 0,
-    *,
-    batch_dims: int = 0,
-    mode: str = "raise",
-    fill_value: Any = None,
-    out: Any = None,
-    **_: Any,
-) -> Any:
-    return _gathered("gather", data, indices, (axis, batch_dims), mode, fill_value, out)
-
-
-def gather_windows(
-    data: Any,
-    starts: Any,
-    window_shape: Sequence[int],
-    *,
-    mode: str = "raise",
-    fill_value: Any = None,
-    out: Any = None,
-    **_: Any,
-) -> Any:
-    return _gathered("gather_windows", data, starts, (window_shape,), mode, fill_value, out)
-
-
-def scatter_nd(
-    data: Any,
-    indices: Any,
-    updates: Any,
-    *,
-    reduction: str = "none",
-    mode: str = "raise",
-    use_init_val: bool = True,
-    out: Any = None,
-    **_: Any,
-) -> Any:
-    options = (0, reduction, mode, use_init_val)
-    return _scattered("scatter_nd", data, indices, updates, options, out)
-
-
-def scatter_elements(
-    data: Any,
-    indices: Any,
-    updates: Any,
-    axis: int = 0,
-    *,
-    reduction: str = "none",
-    mode: str = "raise",
-    use_init_val: bool = True,
-    out: Any = None,
-    **_: Any,
-) -> Any:
-    options = (axis, reduction, mode, use_init_val)
-    return _scattered("scatter_elements", data, indices, updates, options, out)
-
-
-def _gathered(
-    kind: str,
-    data: Any,
-    indices: Any,
-    options: tuple[Any, ...],
-    mode: str,
-    fill_value: Any,
-    out: Any,
-) -> Any:
+def _traceable(kind: str) -> Callable[..., Any]:
+    """Return a function for the compiler, with the arguments of a public function."""
+    parameters = api.SIGNATURES[kind].parameters.values()
+    names = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    scatters = kind.startswith("scatter")
     operator = getattr(torch.ops.ndgather, kind)
-    tensor = _tensor(data)
-    given = (tensor, _tensor(indices).to(tensor.device), *options, mode)
-    if isinstance(fill_value, torch.Tensor):
-        result = _filled(kind, operator, given, fill_value)
-    else:
-        result = operator(*given, fill_value)
-    return _delivered(kind, data, result, out)
+    options = [name for name in checks.OPTIONS[kind] if name in api.SIGNATURES[kind].parameters]
+    indices_name = names[1]
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        given = defaults | dict(zip(names, arguments, strict=False)) | named
+        data, out = given["data"], given["out"]
+        tensor, fill_value = _tensor(data), given.get("fill_value")
+        arrays = [tensor, _tensor(given[indices_name]).to(tensor.device)]
+        if scatters:
+            arrays[0], updates = _with_updates(kind, tensor, given["updates"])
+            arrays.append(updates)
+        if isinstance(fill_value, torch.Tensor):
+            given = given | {"fill_value": None}
+            chosen = {name: given[name] for name in options}
+            result = _filled(kind, operator, arrays, chosen, fill_value)
+        else:
+            result = operator(*arrays, **{name: given[name] for name in options})
+        if out is not None:
+            if out.dtype != result.dtype:
+                raise argument_errors.out_dtype(kind, out.dtype, result.dtype)
+            if out.shape != result.shape:
+                raise shape_errors.out_shape(kind, out.shape, result.shape)
+            return out.copy_(result)
+        return result if isinstance(data, torch.Tensor) else result.numpy()
+
+    return call
 
 
-def _filled(kind: str, operator: Any, given: tuple[Any, ...], fill_value: Any) -> Any:
-    """Return a result filled with the number of a tensor, which is not known before it runs."""
-    tensor, *rest = given
-    if rest[-1] != "fill":
-        raise argument_errors.fill_value_unused(kind, rest[-1])
-    if fill_value.numel() != 1:
-        raise argument_errors.fill_value_lost(kind, fill_value, tensor.dtype)
-    if fill_value.requires_grad:
-        raise tensor_errors.fill_with_gradient(kind, fill_value)
-    inside = operator(torch.ones_like(tensor, dtype=torch.bool), *rest, None)
-    return torch.where(inside, operator(*given, None), fill_value.reshape(()).to(tensor.dtype))
-
-
-def _scattered(
-    kind: str, data: Any, indices: Any, updates: Any, options: tuple[Any, ...], out: Any
+def _filled(
+    kind: str, operator: Any, arrays: list[Any], options: dict[str, Any], fill_value: Any
 ) -> Any:
-    tensor, updates = _with_updates(kind, _tensor(data), updates)
-    given = (tensor, _tensor(indices).to(tensor.device), updates)
-    result = getattr(torch.ops.ndgather, kind)(*given, *options)
-    return _delivered(kind, data, result, out)
+    """Return a result filled with the number of a tensor, which is not known before it runs."""
+    data, indices = arrays
+    if options["mode"] != "fill":
+        raise argument_errors.fill_value_unused(kind, options["mode"])
+    if fill_value.numel() != 1:
+        raise argument_errors.fill_value_lost(kind, fill_value, data.dtype)
+    if fill_value.requires_grad:
+        raise checks.fill_with_gradient(kind, fill_value)
+    inside = operator(torch.ones_like(data, dtype=torch.bool), indices, **options)
+    fill = fill_value.reshape(()).to(data.dtype)
+    return torch.where(inside, operator(data, indices, **options), fill)
 
 
 def _tensor(value: Any) -> Any:
     """Return a tensor; numbers of Python keep all their digits."""
     tensor = torch.as_tensor(value)
-    if isinstance(value, list | tuple | float | complex) and _kind(tensor):
+    if isinstance(value, list | tuple | float | complex) and _number_kind(tensor):
         return torch.as_tensor(
             value, dtype=torch.complex128 if tensor.is_complex() else torch.float64
         )
@@ -159,15 +86,15 @@ def _tensor(value: Any) -> Any:
 
 
 def _with_updates(kind: str, data: Any, updates: Any) -> tuple[Any, Any]:
-    """Return data and updates as tensors of one type.
+    """Return data and updates as tensors of one dtype.
 
     Numbers and lists take that of data; where autocast mixes floating types, the wider one counts.
     """
     if not isinstance(updates, torch.Tensor):
-        given = _tensor(updates)
-        if given.numel() and _kind(given) > _kind(data):
+        tensor = _tensor(updates)
+        if tensor.numel() and _number_kind(tensor) > _number_kind(data):
             raise argument_errors.updates_lost(kind, updates, data.dtype, "updates")
-        return data, given.to(data.dtype).to(data.device)
+        return data, tensor.to(data.dtype).to(data.device)
     if updates.dtype == data.dtype or not torch.is_autocast_enabled(data.device.type):
         return data, updates
     if not (data.dtype.is_floating_point and updates.dtype.is_floating_point):
@@ -176,29 +103,15 @@ def _with_updates(kind: str, data: Any, updates: Any) -> tuple[Any, Any]:
     return data.to(wider), updates.to(wider)
 
 
-def _kind(tensor: Any) -> int:
+def _number_kind(tensor: Any) -> int:
     """Return 0 for integers and booleans, 1 for floats, 2 for complex numbers."""
     return 2 if tensor.is_complex() else int(tensor.is_floating_point())
 
 
-def _delivered(kind: str, data: Any, result: Any, out: Any) -> Any:
-    """Return the result as the kind of data that was given, in `out` if there is one."""
-    if out is not None:
-        if out.dtype != result.dtype:
-            raise argument_errors.out_dtype(kind, out.dtype, result.dtype)
-        if out.shape != result.shape:
-            raise shape_errors.out_shape(kind, out.shape, result.shape)
-        return out.copy_(result)
-    return result if isinstance(data, torch.Tensor) else result.numpy()
-
-
-_SEEN = (gather_nd, gather_elements, gather, gather_windows, scatter_nd, scatter_elements)
-
-
 def _substitute() -> None:
-    for seen in _SEEN:
-        original = getattr(api, seen.__name__)
-        torch.compiler.substitute_in_graph(original, skip_signature_check=True)(seen)
+    for kind in api.SIGNATURES:
+        original = getattr(api, kind)
+        torch.compiler.substitute_in_graph(original, skip_signature_check=True)(_traceable(kind))
 
 
 class _WhenTheCompilerIsImported(MetaPathFinder):
