@@ -1,4 +1,4 @@
-"""The class of operators: one version of one published operator, and exactly what it allows."""
+"""Operators: versions of published operators that can be called."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from ndgather.errors import NdgatherError, argument_errors, index_errors
 from ndgather.published import arguments
 from ndgather.published.inference import infer
 from ndgather.published.schema import (
+    Attribute,
     IndexRule,
     Inference,
+    Input,
     Kind,
     OperatorVersion,
     Reduction,
@@ -38,150 +40,7 @@ if TYPE_CHECKING:
 
 
 Key: TypeAlias = tuple[object, ...]
-_MOST = 512
-
-
-class KnownCalls:
-    """The checked calls of one operator by their keys."""
-
-    def __init__(self, row: OperatorVersion) -> None:
-        self._caller = str(row)
-        roles = [each.role for each in row.inputs]
-        self._axis = roles.index(Role.AXIS) if Role.AXIS in roles else -1
-        # A function of the inputs that are arrays, how many these are, and the shape of the result.
-        self._known: dict[Key, tuple[Callable[..., Any], int, tuple[int, ...]]] = {}
-
-    def key(self, inputs: Sequence[object], named: Mapping[str, object]) -> Key | None:
-        """Return what the checks of a call depend on, or None where they depend on its values."""
-        key: list[object] = []
-        for position, each in enumerate(inputs):
-            if type(each) is np.ndarray and each.dtype.kind != "O":
-                key += (each.dtype, each.shape)
-                if position == self._axis:
-                    key.append(each.tobytes())
-            elif type(each) is int:
-                key += (int, each)
-            else:
-                return None
-        for name, value in named.items():
-            if type(value) not in (int, str, bool):
-                return None
-            key += (name, type(value), value)
-        return tuple(key)
-
-    def result(self, key: Key, inputs: Sequence[ArrayLike]) -> Array | None:
-        """Return the result of a call like an earlier one.
-
-        It is None where there was none, and where the call has to be checked after all: another
-        thread has given an input another shape, or the core refuses what it took before.
-        """
-        known = self._known.get(key)
-        if known is None:
-            return None
-        function, count, shape = known
-        made = function(*inputs[:count])
-        if isinstance(made, np.ndarray):
-            with suppress(ValueError):
-                return made.reshape(shape)
-        elif made[0] == "out_of_bounds":
-            raise index_errors.index_out_of_bounds(self._caller, *made[1])
-        return None
-
-    def held(self, inputs: Sequence[ArrayLike]) -> tuple[ArrayLike, ...]:
-        """Return the inputs with shapes, and a value of the axis, that no other thread can set."""
-        return tuple(
-            each
-            if not isinstance(each, np.ndarray)
-            else (each.copy() if position == self._axis else each.view())
-            for position, each in enumerate(inputs)
-        )
-
-    def add(self, key: Key, call: Call, count: int, shape: tuple[int, ...]) -> None:
-        """Keep a checked call, its number of arrays and the shape of its result."""
-        if len(self._known) >= _MOST:
-            self._known.clear()
-        self._known[key] = (call.repeatable(), count, shape)
-
-
-def planned(
-    row: OperatorVersion, arrays: Mapping[Role, Any], attributes: Mapping[str, AttributeValue]
-) -> tuple[Call, tuple[Any, ...]]:
-    """Check all of a call but its index values; return the native call and the result's shape."""
-    types = {role: type_of(each) for role, each in arrays.items()}
-    values = {}
-    if Role.AXIS in arrays:
-        values[Role.AXIS] = arrays[Role.AXIS]
-    inferred = infer(row, [*types.values()], attributes, values=values, check_empty_axes=False)
-    if values:
-        attributes = {**attributes, "axis": int(values[Role.AXIS].item())}
-    call = _native_call(row, types, arrays, attributes)
-    return call, inferred.outputs[0].shape  # type: ignore[return-value]  # every rank is known
-
-
-def _native_call(
-    row: OperatorVersion,
-    types: Mapping[Role, TensorType],
-    arrays: Mapping[Role, Any],
-    attributes: Mapping[str, AttributeValue],
-) -> Call:
-    """Return the native call that does what the row says."""
-    data, indices = arrays[Role.DATA], arrays[Role.INDICES]
-    data_shape, indices_shape = _shape(types[Role.DATA]), _shape(types[Role.INDICES])
-    batch_dims = int(attributes.get("batch_dims", 0))
-    batch_dims += len(indices_shape) if batch_dims < 0 else 0
-    call = Call(
-        str(row),
-        row.kind.value,
-        data,
-        indices,
-        axis=int(attributes.get("axis", 0)) % max(len(data_shape), 1),
-        batch_dims=batch_dims,
-        negative=row.index_rule.negative,
-    )
-    if row.kind.scatters:
-        updates = arrays[Role.UPDATES]
-        # For one element of data they may have any rank.
-        names_one = row.kind is Kind.SCATTER_ND and indices_shape == (len(data_shape),)
-        return replace(
-            call,
-            updates=reshaped(updates, ()) if names_one else updates,
-            reduction=_reduction(row, attributes, data, types[Role.DATA]).value,
-            use_init_val=bool(attributes.get("use_init_val", True)),
-        )
-    fills = not row.index_rule.raises
-    # Where text is elements that are references, the core has no zero for it.
-    objects = getattr(getattr(data, "dtype", None), "kind", "O") == "O"
-    texts = objects and types[Role.DATA].dtype == "string"
-    return replace(
-        call, mode="fill" if fills else "raise", fill_value="" if fills and texts else None
-    )
-
-
-def _shape(given: TensorType) -> tuple[Any, ...]:
-    return given.shape  # type: ignore[return-value]  # of an array it is known
-
-
-def _reduction(
-    row: OperatorVersion, attributes: Mapping[str, AttributeValue], data: Any, given: TensorType
-) -> Reduction:
-    attribute = row.attribute("reduction")
-    if attribute is None:
-        return Reduction.NONE
-    word = attributes["reduction"]
-    dtype: Any = getattr(data, "dtype", given.dtype)
-    meaningful = reductions.NAMES  # what the adapter of another library refuses, it knows
-    if isinstance(dtype, np.dtype):
-        meaningful = reductions.meaningful(dtype)
-    allowed = {
-        each.word: each.reduction
-        for each in attribute.choices
-        if each.reduction.value in meaningful
-    }
-    if word not in allowed:
-        raise argument_errors.reduction_type(str(row), str(word), dtype, tuple(allowed))
-    return allowed[str(word)]
-
-
+_MOST_KNOWN = 512
 _RULES = (
     "kind",
     "index_rule",
@@ -193,6 +52,125 @@ _RULES = (
 )
 
 
+class KnownCalls:
+    """The checked calls of one operator, for calls with arrays of the same types and shapes."""
+
+    def __init__(self, row: OperatorVersion) -> None:
+        self._caller = str(row)
+        roles = [item.role for item in row.inputs]
+        self._axis = roles.index(Role.AXIS) if Role.AXIS in roles else -1
+        # A function of the arrays, their number, and the shape of the result.
+        self._known: dict[Key, tuple[Callable[..., Any], int, tuple[int, ...]]] = {}
+
+    def key(self, inputs: Sequence[object], named: Mapping[str, object]) -> Key | None:
+        """Return all that the checks of a call depend on, or None if they depend on its values."""
+        key: list[object] = []
+        for position, value in enumerate(inputs):
+            if type(value) is np.ndarray and value.dtype.kind != "O":
+                key += (value.dtype, value.shape)
+                if position == self._axis:
+                    key.append(value.tobytes())
+            elif type(value) is int:
+                key += (int, value)
+            else:
+                return None
+        for name, option in named.items():
+            if type(option) not in (int, str, bool):
+                return None
+            key += (name, type(option), option)
+        return tuple(key)
+
+    def result(self, key: Key, inputs: Sequence[ArrayLike]) -> Array | None:
+        """Return the result of a call like an earlier one, or None if it has to be checked.
+
+        Besides new calls these are those whose inputs another thread has reshaped meanwhile.
+        """
+        known = self._known.get(key)
+        if known is None:
+            return None
+        function, count, shape = known
+        result = function(*inputs[:count])
+        if isinstance(result, np.ndarray):
+            with suppress(ValueError):
+                return result.reshape(shape)
+        elif result[0] == "out_of_bounds":
+            raise index_errors.index_out_of_bounds(self._caller, *result[1])
+        return None
+
+    def held(self, inputs: Sequence[ArrayLike]) -> tuple[ArrayLike, ...]:
+        """Return the inputs with shapes, and a value of the axis, that no other thread can set."""
+        return tuple(
+            value
+            if not isinstance(value, np.ndarray)
+            else (value.copy() if position == self._axis else value.view())
+            for position, value in enumerate(inputs)
+        )
+
+    def add(self, key: Key, call: Call, count: int, shape: tuple[int, ...]) -> None:
+        """Keep a checked call, its number of arrays and the shape of its result."""
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[key] = (call.repeatable(), count, shape)
+
+
+def planned(
+    row: OperatorVersion, arrays: Mapping[Role, Any], attributes: Mapping[str, AttributeValue]
+) -> tuple[Call, tuple[Any, ...]]:
+    """Check all of a call but its index values; return a call of the core, and the result's shape.
+
+    A result of the core has the same elements, but may have another shape.
+    """
+    types = {role: type_of(array) for role, array in arrays.items()}
+    values = {Role.AXIS: arrays[Role.AXIS]} if Role.AXIS in arrays else {}
+    inferred = infer(row, [*types.values()], attributes, values=values, check_empty_axes=False)
+    data, indices = arrays[Role.DATA], arrays[Role.INDICES]
+    data_rank, indices_shape = len(types[Role.DATA].shape), types[Role.INDICES].shape  # type: ignore[arg-type]  # known
+    axis = values[Role.AXIS].item() if values else attributes.get("axis", 0)
+    batch_dims = int(attributes.get("batch_dims", 0))
+    batch_dims += len(indices_shape) if batch_dims < 0 else 0  # type: ignore[arg-type]
+    call = Call(
+        str(row),
+        row.kind.value,
+        data,
+        indices,
+        axis=int(axis) % max(data_rank, 1),
+        batch_dims=batch_dims,
+        negative=row.index_rule.negative,
+    )
+    if row.kind.scatters:
+        updates = arrays[Role.UPDATES]
+        if row.kind is Kind.SCATTER_ND and indices_shape == (data_rank,):
+            updates = reshaped(updates, ())  # for one element of data they may have any rank
+        call = replace(
+            call,
+            updates=updates,
+            reduction=_reduction(row, attributes, data, types[Role.DATA]).value,
+            use_init_val=bool(attributes.get("use_init_val", True)),
+        )
+    elif not row.index_rule.raises:
+        # The core has no zero for strings that are Python objects.
+        objects = getattr(getattr(data, "dtype", None), "kind", "O") == "O"
+        strings = objects and types[Role.DATA].dtype == "string"
+        call = replace(call, mode="fill", fill_value="" if strings else None)
+    return call, inferred.outputs[0].shape  # type: ignore[return-value]  # every rank is known
+
+
+def _reduction(
+    row: OperatorVersion, attributes: Mapping[str, AttributeValue], data: Any, known: TensorType
+) -> Reduction:
+    attribute = row.attribute("reduction")
+    if attribute is None:
+        return Reduction.NONE
+    word = str(attributes["reduction"])
+    dtype: Any = getattr(data, "dtype", known.dtype)
+    # Adapters of other libraries raise for what they do not support.
+    meaningful = reductions.meaningful(dtype) if isinstance(dtype, np.dtype) else reductions.NAMES
+    words = {x.word: x.reduction for x in attribute.choices if x.reduction.value in meaningful}
+    if word not in words:
+        raise argument_errors.reduction_type(str(row), word, dtype, tuple(words))
+    return words[word]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One rule in which two operators differ.
@@ -202,7 +180,7 @@ class Difference:
     what : str
         The rule, such as ``"attributes.axis.required"``.
     here, there : object
-        Its value on each side, None where a side does not have it. For types and choices these
+        Its value on each side, None if a side does not have it. For types and choices these
         are the ones that only that side has.
     """
 
@@ -211,59 +189,38 @@ class Difference:
     there: object
 
 
-def differences(here: OperatorVersion, there: OperatorVersion) -> tuple[Difference, ...]:
-    """Return every rule in which `here` and `there` differ, in a fixed order."""
-    return (
-        *_compared("inputs", _by_role(here), _by_role(there)),
-        *_compared("attributes", _by_name(here), _by_name(there)),
-        *(each for rule in _RULES for each in _of_field(rule, rule, here, there)),
-    )
+def differences(here: OperatorVersion, there: OperatorVersion) -> Iterator[Difference]:
+    """Yield every rule in which `here` and `there` differ, in a fixed order."""
+    inputs = [{item.role.value: item for item in row.inputs} for row in (here, there)]
+    attributes = [{item.name: item for item in row.attributes} for row in (here, there)]
+    for group, (mine, other) in (("inputs", inputs), ("attributes", attributes)):
+        for name in dict.fromkeys([*mine, *other]):
+            yield from _compared(f"{group}.{name}", mine.get(name), other.get(name))
+    for rule in _RULES:
+        yield from _compared(rule, getattr(here, rule), getattr(there, rule))
 
 
-def _by_role(row: OperatorVersion) -> dict[str, object]:
-    return {each.role.value: each for each in row.inputs}
-
-
-def _by_name(row: OperatorVersion) -> dict[str, object]:
-    return {each.name: each for each in row.attributes}
-
-
-def _compared(what: str, here: dict[str, object], there: dict[str, object]) -> Iterator[Difference]:
-    for name in dict.fromkeys([*here, *there]):
-        mine, other = here.get(name), there.get(name)
-        if mine is None or other is None:
-            yield Difference(what=f"{what}.{name}", here=mine, there=other)
-            continue
-        yield from _of_fields(f"{what}.{name}", mine, other)
-
-
-def _of_fields(what: str, here: object, there: object) -> Iterator[Difference]:
-    for each in fields(here):  # type: ignore[arg-type]  # called with the dataclasses of spec only
-        if each.name not in {"summary", "type_variable"}:
-            yield from _of_field(f"{what}.{each.name}", each.name, here, there)
-
-
-def _of_field(what: str, name: str, here: object, there: object) -> Iterator[Difference]:
-    mine, other = getattr(here, name), getattr(there, name)
-    if mine == other:
+def _compared(what: str, here: Any, there: Any) -> Iterator[Difference]:
+    if here == there:
         return
-    if isinstance(mine, IndexRule):
-        yield from _of_fields(what, mine, other)
+    if isinstance(here, Attribute | IndexRule | Input) and there is not None:
+        for field in fields(here):
+            if field.name not in {"summary", "type_variable"}:
+                sides = getattr(here, field.name), getattr(there, field.name)
+                yield from _compared(f"{what}.{field.name}", *sides)
         return
-    if name in {"types", "choices"}:
-        mine, other = (
-            tuple(each for each in mine if each not in other),
-            tuple(each for each in other if each not in mine),
-        )
-        if not mine and not other:
+    if what.endswith((".types", ".choices")):
+        common = {*here} & {*there}
+        here, there = (tuple(x for x in side if x not in common) for side in (here, there))
+        if not here and not there:
             return
-    yield Difference(what=what, here=mine, there=other)
+    yield Difference(what=what, here=here, there=there)
 
 
 class Operator:
     """One version of one published operator, which can be called.
 
-    An operator takes what the text of its version allows and refuses everything else: other
+    An operator takes what the text of its version allows and raises for everything else: other
     types, attributes, ranks and sizes, and index values that the text forbids. Get one from
     `ndgather.operator`.
 
@@ -326,7 +283,7 @@ class Operator:
         ----------
         *inputs : array_like
             The inputs in the order of the specification: data, indices, then updates or the axis
-            where the operator has them. The shapes and dtypes that are allowed are those of the
+            if the operator has them. The shapes and dtypes that are allowed are those of the
             version: ``ndgather doc NAME`` shows them.
         **named
             Attributes by their names, and inputs by their names.
@@ -338,8 +295,8 @@ class Operator:
 
         Notes
         -----
-        A call whose arrays have the types and shapes of an earlier call's is not checked anew but
-        for its index values, and so costs little more than the work itself.
+        If the arrays have the types and shapes of an earlier call, only the index values are
+        checked, so that the call costs little more than the work itself.
 
         Examples
         --------
@@ -357,7 +314,7 @@ class Operator:
             known = self._known.result(key, inputs)
             if known is not None:
                 return known
-            # What is kept below holds for what is checked here.
+            # The checks below hold for these views, whatever other threads do.
             inputs = self._known.held(inputs)
             key = self._known.key(inputs, named)
         arrays, attributes = arguments.bind_arrays(self.row, inputs, named)
@@ -400,7 +357,14 @@ class Operator:
         10 b  11  12 a      [0]     2 a              12 a  10 b
                             [1]     0 b
         """
-        return operator_picture(self.row, inputs, named)
+        arrays, attributes = arguments.bind_arrays(self.row, inputs, named)
+        try:
+            call, shape = planned(self.row, arrays, attributes)
+        except NdgatherError as error:
+            data, indices, updates = map(arrays.get, (Role.DATA, Role.INDICES, Role.UPDATES))
+            call = Call(str(self.row), self.row.kind.value, data, indices, updates)
+            return draw(call, error=error)
+        return draw(call, shape)
 
     def infer(
         self,
@@ -414,19 +378,19 @@ class Operator:
         ----------
         *types : TensorType
             One for each input, in the order of the specification. Sizes may be numbers, names,
-            or None where they are unknown; so may the whole shape and the dtype.
+            or None if they are unknown; so may the whole shape and the dtype.
         constants : mapping of str to array_like, optional
-            Values of inputs that are known, by the name of the input. Known indices are checked.
+            Known values of inputs, by the name of the input. Known indices are checked.
         **named
             Attributes by their names, and the values of inputs such as an axis.
 
         Returns
         -------
         Inference
-            ``outputs`` and ``inputs`` are tuples of TensorType. Those of the inputs are the given
-            ones with everything that follows from the call: sizes that must be equal to others,
-            and ranks. ``equalities`` are the sizes that the call forces a name to have, and
-            ``depth`` is the length of an index tuple where there is only one that fits.
+            ``outputs`` and ``inputs`` are tuples of TensorType. Those of the inputs include
+            everything that follows from the call: sizes that must be equal to others, and ranks.
+            ``equalities`` are the sizes that the call forces a name to have, and ``depth`` is the
+            length of an index tuple if only one fits.
 
         Raises
         ------
@@ -509,18 +473,4 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         >>> [(each.what, each.here, each.there) for each in new.diff(old)]
         [('inputs.data.types', ('bfloat16',), ())]
         """
-        return differences(self.row, other.row)
-
-
-def operator_picture(
-    row: OperatorVersion, inputs: Sequence[Any], named: Mapping[str, Any]
-) -> Picture:
-    """Draw a call of an operator."""
-    arrays, attributes = arguments.bind_arrays(row, inputs, named)
-    try:
-        call, shape = planned(row, arrays, attributes)
-    except NdgatherError as error:
-        data, indices = arrays[Role.DATA], arrays[Role.INDICES]
-        plain = Call(str(row), row.kind.value, data, indices, arrays.get(Role.UPDATES))
-        return draw(plain, error=error)
-    return draw(call, shape)
+        return tuple(differences(self.row, other.row))

@@ -1,42 +1,60 @@
-"""Shape and type rules of every kind of operator, where sizes may be names or unknown.
+"""Shape and type rules of operators, where sizes may be names or unknown.
 
-`infer` refuses what a run would refuse for every value, and says what follows from the rest.
-Sizes are found by making them equal. Where the length of a tuple or an axis is not known, each
-possible one is tried: those that are refused are dropped, a single one that is left is a fact,
-and of several the result has what they have in common.
+`infer` raises if no values can make the call run, and otherwise returns what follows. Sizes are
+inferred by making them equal. If the length of an index tuple or the axis is unknown, every
+possible one is tried; the result is what those that fit have in common.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ndgather.errors import DTypeError, NdgatherError, shape_errors
-from ndgather.published import shapes
+import numpy as np
+
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+    index_errors,
+    option_errors,
+    shape_errors,
+)
+from ndgather.errors.shape_errors import shown
 from ndgather.published.schema import (
+    AttributeRange,
+    BatchRule,
     Equality,
     Inference,
     Kind,
+    OffAxisRule,
     OperatorVersion,
     RankAtLeast,
     Role,
     Shape,
     TensorType,
 )
-from ndgather.published.shapes import (
-    LARGEST_RANK,
-    RULES,
-    Axes,
-    CallShapes,
-    Sizes,
-    Unknown,
-    known_of_result,
-    refuse_outside,
-)
+from ndgather.published.shapes import LARGEST_RANK, Axes, Sizes, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from ndgather.published.schema import Dim
+    from ndgather.published.shapes import Size
+
+_BY_TUPLE = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
+
+# The fewest axes of data and of indices after the batch axes.
+_AFTER_BATCH = {
+    AttributeRange.BATCH_BELOW_RANKS: (1, 1),
+    AttributeRange.BATCH_BEFORE_TUPLES: (0, 1),
+    AttributeRange.BATCH_UP_TO_AXIS: (0, 0),
+}
 
 
 def infer(
@@ -47,56 +65,40 @@ def infer(
     values: Mapping[Role, NDArray[Any]] | None = None,
     check_empty_axes: bool = True,
 ) -> Inference:
-    """Return what follows from the types of the inputs of one call.
+    """Return what follows from the types of the inputs of a call, and the known `values`.
 
-    Parameters
-    ----------
-    row : OperatorVersion
-        The operator.
-    types : sequence of TensorType
-        One for each input of `row`.
-    attributes : mapping
-        A value for each attribute of `row`.
-    values : mapping, optional
-        The inputs whose values are known.
-    check_empty_axes : bool, default True
-        Refuse indices into an axis of size 0. A run leaves that to the check of the values,
-        which says where they stand.
-
-    Raises
-    ------
-    ShapeError, DTypeError, AttributeValueError, IndexOutOfBoundsError
-        No values could make such a call run.
+    `types` and `attributes` are complete. `check_empty_axes` raises for indices into an axis of
+    size 0; a run leaves that to the check of the values, which names their position.
     """
     values = values or {}
     dtypes = _merged_dtypes(row, types)
-    call = CallShapes(
-        row=row,
-        sizes=Sizes(),
-        axes={
-            each.role: Axes.of(given.shape) for each, given in zip(row.inputs, types, strict=True)
-        },
-        check_empty_axes=check_empty_axes,
-    )
+    axes = {item.role: Axes.of(known.shape) for item, known in zip(row.inputs, types, strict=True)}
+    call = _Call(row, Sizes(), axes, check_empty_axes=check_empty_axes)
     for role, value in values.items():
-        shapes.settle_value(call, role, value)
-    shapes.settle_ranks(call)
-    if "axis" in attributes:
-        shapes.settle_axis(call, int(attributes["axis"]))
-    elif Role.AXIS in values:
-        shapes.settle_axis(call, int(values[Role.AXIS].item()))
-    shapes.settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
+        declared = call.shown(axes[role])
+        fits = axes[role].is_of(value.ndim)
+        if not fits or not all(map(call.sizes.equate, axes[role].sizes, value.shape)):
+            raise ShapeError(
+                f"{row}: the value of {role.value} has shape {shown(value.shape)}, which is "
+                f"not the declared one (allowed: {shown(declared)})"
+            )
+    _settle_ranks(call)
+    axis = attributes.get("axis", values.get(Role.AXIS))
+    if axis is not None and row.kind not in _BY_TUPLE:
+        _settle_axis(call, int(np.asarray(axis).item()))
+    _settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
     call, shape, depth = _settle(call)
-    _refuse_known_outside(call, values)
-    names = dict.fromkeys(
-        size for axes in call.axes.values() for size in axes.sizes if isinstance(size, str)
-    )
+    first = call.batch_dims if row.kind in _BY_TUPLE else call.axis
+    if Role.INDICES in values and row.index_rule.raises and first is not None and first >= 0:
+        data = [call.sizes.dim(size) for size in call.data.sizes]
+        refuse_outside(row, data, values[Role.INDICES], first)
+    names = dict.fromkeys(x for axes in call.axes.values() for x in axes.sizes if type(x) is str)
     equal = ((name, call.sizes.find(name)) for name in names)
     return Inference(
-        outputs=tuple(TensorType(dtypes[each.type_variable], shape) for each in row.outputs),
+        outputs=tuple(TensorType(dtypes[item.type_variable], shape) for item in row.outputs),
         inputs=tuple(
-            TensorType(dtypes[each.type_variable], call.shape(call.axes[each.role]))
-            for each in row.inputs
+            TensorType(dtypes[item.type_variable], call.shape(call.axes[item.role]))
+            for item in row.inputs
         ),
         equalities=tuple(
             Equality(name=name, equals=other)
@@ -108,61 +110,194 @@ def infer(
 
 
 def _merged_dtypes(row: OperatorVersion, types: Sequence[TensorType]) -> dict[str, str | None]:
-    """Return the type that each type variable of `row` has in `types`."""
-    found: dict[str, tuple[str, str]] = {}
-    for each, given in zip(row.inputs, types, strict=True):
-        if given.dtype is None:
+    """Return the type of every type variable of `row`."""
+    known: dict[str, tuple[str, str]] = {}
+    for item, dtype in zip(row.inputs, (given.dtype for given in types), strict=True):
+        if dtype is None:
             continue
-        if given.dtype not in each.types:
+        if dtype not in item.types:
             raise DTypeError(
-                f"{row!s}: {each.name}.dtype = {given.dtype} is not taken (allowed: "
-                f"{', '.join(each.types)})"
+                f"{row}: {item.name}.dtype = {dtype} is not taken (allowed: "
+                f"{', '.join(item.types)})"
             )
-        other, dtype = found.setdefault(each.type_variable, (each.name, given.dtype))
-        if dtype != given.dtype:
+        other, wanted = known.setdefault(item.type_variable, (item.name, dtype))
+        if dtype != wanted:
             raise DTypeError(
-                f"{row!s}: {each.name}.dtype = {given.dtype} differs from {other}.dtype = {dtype} "
-                f"(allowed: {dtype})"
+                f"{row}: {item.name}.dtype = {dtype} differs from {other}.dtype = {wanted} "
+                f"(allowed: {wanted})"
             )
-    return {each.type_variable: found.get(each.type_variable, ("", None))[1] for each in row.inputs}
+    return {item.type_variable: known.get(item.type_variable, ("", None))[1] for item in row.inputs}
 
 
-def _refuse_known_outside(call: CallShapes, values: Mapping[Role, NDArray[Any]]) -> None:
-    """Refuse known indices outside an axis of known size."""
-    by_tuple = call.row.kind in {Kind.GATHER_ND, Kind.SCATTER_ND}
-    axis = call.batch_dims if by_tuple else call.axis
-    if not call.row.index_rule.raises or Role.INDICES not in values or axis is None or axis < 0:
+@dataclass(slots=True)
+class _Call:
+    """The shapes of one call while they are inferred."""
+
+    row: OperatorVersion
+    sizes: Sizes
+    axes: dict[Role, Axes]
+    axis: int | None = None
+    batch_dims: int = 0
+    check_empty_axes: bool = True
+
+    @property
+    def caller(self) -> str:
+        return str(self.row)
+
+    @property
+    def data(self) -> Axes:
+        return self.axes[Role.DATA]
+
+    @property
+    def indices(self) -> Axes:
+        return self.axes[Role.INDICES]
+
+    def copy(self) -> _Call:
+        axes = {role: Axes(list(known.sizes), known.exact) for role, known in self.axes.items()}
+        return replace(self, sizes=self.sizes.copy(), axes=axes)
+
+    def shape(self, axes: Axes) -> Shape:
+        dims = tuple(self.sizes.dim(size) for size in axes.sizes)
+        return dims if axes.exact else RankAtLeast(dims) if dims else None
+
+    def shown(self, axes: Axes) -> tuple[object, ...]:
+        dims = [self.sizes.dim(size) for size in axes.sizes]
+        return (*("?" if dim is None else dim for dim in dims), *(() if axes.exact else ("...",)))
+
+    def equate_updates(self, wanted: Sequence[Size]) -> None:
+        """Make the first sizes of updates equal to `wanted`."""
+        updates = self.axes[Role.UPDATES]
+        if not updates.reaches(len(wanted)):
+            raise self.updates_do_not_fit(Axes(list(wanted), exact=False))
+        for size, other in zip(updates.sizes, wanted, strict=False):
+            if not self.sizes.equate(size, other):
+                raise self.updates_do_not_fit(Axes(list(wanted)))
+
+    def updates_do_not_fit(self, wanted: Axes) -> ShapeError:
+        updates = self.shown(self.axes[Role.UPDATES])
+        return shape_errors.updates_do_not_fit(self.caller, updates, self.shown(wanted))
+
+    def check_axis_not_empty(self, axis: int, positions: Sequence[Size]) -> None:
+        """Require an indexed axis that is not empty, unless there are no positions."""
+        if not (self.row.index_rule.raises and self.check_empty_axes):
+            return
+        size = self.data.sizes[axis]
+        maybe_empty = {self.sizes.find(x) for x in positions if not self.sizes.bounds(x)[0]}
+        if not maybe_empty and not self.sizes.bound(size, 1):
+            raise IndexOutOfBoundsError(
+                f"{self.caller}: indices {shown(self.shown(self.indices))} address axis {axis} "
+                f"of data {shown(self.shown(self.data))}, which is empty (allowed: no indices)",
+                axis=axis,
+            )
+        if len(maybe_empty) == 1 and self.sizes.value(size) == 0:
+            self.sizes.equate(maybe_empty.pop(), 0)
+
+
+def _settle_ranks(call: _Call) -> None:
+    row, caller, axes = call.row, call.caller, call.axes
+    for item in row.inputs:
+        rank = axes[item.role].rank
+        if rank > LARGEST_RANK:
+            raise shape_errors.too_many_axes(caller, item.name, rank, LARGEST_RANK)
+    for item in row.inputs:
+        shape = call.shown(axes[item.role])
+        if not axes[item.role].reaches(item.lowest_rank):
+            raise shape_errors.rank_too_low(caller, item.name, shape, item.lowest_rank)
+    axis = axes.get(Role.AXIS)
+    if axis is not None and (axis.rank > 1 or not all(call.sizes.equate(x, 1) for x in axis.sizes)):
+        raise ShapeError(
+            f"{caller}: axis.shape = {shown(call.shown(axis))} is not a single value "
+            "(allowed: () or (1,))"
+        )
+    if row.kind is Kind.SCATTER_ND:
+        call.equate_updates(call.indices.sizes[:-1])
+    if row.kind not in {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}:
         return
-    data = [call.sizes.dim(size) for size in call.data.sizes]
-    refuse_outside(call.row, data, values[Role.INDICES], axis)
+    data, indices, updates = call.data, call.indices, axes.get(Role.UPDATES)
+    if not data.is_as_long_as(indices):
+        raise shape_errors.ranks_differ(caller, call.shown(data), call.shown(indices))
+    if updates is not None:
+        if not (updates.is_as_long_as(indices) and data.is_as_long_as(indices)):
+            raise call.updates_do_not_fit(indices)
+        call.equate_updates(indices.sizes)
 
 
-def _settle(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
-    """Return the call with what was found, the shape of the result, and the length of a tuple."""
-    by_depth = call.row.kind in {Kind.GATHER_ND, Kind.SCATTER_ND}
+def _settle_axis(call: _Call, axis: int) -> None:
+    """Check `axis`, and count it from the front if the rank is known."""
+    data = call.data
+    needed = axis + 1 if axis >= 0 else -axis
+    what = f"data of shape {shown(call.shown(data))}"
+    if not data.reaches(needed):
+        raise option_errors.option_out_of_range(
+            call.caller, "axis", axis, -data.rank, data.rank - 1, what
+        )
+    if call.row.kind is not Kind.GATHER:
+        for role in {Role.INDICES, Role.UPDATES} & set(call.axes):
+            call.axes[role].reaches(needed)
+    call.axis = axis % data.rank if data.exact else axis
+
+
+def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
+    """Check `batch_dims`, count it from the front, and make the batch axes equal."""
+    attribute = call.row.attribute("batch_dims")
+    if attribute is None:
+        return
+    both = [*zip((call.data, call.indices), _AFTER_BATCH[attribute.range], strict=True)]
+    highest = min((axes.rank if axes.exact else LARGEST_RANK) - after for axes, after in both)
+    lowest = -highest if attribute.range is AttributeRange.BATCH_UP_TO_AXIS else 0
+    data, indices = call.shown(call.data), call.shown(call.indices)
+    if not lowest <= batch_dims <= highest:
+        shapes = f"data {shown(data)} and indices {shown(indices)}"
+        raise option_errors.option_out_of_range(
+            call.caller, "batch_dims", batch_dims, lowest, highest, shapes
+        )
+    if batch_dims < 0 and call.indices.exact:
+        batch_dims += call.indices.rank
+    call.batch_dims = batch_dims
+    if call.row.kind is Kind.GATHER and call.axis is not None and call.axis >= 0:
+        _check_axis_after_batch(call, call.axis)
+    for axes, after in both:
+        axes.reaches(batch_dims + after)
+    for axis in range(batch_dims):
+        if not call.sizes.equate(call.data.sizes[axis], call.indices.sizes[axis]):
+            data, indices = call.shown(call.data), call.shown(call.indices)
+            raise shape_errors.batch_sizes_differ(call.caller, axis, data, indices)
+
+
+def _check_axis_after_batch(call: _Call, axis: int) -> None:
+    if axis < call.batch_dims:
+        raise AttributeValueError(
+            f"{call.caller}: axis = {axis} is one of the {call.batch_dims} batch axes (allowed: "
+            f"{call.batch_dims} or more, counted from the front)"
+        )
+
+
+def _settle(call: _Call) -> tuple[_Call, Shape, int | None]:
+    """Return the inferred call, the shape of the result, and the length of an index tuple."""
+    by_tuple = call.row.kind in _BY_TUPLE
     if call.batch_dims < 0:  # counted from the rank of indices, which is not known
         return call, None, None
-    choices = _depths(call) if by_depth else _axes_to_try(call)
+    choices = _depths(call) if by_tuple else _axes(call)
     if choices is None:
-        return call, call.shape(known_of_result(call)), None
-    fits: list[tuple[CallShapes, Axes, int]] = []
-    refusals: list[NdgatherError] = []
+        return call, call.shape(_known_of_result(call)), None
+    fits: list[tuple[_Call, Axes, int]] = []
+    errors: list[NdgatherError] = []
     for choice in choices:
         trial = call.copy()
         try:
             fits.append((trial, _applied(trial, choice), choice))
-        except NdgatherError as refusal:
-            refusals.append(refusal)
+        except NdgatherError as error:
+            errors.append(error)
     if not fits:
-        raise refusals[0]
+        raise errors[0]
     if len(fits) > 1:
-        return call, _joined([trial.shape(out) for trial, out, _ in fits]), None
+        return call, _in_common([trial.shape(out) for trial, out, _ in fits]), None
     trial, out, choice = fits[0]
-    return trial, trial.shape(out), choice if by_depth else None
+    return trial, trial.shape(out), choice if by_tuple else None
 
 
-def _depths(call: CallShapes) -> Iterable[int] | None:
-    """Return the lengths that an index tuple may have, or None where there is no limit."""
+def _depths(call: _Call) -> Iterable[int] | None:
+    """Return the possible lengths of an index tuple, or None if there is no limit."""
     data, indices, lowest = call.data, call.indices, call.row.lowest_depth
     depth = call.sizes.value(indices.sizes[-1]) if indices.exact else None
     if depth is None:
@@ -176,15 +311,16 @@ def _depths(call: CallShapes) -> Iterable[int] | None:
     return (depth,)
 
 
-def _axes_to_try(call: CallShapes) -> Iterable[int] | None:
+def _axes(call: _Call) -> Iterable[int] | None:
+    """Return the possible axes, or None if there is no limit."""
     if call.axis is None:
         return range(call.data.rank) if call.data.exact else None
     return (call.axis,) if call.axis >= 0 else None
 
 
-def _applied(call: CallShapes, choice: int) -> Axes:
+def _applied(call: _Call, choice: int) -> Axes:
     """Apply the rules of the kind until nothing more follows; return the axes of the result."""
-    rule = RULES[call.row.kind]
+    rule = _RULES[call.row.kind]
     while True:
         steps = call.sizes.steps
         out = rule(call, choice)
@@ -192,16 +328,181 @@ def _applied(call: CallShapes, choice: int) -> Axes:
             return out
 
 
-def _joined(shapes: Sequence[Shape]) -> Shape:
-    """Return what holds for each of `shapes`."""
+def _in_common(shapes: Sequence[Shape]) -> Shape:
+    """Return what holds for all of `shapes`."""
     firsts = [
-        () if each is None else each.first if isinstance(each, RankAtLeast) else each
-        for each in shapes
+        () if shape is None else shape.first if isinstance(shape, RankAtLeast) else shape
+        for shape in shapes
     ]
     dims = tuple(
         column[0] if len(set(column)) == 1 else None for column in zip(*firsts, strict=False)
     )
-    exact = all(isinstance(each, tuple) for each in shapes)
-    if exact and len({len(each) for each in firsts}) == 1:
+    exact = all(isinstance(shape, tuple) for shape in shapes)
+    if exact and len({len(first) for first in firsts}) == 1:
         return dims
     return RankAtLeast(dims) if dims else None
+
+
+def _gather_nd(call: _Call, depth: int) -> Axes:
+    data, indices, batch_dims = call.data, call.indices, call.batch_dims
+    data.reaches(batch_dims + depth)
+    lead = indices.sizes[:-1]
+    if indices.exact:
+        call.sizes.equate(indices.sizes[-1], depth)
+        for axis in range(batch_dims, batch_dims + depth):
+            call.check_axis_not_empty(axis, lead)
+    lead = _fused(call, lead)
+    if not indices.exact:
+        return _followed_by_unknown(lead, data.rank - batch_dims - depth)
+    return Axes([*lead, *data.sizes[batch_dims + depth :]], data.exact)
+
+
+def _followed_by_unknown(sizes: Sequence[Size], count: int) -> Axes:
+    """Return axes that begin with `sizes`, and at least `count` more."""
+    return Axes([*sizes, *(Unknown() for _ in range(count))], exact=False)
+
+
+def _fused(call: _Call, lead: list[Size]) -> list[Size]:
+    """Return the first axes of the result, with the batch axes as one if the row fuses them."""
+    count, sizes = call.batch_dims, call.sizes
+    if call.row.batch_rule is not BatchRule.FUSED or count < 2:
+        return lead
+    values = [sizes.value(size) for size in lead[:count]]
+    known = math.prod(value for value in values if value is not None)
+    left = [size for size, value in zip(lead, values, strict=False) if value is None]
+    product: Size = known
+    if known and left:
+        product = left[0] if known == 1 and len(left) == 1 else Unknown()
+    return [product, *lead[count:]]
+
+
+def _gather_elements(call: _Call, axis: int) -> Axes:
+    data, indices, sizes = call.data, call.indices, call.sizes
+    rule = call.row.off_axis_rule
+    for position, (have, take) in enumerate(zip(data.sizes, indices.sizes, strict=True)):
+        if position == axis and rule is not OffAxisRule.AT_MOST_EVERYWHERE:
+            continue
+        if rule is OffAxisRule.EQUAL:
+            if not sizes.equate(have, take):
+                shapes = call.shown(indices), call.shown(data)
+                raise ShapeError(
+                    f"{call.caller}: indices.shape[{position}] = {shapes[0][position]} differs "
+                    f"from data.shape[{position}] = {shapes[1][position]}: indices "
+                    f"{shown(shapes[0])} and data {shown(shapes[1])} may differ "
+                    f"only on axis {axis} (allowed: {shapes[1][position]})"
+                )
+            continue
+        most, least = sizes.bounds(have)[1], sizes.bounds(take)[0]
+        if not (sizes.bound(have, least) and sizes.bound(take, 0, most)):
+            raise shape_errors.longer_off_axis(
+                call.caller, position, axis, call.shown(data), call.shown(indices)
+            )
+    if indices.exact:
+        call.check_axis_not_empty(axis, indices.sizes)
+    return indices
+
+
+def _gather(call: _Call, axis: int) -> Axes:
+    data, indices, batch_dims = call.data, call.indices, call.batch_dims
+    _check_axis_after_batch(call, axis)
+    if indices.exact:
+        call.check_axis_not_empty(axis, indices.sizes)
+    lead = [*data.sizes[:axis], *indices.sizes[batch_dims:]]
+    if not indices.exact:
+        return _followed_by_unknown(lead, data.rank - axis - 1)
+    return Axes([*lead, *data.sizes[axis + 1 :]], data.exact)
+
+
+def _scatter_nd(call: _Call, depth: int) -> Axes:
+    data, indices, updates = call.data, call.indices, call.axes[Role.UPDATES]
+    data.reaches(depth)
+    loose = call.row.one_element_updates  # then updates of one element have any rank
+    fits = True
+    if updates.exact and data.exact and not (indices.exact or (loose and depth == data.rank)):
+        fits = indices.is_of(updates.rank - (data.rank - depth) + 1)
+    if updates.exact and indices.exact and not (data.exact or (loose and indices.rank == 1)):
+        fits = data.is_of(updates.rank - (indices.rank - 1) + depth)
+    if not fits or (indices.exact and not call.sizes.equate(indices.sizes[-1], depth)):
+        raise call.updates_do_not_fit(Axes(indices.sizes[:-1], exact=False))
+    if not indices.exact:
+        return data
+    wanted = Axes([*indices.sizes[:-1], *data.sizes[depth:]], data.exact)
+    single = loose and wanted.exact and wanted.rank == 0
+    if single:
+        fits = all(call.sizes.equate(size, 1) for size in updates.sizes)
+    else:
+        fits = updates.is_of(wanted.rank) if wanted.exact else updates.reaches(wanted.rank)
+    if not fits:
+        raise call.updates_do_not_fit(wanted)
+    if not single:
+        call.equate_updates(wanted.sizes)
+    for axis in range(depth):
+        call.check_axis_not_empty(axis, indices.sizes[:-1])
+    return data
+
+
+def _scatter_elements(call: _Call, axis: int) -> Axes:
+    _gather_elements(call, axis)
+    return call.data
+
+
+_RULES = {
+    Kind.GATHER_ND: _gather_nd,
+    Kind.GATHER_ELEMENTS: _gather_elements,
+    Kind.GATHER: _gather,
+    Kind.SCATTER_ND: _scatter_nd,
+    Kind.SCATTER_ELEMENTS: _scatter_elements,
+}
+
+
+def _known_of_result(call: _Call) -> Axes:
+    """Return what is known of the result if no depth or axis can be tried."""
+    data, indices = call.data, call.indices
+    if call.row.kind.scatters:
+        return data
+    if call.row.kind is Kind.GATHER_ELEMENTS:
+        return indices
+    if call.row.kind is Kind.GATHER_ND:
+        return Axes(_fused(call, indices.sizes[:-1]), exact=False)
+    lead = data.sizes[: max(call.batch_dims, data.rank + call.axis if call.axis else 0)]
+    rank = data.rank - 1 + indices.rank - call.batch_dims
+    return _followed_by_unknown(lead, rank - len(lead))
+
+
+def refuse_outside(
+    row: OperatorVersion, data: Sequence[Dim], indices: NDArray[Any], axis: int
+) -> None:
+    """Raise for the first entry of `indices` that is out of bounds in `row`.
+
+    `data` are the first sizes of data or all; unknown ones allow any index. `axis` is the axis
+    that indices address, or the first axis of index tuples.
+    """
+    if indices.size == 0:
+        return
+    by_tuple = row.kind in _BY_TUPLE
+    columns = indices if by_tuple else indices[..., None]
+    sizes = data[axis : axis + columns.shape[-1]]
+    bounds = {
+        column: (-size if row.index_rule.negative else 0, size)
+        for column, size in enumerate(sizes)
+        if isinstance(size, int)
+    }
+    outside = np.zeros(columns.shape, bool)
+    for column, (lowest, size) in bounds.items():
+        values = columns[..., column]
+        outside[..., column] = (values < lowest) | (values >= size)
+    if not outside.any():
+        return
+    *lead, column = (int(at) for at in np.unravel_index(np.argmax(outside), outside.shape))
+    position = (*lead, column) if by_tuple else tuple(lead)
+    lowest, size = bounds[column]
+    raise index_errors.index_out_of_bounds(
+        str(row),
+        position=position,
+        value=int(indices[position]),
+        axis=axis + column,
+        size=size,
+        lowest=lowest,
+        count=int(np.count_nonzero(outside)),
+        total=indices.size,
+    )

@@ -1,8 +1,4 @@
-"""What one version of one operator says, as data.
-
-A row of `ndgather.published.rows` is an `OperatorVersion`. Its fields name values of the closed
-enums below; rows hold no functions.
-"""
+"""The types of the rows: an `OperatorVersion` is one version of one operator, as data."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ COMPLEX = ("complex64", "complex128")
 
 
 class Kind(StrEnum):
-    """The five kinds of operators: each operator is one of them."""
+    """The five kinds of operators."""
 
     GATHER_ND = "gather_nd"
     GATHER_ELEMENTS = "gather_elements"
@@ -38,7 +34,7 @@ class Kind(StrEnum):
 
 
 class Role(StrEnum):
-    """What an input is for."""
+    """The role of an input."""
 
     DATA = "data"
     INDICES = "indices"
@@ -47,7 +43,7 @@ class Role(StrEnum):
 
 
 class Outside(StrEnum):
-    """What happens to an index out of bounds."""
+    """The result of an index out of bounds."""
 
     RAISE = "raise"
     ZEROS = "zeros"
@@ -63,7 +59,7 @@ class BatchRule(StrEnum):
 
 
 class OffAxisRule(StrEnum):
-    """How the sizes of indices relate to those of data, where one axis is indexed."""
+    """How the sizes of indices relate to those of data off the indexed axis."""
 
     FREE = "free"
     AT_MOST = "indices <= data, except along axis"
@@ -72,7 +68,7 @@ class OffAxisRule(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """What the text says of two updates for one element."""
+    """What the text says about two updates of one element."""
 
     NOT_APPLICABLE = "not applicable"
     FORBIDDEN = "forbidden"
@@ -83,7 +79,7 @@ class Duplicates(StrEnum):
 
 
 class Reduction(StrEnum):
-    """How an update is combined with the original element. The values are the words of the core."""
+    """How an update is combined with the original element, as the core names it."""
 
     NONE = "none"
     ADD = "add"
@@ -103,7 +99,7 @@ class AttributeType(StrEnum):
 
 
 class AttributeRange(StrEnum):
-    """Which values an attribute may have; r and q are the ranks of data and indices."""
+    """The allowed values of an attribute; r and q are the ranks of data and indices."""
 
     AXIS = "-r..r-1"
     BATCH_BELOW_RANKS = "0..min(q,r)-1"
@@ -115,7 +111,7 @@ class AttributeRange(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A word that a text gives to a reduction, such as `prod` for `mul`."""
+    """The word of a text for a reduction, such as `prod` for `mul`."""
 
     word: str
     reduction: Reduction
@@ -136,7 +132,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A tensor that goes in. Inputs with one type variable have one type."""
+    """An input tensor. Inputs with the same type variable have the same type."""
 
     name: str
     role: Role
@@ -148,7 +144,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A tensor that comes out, of the type that its variable has in the inputs."""
+    """An output tensor, of the type that its variable has in the inputs."""
 
     name: str
     type_variable: str
@@ -157,10 +153,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRule:
-    """Which index values are allowed along an axis of size s, and what happens to the others.
+    """The allowed index values along an axis of size s, and the result of others.
 
-    `negative` is whether the range is ``[-s, s-1]`` rather than ``[0, s-1]``; `outside` is
-    what the text says of the others. Where it says "undefined", this package raises.
+    `negative` means the range ``[-s, s-1]`` rather than ``[0, s-1]``. If `outside` is undefined,
+    this package raises.
     """
 
     negative: bool
@@ -173,7 +169,7 @@ class IndexRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erratum:
-    """An error in a published text: where it is, its words, and what is correct."""
+    """An error in a published text: its place, a quote, and what is correct."""
 
     place: str
     quote: str
@@ -184,11 +180,10 @@ class Erratum:
 class OperatorVersion:
     """One version of one operator: a row of the table.
 
-    `since` is the version of the domain that brought it; the row lives until the next
-    `since` of the same name. `lowest_depth` is the minimum length of an index tuple.
-    `one_element_updates` is whether updates may have any rank, with a single element,
-    where the rule asks for rank 0. `notes` say what this package does where the text is
-    silent or contradicts itself, and why.
+    `since` is the first version of the domain with this text. `lowest_depth` is the minimum
+    length of an index tuple. `one_element_updates` allows updates of any rank with one element
+    instead of rank 0. `notes` say what this package does if the text is silent or contradicts
+    itself, and why.
     """
 
     name: str
@@ -221,17 +216,17 @@ class OperatorVersion:
 
 
 Dim: TypeAlias = int | str | None
-"""The size of an axis: known, known by a name, or unknown."""
+"""The size of an axis: a number, a name, or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankAtLeast:
-    """A shape of which only the first sizes are given; more axes may follow.
+    """A shape with known first sizes; more axes may follow.
 
     Parameters
     ----------
     first : tuple of int, str or None
-        The first sizes: numbers, names, or None where a size is unknown.
+        The first sizes: numbers, names, or None for an unknown size.
 
     Examples
     --------
@@ -245,19 +240,19 @@ class RankAtLeast:
 
 
 Shape: TypeAlias = tuple[Dim, ...] | RankAtLeast | None
-"""A shape: every size, the first sizes, or (None) not even the rank."""
+"""A shape: every size, the first sizes, or None if even the rank is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """The element type and the shape of a tensor; None stands for what is unknown.
+    """The element type and the shape of a tensor; None is unknown.
 
     Parameters
     ----------
     dtype : str, optional
-        The name of the element type as NumPy and ml_dtypes have it, or ``"string"``.
+        The name of the element type in NumPy or ml_dtypes, or ``"string"``.
     shape : tuple of int, str or None; or RankAtLeast, optional
-        The sizes: numbers, names, or None where a size is unknown.
+        The sizes: numbers, names, or None for an unknown size.
 
     Examples
     --------
@@ -272,7 +267,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equality:
-    """The name of a size, and the number or the other name that it must equal."""
+    """The name of a size, and the number or name that it must equal."""
 
     name: str
     equals: int | str
@@ -300,7 +295,7 @@ class Inference:
     depth: int | None = None
 
 
-# What libraries call types of the specifications, where it is not what NumPy calls them.
+# Other names of types in libraries.
 _NAMES = {
     "boolean": "bool",
     "halffloat": "float16",
@@ -313,17 +308,17 @@ _NAMES = {
 
 
 def dtype_name(array: NDArray[Any]) -> str:
-    """Return the name that the specifications' rows have for the type of a NumPy array."""
+    """Return the name of an array's type in the rows."""
     kind = array.dtype.kind
     if kind in "UST" or (
-        kind == "O" and all(isinstance(each, (str, bytes)) for each in array.flat)
+        kind == "O" and all(isinstance(item, (str, bytes)) for item in array.flat)
     ):
         return "string"
     return array.dtype.name
 
 
 def type_of(array: Any) -> TensorType:
-    """Return the type of an array of any library; a table of one type counts as an array of it."""
+    """Return the type of an array or table of any library."""
     if isinstance(array, np.ndarray):
         return TensorType(dtype_name(array), array.shape)
     shape = tuple(array.shape) if hasattr(array, "shape") else (len(array),)
@@ -343,19 +338,19 @@ def _name(dtype: Any) -> str:
 
 
 def keeps_its_kind(value: Any) -> bool:
-    """Whether an operator takes `value` as it is: it has an adapter, a type and a shape."""
+    """Return whether an operator takes `value` as it is: it has an adapter, a type and a shape."""
     if not dispatch.adapter_of(value) or getattr(value, "is_nested", False):
         return False
     try:
-        return type_of(value).dtype != "object"  # what such elements are, NumPy tells
+        return type_of(value).dtype != "object"  # NumPy knows the type of such elements
     except MemoryError:
         raise
-    except Exception:  # whatever a container raises that has no type or no shape
+    except Exception:  # a container without a type or a shape
         return False
 
 
 def reshaped(array: Any, shape: tuple[Any, ...]) -> Any:
-    """Return an array in a shape of as many elements, as an array of its library."""
+    """Return an array of any library in another shape."""
     if hasattr(array, "reshape"):
         return array.reshape(shape)
     if hasattr(array, "__array_namespace__"):

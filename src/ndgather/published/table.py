@@ -1,10 +1,10 @@
-"""Every operator that is known, and how one is found by name, domain, version and opset."""
+"""The table of all operators, searched by name, domain, version and opset."""
 
 from __future__ import annotations
 
 import operator as integers
 
-from ndgather.errors import AttributeValueError, DTypeError, operator_errors, option_errors
+from ndgather.errors import AttributeValueError, DTypeError, option_errors
 from ndgather.errors.shown_values import shown_value
 from ndgather.errors.similar_names import did_you_mean
 from ndgather.published.callables import Operator
@@ -14,7 +14,7 @@ _OPERATORS = tuple(Operator(row) for row in ROWS)
 
 
 def operators(name: str | None = None, domain: str | None = None) -> tuple[Operator, ...]:
-    """Return all operators, or those with a name, of a domain, or both.
+    """Return all operators, optionally of one name or domain.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def operators(name: str | None = None, domain: str | None = None) -> tuple[Opera
     Returns
     -------
     tuple of Operator
-        One for each version, oldest first for each name. It is empty if there is none.
+        One for every version, oldest first for every name.
 
     Examples
     --------
@@ -60,10 +60,10 @@ def operator(
     domain : str, default "ai.onnx"
         The specification: ``"ai.onnx"`` (also ``""``), ``"com.microsoft"`` or ``"openvino"``.
     version : int, optional
-        A version of the operator: the opset in which that text came into force. Without `version`
-        and `opset` the newest version is returned.
+        A version of the operator: the first opset with its text. Without `version` and `opset`
+        the newest version is returned.
     opset : int, optional
-        An opset of the domain; the version that is in force in it is returned.
+        An opset of the domain; the version that it contains is returned.
 
     Returns
     -------
@@ -97,28 +97,34 @@ def operator(
     name, domain = _string("operator", "name", name), _string("operator", "domain", domain)
     version = None if version is None else _integer("version", version)
     opset = None if opset is None else _integer("opset", opset)
-    found = {each.version: each for each in operators(name, domain)}
-    if not found:
-        known = sorted({each.name for each in operators(domain=domain)})
-        if not known:
+    known = {each.version: each for each in operators(name, domain)}
+    if not known:
+        names = sorted({each.name for each in operators(domain=domain)})
+        if not names:
             domains = sorted({each.domain for each in operators()})
             raise option_errors.unknown_choice("operator", "domain", domain, domains)
         raise AttributeValueError(
             f"operator: name = {name!r} is unknown in domain {domain!r} (allowed: "
-            f"{', '.join(known)}){did_you_mean(name, known)}"
+            f"{', '.join(names)}){did_you_mean(name, names)}"
         )
     if version is not None and opset is not None:
         raise AttributeValueError(
             f"operator: version = {shown_value(version)} and opset = {shown_value(opset)} "
             f"are both given (allowed: one of them)"
         )
-    if version is not None and version not in found:
-        raise operator_errors.unknown_version(name, domain, "version", version, sorted(found))
-    if opset is not None and opset < min(found):
-        raise operator_errors.unknown_version(name, domain, "opset", opset, sorted(found)[:1])
+    if version is not None and version not in known:
+        raise AttributeValueError(
+            f"operator: version = {shown_value(version, str)} has no {domain} {name} (allowed: "
+            f"{', '.join(map(str, sorted(known)))})"
+        )
+    if opset is not None and opset < min(known):
+        raise AttributeValueError(
+            f"operator: opset = {shown_value(opset, str)} has no {domain} {name} (allowed: "
+            f"at least {min(known)})"
+        )
     if version is None:
-        version = max(each for each in found if opset is None or each <= opset)
-    return found[version]
+        version = max(each for each in known if opset is None or each <= opset)
+    return known[version]
 
 
 def _string(caller: str, option: str, value: object) -> str:
@@ -131,7 +137,7 @@ def _string(caller: str, option: str, value: object) -> str:
 
 def _integer(option: str, value: object) -> int:
     try:
-        return integers.index(value)  # type: ignore[arg-type]  # the error says so
+        return integers.index(value)  # type: ignore[arg-type]
     except MemoryError:
         raise
     except Exception as error:

@@ -27,6 +27,7 @@ from ndgather.models.graph import (
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.graph.evaluation import converted
 from ndgather.published import operator, operators
+from ndgather.published.inference import refuse_outside
 from ndgather.published.schema import (
     FLOATS,
     INTEGERS,
@@ -41,7 +42,6 @@ from ndgather.published.schema import (
     TensorType,
     dtype_name,
 )
-from ndgather.published.shapes import refuse_outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
