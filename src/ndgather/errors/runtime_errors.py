@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from ndgather.errors import ExtraMissingError, ModelError
+from ndgather.errors import ModelError
 from ndgather.errors.shape_errors import shown
 from ndgather.errors.texts import reason
-
-
-def not_installed(name: str, module: str) -> ExtraMissingError:
-    return ExtraMissingError(
-        f"runtime = {name!r} needs the package {module}, which is not installed "
-        f"(install it with: pip install {module})"
-    )
 
 
 class NotLoadedError(ModelError):

@@ -22,7 +22,7 @@ from onnx import (
     shape_inference,
 )
 
-from ndgather.errors import ModelError, NdgatherError, run_errors, runtime_errors
+from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, run_errors, runtime_errors
 from ndgather.errors.runtime_errors import NotLoadedError
 from ndgather.errors.similar_names import did_you_mean
 from ndgather.errors.texts import listed, reason
@@ -306,7 +306,8 @@ class RuntimeModel:
             counted(compared, "node"),
             seconds,
         )
-        times = self._session.profile() if hasattr(self._session, "profile") else ()
+        has_times = self._options.profile and hasattr(self._session, "profile")
+        times = self._session.profile() if has_times else ()
         return Run(
             outputs=tuple(Output(name=name, array=arrays[name], seconds=None) for name in outputs),
             seconds=seconds,
@@ -664,7 +665,10 @@ def load_runtime(name: str) -> Runtime:
             f"{did_you_mean(name, known)}"
         ) from error
     if not runtime.installed:
-        raise runtime_errors.not_installed(name, runtime.module)
+        raise ExtraMissingError(
+            f"runtime = {name!r} needs the package {runtime.module}, which is not installed "
+            f"(install it with: pip install {runtime.module})"
+        )
     return runtime
 
 
