@@ -306,8 +306,9 @@ class RuntimeModel:
             counted(compared, "node"),
             seconds,
         )
-        has_times = self._options.profile and hasattr(self._session, "profile")
-        times = self._session.profile() if has_times else ()
+        times: Sequence[tuple[str, str, float, int]] = ()
+        if self._options.profile and hasattr(self._session, "profile"):
+            times = self._session.profile()
         return Run(
             outputs=tuple(Output(name=name, array=arrays[name], seconds=None) for name in outputs),
             seconds=seconds,
