@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -109,12 +110,9 @@ def make_scene(evaluation: Evaluation, shape: tuple[int, ...] | None = None) -> 
     labels: tuple[EntryLabel, ...] = ()
     notes: list[str] = []
     if evaluation.dense_shape is None or call.indices.dtype.kind not in "iu":
-        arrays = [("data", call.data), (call.indices_name, call.indices)]
-        if call.scatters:
-            arrays.append((call.updates_name, call.updates))
         panels = tuple(
             _whole_panel(name, array, evaluation.readable or name != "data")
-            for name, array in arrays
+            for name, array in call.named()[: 3 if call.scatters else 2]
         )
     else:
         wanted = error.position if isinstance(error, IndexOutOfBoundsError) else ()
@@ -501,9 +499,10 @@ _SHORT = 8  # letters of a number that is not rounded to four digits
 
 def written(value: Any) -> str:
     """Write an element of an array in a few letters."""
-    if value is np.ma.masked:
-        return str(value)
-    kind = getattr(getattr(value, "dtype", None), "kind", "O")
+    dtype = getattr(value, "dtype", None)
+    kind = getattr(dtype, "kind", "O")
+    if value is np.ma.masked or kind in "mM":
+        return _cut(one_line(str(value)))
     if kind in "iub":
         return str(value) if len(str(value)) <= _LONGEST else f"{float(value):.3e}"
     if kind == "f":
@@ -513,16 +512,10 @@ def written(value: Any) -> str:
         sign = "" if imaginary.startswith("-") else "+"
         return _cut(f"{_short_number(value.real, 4)}{sign}{imaginary}j", _LONGEST + 4)
     if kind == "V" and value.dtype.names is None:
-        try:
-            return _short_number(np.float64(value))  # the small floats of other packages
-        except (TypeError, ValueError):
-            return _cut(shown_value(value))
-    if kind in "mM":
-        return _cut(one_line(str(value)))
-    if kind in "UST" or isinstance(value, str):
-        plain = value.item() if isinstance(value, np.generic) else value
-        return _cut(shown_value(plain))
-    return _cut(one_line(shown_value(value)))
+        with suppress(TypeError, ValueError):  # one of the small floats of other packages
+            return _short_number(np.float64(value))
+    plain = value.item() if kind in "UST" and isinstance(value, np.generic) else value
+    return _cut(one_line(shown_value(plain)))
 
 
 def _short_number(value: Any, digits: int = 6) -> str:
