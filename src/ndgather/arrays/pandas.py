@@ -32,11 +32,6 @@ _ARRAYS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _LABELLED = pd.DataFrame | pd.Series
 
 
-def run(call: Call) -> Any:
-    """Return the result of a call with arguments of pandas, in the type of data."""
-    return _PANDAS.run(call, lambda plain: _carry_out(plain, call.indices))
-
-
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     """Return the cotangents of a call; that of the data of a scatter keeps its labels."""
     cotangent, results = call.data, _PANDAS.vjp(call, data_shape)
@@ -54,17 +49,6 @@ def _like(example: Any, values: Any) -> Any:
     if isinstance(example, _LABELLED):
         return example._constructor(values, copy=False)
     return pd.Index(values) if isinstance(example, pd.Index) else pd.array(values)
-
-
-_PANDAS = Package(
-    name="pandas",
-    kinds=_ARRAYS,
-    allowed="a DataFrame, Series, Index or array",
-    to_numpy=lambda _caller, _name, value: (
-        np.asarray(value) if isinstance(value, _ARRAYS) else value
-    ),
-    like=_like,
-)
 
 
 def _carry_out(call: Call, indices: Any) -> Any:
@@ -178,3 +162,16 @@ def _scatter(call: Call) -> Any:
         return pd.Index(values, name=data.name) if isinstance(data, pd.Index) else pd.array(values)
     names = {"columns": data.columns} if isinstance(data, pd.DataFrame) else {"name": data.name}
     return data._constructor(values, index=data.index, copy=False, **names).__finalize__(data)
+
+
+_PANDAS = Package(
+    name="pandas",
+    kinds=_ARRAYS,
+    allowed="a DataFrame, Series, Index or array",
+    to_numpy=lambda _caller, _name, value: (
+        np.asarray(value) if isinstance(value, _ARRAYS) else value
+    ),
+    like=_like,
+    carry_out=_carry_out,
+)
+run = _PANDAS.run

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from ndgather.arrays.tables import Indices
 
 
-def run(call: Call) -> Any:
-    """Return the result of a call with arguments of polars, in the type of data."""
-    return _POLARS.run(call, _carry_out)
-
-
-def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
-    """Return the cotangents of a call, in the type of its `data`, the cotangent of the result."""
-    return _POLARS.vjp(call, data_shape)
-
-
 def _like(example: Any, values: Any) -> Any:
     if isinstance(example, pl.DataFrame):
         return pl.DataFrame(values) if values.ndim == 2 else None
@@ -54,16 +44,7 @@ def _to_numpy(caller: str, name: str, value: Any) -> Any:
     return value.to_numpy()
 
 
-_POLARS = Package(
-    name="polars",
-    kinds=(pl.Series, pl.DataFrame),
-    allowed="a Series or DataFrame; of a LazyFrame what collect() returns",
-    to_numpy=_to_numpy,
-    like=_like,
-)
-
-
-def _carry_out(call: Call) -> Any:
+def _carry_out(call: Call, _: Any) -> Any:
     if call.scatters:
         return _scatter(call)
     if isinstance(call.data, pl.DataFrame):
@@ -138,3 +119,14 @@ def _with_nulls(value: Any) -> bool:
 def _masked(series: pl.Series) -> Any:
     nothing = False if series.dtype == pl.Boolean else 0
     return np.ma.array(series.fill_null(nothing).to_numpy(), mask=series.is_null().to_numpy())
+
+
+_POLARS = Package(
+    name="polars",
+    kinds=(pl.Series, pl.DataFrame),
+    allowed="a Series or DataFrame; of a LazyFrame what collect() returns",
+    to_numpy=_to_numpy,
+    like=_like,
+    carry_out=_carry_out,
+)
+run, vjp = _POLARS.run, _POLARS.vjp

@@ -34,16 +34,6 @@ _COLUMNS = (pa.Array, pa.ChunkedArray)
 _TABLES = (pa.Table, pa.RecordBatch)
 
 
-def run(call: Call) -> Any:
-    """Return the result of a call with arguments of Arrow, in the type of data."""
-    return _ARROW.run(call, _carry_out)
-
-
-def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
-    """Return the cotangents of a call, in the type of its `data`, the cotangent of the result."""
-    return _ARROW.vjp(call, data_shape)
-
-
 def _like(example: Any, values: Any) -> Any:
     if isinstance(example, pa.Tensor):
         return pa.Tensor.from_numpy(values)
@@ -64,16 +54,7 @@ def _to_numpy(caller: str, name: str, value: Any) -> Any:
     return _numpy(value)
 
 
-_ARROW = Package(
-    name="pyarrow",
-    kinds=(*_COLUMNS, *_TABLES, pa.Tensor),
-    allowed="an Array, ChunkedArray, Table, RecordBatch or Tensor",
-    to_numpy=_to_numpy,
-    like=_like,
-)
-
-
-def _carry_out(call: Call) -> Any:
+def _carry_out(call: Call, _: Any) -> Any:
     data = call.data
     if isinstance(data, pa.Tensor):
         updates = _ARROW.plain(call.caller, call.updates_name, call.updates)
@@ -165,3 +146,14 @@ def _masked(column: Any) -> Any:
     nothing = pa.scalar(False if pa.types.is_boolean(column.type) else 0, type=column.type)
     mask = _numpy(column.is_null())
     return np.ma.array(_numpy(column.fill_null(nothing)), mask=mask)
+
+
+_ARROW = Package(
+    name="pyarrow",
+    kinds=(*_COLUMNS, *_TABLES, pa.Tensor),
+    allowed="an Array, ChunkedArray, Table, RecordBatch or Tensor",
+    to_numpy=_to_numpy,
+    like=_like,
+    carry_out=_carry_out,
+)
+run, vjp = _ARROW.run, _ARROW.vjp

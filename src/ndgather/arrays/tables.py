@@ -35,6 +35,8 @@ class Package:
     allowed: str  # the same, for error texts
     to_numpy: Callable[[str, str, Any], Any]  # of a caller, an argument's name and its value
     like: Callable[[Any, Any], Any]  # of an example and NumPy values; None if it cannot hold them
+    # Of a call with data of the package and indices of NumPy, and of the indices of the caller.
+    carry_out: Callable[[Call, Any], Any]
 
     def has(self, value: Any) -> bool:
         modules = (each.__module__ for each in type(value).__mro__)
@@ -44,13 +46,13 @@ class Package:
         """Return an argument of the package as a NumPy array, and other arguments as they are."""
         return self.to_numpy(caller, name, value) if self.has(value) else value
 
-    def run(self, call: Call, carry_out: Callable[[Call], Any]) -> Any:
-        """Carry out a call; `carry_out` is for data of the package and indices of NumPy."""
-        caller, data = call.caller, call.data
+    def run(self, call: Call) -> Any:
+        """Return the result of a call with arguments of the package, in the type of data."""
+        caller, data, indices = call.caller, call.data, call.indices
         for name, value in call.named():
             if self.has(value) and not isinstance(value, self.kinds):
                 raise no_array(caller, name, value, self.allowed)
-        call = replace(call, indices=self.plain(caller, call.indices_name, call.indices))
+        call = replace(call, indices=self.plain(caller, call.indices_name, indices))
         updates = call.updates
         if not isinstance(data, self.kinds):
             if self.has(call.out):
@@ -63,14 +65,14 @@ class Package:
                 f"{caller}: out is given, but a {type(data).__name__} is not written in place "
                 f"(allowed: None; a new one is returned)"
             )
-        if self.has(updates):
-            return carry_out(call)
-        if not isinstance(updates, np.ndarray) and dispatch.adapter_name(updates) is not None:
-            updates = slow_path.plain_array(caller, call.updates_name, updates)
-        indices = slow_path.native_indices(caller, call.indices, call.indices_name)
-        return carry_out(replace(call, indices=indices, updates=updates))
+        if not self.has(updates):
+            if not isinstance(updates, np.ndarray) and dispatch.adapter_name(updates) is not None:
+                updates = slow_path.plain_array(caller, call.updates_name, updates)
+            plain = slow_path.native_indices(caller, call.indices, call.indices_name)
+            call = replace(call, indices=plain, updates=updates)
+        return self.carry_out(call, indices)
 
-    def vjp(self, call: Call, data_shape: tuple[int, ...] | None) -> Any:
+    def vjp(self, call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         """Return the cotangents of a call, in the type of its `data`, the cotangent of a result."""
         caller, example = call.caller, call.data
         cotangent = self.plain(caller, "cotangent", example)

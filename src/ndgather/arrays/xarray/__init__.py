@@ -80,10 +80,12 @@ def _run(call: Call, chunks: Any) -> Any:
         return slow_path.run(replace(call, data=np.asarray(call.data)))
     if call.mode == "fill":  # the fill value is not to be decoded
         return calls.gather(call, arrays.open_reader(call.data, chunks, "data"))
-    stored, decode = arrays.innermost(call.data)
-    if isinstance(stored, np.ndarray):
-        return decode(slow_path.run(replace(call, data=stored)))
-    return decode(calls.gather(call, arrays.open_reader(stored, chunks, "data")))
+    inner, _, steps = arrays.unwrapped(call.data)
+    if isinstance(inner, np.ndarray):
+        values = slow_path.run(replace(call, data=inner))
+    else:
+        values = calls.gather(call, arrays.open_reader(inner, chunks, "data"))
+    return arrays.decoded(steps, values)
 
 
 def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -> xarray.DataArray:

@@ -29,7 +29,7 @@ _ARRAY = "<the array>"  # the name of a DataArray in a Dataset made of it
 
 
 class Accessor(Generic[T]):
-    """Gathers by labels and positions; the methods of ``.ndgather``."""
+    """The methods of ``.ndgather``: select and add at many labels or positions at once."""
 
     def __init__(self, data: T) -> None:
         self._data: T = data
@@ -47,7 +47,7 @@ class Accessor(Generic[T]):
         executor: Any = None,
         **labels: Any,
     ) -> T:
-        """Select by labels, of many points at once where labels share a dimension.
+        """Select by labels; labels with a shared dimension select points.
 
         With `i`, `j` the positions of the labels ``lat[p]``, ``lon[p]`` on their axes::
 
@@ -56,43 +56,41 @@ class Accessor(Generic[T]):
         Parameters
         ----------
         indexers, **labels
-            What to select along each dimension, as for ``sel`` of xarray: DataArrays, arrays,
-            lists, single labels, slices. A dict serves for names that are options here.
+            Labels along each dimension, as for ``sel`` of xarray: DataArrays, arrays, lists,
+            single labels, slices. A dict may have names that are options here.
         method : {None, "nearest", "pad", "backfill", "linear"}
-            Which label a given one stands for: itself; the nearest, of two the greater; the one
-            before or after it on the axis; or both, interpolated between as by ``interp``, which
-            is NaN outside of the axis. Slices are always looked up as they are. Other names of
-            "pad" and "backfill" are "ffill" and "bfill".
+            None looks up labels that are on the axis. "nearest" takes the nearest label, of two
+            the greater; "pad" (or "ffill") the label before on the axis, "backfill" (or "bfill")
+            the one after. "linear" interpolates between both, as ``interp`` does: NaN outside of
+            the axis, and the value itself at a label of the axis. Slices ignore the method.
         tolerance : number, duration, array or dict, optional
-            How far away a label may be. A dict has one tolerance for each name.
+            The greatest distance to the label that is taken. A dict has one for each name.
         missing : {"raise", "nan"}, default "raise"
-            What becomes of labels that are not found. By ``nan`` all variables of the axis are
-            NaN there, its coordinate too; where that occurs, they get the types that ``reindex``
-            gives: integers of 8 and 16 bits and float32, other integers and booleans float64,
-            text and objects object.
+            What happens if a label is not found. With "nan", every variable of the axis is NaN
+            there, its coordinate too, in the type that ``reindex`` gives: integers of 8 and 16
+            bits become float32, other integers and booleans float64, text and objects object.
         period : dict, optional
-            By name, the length of an axis that is a ring, such as ``{"lon": 360}``: labels are
-            compared modulo it, and neighbours are found across its seam. Without it an axis ends
-            where its labels end: on one of longitudes from 0 to 350, -5 is next to 0, and 359
-            next to 350.
+            The length of a cyclic axis by name, such as ``{"lon": 360}``: labels are compared
+            modulo this length, and the first and the last label of the axis are neighbours.
+            Without it, on longitudes from 0 to 350, -5 is next to 0 and 359 next to 350.
         memory, progress, executor
             For arrays that are read lazily; see `ndgather.gather_nd`.
 
         Returns
         -------
         DataArray or Dataset
-            As ``sel`` of xarray returns it. Of arrays that are read lazily the chunks that hold a
-            point are read in this call; arrays of dask stay lazy.
+            The same as ``sel`` of xarray. Of an array that is read lazily, this call reads the
+            chunks that hold a point; an array of dask stays lazy.
 
         Raises
         ------
         LabelError
-            A label is not found, labels of the axis repeat, or are unsorted where a method needs
-            an order.
+            A label is not found, labels of the axis repeat, or they are unsorted and a method
+            needs an order.
         CallError, DTypeError, ShapeError, AttributeValueError
-            A name or an option is unknown, or labels are not of the kind of the axis.
+            A name or an option is unknown, or labels are of another type than the axis.
         StoredArrayError
-            A chunk could not be read.
+            A chunk cannot be read.
 
         Examples
         --------
@@ -140,20 +138,20 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         executor: Any = None,
         **positions: Any,
     ) -> T:
-        """Select by positions, of many points at once where positions share a dimension.
+        """Select by positions; positions with a shared dimension select points.
 
         Parameters
         ----------
         indexers, **positions
-            What to select along each dimension, as for ``isel`` of xarray. Negative positions
-            count from the end.
+            Positions along each dimension, as for ``isel`` of xarray. Negative positions count
+            from the end.
         memory, progress, executor
             For arrays that are read lazily; see `ndgather.gather_nd`.
 
         Returns
         -------
         DataArray or Dataset
-            As ``isel`` of xarray returns it; read as by `sel`.
+            The same as ``isel`` of xarray; chunks are read as by `sel`.
 
         Raises
         ------
@@ -190,7 +188,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         period: Mapping[Hashable, Any] | None = None,
         **labels: Any,
     ) -> T:
-        """Add values where labels stand, each of them, where labels repeat too.
+        """Add values at labels; values at a label that repeats are all added.
 
         With `i`, `j` the positions of the labels ``lat[p]``, ``lon[p]`` on their axes, in the
         order of the points::
@@ -200,25 +198,25 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         Parameters
         ----------
         values : DataArray, array, number or list
-            The values of the points. A DataArray has some of the dimensions that `sel` gives for
-            these labels, and is broadcast along the others; an array has all of them in this
-            order. The dtype is that of the array.
+            The values of the points, in the dtype of the array. A DataArray has some of the
+            dimensions that `sel` gives for these labels, and is broadcast along the others; an
+            array has all of them, in this order.
         indexers, **labels
-            Where to add, as for `sel`, slices apart.
+            Where to add, as for `sel`, but without slices.
         method, tolerance, period
             How labels are looked up; see `sel`.
         missing : {"raise", "drop"}, default "raise"
-            Whether values whose label is not found are left out.
+            Whether to leave out values whose label is not found.
 
         Returns
         -------
         DataArray
-            The array with the values added, in memory; its coordinates, name and attributes.
+            A copy of the array with the values added, in memory.
 
         Raises
         ------
         LabelError, CallError, DTypeError, ShapeError, AttributeValueError
-            As for `sel`; and DTypeError where this is a Dataset, or `values` are of another type.
+            As for `sel`; and DTypeError for a Dataset, or for `values` of another type.
 
         Examples
         --------

@@ -1,8 +1,8 @@
-"""Values at points of what stands behind a variable: an array in memory, or one read lazily.
+"""Values at points of the array of a variable, which is in memory or is read lazily.
 
-xarray wraps a stored array once for each step of its decoding. The steps work element by element,
-and so points are gathered from the innermost array and decoded by the steps of the variable
-itself. What is no such step is read in boxes, one at a time, through its own indexing.
+xarray wraps a stored array once for each step of its decoding. These steps work element by element:
+points are gathered from the innermost array, and then decoded by the same steps. An array that is
+wrapped in another way is read in boxes through its own indexing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
-from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,32 +21,36 @@ from ndgather import api
 from ndgather.array_call import Call
 from ndgather.dispatch import adapter_name
 from ndgather.stored import calls
-from ndgather.stored.chunks import Grid
+from ndgather.stored.chunks import Grid, box_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
     from ndgather.stored.plan import Plan
 
+Positions: TypeAlias = "NDArray[np.int64]"
+Key: TypeAlias = "tuple[slice | Positions, ...]"  # axes of the arrays come first in the result
 
-_BOX_BYTES = 4 << 20  # of arrays that do not say how they are chunked
+_BOX_BYTES = 4 << 20  # of arrays with unknown chunks
+# Decoding steps that keep the shape, by their name: xarray has moved them between its modules.
+_STEPS = ("_ElementwiseFunctionArray", "NativeEndiannessArray", "BoolTypeArray")
+_CACHES = (indexing.CopyOnWriteArray, indexing.MemoryCachedArray, indexing.NumpyIndexingAdapter)
 
 
-def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
-    """Return what reads a lazy array of xarray: its stored array itself, where that is known."""
-    stored = _stored_array(array)
-    adapter = None if stored is None else adapter_name(stored)
-    if adapter is not None:
-        found: Reader = import_module(adapter).reader(stored)
-        return found
-    dtype = np.dtype(array.dtype)
-    if chunks is None or len(chunks) != len(array.shape):
-        chunks = _box(array.shape, dtype.itemsize)
-    grid = Grid.regular(array.shape, chunks)
-    return BoxReader(array, name, dtype, grid, dtype.itemsize * math.prod(grid.largest))
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The name of a call in error texts, and its options for stored arrays."""
+
+    caller: str
+    memory: Any = None
+    progress: Any = None
+    executor: Any = None
+    name: str = ""  # of the variable
+    chunks: Any = None  # of the stored array, if its variable knows them
+    plans: list[Plan] = field(default_factory=list)  # shared by the variables of a data set
 
 
 def chunks_of(variable: Any) -> Sequence[int] | None:
@@ -56,24 +59,19 @@ def chunks_of(variable: Any) -> Sequence[int] | None:
     return found if isinstance(found, tuple) else None
 
 
-def _stored_array(array: Any) -> Any:
-    """Return the zarr array or HDF5 data set behind a backend of xarray, if it is just that."""
-    get_array = getattr(array, "get_array", None)
-    if get_array is None or np.dtype(array.dtype).kind == "O":
-        return None
-    stored = get_array()
-    stored = getattr(stored, "_h5ds", stored)
-    alike = stored.shape == array.shape and stored.dtype == array.dtype
-    return stored if alike else None
-
-
-def _box(shape: Sequence[int], itemsize: int) -> list[int]:
-    """Return the shape of boxes of bounded size: whole along the last axes."""
-    box, left = [1] * len(shape), max(1, _BOX_BYTES // itemsize)
-    for axis in reversed(range(len(shape))):
-        box[axis] = max(1, min(shape[axis], left))
-        left //= box[axis]
-    return box
+def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
+    """Return the reader of the stored array behind a backend of xarray, or one of boxes."""
+    dtype = np.dtype(array.dtype)
+    if hasattr(array, "get_array") and dtype.kind != "O":
+        stored = array.get_array()
+        stored = getattr(stored, "_h5ds", stored)
+        if stored.shape == array.shape and stored.dtype == dtype and adapter_name(stored):
+            found: Reader = import_module(adapter_name(stored) or "").reader(stored)
+            return found
+    if chunks is None or len(chunks) != len(array.shape):
+        chunks = box_shape(array.shape, dtype.itemsize, _BOX_BYTES)
+    grid = Grid.regular(array.shape, chunks)
+    return BoxReader(array, name, dtype, grid, dtype.itemsize * math.prod(grid.largest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ class BoxReader:
 
 
 @dataclass(frozen=True, slots=True)
-class MovedReader:
+class TransposedReader:
     """Reads an array with its axes in another order."""
 
     reader: Reader
@@ -113,101 +111,55 @@ class MovedReader:
     in_flight: int
 
     @classmethod
-    def of(cls, reader: Reader, order: tuple[int, ...]) -> MovedReader:
-        return cls(
-            reader,
-            order,
-            reader.name,
-            reader.dtype,
-            reader.grid.along(order),
-            reader.chunk_bytes,
-            reader.stored_bytes,
-            reader.in_flight,
-        )
+    def of(cls, reader: Reader, order: tuple[int, ...]) -> TransposedReader:
+        sizes = reader.chunk_bytes, reader.stored_bytes, reader.in_flight
+        return cls(reader, order, reader.name, reader.dtype, reader.grid.along(order), *sizes)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         there = tuple(chunk[self.order.index(axis)] for axis in range(len(chunk)))
         return self.reader.read(there, buffers).transpose(self.order)
 
 
-Positions: TypeAlias = "NDArray[np.int64]"
-Key: TypeAlias = "tuple[slice | Positions, ...]"
+def unwrapped(array: Any, key: Key | None = None) -> tuple[Any, Key | None, list[Any]]:
+    """Return the innermost array, the key into it, and the steps that decode its values.
 
-
-def points_shape(key: Key) -> tuple[int, ...]:
-    return np.broadcast_shapes(*(each.shape for each in key if not isinstance(each, slice)))
-
-
-def is_whole(each: slice | Positions, size: int) -> bool:
-    return isinstance(each, slice) and each.indices(size) == (0, size, 1)
-
-
-def behind(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
-    """Return the key that takes from an array what `key` takes from the selection `first` of it.
-
-    `first` has a number, a slice or a 1-d array of positions for each axis of an array of this
-    shape; `key` has an entry for each axis that is left.
+    Without a key, the array is unwrapped as far as it is whole.
     """
-    whole = [is_whole(each, size) for each, size in zip(first, shape, strict=True)]
-    along = [np.arange(size)[each] for each, size in zip(first, shape, strict=True)]
-    left = [(of, kept) for of, kept in zip(along, whole, strict=True) if of.ndim]
-    if any(isinstance(k, slice) and not kept for k, (_, kept) in zip(key, left, strict=True)):
-        key = _as_arrays(key, [len(of) for of, _ in left])
-    entries = iter(key)
-    made: list[slice | Positions] = []
-    for of, kept in zip(along, whole, strict=True):
-        entry: Any = next(entries) if of.ndim else ()
-        made.append(entry if kept else np.asarray(of[entry], np.int64))
-    return tuple(made)
+    steps: list[Any] = []
+    while not isinstance(array, np.ndarray):
+        if type(array).__name__ in _STEPS:
+            steps.insert(0, array)
+        elif isinstance(array, indexing.LazilyIndexedArray):
+            first, shape = array.key.tuple, array.array.shape
+            if key is not None:
+                key = _composed(first, key, shape)
+            elif not all(map(_is_whole, first, shape)):
+                break
+        elif not isinstance(array, _CACHES):
+            break
+        array = array.array
+    return array, key, steps
 
 
-def _as_arrays(key: Key, shape: Sequence[int]) -> Key:
-    count = sum(isinstance(each, slice) for each in key)
-    made: list[Positions] = []
-    at = 0
-    for each, size in zip(key, shape, strict=True):
-        if isinstance(each, slice):
-            along = np.arange(*each.indices(size))
-            made.append(along.reshape((-1,) + (1,) * (count - at - 1)))
-            at += 1
-        else:
-            made.append(each.reshape(each.shape + (1,) * count))
-    return tuple(made)
-
-
-# Decoding steps that keep the shape, by their name: xarray has moved them between its modules.
-_ELEMENT_BY_ELEMENT = ("_ElementwiseFunctionArray", "NativeEndiannessArray", "BoolTypeArray")
-_CACHES = (indexing.CopyOnWriteArray, indexing.MemoryCachedArray)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a call reads: its name in error texts, and the options of calls on stored arrays."""
-
-    caller: str
-    memory: Any = None
-    progress: Any = None
-    executor: Any = None
-    name: str = ""  # of the variable
-    chunks: Any = None  # of the stored array, where its variable knows them
-    plans: list[Plan] = field(default_factory=list)  # that the variables of a dataset share
+def decoded(steps: Sequence[Any], values: Array) -> Array:
+    """Return values decoded by the steps of their variable."""
+    for step in steps:
+        step_of_values = copy.copy(step)
+        step_of_values.array = indexing.NumpyIndexingAdapter(values)  # type: ignore[no-untyped-call]
+        values = np.asarray(step_of_values.get_duck_array())
+    return values
 
 
 def take(array: Any, key: Key, options: Options) -> Array:
-    """Return the elements of `array` that `key` takes, decoded; entries of -1 take nothing.
-
-    They give NaN, in the type that `reindex` of xarray gives.
-    """
-    arrays = [each for each in key if not isinstance(each, slice)]
-    absent = np.broadcast_to(False, points_shape(key))
-    for each in arrays:
-        if (each < 0).any():
-            absent = absent | (each < 0)
+    """Return the elements of `array` at a key; a position of -1 gives NaN, as in `reindex`."""
+    absent = np.any(
+        np.broadcast_arrays(*(entry < 0 for entry in key if not isinstance(entry, slice))), axis=0
+    )
     if not absent.any():
         return _take(array, key, options)
     found = tuple(
-        each if isinstance(each, slice) else np.broadcast_to(each, absent.shape)[~absent]
-        for each in key
+        entry if isinstance(entry, slice) else np.broadcast_to(entry, absent.shape)[~absent]
+        for entry in key
     )
     values = _take(array, found, options)
     dtype, missing = maybe_promote(np.dtype(int) if values.dtype == bool else values.dtype)
@@ -217,80 +169,86 @@ def take(array: Any, key: Key, options: Options) -> Array:
 
 
 def _take(array: Any, key: Key, options: Options) -> Array:
-    if isinstance(array, np.ndarray):
-        return _from_memory(array, key)
-    if isinstance(array, _CACHES):
-        return _take(array.array, key, options)
-    if isinstance(array, indexing.LazilyIndexedArray):
-        return _take(array.array, behind(array.key.tuple, key, array.array.shape), options)
-    if isinstance(array, indexing.NumpyIndexingAdapter):
-        return _take(array.array, key, options)
-    if type(array).__name__ in _ELEMENT_BY_ELEMENT:
-        return _decoded(array, _take(array.array, key, options))
-    return _from_store(array, key, options)
-
-
-def _decoded(step: Any, values: Array) -> Array:
-    """Return what a step of decoding makes of values."""
-    step = copy.copy(step)
-    step.array = indexing.NumpyIndexingAdapter(values)  # type: ignore[no-untyped-call]
-    return np.asarray(step.get_duck_array())
-
-
-def innermost(array: Any) -> tuple[Any, Callable[[Array], Array]]:
-    """Return the whole array that stands behind a lazy one, and what decodes its values."""
-    steps: list[Any] = []
-    while True:
-        if type(array).__name__ in _ELEMENT_BY_ELEMENT:
-            steps.insert(0, array)
-        elif isinstance(array, indexing.LazilyIndexedArray):
-            if not all(map(is_whole, array.key.tuple, array.array.shape)):
-                break
-        elif not isinstance(array, (*_CACHES, indexing.NumpyIndexingAdapter)):
-            break
-        array = array.array
-    return array, lambda values: reduce(lambda made, step: _decoded(step, made), steps, values)
-
-
-def _from_memory(array: Array, key: Key) -> Array:
-    sliced = array[tuple(each if isinstance(each, slice) else slice(None) for each in key)]
-    axes = [axis for axis, each in enumerate(key) if not isinstance(each, slice)]
-    positions = [each for each in key if not isinstance(each, slice)]
-    if len(axes) == 1:
-        taken = api.gather(sliced, positions[0], axis=axes[0])
-        inner = range(axes[0], axes[0] + positions[0].ndim)
-        return np.moveaxis(taken, tuple(inner), tuple(range(positions[0].ndim)))
-    front = np.moveaxis(sliced, axes, range(len(axes)))
-    return api.gather_nd(front, tuples(positions))
-
-
-def tuples(positions: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return positions on some axes as tuples of indices, along a last axis."""
-    shape = np.broadcast_shapes(*(each.shape for each in positions))
-    made = np.empty((*shape, len(positions)), np.int64)
-    for axis, each in enumerate(positions):
-        made[..., axis] = each
-    return made
+    inner, of_inner, steps = unwrapped(array, key)
+    key = of_inner or ()
+    if not isinstance(inner, np.ndarray):
+        return decoded(steps, _from_store(inner, key, options))
+    front = [axis for axis, entry in enumerate(key) if not isinstance(entry, slice)]
+    positions = [entry for entry in key if not isinstance(entry, slice)]
+    part = inner[tuple(entry if isinstance(entry, slice) else slice(None) for entry in key)]
+    if len(front) == 1:
+        values = api.gather(part, positions[0], axis=front[0])
+        rank = positions[0].ndim
+        values = np.moveaxis(values, range(front[0], front[0] + rank), range(rank))
+    else:
+        values = api.gather_nd(np.moveaxis(part, front, range(len(front))), tuples(positions))
+    return decoded(steps, values)
 
 
 def _from_store(array: Any, key: Key, options: Options) -> Array:
-    """Gather what a key takes, chunk by chunk; only slices of whole axes stay slices."""
     if any(
-        isinstance(k, slice) and not is_whole(k, size)
-        for k, size in zip(key, array.shape, strict=True)
+        isinstance(entry, slice) and not _is_whole(entry, size)
+        for entry, size in zip(key, array.shape, strict=True)
     ):
-        key = _as_arrays(key, array.shape)
-    front = [axis for axis, each in enumerate(key) if not isinstance(each, slice)]
-    behind = [axis for axis, each in enumerate(key) if isinstance(each, slice)]
+        key = _without_slices(key, array.shape)
+    front = [axis for axis, entry in enumerate(key) if not isinstance(entry, slice)]
+    behind = [axis for axis, entry in enumerate(key) if isinstance(entry, slice)]
     reader = open_reader(array, options.chunks, options.name)
-    moved = MovedReader.of(reader, (*front, *behind))
     call = Call(
         options.caller,
         "gather_nd",
         None,
-        tuples([each for each in key if not isinstance(each, slice)]),
+        tuples([entry for entry in key if not isinstance(entry, slice)]),
         memory=options.memory,
         progress=options.progress,
         executor=options.executor,
     )
-    return calls.gather(call, moved, options.plans)
+    return calls.gather(call, TransposedReader.of(reader, (*front, *behind)), options.plans)
+
+
+def tuples(positions: list[Positions]) -> Positions:
+    """Return positions on several axes as index tuples, along a last axis."""
+    shape = np.broadcast_shapes(*(each.shape for each in positions))
+    indices = np.empty((*shape, len(positions)), np.int64)
+    for axis, along in enumerate(positions):
+        indices[..., axis] = along
+    return indices
+
+
+def _is_whole(entry: slice | Positions, size: int) -> bool:
+    return isinstance(entry, slice) and entry.indices(size) == (0, size, 1)
+
+
+def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
+    """Return the key that takes from an array what `key` takes from the selection `first` of it.
+
+    `first` has a number, a slice or a 1-d array of positions for each axis of an array of this
+    shape; `key` has an entry for each axis that is left.
+    """
+    whole = [_is_whole(entry, size) for entry, size in zip(first, shape, strict=True)]
+    along = [np.arange(size)[entry] for entry, size in zip(first, shape, strict=True)]
+    left = [(steps, kept) for steps, kept in zip(along, whole, strict=True) if steps.ndim]
+    if any(
+        isinstance(entry, slice) and not kept for entry, (_, kept) in zip(key, left, strict=True)
+    ):
+        key = _without_slices(key, [len(steps) for steps, _ in left])
+    entries = iter(key)
+    composed: list[slice | Positions] = []
+    for steps, kept in zip(along, whole, strict=True):
+        entry: Any = next(entries) if steps.ndim else ()
+        composed.append(entry if kept else np.asarray(steps[entry], np.int64))
+    return tuple(composed)
+
+
+def _without_slices(key: Key, shape: Sequence[int]) -> Key:
+    """Return a key of arrays alone: those in place of slices vary along axes of their own."""
+    count = sum(isinstance(entry, slice) for entry in key)
+    arrays: list[Positions] = []
+    axis = 0
+    for entry, size in zip(key, shape, strict=True):
+        if isinstance(entry, slice):
+            arrays.append(np.arange(size)[entry].reshape((-1,) + (1,) * (count - axis - 1)))
+            axis += 1
+        else:
+            arrays.append(entry.reshape(entry.shape + (1,) * count))
+    return tuple(arrays)

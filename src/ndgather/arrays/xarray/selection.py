@@ -337,7 +337,7 @@ def _is_ours(variable: xarray.Variable) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Between:
+class _Neighbours:
     """Labels to interpolate at along one dimension, and their neighbours on its axis."""
 
     labels: xarray.Variable
@@ -346,7 +346,9 @@ class _Between:
     share: NDArray[np.float64]  # of the upper neighbour
 
     @classmethod
-    def of(cls, data: xarray.Dataset, name: Hashable, indexer: Any, request: Request) -> _Between:
+    def of(
+        cls, data: xarray.Dataset, name: Hashable, indexer: Any, request: Request
+    ) -> _Neighbours:
         caller = request.caller
         if name not in data.dims:
             raise unknown_name(caller, name, data.sizes)
@@ -380,7 +382,7 @@ def interpolate(
 ) -> xarray.Dataset:
     """Return values interpolated between labels, as ``data.interp(labels)`` does."""
     check_names(request.caller, data, labels)
-    axes = {name: _Between.of(data, name, each, request) for name, each in labels.items()}
+    axes = {name: _Neighbours.of(data, name, each, request) for name, each in labels.items()}
     rest = data.drop_vars([name for name in axes if name in data.variables])
     touched = {
         name: variable
@@ -415,7 +417,7 @@ def interpolate(
 
 
 def _interpolated(
-    data: xarray.Dataset, axes: Mapping[Hashable, _Between], options: Options
+    data: xarray.Dataset, axes: Mapping[Hashable, _Neighbours], options: Options
 ) -> xarray.Dataset:
     """Return the weighted sums of the neighbours of points."""
     corners = np.array([*product((0, 1), repeat=len(axes))])
