@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import api, reductions
-from ndgather.array_call import _core
+from ndgather import api, reductions, slow_path
+from ndgather.array_call import Call, _core
 from ndgather.cli.options import (
     add_command,
     add_common,
@@ -25,9 +25,7 @@ from ndgather.cli.options import (
 from ndgather.errors import FileError, NdgatherError
 from ndgather.errors.texts import one_line
 from ndgather.models.tensors import tensor_files
-from ndgather.published.inference import infer
-from ndgather.published.rows.functions import FUNCTIONS
-from ndgather.published.schema import Kind, TensorType
+from ndgather.published.schema import Kind
 from ndgather.stored import estimate, open_path
 
 if TYPE_CHECKING:
@@ -185,12 +183,11 @@ class ArrayCommand:
         if options.fill_value is not None:
             given["fill_value"] = fill_value(options.fill_value, data.dtype)
         call = _TimedCall(getattr(api, self.kind.value), given)
-        shape = None
-        types = [TensorType(shape=array.shape) for array in (data, indices)]
-        with suppress(NdgatherError):  # the call says what does not fit
-            attributes = {name: given[name] for name in self.options}
-            inferred = infer(FUNCTIONS[self.kind], types, attributes, check_empty_axes=False)
-            shape = inferred.outputs[0].shape
+        shape: tuple[int, ...] | None = None
+        with suppress(NdgatherError):  # the call raises it again
+            named = {name: given[name] for name in self.options}
+            kind = self.kind.value
+            shape = slow_path.result_shape(Call(kind, kind, data, indices, **named))
         if shape is None or data.dtype.hasobject:  # strings of an ONNX tensor have no fixed width
             result = call(data, indices)
             shape = result.shape
@@ -198,12 +195,12 @@ class ArrayCommand:
         else:
             tensor_files.fill(
                 options.output,
-                shape,  # type: ignore[arg-type]  # every size is known
+                shape,
                 data.dtype,
                 lambda out: call(data, indices, out=out),
             )
         output = options.output
-        return columns(output.stem, shape, data.dtype, call.seconds, output)  # type: ignore[arg-type]  # as above
+        return columns(output.stem, shape, data.dtype, call.seconds, output)
 
     def _scatter(
         self, options: argparse.Namespace, indices: Array, given: dict[str, Any], stored: bool

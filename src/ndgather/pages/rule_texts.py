@@ -132,7 +132,6 @@ DUPLICATES = {
 RANGES = {
     AttributeRange.AXIS: "`-r..r-1`",
     AttributeRange.BATCH_BELOW_RANKS: "`0..min(q, r)-1`",
-    AttributeRange.BATCH_BEFORE_TUPLES: "`0..min(q-1, r)`",
     AttributeRange.BATCH_UP_TO_AXIS: "`-min(q, r)..min(q, r)`, at most `axis` when counted from "
     "the front",
     AttributeRange.FLAG: "`True`, `False`",

@@ -52,7 +52,6 @@ _BY_TUPLE = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
 # The fewest axes of data and of indices after the batch axes.
 _AFTER_BATCH = {
     AttributeRange.BATCH_BELOW_RANKS: (1, 1),
-    AttributeRange.BATCH_BEFORE_TUPLES: (0, 1),
     AttributeRange.BATCH_UP_TO_AXIS: (0, 0),
 }
 

@@ -103,7 +103,6 @@ class AttributeRange(StrEnum):
 
     AXIS = "-r..r-1"
     BATCH_BELOW_RANKS = "0..min(q,r)-1"
-    BATCH_BEFORE_TUPLES = "0..min(q-1,r)"
     BATCH_UP_TO_AXIS = "-min(q,r)..min(q,r), at most axis once counted from the front"
     CHOICE = "one of the choices"
     FLAG = "true or false"
@@ -128,6 +127,21 @@ class Attribute:
     required: bool = False
     choices: tuple[Choice, ...] = ()
     summary: str = ""
+
+
+def reduction_attribute(*words: str) -> Attribute:
+    """Return the attribute `reduction` with these words; "none" is the default."""
+    other_words = {"sum": Reduction.ADD, "prod": Reduction.MUL}
+    return Attribute(
+        name="reduction",
+        type=AttributeType.STRING,
+        range=AttributeRange.CHOICE,
+        default="none",
+        choices=tuple(
+            Choice(word=word, reduction=other_words.get(word) or Reduction(word)) for word in words
+        ),
+        summary="how an update is combined with the original element; none replaces it",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

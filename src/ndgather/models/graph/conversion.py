@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -93,8 +93,7 @@ class Meaning:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(NamedTuple):
     """A rule in which two versions differ, and what each says.
 
     `loses` means that the source gives a result that the target does not.
@@ -106,106 +105,8 @@ class Difference:
     loses: bool = False
 
 
-def differences(
-    source: OperatorVersion,
-    target: OperatorVersion,
-    meaning: Meaning,
-    types: Mapping[Role, TensorType],
-    constants: Mapping[Role, Array],
-) -> Iterator[Difference]:
-    """Yield where a node of `source` and its counterpart of `target` may differ.
-
-    `types` and `constants` are what is known of the inputs of the counterpart.
-    """
-    data_shape, constant = types[Role.DATA].shape, constants.get(Role.INDICES)
-    if not _known_inside(source, meaning, data_shape, constant):
-        before, after = source.index_rule, target.index_rule
-        if before.outside is not after.outside and before.outside is not Outside.UNDEFINED:
-            outcomes = (_OUTCOMES[before.outside], _OUTCOMES[after.outside])
-            yield Difference(
-                rule="index range",
-                source=f"an index out of range {outcomes[0]}",
-                target=f"it {outcomes[1]}",
-            )
-        if before.negative and not after.negative and (constant is None or (constant < 0).any()):
-            yield Difference(
-                rule="index range",
-                source="a negative index counts from the end",
-                target="it is out of range",
-                loses=True,
-            )
-        if after.negative and not before.negative and before.outside is Outside.RAISE:
-            yield Difference(
-                rule="index range",
-                source="a negative index is an error",
-                target="it counts from the end",
-            )
-    indices = types[Role.INDICES].shape
-    depth = indices[-1] if isinstance(indices, tuple) and indices else None
-    shorter = source.lowest_depth < target.lowest_depth and source.kind is target.kind
-    if source.kind in _TUPLES and shorter and not isinstance(depth, int):
-        yield Difference(
-            rule="depth",
-            source="a tuple of no index copies its batch",
-            target="it is an error",
-            loses=True,
-        )
-    smaller = source.off_axis_rule in {OffAxisRule.AT_MOST, OffAxisRule.AT_MOST_EVERYWHERE}
-    equal = target.off_axis_rule is OffAxisRule.EQUAL
-    if smaller and equal and not _equal_off_axis(data_shape, indices, meaning.axis):
-        yield Difference(
-            rule="off-axis sizes",
-            source="indices may be smaller than data off the axis",
-            target="that is an error",
-        )
-    if _forbids_duplicates(target, meaning) and not _forbids_duplicates(source, meaning):
-        yield Difference(
-            rule="duplicates",
-            source="an element may be named twice",
-            target="that is forbidden or undefined",
-        )
-
-
-def _known_inside(
-    source: OperatorVersion, meaning: Meaning, data: Shape, indices: Array | None
-) -> bool:
-    """Return whether all indices and sizes are known, and no index is out of range."""
-    if indices is None or not isinstance(data, tuple) or not data:
-        return False
-    if source.kind in _TUPLES:
-        axis, count = meaning.batch_dims, indices.shape[-1]
-    elif meaning.axis is None:
-        return False
-    else:
-        axis, count = meaning.axis % len(data), 1
-    if not all(isinstance(size, int) for size in data[axis : axis + count]):
-        return False
-    try:
-        refuse_outside(source, data, indices, axis)
-    except IndexOutOfBoundsError:
-        return False
-    return True
-
-
-def _equal_off_axis(data: object, indices: object, axis: int | None) -> bool:
-    if not (isinstance(data, tuple) and isinstance(indices, tuple)) or axis is None:
-        return False
-    return all(
-        first == second and first is not None
-        for position, (first, second) in enumerate(zip(data, indices, strict=True))
-        if position != axis % len(data)
-    )
-
-
-def _forbids_duplicates(row: OperatorVersion, meaning: Meaning) -> bool:
-    reduces = meaning.reduction is not Reduction.NONE
-    return row.duplicates in {Duplicates.FORBIDDEN, Duplicates.UNDEFINED} or (
-        row.duplicates is Duplicates.FORBIDDEN_WITHOUT_REDUCTION and not reduces
-    )
-
-
 @dataclass(slots=True, kw_only=True)
-class Call:
+class NodeCall:
     """A node that is converted: its inputs by their roles, and its attributes.
 
     `origin` is its old version, `row` the version that its attributes are written for. Subclasses
@@ -236,7 +137,7 @@ class Call:
         return conversion_errors.cannot_become(self.origin, target, why)
 
 
-def fit(call: Call, target: OperatorVersion) -> tuple[Difference, ...]:
+def fit(call: NodeCall, target: OperatorVersion) -> tuple[Difference, ...]:
     """Convert a call to the version `target`, and return where the two may differ."""
     meaning = Meaning.of(call.row, call.attributes, call.constants.get(Role.AXIS))
     fuses = [row.batch_rule is BatchRule.FUSED for row in (call.row, target)]
@@ -255,15 +156,11 @@ def fit(call: Call, target: OperatorVersion) -> tuple[Difference, ...]:
     if call.origin.index_rule.negative and not target.index_rule.negative:
         _count_from_the_front(call, target, meaning)
     call.inputs = {item.role: call.inputs[item.role] for item in target.inputs}
+    known = {x.name: call.constants[x.role] for x in target.inputs if x.role in call.constants}
     function = operator(target.name, domain=target.domain, version=target.since)
-    function.infer(
-        *(call.types[role] for role in call.inputs),
-        constants={
-            x.name: call.constants[x.role] for x in target.inputs if x.role in call.constants
-        },
-        **call.attributes,
-    )
-    return tuple(differences(call.origin, target, meaning, call.types, call.constants))
+    types = [call.types[role] for role in call.inputs]
+    function.infer(*types, constants=known, **call.attributes)
+    return tuple(_differences(call, target, meaning))
 
 
 def is_exact_cast(source: str, target: str) -> bool:
@@ -274,7 +171,7 @@ def is_exact_cast(source: str, target: str) -> bool:
     return source == target or (source == "bool" and target in (*INTEGERS, *FLOATS))
 
 
-def _attributes(call: Call, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
+def _attributes(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
     """Return the attributes of the call for another version; defaults stay left out."""
     reduction = target.attribute("reduction")
     words = {each.reduction: each.word for each in reduction.choices} if reduction else {}
@@ -300,7 +197,7 @@ def _attributes(call: Call, target: OperatorVersion, meaning: Meaning) -> dict[s
     return kept
 
 
-def _fit_type(call: Call, target: OperatorVersion, role: Role) -> None:
+def _fit_type(call: NodeCall, target: OperatorVersion, role: Role) -> None:
     """Cast an input if the target takes other types and the cast is exact."""
     before, after = call.origin.input(role), target.input(role)
     dtype = call.types[role].dtype
@@ -320,7 +217,7 @@ def _fit_type(call: Call, target: OperatorVersion, role: Role) -> None:
     call.cast(role, wanted)
 
 
-def _count_from_the_front(call: Call, target: OperatorVersion, meaning: Meaning) -> None:
+def _count_from_the_front(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> None:
     """Replace negative constants along one axis of known size."""
     indices = call.constants.get(Role.INDICES)
     if indices is None or not (indices < 0).any():
@@ -333,6 +230,69 @@ def _count_from_the_front(call: Call, target: OperatorVersion, meaning: Meaning)
         raise call.refuse(target, "an index is negative, and the size of the axis is not known")
     counted = np.where(indices < 0, indices + size, indices).astype(indices.dtype)
     call.set_constant(Role.INDICES, counted)
+
+
+def _differences(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> Iterator[Difference]:
+    """Yield where the old version of a call and `target` may differ."""
+    source, rule = call.origin, "index range"
+    before, after, constant = source.index_rule, target.index_rule, call.constants.get(Role.INDICES)
+    if not _known_inside(call, meaning):
+        if before.outside is not after.outside and before.outside is not Outside.UNDEFINED:
+            outcome = f"an index out of range {_OUTCOMES[before.outside]}"
+            yield Difference(rule, outcome, f"it {_OUTCOMES[after.outside]}")
+        if before.negative and not after.negative and (constant is None or (constant < 0).any()):
+            negative = "a negative index counts from the end"
+            yield Difference(rule, negative, "it is out of range", loses=True)
+        if after.negative and not before.negative and before.outside is Outside.RAISE:
+            yield Difference(rule, "a negative index is an error", "it counts from the end")
+    data, indices = call.types[Role.DATA].shape, call.types[Role.INDICES].shape
+    depth = indices[-1] if isinstance(indices, tuple) and indices else None
+    shorter = source.lowest_depth < target.lowest_depth and source.kind is target.kind
+    if source.kind in _TUPLES and shorter and not isinstance(depth, int):
+        empty = "a tuple of no index copies its batch"
+        yield Difference("depth", empty, "it is an error", loses=True)
+    smaller = source.off_axis_rule in {OffAxisRule.AT_MOST, OffAxisRule.AT_MOST_EVERYWHERE}
+    equal = target.off_axis_rule is OffAxisRule.EQUAL
+    if smaller and equal and not _equal_off_axis(data, indices, meaning.axis):
+        free = "indices may be smaller than data off the axis"
+        yield Difference("off-axis sizes", free, "that is an error")
+    if _forbids_duplicates(target, meaning) and not _forbids_duplicates(source, meaning):
+        twice = "an element may be named twice"
+        yield Difference("duplicates", twice, "that is forbidden or undefined")
+
+
+def _known_inside(call: NodeCall, meaning: Meaning) -> bool:
+    """Return whether all indices and sizes are known, and no index is out of range."""
+    data, indices = call.types[Role.DATA].shape, call.constants.get(Role.INDICES)
+    if indices is None or not isinstance(data, tuple) or not data:
+        return False
+    if call.origin.kind in _TUPLES:
+        axis, count = meaning.batch_dims, indices.shape[-1]
+    elif meaning.axis is None:
+        return False
+    else:
+        axis, count = meaning.axis % len(data), 1
+    if not all(isinstance(size, int) for size in data[axis : axis + count]):
+        return False
+    try:
+        refuse_outside(call.origin, data, indices, axis)
+    except IndexOutOfBoundsError:
+        return False
+    return True
+
+
+def _equal_off_axis(data: Shape, indices: Shape, axis: int | None) -> bool:
+    if not (isinstance(data, tuple) and isinstance(indices, tuple)) or axis is None:
+        return False
+    pairs = [*zip(data, indices, strict=True)]
+    del pairs[axis]
+    return all(first == second and first is not None for first, second in pairs)
+
+
+def _forbids_duplicates(row: OperatorVersion, meaning: Meaning) -> bool:
+    if row.duplicates is Duplicates.FORBIDDEN_WITHOUT_REDUCTION:
+        return meaning.reduction is Reduction.NONE
+    return row.duplicates in {Duplicates.FORBIDDEN, Duplicates.UNDEFINED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,17 +324,16 @@ def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Transla
         else:
             try:
                 target = _counterpart(node.row, domain, opset)
-                for found in _translate(node, target, result):
-                    what = f"{found.source}, and in {target} {found.target}"
-                    findings.append(
-                        Finding(
-                            where=node.name,
-                            operator=str(node.row),
-                            rule=found.rule,
-                            what=what,
-                            severity=Severity.DIFFERS,
-                        )
+                findings += (
+                    Finding(
+                        where=node.name,
+                        operator=str(node.row),
+                        rule=found.rule,
+                        what=f"{found.source}, and in {target} {found.target}",
+                        severity=Severity.DIFFERS,
                     )
+                    for found in _translate(node, target, result)
+                )
             except NdgatherError as error:
                 raise run_errors.in_node(error, node.name, title(node), node.output) from error
     read = {output.value for output in graph.outputs}
@@ -450,7 +409,7 @@ def _translate(
 
 
 @dataclass(slots=True, kw_only=True)
-class _GraphCall(Call):
+class _GraphCall(NodeCall):
     """A call whose casts and constants are added to a graph."""
 
     result: _Result

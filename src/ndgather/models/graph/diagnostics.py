@@ -317,10 +317,6 @@ def _has_dtype(*dtypes: str) -> Callable[[Facts], str | None]:
     return lambda facts: f"data is {facts.dtype}" if facts.dtype in dtypes else None
 
 
-def _wide_integers(facts: Facts) -> str | None:
-    return None if facts.fits_32_bits else _has_dtype("int64", "uint64")(facts)
-
-
 def _batch_pairs(facts: Facts) -> Iterator[tuple[int, Dim, Dim]]:
     data, indices = (_dims(facts.declared[role]) for role in (Role.DATA, Role.INDICES))
     for axis in range(facts.batch_dims):
@@ -363,10 +359,6 @@ def _depth_unknown(facts: Facts) -> str | None:
 def _contributed(facts: Facts) -> str | None:
     domain = facts.row.domain
     return f"the operator is of {domain}" if domain == microsoft.DOMAIN else None
-
-
-def _contributed_depth_unknown(facts: Facts) -> str | None:
-    return _depth_unknown(facts) if _contributed(facts) else None
 
 
 def _smaller_off_axis(facts: Facts) -> str | None:
@@ -423,7 +415,9 @@ CONDITIONS: dict[str, Callable[[Facts], str | None]] = {
     "index range": _index_outside,
     "negative index": _negative_index,
     "index width": _index_beyond_32_bits,
-    "64-bit integers": _wide_integers,
+    "64-bit integers": lambda facts: (
+        None if facts.fits_32_bits else _has_dtype("int64", "uint64")(facts)
+    ),
     "64-bit floats": _has_dtype("float64"),
     "complex data": _has_dtype(*COMPLEX),
     "string data": _has_dtype("string"),
@@ -432,7 +426,7 @@ CONDITIONS: dict[str, Callable[[Facts], str | None]] = {
     "batch dims": _batch_dims,
     "empty tuples": _depth_zero,
     "tuple length": _depth_unknown,
-    "contributed tuple length": _contributed_depth_unknown,
+    "contributed tuple length": lambda facts: _contributed(facts) and _depth_unknown(facts),
     "contributed operator": _contributed,
     "off-axis sizes": _smaller_off_axis,
     "duplicates": _duplicates,

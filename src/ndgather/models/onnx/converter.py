@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 from ndgather.errors import AttributeValueError, ModelError, NdgatherError, conversion_errors
 from ndgather.errors.texts import one_line
 from ndgather.models.arguments import instance
-from ndgather.models.graph.conversion import Call, fit
+from ndgather.models.graph.conversion import NodeCall, fit
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.files import Source, inferable, open_model
 from ndgather.models.onnx.inference import (
@@ -475,7 +475,7 @@ def _output_types(scope: Scope, node: NodeProto) -> dict[str, TensorType]:
 
 
 @dataclass(slots=True, kw_only=True)
-class GatherCall(Call):
+class GatherCall(NodeCall):
     """A gather or scatter node that becomes the operator `name` of `domain`.
 
     `new` are the nodes before it, and `indices` the names of their outputs that it may read.

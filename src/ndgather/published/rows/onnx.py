@@ -15,7 +15,6 @@ from ndgather.published.schema import (
     AttributeRange,
     AttributeType,
     BatchRule,
-    Choice,
     Duplicates,
     Erratum,
     IndexRule,
@@ -25,8 +24,8 @@ from ndgather.published.schema import (
     OperatorVersion,
     Output,
     Outside,
-    Reduction,
     Role,
+    reduction_attribute,
 )
 
 DOMAIN = "ai.onnx"
@@ -62,27 +61,8 @@ _BATCH_DIMS = Attribute(
     default=0,
     summary="how many leading axes data and indices share; tuples address the axes after them",
 )
-_NONE = Choice(word="none", reduction=Reduction.NONE)
-_REDUCTION_16 = Attribute(
-    name="reduction",
-    type=AttributeType.STRING,
-    range=AttributeRange.CHOICE,
-    default="none",
-    choices=(
-        _NONE,
-        Choice(word="add", reduction=Reduction.ADD),
-        Choice(word="mul", reduction=Reduction.MUL),
-    ),
-    summary="how an update is combined with the original element; none replaces it",
-)
-_REDUCTION_18 = replace(
-    _REDUCTION_16,
-    choices=(
-        *_REDUCTION_16.choices,
-        Choice(word="max", reduction=Reduction.MAX),
-        Choice(word="min", reduction=Reduction.MIN),
-    ),
-)
+_REDUCTION_16 = reduction_attribute("none", "add", "mul")
+_REDUCTION_18 = reduction_attribute("none", "add", "mul", "max", "min")
 
 _FROM_BOTH_ENDS = IndexRule(negative=True, outside=Outside.RAISE)
 

@@ -15,7 +15,6 @@ from ndgather.published.schema import (
     AttributeRange,
     AttributeType,
     BatchRule,
-    Choice,
     Duplicates,
     Erratum,
     IndexRule,
@@ -25,8 +24,8 @@ from ndgather.published.schema import (
     OperatorVersion,
     Output,
     Outside,
-    Reduction,
     Role,
+    reduction_attribute,
 )
 
 DOMAIN = "openvino"
@@ -342,23 +341,7 @@ _scatter_nd_update_15 = replace(
         _SCATTER_INDICES,
         replace(_UPDATES, types=(*_NUMBERS, "bool"), lowest_rank=0),
     ),
-    attributes=(
-        Attribute(
-            name="reduction",
-            type=AttributeType.STRING,
-            range=AttributeRange.CHOICE,
-            default="none",
-            choices=(
-                Choice(word="none", reduction=Reduction.NONE),
-                Choice(word="sum", reduction=Reduction.ADD),
-                Choice(word="sub", reduction=Reduction.SUB),
-                Choice(word="prod", reduction=Reduction.MUL),
-                Choice(word="min", reduction=Reduction.MIN),
-                Choice(word="max", reduction=Reduction.MAX),
-            ),
-            summary="how an update is combined with the original element; none replaces it",
-        ),
-    ),
+    attributes=(reduction_attribute("none", "sum", "sub", "prod", "min", "max"),),
     index_rule=_FROM_BOTH_ENDS,
     duplicates=Duplicates.ANY_ORDER,
     summary="Copies data, and replaces the slices that the index tuples address with the "
@@ -433,21 +416,7 @@ _scatter_elements_update_12 = replace(
     since=12,
     inputs=(_DATA, _INDICES, _UPDATES, _AXIS),
     attributes=(
-        Attribute(
-            name="reduction",
-            type=AttributeType.STRING,
-            range=AttributeRange.CHOICE,
-            default="none",
-            choices=(
-                Choice(word="none", reduction=Reduction.NONE),
-                Choice(word="sum", reduction=Reduction.ADD),
-                Choice(word="prod", reduction=Reduction.MUL),
-                Choice(word="min", reduction=Reduction.MIN),
-                Choice(word="max", reduction=Reduction.MAX),
-                Choice(word="mean", reduction=Reduction.MEAN),
-            ),
-            summary="how an update is combined with the original element; none replaces it",
-        ),
+        reduction_attribute("none", "sum", "prod", "min", "max", "mean"),
         Attribute(
             name="use_init_val",
             type=AttributeType.BOOL,
