@@ -1,1 +1,1 @@
-"""Files that contain operators, one module per format, and the tensors that go in and out."""
+"""Models in files: their formats, and the tensors that go in and out."""

@@ -1,7 +1,7 @@
-"""Model files of one format written in the other: ONNX as OpenVINO IR, and back.
+"""Conversion of model files between ONNX and OpenVINO IR.
 
-Models of gather and scatter operators, constants and casts have both forms. Others become IR
-through the converter of OpenVINO where that is installed, and are refused by name where it is not.
+Models of gather and scatter operators, constants and casts are converted in both directions.
+Other ONNX models need the converter of the package openvino.
 """
 
 from __future__ import annotations
@@ -28,11 +28,8 @@ def onnx_to_openvino(
 ) -> tuple[int, tuple[Finding, ...]]:
     """Write an ONNX file as an IR, with its constants in the ``.bin`` beside it.
 
-    Returns
-    -------
-    int, tuple of Finding
-        How many nodes there are, and where runs of the two files may differ; for an IR that
-        OpenVINO wrote, what a check of its gather and scatter layers found.
+    Returns the number of nodes, and where runs of the two files may differ. If OpenVINO wrote the
+    IR, the findings are those of a check of its gather and scatter layers.
     """
     constants = Path(target).with_suffix(".bin")
     taken = external_files(source, "convert")
@@ -56,16 +53,13 @@ def openvino_to_onnx(
 ) -> tuple[int, tuple[Finding, ...]]:
     """Write an IR as an ONNX file; the options are those of `ndgather.models.onnx.conversion`.
 
-    Returns
-    -------
-    int, tuple of Finding
-        How many nodes there are, and where runs of the two files may differ.
+    Returns the number of nodes, and where runs of the two files may differ.
     """
     graph = openvino.Model.load(source).graph
     conversion = model_of(graph, domain=domain or DOMAIN, opset=opset or DEFAULT_OPSET)
-    model, findings = conversion.model, conversion.findings
+    proto, findings = conversion.model, conversion.findings
     if operator is not None:
-        turned = onnx.conversion(model, operator=operator, strict=strict)
-        model, findings = turned.model, (*findings, *turned.findings)
-    onnx.save(model, target)
-    return len(model.graph.node), findings
+        conversion = onnx.conversion(proto, operator=operator, strict=strict)
+        proto, findings = conversion.model, (*findings, *conversion.findings)
+    onnx.save(proto, target)
+    return len(proto.graph.node), findings

@@ -103,17 +103,13 @@ BY_DTYPE = {element.dtype: element for element in ELEMENT_TYPES}
 _WITHOUT_ARRAYS = frozenset({"nf4", "string", "u1", "u3", "u6"})
 
 
-def _check_storable(element: ElementType) -> None:
+def array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
+    """Return the constant that the bytes `content` hold, without a copy if possible."""
     if element.name in _WITHOUT_ARRAYS:
         raise DTypeError(
             f"element_type = {element.name} is not supported in constants (allowed: booleans, "
             "integers of 2, 4 and 8 to 64 bits, floats of 4 to 64 bits)"
         )
-
-
-def array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
-    """Return the constant that the bytes `content` hold, without a copy if possible."""
-    _check_storable(element)
     dtype = dtype_of(element.dtype)
     if element.bits < 8:  # the first element is in the lowest bits
         shifts = np.arange(0, 8, element.bits, dtype=np.uint8)
@@ -127,7 +123,6 @@ def array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np
 
 def bytes_of(element: ElementType, array: Array) -> bytes:
     """Return the bytes of `array` in a file of constants."""
-    _check_storable(element)
     if element.bits >= 8:
         return array.astype(_little_endian(array.dtype), copy=False).tobytes()
     codes = np.ascontiguousarray(array).view(np.uint8).reshape(-1) & np.uint8(2**element.bits - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from ndgather.models.arguments import FilePath
     from ndgather.models.graph import Array, Run
     from ndgather.models.graph.diagnostics import Finding
-    from ndgather.models.openvino.layers import Bounds
     from ndgather.models.openvino.reading import Layer, LayerPort
 
 
@@ -72,7 +72,6 @@ class Model:
         instance("Model", "constants", constants, Constants, "a file of constants")
         self.network = network
         self.constants = constants
-        self._graph: Graph | None = None
 
     @classmethod
     def load(
@@ -100,39 +99,38 @@ class Model:
 
     @classmethod
     def _load(
-        cls,
-        caller: str,
-        argument: str,
-        path: object,
-        constants: object = None,
-        limits: Limits | None = None,
+        cls, caller: str, argument: str, path: object, constants: object, limits: Limits | None
     ) -> Self:
         source = bytes(path) if isinstance(path, Content) else file_path(caller, argument, path)
         beside = None if constants is None else file_path(caller, "constants", constants)
         if beside is None and isinstance(source, Path):
             beside = source.parent / f"{source.stem}.bin"
-        if limits is None:
-            limits = Limits()
+        limits = Limits() if limits is None else limits
         instance(caller, "limits", limits, Limits, "a set of limits")
         return cls(read(source, limits), Constants(path=beside))
 
-    @property
+    @cached_property
     def graph(self) -> Graph:
         """The network as a graph."""
-        if self._graph is None:
-            self._graph = graph_of(self.network, self.constants)
-        return self._graph
+        for layer in self.network.layers:
+            if layer.type not in KNOWN_TYPES:
+                of = f" of {quoted(layer.version)}" if layer.version else ""
+                raise ModelError(
+                    f"{layer}: type = {quoted(layer.type)}{of} is not supported "
+                    f"(allowed: {listed(KNOWN_TYPES)})"
+                )
+        return _GraphBuilder(self.network, self.constants).graph()
 
     @property
     def inputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the inputs."""
-        return tuple(_port(each.name, each.type) for each in self.graph.inputs)
+        return tuple(_port(item.name, item.type) for item in self.graph.inputs)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the outputs."""
         types = value_types(self.graph)
-        return tuple(_port(each.name, types[each.value]) for each in self.graph.outputs)
+        return tuple(_port(item.name, types[item.value]) for item in self.graph.outputs)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Run the model.
@@ -166,26 +164,17 @@ class Model:
         fitted = fit_inputs(
             self.inputs, {names.get(name, name): array for name, array in arrays.items()}
         )
-        for layer, item in pairs:
-            _check_ranges(item.name, fitted[item.name].shape, parameter_bounds(layer))
+        for layer, item in pairs:  # a `Port` has no ranges of sizes
+            shape = fitted[item.name].shape
+            for size, (low, high) in zip(shape, parameter_bounds(layer) or (), strict=False):
+                if size < low or (high is not None and size > high):
+                    sizes = [text.strip() for text in layer.attributes["shape"].split(",")]
+                    raise input_shape(item.name, shape, sizes)
         return evaluate(graph, fitted)
 
     def check(self) -> tuple[Finding, ...]:
         """Return what is wrong with the model: its edges, attributes, constants and ports."""
         return tuple(check_network(self.network, self.constants))
-
-
-def _check_ranges(name: str, shape: tuple[int, ...], bounds: Bounds | None) -> None:
-    """Check sizes that are declared as ranges, which a `Port` does not have."""
-    for size, (low, high) in zip(shape, bounds or (), strict=False):
-        if size < low or (high is not None and size > high):
-            raise input_shape(name, shape, [_range(*pair) for pair in bounds or ()])
-
-
-def _range(low: int, high: int | None) -> str:
-    if low == high:
-        return str(low)
-    return "?" if (low, high) == (0, None) else f"{low or ''}..{'' if high is None else high}"
 
 
 def _port(name: str, known: TensorType) -> Port:
@@ -236,7 +225,7 @@ def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[
     {'output': array([[20., 21.],
            [10., 11.]], dtype=float32)}
     """
-    loaded = model if isinstance(model, Model) else Model._load("run", "model", model)
+    loaded = model if isinstance(model, Model) else Model._load("run", "model", model, None, None)
     return {output.name: output.array for output in loaded.run(inputs).outputs}
 
 
@@ -270,19 +259,8 @@ def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
     >>> [finding.what for finding in openvino.check(layer.replace(b"FP32", b"FP16", 1))]
     ['output port 2 declares precision FP32; inferred FP16']
     """
-    loaded = model if isinstance(model, Model) else Model._load("check", "model", model)
+    loaded = model if isinstance(model, Model) else Model._load("check", "model", model, None, None)
     return loaded.check()
-
-
-def graph_of(network: Network, constants: Constants) -> Graph:
-    """Return a network as a graph."""
-    for layer in network.layers:
-        if layer.type not in KNOWN_TYPES:
-            title = quoted(layer.type) + (f" of {quoted(layer.version)}" if layer.version else "")
-            raise ModelError(
-                f"{layer}: type = {title} is not supported (allowed: {listed(KNOWN_TYPES)})"
-            )
-    return _GraphBuilder(network, constants).graph()
 
 
 class _GraphBuilder:
