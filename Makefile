@@ -143,7 +143,7 @@ check-asan: check-core build/address/installed
 	    tests/core || exit; done
 
 OF_THREADS := $(addprefix tests/core/test_,concurrent_calls.py interrupts.py processes.py \
-  quotas.py shapes_that_change.py sixteen_threads.py subinterpreters.py thread_count.py)
+  shapes_that_change.py thread_count.py)
 
 # How long a call keeps the GIL is measured elsewhere: calls take minutes here.
 check-tsan: build/thread/built build/thread/installed

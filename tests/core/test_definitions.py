@@ -1,13 +1,13 @@
 """Every call does what the plain loops of the reference say: same bits, or the same error."""
 
 from collections import Counter
-from contextlib import contextmanager
 
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
+from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
@@ -17,7 +17,6 @@ from ndgather.testing import (
     bad_entries,
     element_bytes,
     expected,
-    moves_as_bytes,
 )
 from ndgather.testing.strategies import (
     DATA_DTYPES,
@@ -35,25 +34,6 @@ SMALL_FLOATS = tuple(
     for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "int4", "uint4")
 )
 DTYPES = (*DATA_DTYPES, *SMALL_FLOATS)
-
-WRITEABLE_LAYOUTS = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
-
-
-@contextmanager
-def threads(count):
-    before = ndgather.get_num_threads()
-    ndgather.set_num_threads(count)
-    try:
-        yield
-    finally:
-        ndgather.set_num_threads(before)
-
-
-def contents(array):
-    """Everything that can change in an array, to compare before and after."""
-    if moves_as_bytes(array.dtype):
-        return element_bytes(array)
-    return list(array.flat) if array.dtype.char == "T" else list(map(id, array.flat))
 
 
 def answer(call, indices=None, **more):

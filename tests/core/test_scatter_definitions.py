@@ -1,17 +1,17 @@
 """Every scatter does what the plain loops of the reference say: same bits, or the same error."""
 
 from collections import Counter
-from contextlib import contextmanager
 
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
+from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.testing import assert_same_elements, bad_entries, element_bytes, moves_as_bytes
+from ndgather.testing import assert_same_elements, bad_entries, element_bytes
 from ndgather.testing.scatter_strategies import (
     NUMBER_DTYPES,
     ScatterCall,
@@ -38,25 +38,7 @@ ML_DTYPES = tuple(
         "int2",
     )
 )
-WRITEABLE_LAYOUTS = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
 REDUCTIONS = ("add", "sub", "mul", "min", "max", "mean")
-
-
-@contextmanager
-def threads(count):
-    before = ndgather.get_num_threads()
-    ndgather.set_num_threads(count)
-    try:
-        yield
-    finally:
-        ndgather.set_num_threads(before)
-
-
-def contents(array):
-    """Everything that can change in an array, to compare before and after."""
-    if moves_as_bytes(array.dtype):
-        return element_bytes(array)
-    return list(array.flat) if array.dtype.char == "T" else list(map(id, array.flat))
 
 
 def answer(call, **more):

@@ -2,25 +2,14 @@
 
 import mmap
 import sys
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from tests.core.comparing import threads
 
 import ndgather
 from ndgather import scatter_elements, scatter_nd
 from ndgather.testing import element_bytes
-
-
-@contextmanager
-def threads(count):
-    before = ndgather.get_num_threads()
-    ndgather.set_num_threads(count)
-    try:
-        yield
-    finally:
-        ndgather.set_num_threads(before)
-
 
 UFUNCS = {
     "add": np.add,

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.docs.test_guide import FRAMEWORKS, run_examples
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCKS = re.findall(r"^    import (?:.+\n)+", README.read_text(), re.MULTILINE)
@@ -17,3 +18,9 @@ def test_pasted_lines_run(package):
     (block,) = (each for each in map(dedent, BLOCKS) if each.startswith(f"import {package}"))
     assert block.count("\n") == 5
     subprocess.run([sys.executable, "-c", block], check=True, timeout=120)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch
+@pytest.mark.parametrize("page", FRAMEWORKS, ids=lambda page: page.stem)
+def test_every_example_of_the_page_runs(page):
+    run_examples(page)

@@ -28,3 +28,14 @@ def test_an_example_runs_and_finds_what_plain_loops_find(example, last):
     )
     assert run.returncode == 0, run.stderr
     assert last in run.stdout.splitlines()[-1]
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "interpolate_jax.py"
+
+
+def test_interpolation_with_gradients(tmp_path):
+    picture = tmp_path / "picture.png"
+    command = [sys.executable, str(EXAMPLE), "--picture", str(picture)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    assert "60 drops ran 300 steps" in told
+    assert picture.stat().st_size > 10_000
