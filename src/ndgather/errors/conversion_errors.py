@@ -27,10 +27,6 @@ def option_of_onnx(option: str, path: object) -> ModelError:
     return ModelError(f"{path}: {option} does not apply (allowed: for a result in an .onnx file)")
 
 
-def not_translatable(node: str, source: str, target: str, why: str) -> ModelError:
-    return ModelError(f"node {node!r}: {source} has no exact counterpart in {target}: {why}")
-
-
 def not_in_graph(what: str, is_what: str, allowed: str) -> ModelError:
     return ModelError(f"{what} is {is_what}, which cannot be converted (allowed: {allowed})")
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from ndgather.errors import DTypeError, ExtraMissingError, ModelError, NdgatherError, ShapeError
 from ndgather.errors.shape_errors import shown
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, node_place, reason
+from ndgather.errors.texts import node_place, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
 
 def extra_missing(package: str, extra: str) -> ExtraMissingError:
@@ -23,20 +22,6 @@ def extra_missing(package: str, extra: str) -> ExtraMissingError:
 def argument_kind(caller: str, argument: str, value: object, what: str, allowed: str) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = {type(value).__name__} object is not {what} (allowed: {allowed})"
-    )
-
-
-def missing_inputs(names: Sequence[str], signature: Iterable[object]) -> ModelError:
-    verb = "input {} is missing" if len(names) == 1 else "inputs {} are missing"
-    return ModelError(
-        f"{verb.format(listed(map(repr, names)))} (the model takes: {listed(map(str, signature))})"
-    )
-
-
-def unknown_input(name: str, signature: Mapping[str, object]) -> ModelError:
-    takes = listed(map(str, signature.values()))
-    return ModelError(
-        f"the model has no input {name!r} (the model takes: {takes}){did_you_mean(name, signature)}"
     )
 
 

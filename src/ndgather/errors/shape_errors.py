@@ -82,20 +82,6 @@ def index_too_deep(
     )
 
 
-def depth_too_low(
-    caller: str,
-    data: Sequence[object],
-    indices: Sequence[object],
-    lowest: int,
-    most: int | None,
-) -> ShapeError:
-    allowed = f"{lowest} or more" if most is None else f"{lowest}..{most}"
-    return ShapeError(
-        f"{caller}: indices.shape[-1] = {indices[-1]} is too short for an index tuple; data "
-        f"{shown(data)}, indices {shown(indices)} (allowed: {allowed})"
-    )
-
-
 def longer_off_axis(
     caller: str, axis: int, along: int, data: Sequence[object], indices: Sequence[object]
 ) -> ShapeError:

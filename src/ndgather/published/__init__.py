@@ -1,8 +1,7 @@
-"""The published operators: what each version says, as data, and what follows from it.
+"""The published operators: every version as a row of data, and what follows from the rows.
 
-`schema` has the types, `rows` a module of data for each specification. From a row follow the types
-and shapes of a call (`inference`), which index values are refused (`index_check`), how two versions
-differ (`diff`), and an operator to call (`callables`).
+`schema` has the types of rows, and `rows` a module of data for every specification. `inference`
+applies a row to types and shapes, `callables` makes operators of rows, and `table` finds them.
 """
 
 from ndgather.published.callables import Operator

@@ -149,19 +149,19 @@ def _numpy_array(row: OperatorVersion, name: str, value: object) -> Array:
     return slow_path.plain_array(str(row), name, value)
 
 
-def _checked_type(row: OperatorVersion, name: str, given: TensorType) -> TensorType:
+def _checked_type(row: OperatorVersion, name: str, known: TensorType) -> TensorType:
     """Return a type with Python integers, names and None as sizes, in a tuple."""
-    if given.shape is None:
-        return given
-    partial = isinstance(given.shape, RankAtLeast)
-    dims: object = given.shape.first if isinstance(given.shape, RankAtLeast) else given.shape
+    if known.shape is None:
+        return known
+    partial = isinstance(known.shape, RankAtLeast)
+    dims: object = known.shape.first if isinstance(known.shape, RankAtLeast) else known.shape
     if not isinstance(dims, (tuple, list)) or not all(
         dim is None or (isinstance(dim, str) and dim != "") or (_is_integer(dim) and int(dim) >= 0)
         for dim in dims
     ):
         raise DTypeError(
-            f"{row}: {name}.shape = {shown_value(given.shape)} is not a shape (allowed: a "
+            f"{row}: {name}.shape = {shown_value(known.shape)} is not a shape (allowed: a "
             "tuple of sizes, names and None; RankAtLeast; None)"
         )
     sizes = tuple(int(dim) if _is_integer(dim) else dim for dim in dims)
-    return TensorType(given.dtype, RankAtLeast(sizes) if partial else sizes)
+    return TensorType(known.dtype, RankAtLeast(sizes) if partial else sizes)

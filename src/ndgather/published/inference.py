@@ -90,7 +90,7 @@ def infer(
     first = call.batch_dims if row.kind in _BY_TUPLE else call.axis
     if Role.INDICES in values and row.index_rule.raises and first is not None and first >= 0:
         data = [call.sizes.dim(size) for size in call.data.sizes]
-        refuse_outside(row, data, values[Role.INDICES], first)
+        check_indices(row, data, values[Role.INDICES], first)
     names = dict.fromkeys(x for axes in call.axes.values() for x in axes.sizes if type(x) is str)
     equal = ((name, call.sizes.find(name)) for name in names)
     return Inference(
@@ -306,7 +306,11 @@ def _depths(call: _Call) -> Iterable[int] | None:
     if depth > most:
         raise shape_errors.index_too_deep(call.caller, *shapes, call.batch_dims, lowest, most)
     if depth < lowest:
-        raise shape_errors.depth_too_low(call.caller, *shapes, lowest, most if data.exact else None)
+        allowed = f"{lowest}..{most}" if data.exact else f"{lowest} or more"
+        raise ShapeError(
+            f"{call.caller}: indices.shape[-1] = {depth} is too short for an index tuple; data "
+            f"{shown(shapes[0])}, indices {shown(shapes[1])} (allowed: {allowed})"
+        )
     return (depth,)
 
 
@@ -468,7 +472,7 @@ def _known_of_result(call: _Call) -> Axes:
     return _followed_by_unknown(lead, rank - len(lead))
 
 
-def refuse_outside(
+def check_indices(
     row: OperatorVersion, data: Sequence[Dim], indices: NDArray[Any], axis: int
 ) -> None:
     """Raise for the first entry of `indices` that is out of bounds in `row`.

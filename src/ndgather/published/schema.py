@@ -223,10 +223,10 @@ class OperatorVersion:
         return f"{self.domain} {self.name}-{self.since}"
 
     def attribute(self, name: str) -> Attribute | None:
-        return next((found for found in self.attributes if found.name == name), None)
+        return next((item for item in self.attributes if item.name == name), None)
 
     def input(self, role: Role) -> Input | None:
-        return next((found for found in self.inputs if found.role is role), None)
+        return next((item for item in self.inputs if item.role is role), None)
 
 
 Dim: TypeAlias = int | str | None

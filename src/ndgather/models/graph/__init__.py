@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import DTypeError, ShapeError, run_errors
+from ndgather.errors import DTypeError, ModelError, ShapeError, run_errors
 from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import one_line
+from ndgather.errors.similar_names import did_you_mean
+from ndgather.errors.texts import listed, one_line
 from ndgather.published import operator
 from ndgather.published.schema import TensorType, dtype_name
 
@@ -195,10 +196,15 @@ def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, 
     known = {port.name: port for port in ports}
     for name in inputs:
         if name not in known:
-            raise run_errors.unknown_input(name, known)
+            raise ModelError(
+                f"the model has no input {name!r} (the model takes: {listed(map(str, ports))})"
+                f"{did_you_mean(name, known)}"
+            )
     missing = [port.name for port in ports if port.name not in inputs and not port.optional]
     if missing:
-        raise run_errors.missing_inputs(missing, ports)
+        which = listed(map(repr, missing))
+        what = f"input {which} is missing" if len(missing) == 1 else f"inputs {which} are missing"
+        raise ModelError(f"{what} (the model takes: {listed(map(str, ports))})")
 
     fitted: dict[str, Array] = {}
     sizes: dict[str, tuple[int, str]] = {}

@@ -27,7 +27,7 @@ from ndgather.models.graph import (
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.graph.evaluation import converted
 from ndgather.published import operator, operators
-from ndgather.published.inference import refuse_outside
+from ndgather.published.inference import check_indices
 from ndgather.published.schema import (
     FLOATS,
     INTEGERS,
@@ -94,7 +94,7 @@ class Meaning:
 
 
 class Difference(NamedTuple):
-    """A rule in which two versions differ, and what each says.
+    """A rule in which two versions differ, with the text of both.
 
     `loses` means that the source gives a result that the target does not.
     """
@@ -131,9 +131,9 @@ class NodeCall:
     def fold_batch_dims(self, target: OperatorVersion) -> None:
         """Put the coordinates of the batch axes into the index tuples."""
         count = self.attributes["batch_dims"]
-        raise self.refuse(target, f"it has no batch_dims, which is {count}")
+        raise self.cannot_become(target, f"it has no batch_dims, which is {count}")
 
-    def refuse(self, target: object, why: str) -> ModelError:
+    def cannot_become(self, target: object, why: str) -> ModelError:
         return conversion_errors.cannot_become(self.origin, target, why)
 
 
@@ -142,17 +142,17 @@ def fit(call: NodeCall, target: OperatorVersion) -> tuple[Difference, ...]:
     meaning = Meaning.of(call.row, call.attributes, call.constants.get(Role.AXIS))
     fuses = [row.batch_rule is BatchRule.FUSED for row in (call.row, target)]
     if meaning.batch_dims > 1 and fuses[0] is not fuses[1]:
-        raise call.refuse(target, "one of them fuses several batch axes in the result")
+        raise call.cannot_become(target, "one of them fuses several batch axes in the result")
     reduces = meaning.reduction is not Reduction.NONE
     if reduces and call.types[Role.DATA].dtype == "bool" and call.row.domain != target.domain:
-        raise call.refuse(target, "they do not define reductions of booleans alike")
+        raise call.cannot_become(target, "they do not define reductions of booleans alike")
     if meaning.axis is None and target.attribute("axis") is not None:
-        raise call.refuse(target, "its axis is not a constant")
+        raise call.cannot_become(target, "its axis is not a constant")
     call.attributes = _attributes(call, target, meaning)
-    for each in target.inputs:
-        if each.role is Role.AXIS and Role.AXIS not in call.inputs:
+    for item in target.inputs:
+        if item.role is Role.AXIS and Role.AXIS not in call.inputs:
             call.set_constant(Role.AXIS, np.array(meaning.axis, np.int64))
-        _fit_type(call, target, each.role)
+        _fit_type(call, target, item.role)
     if call.origin.index_rule.negative and not target.index_rule.negative:
         _count_from_the_front(call, target, meaning)
     call.inputs = {item.role: call.inputs[item.role] for item in target.inputs}
@@ -174,9 +174,9 @@ def is_exact_cast(source: str, target: str) -> bool:
 def _attributes(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
     """Return the attributes of the call for another version; defaults stay left out."""
     reduction = target.attribute("reduction")
-    words = {each.reduction: each.word for each in reduction.choices} if reduction else {}
+    words = {item.reduction: item.word for item in reduction.choices} if reduction else {}
     if meaning.reduction is not Reduction.NONE and meaning.reduction not in words:
-        raise call.refuse(target, f"it has no reduction {meaning.reduction.value}")
+        raise call.cannot_become(target, f"it has no reduction {meaning.reduction.value}")
     values: dict[str, Any] = {
         "batch_dims": meaning.batch_dims,
         "use_init_val": meaning.use_init_val,
@@ -192,7 +192,7 @@ def _attributes(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> di
                 kept[name] = value
         elif value != _DEFAULTS[name]:
             if name != "batch_dims":
-                raise call.refuse(target, f"it has no {name}, which is {value!r}")
+                raise call.cannot_become(target, f"it has no {name}, which is {value!r}")
             call.fold_batch_dims(target)
     return kept
 
@@ -205,13 +205,13 @@ def _fit_type(call: NodeCall, target: OperatorVersion, role: Role) -> None:
         return
     if dtype is None:
         if before is not None and not set(before.types) <= set(after.types):
-            raise call.refuse(target, f"the type of {role.value} is not known")
+            raise call.cannot_become(target, f"the type of {role.value} is not known")
         return
     if role in {Role.DATA, Role.UPDATES}:
         return  # inference raises for the type
     wanted = "int64" if "int64" in after.types else after.types[-1]
     if role not in call.constants and not is_exact_cast(dtype, wanted):
-        raise call.refuse(
+        raise call.cannot_become(
             target, f"{role.value} of {dtype} would have to become {wanted}, which may change them"
         )
     call.cast(role, wanted)
@@ -227,7 +227,9 @@ def _count_from_the_front(call: NodeCall, target: OperatorVersion, meaning: Mean
     if isinstance(shape, tuple) and meaning.axis is not None:
         size = shape[meaning.axis % len(shape)]
     if not isinstance(size, int):
-        raise call.refuse(target, "an index is negative, and the size of the axis is not known")
+        raise call.cannot_become(
+            target, "an index is negative, and the size of the axis is not known"
+        )
     counted = np.where(indices < 0, indices + size, indices).astype(indices.dtype)
     call.set_constant(Role.INDICES, counted)
 
@@ -275,7 +277,7 @@ def _known_inside(call: NodeCall, meaning: Meaning) -> bool:
     if not all(isinstance(size, int) for size in data[axis : axis + count]):
         return False
     try:
-        refuse_outside(call.origin, data, indices, axis)
+        check_indices(call.origin, data, indices, axis)
     except IndexOutOfBoundsError:
         return False
     return True
@@ -316,8 +318,10 @@ def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Transla
         if isinstance(node, CastNode):
             source = result.types[node.input].dtype
             if foreign and source is not None and not is_exact_cast(source, node.dtype):
-                why = f"it may change values of {source}"
-                raise conversion_errors.not_translatable(node.name, title(node), domain, why)
+                raise ModelError(
+                    f"node {node.name!r}: {title(node)} has no exact counterpart in {domain}: it "
+                    f"may change values of {source}"
+                )
             result.nodes.append(node)
         elif opset is None and node.row.domain == domain:
             result.nodes.append(node)

@@ -194,10 +194,10 @@ def index_places(
         positions = [tuple(hit) for hit in hits.tolist()]
     else:
         line = tuple(
-            slice(None) if each == axis else slice(at[each], at[each] + 1)
-            for each in range(data.ndim)
+            slice(None) if other == axis else slice(at[other], at[other] + 1)
+            for other in range(data.ndim)
         )
         wrapped = np.where(indices < 0, indices + data.shape[axis], indices)
         hits = np.argwhere(wrapped[line] == at[axis])[:_MOST_POSITIONS]
         positions = [(*at[:axis], hit[axis], *at[axis + 1 :]) for hit in hits.tolist()]
-    return [(each, tuple(np.ravel(indices[each]).tolist())) for each in positions]
+    return [(position, tuple(np.ravel(indices[position]).tolist())) for position in positions]

@@ -368,7 +368,7 @@ class _Converter:
             for difference in fit(call, target):
                 if difference.loses:
                     why = f"{difference.source}, and there {difference.target}"
-                    raise call.refuse(target, why)
+                    raise call.cannot_become(target, why)
         except NdgatherError as error:
             raise op_node.named(error) from error
         for name in call.indices:
@@ -491,7 +491,7 @@ class GatherCall(NodeCall):
         change = (self.name, name)
         self.name, self.domain = name, DEFAULT_DOMAIN
         if change not in EQUIVALENCES:
-            raise self.refuse(name, "no exact counterpart is known")
+            raise self.cannot_become(name, "no exact counterpart is known")
         function, kept = EQUIVALENCES[change]
         function(self)
         self.attributes = {key: value for key, value in self.attributes.items() if key in kept}
@@ -500,7 +500,7 @@ class GatherCall(NodeCall):
         """Return the shape of an input, whose rank has to be known."""
         shape = self.types[role].shape
         if shape is None or isinstance(shape, RankAtLeast):
-            raise self.refuse(self.name, f"the rank of {role.value} is not known")
+            raise self.cannot_become(self.name, f"the rank of {role.value} is not known")
         return shape
 
     def attribute(self, name: str) -> int:
@@ -582,7 +582,7 @@ def _gather_as_gather_nd(call: GatherCall) -> None:
     dims = call.dims(Role.DATA)
     axis = call.attribute("axis") % len(dims)
     if axis != 0:
-        raise call.refuse(call.name, f"axis = {axis} is not 0")
+        raise call.cannot_become(call.name, f"axis = {axis} is not 0")
     _cast_to_int64(call)
     dims = call.dims(Role.INDICES)
     call.set_indices(call.reshaped(call.sizes(Role.INDICES, ones=1)), (*dims, 1))
@@ -590,7 +590,7 @@ def _gather_as_gather_nd(call: GatherCall) -> None:
 
 def _gather_nd_as_gather(call: GatherCall) -> None:
     if call.attribute("batch_dims"):
-        raise call.refuse(call.name, f"batch_dims = {call.attribute('batch_dims')} is not 0")
+        raise call.cannot_become(call.name, f"batch_dims = {call.attribute('batch_dims')} is not 0")
     _drop_last_axis(call)
 
 
@@ -598,7 +598,7 @@ def _drop_last_axis(call: GatherCall) -> None:
     *dims, depth = call.dims(Role.INDICES)
     if depth != 1:
         why = f"the length of the index tuples is {depth or 'not known'}, not 1"
-        raise call.refuse(call.name, why)
+        raise call.cannot_become(call.name, why)
     call.set_indices(call.reshaped(call.sizes(Role.INDICES, last=False)), tuple(dims))
 
 
@@ -627,7 +627,7 @@ def _cast_to_int64(call: GatherCall) -> None:
 def _gather_nd_as_gather_elements(call: GatherCall) -> None:
     rank, indices = len(call.dims(Role.DATA)), call.dims(Role.INDICES)
     if indices[-1] == 1 and (call.attribute("batch_dims"), len(indices)) != (rank - 1, rank + 1):
-        raise call.refuse(
+        raise call.cannot_become(
             call.name,
             "only tuples along the last axis of data, with all axes before it as batch axes and "
             "one axis of positions, are indices of single elements",
@@ -640,7 +640,7 @@ def _check_one_axis(call: GatherCall) -> None:
     ranks = [len(call.dims(role)) for role in (Role.DATA, Role.INDICES)]
     if ranks != [1, 1]:
         why = f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1"
-        raise call.refuse(call.name, why)
+        raise call.cannot_become(call.name, why)
 
 
 EQUIVALENCES: dict[tuple[str, str], tuple[Callable[[GatherCall], None], tuple[str, ...]]] = {

@@ -58,7 +58,7 @@ Array = NDArray[Any]
 Bounds = tuple[tuple[int, int | None], ...]
 
 _PLAIN_PORTS = {"Parameter": (0, 1), "Const": (0, 1), "Convert": (1, 1), "Result": (1, 0)}
-OPERATOR_TYPES = tuple(dict.fromkeys(each.name for each in operators(domain=DOMAIN)))
+OPERATOR_TYPES = tuple(dict.fromkeys(known.name for known in operators(domain=DOMAIN)))
 KNOWN_TYPES = (*_PLAIN_PORTS, *OPERATOR_TYPES)
 
 _OPSET = re.compile(r"opset([0-9]{1,4})")
