@@ -29,7 +29,7 @@ from ndgather.published import operator, operators
 
 GOLDEN = Path(__file__).parent / "golden" / "GatherND-13.txt"
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
-FORMATS = ("md", "json")
+FORMATS = ("text", "md", "json")
 WIDTHS = (0, 40, 80)
 
 # Text that means something in one format or the other, and has to come out as it is.
@@ -247,7 +247,7 @@ def test_an_unknown_format_is_refused():
     with pytest.raises(AttributeValueError) as caught:
         pages.operator_page("GatherND", format="pdf")
 
-    assert str(caught.value) == ("doc: format = 'pdf' is unknown (allowed: 'md', 'json')")
+    assert str(caught.value) == ("doc: format = 'pdf' is unknown (allowed: 'text', 'md', 'json')")
 
 
 def test_a_page_of_the_newest_is_made_without_a_version():

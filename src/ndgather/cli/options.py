@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ndgather.stored import Estimate
 
 
-FORMATS = ("md", "json")
+FORMATS = ("text", "md", "json")
 
 
 class CommandLine(argparse.ArgumentParser):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ndgather.pages.examples import Run
 
-FORMATS = ("md", "json")
+FORMATS = ("text", "md", "json")
 
 _SPECIAL = re.compile(r"[\\`*<>|~&$]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(")
 _BLOCK_START = re.compile(r"^(?=[-+#]+(?:\s|$))|^(\d+)(?=[.)]\s)")
@@ -41,7 +41,7 @@ _LONG_CELL = 30
 
 
 def render(caller: str, document: Document, *, format: str, width: int) -> str:
-    """Write a page; `width` is the limit of lines of Markdown, 0 for none."""
+    """Write a page; ``"text"`` is Markdown too. `width` limits its lines; 0 is no limit."""
     if format == "json":
         return json.dumps(_page(document), indent=2) + "\n"
     if format not in FORMATS:
