@@ -73,7 +73,11 @@ def test_points_that_move_along_a_dimension_of_the_array():
 
 POINTS = {"lat": xr.DataArray([0.0, 31.0], dims="p")}
 REFUSED = {
-    "dataset": (lambda: dataset().ndgather.add_at(1, POINTS), DTypeError, "Dataset is no array"),
+    "dataset": (
+        lambda: dataset().ndgather.add_at(1, POINTS),
+        DTypeError,
+        "Dataset is not an array",
+    ),
     "slice": (lambda: DATA.ndgather.add_at(1.0, lat=slice(0, 1)), DTypeError, "is a slice"),
     "sizes": (
         lambda: DATA.ndgather.add_at(xr.DataArray([1.0], dims="p"), POINTS),

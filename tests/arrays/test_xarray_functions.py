@@ -124,9 +124,9 @@ REFUSED = {
     "dataset as indices": (
         lambda: ndgather.gather_nd(DATA, dataset()),
         DTypeError,
-        "gather_nd: indices = Dataset is no array",
+        "gather_nd: indices = Dataset is not an array",
     ),
-    "tree": (lambda: ndgather.gather(xr.DataTree(), [0]), DTypeError, "DataTree is no array"),
+    "tree": (lambda: ndgather.gather(xr.DataTree(), [0]), DTypeError, "DataTree is not an array"),
     "out": (
         lambda: ndgather.gather_nd(DATA, [[0]], out=np.empty((1, 5, 4))),
         AttributeValueError,

@@ -81,7 +81,7 @@ REFUSED = {
         CallError,
         "by indexers and by name",
     ),
-    "no dict": (lambda: DATA.ndgather.sel([0.0]), DTypeError, "is no dict"),
+    "no dict": (lambda: DATA.ndgather.sel([0.0]), DTypeError, "is not a dict"),
     "two of a dimension": (
         lambda: DATA.ndgather.sel(time="2001-01-01", month="Feb"),
         CallError,
@@ -125,7 +125,7 @@ REFUSED = {
     "period without a name": (
         lambda: DATA.ndgather.sel(lon=[0.0], period=360),
         DTypeError,
-        "period = 360 is no dict",
+        "period = 360 is not a dict",
     ),
     "several periods": (
         lambda: DATA.ndgather.sel(lon=[0.0], period={"lon": np.array([360.0, 180.0])}),

@@ -175,7 +175,7 @@ def test_what_columns_cannot_hold_is_refused(call, error, text):
 
 @pytest.mark.parametrize("column", [pl.Series, pa.array])
 def test_values_that_columns_cannot_hold_are_refused(column):
-    with pytest.raises(DTypeError, match=r"^gather: indices has nulls, which are no positions"):
+    with pytest.raises(DTypeError, match=r"^gather: indices has nulls, which are not positions"):
         ndgather.gather([1], column([0, None]))
     with pytest.raises(DTypeError, match=r"^gather: fill_value = 0\.5 cannot be held"):
         ndgather.gather(column([1]), [9], mode="fill", fill_value=0.5)

@@ -116,5 +116,7 @@ def test_what_else_astropy_makes_of_arrays():
     assert (type(taken), taken.name, str(taken.unit)) == (Column, "flux", "Jy")
     with pytest.raises(DTypeError, match=r"^gather: data = masked array would lose its mask"):
         ndgather.gather(Masked([1.0, 2.0], mask=[True, False]), [1])
-    with pytest.raises(DTypeError, match=r"^gather: data = Unit object is of pint, but no array"):
+    with pytest.raises(
+        DTypeError, match=r"^gather: data = Unit object is of pint, but not an array"
+    ):
         ndgather.gather(REGISTRY.m, [1])

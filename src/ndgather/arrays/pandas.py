@@ -17,12 +17,12 @@ from ndgather.arrays.tables import (
     FILLED,
     Package,
     column_indices,
+    fill_errors,
     flat_indices,
     no_scatter,
     one_axis,
     row_indices,
 )
-from ndgather.errors import argument_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -81,14 +81,10 @@ def _taken(call: Call, data: pd.Series, numbers: Indices) -> pd.Series:
         values = slow_path.run(replace(by_number, data=data.to_numpy()))
     else:
         missing = data.dtype.na_value if call.fill_value is None else call.fill_value
-        try:
+        with fill_errors(call, missing, data.dtype):
             values = data.array.take(numbers, allow_fill=True, fill_value=missing)
-        except MemoryError:
-            raise
-        except Exception as error:  # a value of any type may raise anything
-            raise argument_errors.fill_value_lost(call.caller, missing, data.dtype) from error
-        if values.dtype != data.dtype:
-            raise argument_errors.fill_value_lost(call.caller, missing, data.dtype)
+            if values.dtype != data.dtype:
+                raise TypeError(values.dtype)
     labels = _labels(data.index, numbers)
     return data._constructor(values, index=labels, name=data.name).__finalize__(data)
 

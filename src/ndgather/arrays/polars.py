@@ -17,6 +17,7 @@ from ndgather.arrays.tables import (
     FILLED,
     Package,
     column_indices,
+    fill_errors,
     flat_indices,
     has_nulls,
     no_scatter,
@@ -24,7 +25,7 @@ from ndgather.arrays.tables import (
     result_rank,
     row_indices,
 )
-from ndgather.errors import DTypeError, ShapeError, argument_errors
+from ndgather.errors import DTypeError, ShapeError
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -57,13 +58,9 @@ def _carry_out(call: Call, _: Any) -> Any:
 def _taken(call: Call, data: pl.Series, numbers: Indices) -> pl.Series:
     if not (numbers == FILLED).any():
         return data.gather(numbers)
-    try:
+    with fill_errors(call, call.fill_value, data.dtype):
         filled = pl.Series(data.name, [call.fill_value], dtype=data.dtype, strict=True)
         extended = pl.concat([data, filled], rechunk=False)
-    except MemoryError:
-        raise
-    except Exception as error:  # a value of any type may raise anything
-        raise argument_errors.fill_value_lost(call.caller, call.fill_value, data.dtype) from error
     return extended.gather(np.where(numbers == FILLED, len(data), numbers))
 
 

@@ -18,13 +18,14 @@ from ndgather import slow_path
 from ndgather.arrays.tables import (
     FILLED,
     Package,
+    fill_errors,
     flat_indices,
     has_nulls,
     no_scatter,
     one_axis,
     row_indices,
 )
-from ndgather.errors import ShapeError, argument_errors
+from ndgather.errors import ShapeError
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -99,12 +100,8 @@ def _array(arrow_type: Any, values: Any) -> Any:
 def _taken(call: Call, data: Any, numbers: Indices) -> Any:
     if not (numbers == FILLED).any():
         return data.take(pa.array(numbers))
-    try:
+    with fill_errors(call, call.fill_value, data.type):
         filled = pa.array([call.fill_value]).cast(data.type)
-    except MemoryError:
-        raise
-    except Exception as error:  # a value of any type may raise anything
-        raise argument_errors.fill_value_lost(call.caller, call.fill_value, data.type) from error
     parts = data.chunks if isinstance(data, pa.ChunkedArray) else [data]
     extended = pa.chunked_array([*parts, filled], type=data.type)
     taken = extended.take(pa.array(np.where(numbers == FILLED, len(data), numbers)))

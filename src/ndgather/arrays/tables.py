@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from ndgather.errors import AttributeValueError, DTypeError, ShapeError, argumen
 from ndgather.errors.container_errors import no_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -28,7 +29,7 @@ FILLED = -1  # the flat index of an element that is filled
 
 @dataclass(frozen=True)
 class Package:
-    """What a package of columns or tables does its own way."""
+    """What differs between packages of columns and tables."""
 
     name: str
     kinds: tuple[type, ...]  # the types that a call takes
@@ -88,6 +89,17 @@ class Package:
         return tuple(made) if isinstance(results, tuple) else made[0]
 
 
+@contextmanager
+def fill_errors(call: Call, value: object, dtype: object) -> Iterator[None]:
+    """Raise the error of a fill value that columns cannot hold in place of any other."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise argument_errors.fill_value_lost(call.caller, value, dtype) from error
+
+
 def flat_indices(call: Call, shape: tuple[int, ...]) -> Indices:
     """Return the flat indices of the elements that a gather from data of `shape` copies."""
     numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)
@@ -141,5 +153,5 @@ def no_scatter(call: Call, dtypes: object, instead: str = "data.to_numpy()") -> 
 
 def has_nulls(caller: str, name: str, instead: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: {name} has nulls, which are no positions (allowed: none; write {instead})"
+        f"{caller}: {name} has nulls, which are not positions (allowed: none; write {instead})"
     )

@@ -8,6 +8,6 @@ from ndgather.errors import DTypeError
 def no_array(caller: str, argument: str, value: object, allowed: str) -> DTypeError:
     package = type(value).__module__.partition(".")[0]
     return DTypeError(
-        f"{caller}: {argument} = {type(value).__name__} object is of {package}, but no array "
+        f"{caller}: {argument} = {type(value).__name__} object is of {package}, but not an array "
         f"(allowed: {allowed})"
     )

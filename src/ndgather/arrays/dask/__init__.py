@@ -40,8 +40,7 @@ def run(call: Call) -> DaskArray:
     for option, instead in _INSTEAD.items():
         if getattr(call, option, None) is not None:
             raise AttributeValueError(
-                f"{caller}: {option} is given, but dask arrays are computed later (allowed: None; "
-                f"{instead})"
+                f"{caller}: {option} is given, but dask arrays are lazy (allowed: None; {instead})"
             )
     data = _checked(caller, "data", call.data)
     if not isinstance(data, DaskArray):

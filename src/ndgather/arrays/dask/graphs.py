@@ -255,7 +255,7 @@ def _positions_of_updates(call: Call, layout: Layout) -> Chunks:
 
 
 def _rechunked(array: DaskArray, chunks: Chunks) -> DaskArray:
-    """Return an array in other chunks; dask leaves those of an array without elements alone."""
+    """Return an array in other chunks; dask does not change those of an empty array."""
     if array.size or array.chunks == chunks:
         return cast("DaskArray", array.rechunk(chunks))
     return cast("DaskArray", zeros(array.shape, dtype=array.dtype, chunks=chunks))

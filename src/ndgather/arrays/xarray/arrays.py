@@ -241,7 +241,7 @@ def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
 
 
 def _without_slices(key: Key, shape: Sequence[int]) -> Key:
-    """Return a key of arrays alone: those in place of slices vary along axes of their own."""
+    """Return a key of arrays; each one in place of a slice varies along an axis of its own."""
     count = sum(isinstance(entry, slice) for entry in key)
     arrays: list[Positions] = []
     axis = 0

@@ -281,7 +281,7 @@ def _period(
     if not usable:
         what = "a number above 0, such as 360" if unit is None else "a duration"
         raise AttributeValueError(
-            f"{caller}: period[{name!r}] = {shown_value(period)} is no period of {index.dtype} "
+            f"{caller}: period[{name!r}] = {shown_value(period)} is not a period of {index.dtype} "
             f"labels (allowed: {what})"
         )
     return length
@@ -304,7 +304,7 @@ def _limit(
     if not usable:
         what = "a number" if unit is None else "a duration"
         raise DTypeError(
-            f"{caller}: tolerance = {shown_value(tolerance)} is no distance between labels of "
+            f"{caller}: tolerance = {shown_value(tolerance)} is not a distance between labels of "
             f"{name} (allowed: {what}; where axes differ, a dict of name and tolerance)"
         )
     if limit.size not in (1, count):

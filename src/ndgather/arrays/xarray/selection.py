@@ -67,8 +67,8 @@ def merged(
 def check_dict(caller: str, argument: str, value: Any) -> None:
     if value is not None and not hasattr(value, "items"):
         raise DTypeError(
-            f"{caller}: {argument} = {shown_value(value)} is no dict (allowed: a dict by the names "
-            f"of dimensions and coordinates)"
+            f"{caller}: {argument} = {shown_value(value)} is not a dict (allowed: a dict by the "
+            f"names of dimensions and coordinates)"
         )
 
 
@@ -228,7 +228,7 @@ def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> A
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise DTypeError(
-            f"{caller}: {name}.dtype = {array.dtype} is no integer type (allowed: positions; "
+            f"{caller}: {name}.dtype = {array.dtype} is not an integer type (allowed: positions; "
             f"labels are looked up by sel)"
         )
     outside = (array < -size) | (array >= size)
@@ -451,7 +451,7 @@ def _weighted(taken: xarray.Variable, weights: xarray.Variable) -> xarray.Variab
 def unknown_name(caller: str, name: Hashable, names: Iterable[Hashable]) -> CallError:
     known = [str(each) for each in names]
     return CallError(
-        f"{caller}: {name} is no dimension or coordinate of the array (allowed: "
+        f"{caller}: {name} is not a dimension or coordinate of the array (allowed: "
         f"{listed(known)}){did_you_mean(name, known)}"
     )
 
@@ -479,8 +479,8 @@ def _no_labels(caller: str, name: Hashable) -> LabelError:
 
 def _not_an_array(caller: str, name: Hashable, indexer: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: {name} = {shown_value(indexer)} is no array (allowed: labels or positions in "
-        f"one array, or with their dimensions: ({name!r}, array))"
+        f"{caller}: {name} = {shown_value(indexer)} is not an array (allowed: labels or positions "
+        f"in one array, or with their dimensions: ({name!r}, array))"
     )
 
 

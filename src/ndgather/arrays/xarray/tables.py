@@ -70,7 +70,7 @@ def opened(place: str) -> xarray.Dataset:
             return xarray.open_dataset(open_path.store_of(place), engine="zarr", chunks=None)
     except MemoryError:
         raise
-    except Exception as error:  # whatever a reader of a format raises
+    except Exception as error:  # a reader of a format may raise anything
         raise file_errors.unreadable(place, error) from error
 
 
@@ -83,7 +83,7 @@ def read(path: Path) -> pd.DataFrame:
         raise
     except ImportError:
         raise run_errors.extra_missing("pyarrow", "parquet") from None
-    except Exception as error:  # whatever a parser raises
+    except Exception as error:  # a parser may raise anything
         raise file_errors.unreadable(path, error) from error
 
 
@@ -127,7 +127,7 @@ def _labels(points: Path, column: pd.Series[Any], index: pd.Index[Any]) -> Any:
         return pd.to_datetime(column, utc=True).dt.tz_localize(None).to_numpy()
     except (ValueError, TypeError) as error:
         raise FileError(
-            f"{points}: column {one_line(str(column.name))} holds no times: "
+            f"{points}: column {one_line(str(column.name))} does not hold times: "
             f"{one_line(reason(error))} (allowed: times such as 2010-07-14T06:30)"
         ) from error
 
