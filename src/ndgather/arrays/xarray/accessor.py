@@ -346,6 +346,6 @@ def not_an_array(caller: str, argument: str, value: Any) -> DTypeError:
     names = [str(name) for name in getattr(value, "data_vars", ())]
     which = f", such as {argument}[{names[0]!r}]" if names else ""
     return DTypeError(
-        f"{caller}: {argument} = {type(value).__name__} is not an array (allowed: a DataArray{which}"
-        f"); .ndgather.isel selects from all variables of a Dataset"
+        f"{caller}: {argument} = {type(value).__name__} is not an array (allowed: a "
+        f"DataArray{which}); .ndgather.isel selects from all variables of a Dataset"
     )
