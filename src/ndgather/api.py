@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from ndgather import slow_path
 from ndgather.array_call import Call, Refusal, _core
 from ndgather.errors import CallError
-from ndgather.errors.shown_values import shown_value
-from ndgather.errors.similar_names import did_you_mean
+from ndgather.messages import did_you_mean, shown_value
 from ndgather.slow_path import choice, result_shape, run
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ndgather import _core
 from ndgather._core import Refusal  # why the core refuses a call; see core/refusal.h
-from ndgather.errors import option_errors
+from ndgather.errors import AttributeValueError, DTypeError
+from ndgather.messages import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,7 +120,6 @@ for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}iB"] = 1024**_power
 _UNITS["kB"] = 1000  # as the SI writes it
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
-_UNIT_NAMES = ", ".join(unit for unit in _UNITS if unit)
 
 
 class Executor(Protocol):
@@ -129,20 +129,20 @@ class Executor(Protocol):
 
 
 def checked(call: Call) -> Call:
-    """Return `call` with its options checked: memory in bytes, progress None where it is False.
-
-    Raises
-    ------
-    NdgatherError
-        One of them is not allowed.
-    """
-    caller, progress = call.caller, call.progress
+    """Return `call` with its options checked: memory in bytes, and None for no progress."""
+    caller, progress, executor = call.caller, call.progress, call.executor
     if progress is False:
         progress = None
     elif progress is not None and progress is not True and not callable(progress):
-        raise option_errors.progress_not_callable(caller, progress)
-    if call.executor is not None and not callable(getattr(call.executor, "submit", None)):
-        raise option_errors.executor_without_submit(caller, call.executor)
+        raise DTypeError(
+            f"{caller}: progress = {shown_value(progress)} cannot be called (allowed: True, or a "
+            f"function of the numbers of chunks done and in all)"
+        )
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise DTypeError(
+            f"{caller}: executor = {shown_value(executor)} has no method submit (allowed: an "
+            f"executor as in concurrent.futures)"
+        )
     if call.memory is None and progress is call.progress:
         return call
     return replace(call, memory=_bytes(caller, call.memory), progress=progress)
@@ -154,9 +154,12 @@ def _bytes(caller: str, memory: object) -> int | None:
     if isinstance(memory, str):
         match = _SIZE.fullmatch(memory)
         unit = _UNITS.get(match[2]) if match else None
-        if match is None or unit is None:
-            raise option_errors.not_a_size(caller, "memory", memory, _UNIT_NAMES)
-        return int(min(float(match[1]) * unit, sys.maxsize))  # more is no bound
-    if not isinstance(memory, int) or isinstance(memory, bool) or memory < 0:
-        raise option_errors.not_a_size(caller, "memory", memory, _UNIT_NAMES)
-    return int(memory)
+        if match is not None and unit is not None:
+            return int(min(float(match[1]) * unit, sys.maxsize))  # more is no bound
+    elif isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
+        return int(memory)
+    raise AttributeValueError(
+        f"{caller}: memory = {shown_value(memory)} is not a number of bytes (allowed: an integer "
+        f"from 0 on, or a number with a unit, such as '512 MiB'; units are "
+        f"{', '.join(filter(None, _UNITS))})"
+    )

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ndgather.array_call import _core
-from ndgather.errors import option_errors
+from ndgather.errors import DTypeError
+from ndgather.messages import shown_value
 
 __all__ = ["accept"]
 
@@ -62,7 +63,10 @@ def accept(
     for each in transforms:
         given: Any = each
         if isinstance(given, tuple) and not (len(given) == 3 and isinstance(given[0], dict)):
-            raise option_errors.not_a_transform("exchange.accept", given)
+            raise DTypeError(
+                f"exchange.accept: transforms = {shown_value(given)} is not a transform "
+                f"(allowed: functions, tuples of a dict, a name and a value)"
+            )
     return _core.accept_exchange(
         kind, gradient, records, negated, conjugated, transforms, written, whole_bytes
     )

@@ -11,8 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ndgather import messages
 from ndgather.array_call import _core
-from ndgather.errors import option_errors
+from ndgather.errors import AttributeValueError
 from ndgather.version import __version__
 
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ def set_num_threads(count: int) -> None:
     """
     count = _integer("set_num_threads", "count", count)
     if not 1 <= count <= 1024:
-        raise option_errors.option_out_of_range(
-            "set_num_threads", "count", count, 1, 1024, "threads"
-        )
+        raise messages.option_out_of_range("set_num_threads", "count", count, 1, 1024, "threads")
     _core.set_num_threads(count)
 
 
@@ -95,7 +94,7 @@ def set_memory_limit(limit: int) -> None:
     """
     limit = _integer("set_memory_limit", "limit", limit)
     if not 0 <= limit < 2**63:
-        raise option_errors.option_out_of_range(
+        raise messages.option_out_of_range(
             "set_memory_limit", "limit", limit, 0, 2**63 - 1, "bytes"
         )
     _core.set_memory_limit(limit)
@@ -126,7 +125,7 @@ def _integer(caller: str, option: str, value: int) -> int:
     except MemoryError:
         raise
     except Exception:  # whatever its __index__ raises
-        raise option_errors.option_not_integer(caller, option, value) from None
+        raise messages.option_not_integer(caller, option, value) from None
 
 
 def _from_environment(name: str) -> int | None:
@@ -136,7 +135,9 @@ def _from_environment(name: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise option_errors.environment_not_integer(name, text) from None
+        raise AttributeValueError(
+            f"ndgather: environment[{name}] = {text!r} is not an integer (allowed: an integer)"
+        ) from None
 
 
 def _usable_processors() -> int:

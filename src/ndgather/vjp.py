@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import dispatch, reductions, slow_path
+from ndgather import dispatch, messages, reductions, slow_path
 from ndgather.api import Call, run
-from ndgather.errors import argument_errors, shape_errors
 from ndgather.slow_path import choice
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ def gather_windows(
     depth, lead = len(window), starts.shape[:-1]
     wanted = (*lead, *window, *result.shape[depth:])
     if cotangent.shape != wanted:
-        raise shape_errors.updates_do_not_fit(caller, cotangent.shape, wanted, "cotangent")
+        raise messages.updates_do_not_fit(caller, cotangent.shape, wanted, "cotangent")
     if not cotangent.size:
         return result
     flat = result.reshape(-1, *result.shape[depth:])
@@ -376,7 +375,7 @@ class _Pair:
     def numbers(self, cotangent: ArrayLike) -> Array:
         array = slow_path.plain_array(self.caller, "cotangent", cotangent)
         if reductions.number_kind(array.dtype) in ("", "b"):
-            raise argument_errors.cotangent_dtype(self.caller, array.dtype)
+            raise messages.cotangent_dtype(self.caller, array.dtype)
         return array
 
     def zeros(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
@@ -384,7 +383,7 @@ class _Pair:
         try:
             return np.zeros(sizes, dtype)
         except ValueError:  # more axes or more bytes than an array can have
-            raise argument_errors.result_too_large(self.caller, sizes) from None
+            raise messages.result_too_large(self.caller, sizes) from None
 
     def add_to_zeros(
         self, cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike

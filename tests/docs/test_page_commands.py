@@ -64,8 +64,9 @@ def test_other_formats_are_not_supported(format, capsys):
         cli.main(["doc", "GatherND", "--format", format])
 
     assert end.value.code == 2
-    assert f"invalid choice: '{format}' (choose from text, md, json)" in capsys.readouterr().err.replace(
-        "'text', 'md', 'json'", "text, md, json"
+    assert (
+        f"invalid choice: '{format}' (choose from text, md, json)"
+        in capsys.readouterr().err.replace("'text', 'md', 'json'", "text, md, json")
     )
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import slow_path
-from ndgather.errors import DTypeError, argument_errors
+from ndgather import messages, slow_path
+from ndgather.errors import DTypeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,10 +28,10 @@ def run(call: Call) -> Any:
     """
     caller, data, out = call.caller, call.data, call.out
     if _is_masked(call.indices):
-        raise argument_errors.masked_array(caller, call.indices_name)
+        raise messages.masked_array(caller, call.indices_name)
     if not _is_masked(data):
         name = call.updates_name if _is_masked(call.updates) else "out"
-        raise argument_errors.masked_array(caller, name)
+        raise messages.masked_array(caller, name)
     if out is not None and not _is_masked(out):
         raise DTypeError(
             f"{caller}: out = array without a mask would lose that of data (allowed: a masked "

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import slow_path
+from ndgather import messages, slow_path
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import cotangents
-from ndgather.errors import DTypeError, argument_errors, index_errors, lazy_errors
-from ndgather.errors.texts import reason
+from ndgather.errors import DTypeError, lazy_errors
+from ndgather.messages import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ def on_host(value: Any) -> bool:
 def host_array(caller: str, argument: str, value: Any) -> NDArray[Any]:
     """Return a NumPy array that shares the memory of an array of the CPU."""
     if not on_host(value):
-        raise argument_errors.costly_conversion(
+        raise messages.costly_conversion(
             caller, argument, value, "on another device, or lazy,", "a copy to the CPU"
         )
     try:
@@ -54,7 +54,7 @@ def host_array(caller: str, argument: str, value: Any) -> NDArray[Any]:
         raise
     except Exception as error:  # a type that NumPy does not have
         why = f"cannot be looked at by NumPy: {reason(error)}"
-        raise argument_errors.not_an_array(caller, argument, value, why) from error
+        raise messages.not_an_array(caller, argument, value, why) from error
 
 
 class Library:
@@ -83,7 +83,7 @@ class Library:
             plain = host_array(self.caller, name, value) if is_standard(value) else value
             array = slow_path.native_indices(self.caller, plain, name)
             if array.dtype.kind not in "iu":
-                raise index_errors.index_dtype(self.caller, array.dtype, "no integer type", name)
+                raise messages.index_dtype(self.caller, array.dtype, "no integer type", name)
             return self.asarray(array)
         isdtype, dtype = self.xp.isdtype, value.dtype
         if isdtype(dtype, "integral"):
@@ -92,7 +92,7 @@ class Library:
             return self.integers(value, None)  # how an empty list is often written
         kinds = (("bool", "boolean"), ("real floating", "floating"))
         kind = next((word for kind, word in kinds if isdtype(dtype, kind)), "not an integer type")
-        raise index_errors.index_dtype(self.caller, dtype, kind, name)
+        raise messages.index_dtype(self.caller, dtype, kind, name)
 
     def _check_shares_host(self, name: str, value: Any) -> None:
         try:
@@ -116,7 +116,7 @@ class Library:
             try:
                 return float(value)
             except Exception as error:  # whatever the methods of `value` raise
-                raise argument_errors.fill_value_lost(self.caller, value, dtype) from error
+                raise messages.fill_value_lost(self.caller, value, dtype) from error
         if is_standard(value):
             value = host_array(self.caller, "fill_value", value)
         return slow_path.fill_element(self.caller, value, np.dtype(name)).item()
@@ -214,7 +214,7 @@ def _check_kind(caller: str, name: str, value: Any) -> None:
     if not is_standard(value):
         return
     if hasattr(type(value), "todense"):
-        raise argument_errors.costly_conversion(caller, name, value, "sparse", "todense()")
+        raise messages.costly_conversion(caller, name, value, "sparse", "todense()")
     if not all(isinstance(size, int) for size in value.shape):
         raise lazy_errors.sizes_not_known(caller, name, value.shape)
 
@@ -228,7 +228,7 @@ def _on_host(call: Call) -> Call:
         if is_standard(value := getattr(call, argument))
     }
     if is_standard(call.out):
-        raise argument_errors.out_not_an_array(call.caller, call.out)
+        raise messages.out_not_an_array(call.caller, call.out)
     return replace(call, **plain)
 
 
@@ -245,12 +245,12 @@ def _deliver(call: Call, result: Any) -> Any:
     """Assign a result to `out`, an array of the library of data."""
     out = call.out
     if type(out) is not type(result):
-        raise argument_errors.out_of_another_kind(call.caller, out, result)
+        raise messages.out_of_another_kind(call.caller, out, result)
     slow_path.check_out(call, result.shape, out.shape)
     try:
         out[...] = result
     except MemoryError:
         raise
     except Exception:  # whatever the library raises where arrays do not change
-        raise argument_errors.out_read_only(call.caller) from None
+        raise messages.out_read_only(call.caller) from None
     return out

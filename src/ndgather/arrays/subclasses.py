@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import slow_path
+from ndgather import messages, slow_path
 from ndgather.array_call import _core
 from ndgather.arrays.lowering import cotangents
-from ndgather.errors import DTypeError, argument_errors
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.shown_values import shown_value
+from ndgather.errors import DTypeError
+from ndgather.messages import shown, shown_value
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def run(call: Call) -> Any:
     """Return the result of a call, in the class of data."""
     data, out = call.data, call.out
     if getattr(type(data), "mask", None) is not None:
-        raise argument_errors.masked_array(call.caller, "data")
+        raise messages.masked_array(call.caller, "data")
     if _has_meaning(call.indices):
         _like(call.caller, call.indices_name, call.indices, np.zeros(1))
     plain = replace(call, data=_plain(data), indices=_plain(call.indices))
@@ -55,7 +54,7 @@ def run(call: Call) -> Any:
         return _wrapped(call, result) if out is None else out
     result = _wrapped(call, slow_path.run(replace(plain, out=None)))
     if not isinstance(result, np.ndarray):
-        raise argument_errors.out_of_another_kind(call.caller, out, result)
+        raise messages.out_of_another_kind(call.caller, out, result)
     refusal = _core.check_out(_plain(out), _plain(result))
     if refusal[0] != "none":
         raise explain(call, refusal)
@@ -67,7 +66,7 @@ def run(call: Call) -> Any:
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     """Return the cotangents of a call, of the class and in the unit of `data`, its cotangent."""
     if getattr(type(call.data), "mask", None) is not None:
-        raise argument_errors.masked_array(call.caller, "cotangent")
+        raise messages.masked_array(call.caller, "cotangent")
     plain = replace(call, data=_plain(call.data), indices=_plain(call.indices))
     results = cotangents(plain, data_shape)
     if isinstance(results, tuple):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import dispatch, slow_path
+from ndgather import dispatch, messages, slow_path
 from ndgather.arrays.lowering import cotangents
-from ndgather.errors import AttributeValueError, DTypeError, ShapeError, argument_errors
+from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.errors.container_errors import no_array
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Package:
         updates = call.updates
         if not isinstance(data, self.kinds):
             if self.has(call.out):
-                raise argument_errors.out_not_an_array(caller, call.out)
+                raise messages.out_not_an_array(caller, call.out)
             return slow_path.run(
                 replace(call, updates=self.plain(caller, call.updates_name, updates))
             )
@@ -97,7 +97,7 @@ def fill_errors(call: Call, value: object, dtype: object) -> Iterator[None]:
     except MemoryError:
         raise
     except Exception as error:
-        raise argument_errors.fill_value_lost(call.caller, value, dtype) from error
+        raise messages.fill_value_lost(call.caller, value, dtype) from error
 
 
 def flat_indices(call: Call, shape: tuple[int, ...]) -> Indices:

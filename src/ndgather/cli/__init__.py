@@ -27,8 +27,8 @@ from ndgather.cli.options import (
     refuse_unknown,
     with_later_words,
 )
-from ndgather.errors import ModelError, NdgatherError, file_errors
-from ndgather.errors.texts import one_line, reason
+from ndgather.errors import ModelError, NdgatherError, file_errors, one_line
+from ndgather.messages import reason
 from ndgather.settings import set_num_threads
 from ndgather.version import __version__
 

@@ -22,8 +22,7 @@ from ndgather.cli.options import (
     print_estimate,
     print_table,
 )
-from ndgather.errors import FileError, NdgatherError
-from ndgather.errors.texts import one_line
+from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.models.tensors import tensor_files
 from ndgather.published.schema import Kind
 from ndgather.stored import estimate, open_path

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.inputs import add_inputs, inputs_of, keep_inputs
 from ndgather.cli.options import add_command, add_common, add_loading, add_runtimes, positive
-from ndgather.errors import runtime_errors
-from ndgather.errors.texts import one_line
+from ndgather.errors import one_line, runtime_errors
 from ndgather.models.tensors.tensor_files import replace_file
 
 if TYPE_CHECKING:

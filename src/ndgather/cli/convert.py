@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.options import add_command, add_common, node_count, positive, terminal
-from ndgather.errors import conversion_errors
-from ndgather.errors.texts import one_line
+from ndgather.errors import conversion_errors, one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.tensors import tensor_files
 

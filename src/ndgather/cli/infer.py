@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.inputs import add_sizes
 from ndgather.cli.options import add_command, add_common, completed_by, domain_names, operator_names
-from ndgather.errors import DTypeError, ModelError, runtime_errors
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import one_line
+from ndgather.errors import DTypeError, ModelError, one_line, runtime_errors
+from ndgather.messages import shown
 from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
 from ndgather.published.schema import AttributeType, RankAtLeast, TensorType

@@ -14,10 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ndgather.errors import run_errors
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.similar_names import did_you_mean, similar
-from ndgather.errors.texts import one_line
+from ndgather.errors import one_line, run_errors
+from ndgather.messages import did_you_mean, shown, similar
 from ndgather.models.graph import port_dtype_name
 from ndgather.settings import LOGGER
 

@@ -24,9 +24,8 @@ from ndgather.cli.options import (
     runtime_names,
     time_text,
 )
-from ndgather.errors import FileError, ModelError
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, one_line
+from ndgather.errors import FileError, ModelError, one_line
+from ndgather.messages import did_you_mean, listed
 from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
 

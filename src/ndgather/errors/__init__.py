@@ -1,12 +1,9 @@
-"""Every exception that ndgather raises; the modules of this package write their texts.
+"""Every exception that ndgather raises.
 
 A text reads ``<function>: <argument>[<where>] = <value> <what is wrong> (<what is allowed>)``.
-The functions in the modules, one module per topic, build exceptions; they never raise them.
 """
 
 from __future__ import annotations
-
-from ndgather.errors.texts import one_line
 
 __all__ = [
     "AttributeValueError",
@@ -23,8 +20,13 @@ __all__ = [
 ]
 
 
+def one_line(text: str) -> str:
+    """Write a text from a file so that it breaks no line and commands no terminal."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 class NdgatherError(Exception):
-    """What every exception of this package is."""
+    """The base class of the exceptions of this package."""
 
 
 class ShapeError(NdgatherError, ValueError):

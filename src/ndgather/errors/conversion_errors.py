@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgather.errors import ModelError, ShapeError
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, one_line
+from ndgather.errors import ModelError, ShapeError, one_line
+from ndgather.messages import did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import FileError
-from ndgather.errors.texts import listed, reason
+from ndgather.messages import listed, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

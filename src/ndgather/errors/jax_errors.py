@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
-from ndgather.errors.shape_errors import shown
+from ndgather.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

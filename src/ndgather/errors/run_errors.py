@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgather.errors import DTypeError, ExtraMissingError, ModelError, NdgatherError, ShapeError
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import node_place, reason
+from ndgather.messages import node_place, reason, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ndgather.errors import ModelError
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import reason
+from ndgather.messages import reason, shown
 
 
 class NotLoadedError(ModelError):

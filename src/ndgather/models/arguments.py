@@ -12,7 +12,7 @@ import numpy as np
 
 from ndgather.errors import DTypeError, ModelError
 from ndgather.errors.run_errors import argument_kind
-from ndgather.errors.texts import reason
+from ndgather.messages import reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgather.errors import option_errors
+from ndgather import messages
 from ndgather.pages import rule_texts
 from ndgather.pages.document import Code, Document, Facts, Paragraph, Section, Table
 from ndgather.pages.operator_page import operator_document
@@ -19,11 +19,11 @@ def select(caller: str, name: str | None, domain: str | None) -> tuple[Operator,
     in_domain = operators(domain=domain)
     if not in_domain:
         domains = list(dict.fromkeys(op.domain for op in operators()))
-        raise option_errors.unknown_choice(caller, "domain", domain, domains)
+        raise messages.unknown_choice(caller, "domain", domain, domains)
     found = tuple(op for op in in_domain if name is None or _key(op.name) == _key(name))
     if not found:
         names = list(dict.fromkeys(op.name for op in in_domain))
-        raise option_errors.unknown_choice(caller, "name", name, names)
+        raise messages.unknown_choice(caller, "name", name, names)
     return found
 
 
@@ -53,7 +53,7 @@ def counterpart(caller: str, here: Operator, wanted: str) -> Operator:
     domain = ALIASES.get(domain, domain) if colon else here.domain
     key = version if domain == here.domain else f"{domain}:{version}"
     if key not in known:
-        raise option_errors.unknown_choice(caller, "diff", wanted, list(known))
+        raise messages.unknown_choice(caller, "diff", wanted, list(known))
     return known[key]
 
 

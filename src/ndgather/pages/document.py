@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather.errors.shape_errors import shown
+from ndgather.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

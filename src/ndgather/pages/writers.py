@@ -7,7 +7,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from ndgather.errors import option_errors
+from ndgather import messages
 from ndgather.pages.document import (
     Block,
     Bullets,
@@ -45,7 +45,7 @@ def render(caller: str, document: Document, *, format: str, width: int) -> str:
     if format == "json":
         return json.dumps(_page(document), indent=2) + "\n"
     if format not in FORMATS:
-        raise option_errors.unknown_choice(caller, "format", format, FORMATS)
+        raise messages.unknown_choice(caller, "format", format, FORMATS)
     lines = [f"# {_escaped(document.title)}", ""]
     for block in document.lead:
         lines += (*_block(block, width), "")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import slow_path
-from ndgather.errors import AttributeValueError, DTypeError, option_errors
-from ndgather.errors.shown_values import shown_value
-from ndgather.errors.similar_names import did_you_mean
+from ndgather import messages, slow_path
+from ndgather.errors import AttributeValueError, DTypeError
+from ndgather.messages import did_you_mean, shown_value
 from ndgather.published.schema import (
     Attribute,
     AttributeType,
@@ -130,7 +129,7 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
         words = [choice.word for choice in attribute.choices]
         word = str.__str__(value)  # a subclass may compare differently
         if word not in words:
-            raise option_errors.unknown_choice(str(row), name, value, words)
+            raise messages.unknown_choice(str(row), name, value, words)
         return word
     if attribute.type is AttributeType.INT and _is_integer(value):
         return int(value)  # type: ignore[call-overload, no-any-return]  # it is integral

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import api, reductions
+from ndgather import api, messages, reductions
 from ndgather.api import Call
-from ndgather.errors import NdgatherError, argument_errors, index_errors
+from ndgather.errors import NdgatherError
 from ndgather.published import arguments
 from ndgather.published.inference import infer
 from ndgather.published.schema import (
@@ -94,7 +94,7 @@ class KnownCalls:
             with suppress(ValueError):
                 return result.reshape(shape)
         elif result[0] == "out_of_bounds":
-            raise index_errors.index_out_of_bounds(self._caller, *result[1])
+            raise messages.index_out_of_bounds(self._caller, *result[1])
         return None
 
     def held(self, inputs: Sequence[ArrayLike]) -> tuple[ArrayLike, ...]:
@@ -167,7 +167,7 @@ def _reduction(
     meaningful = reductions.meaningful(dtype) if isinstance(dtype, np.dtype) else reductions.NAMES
     words = {x.word: x.reduction for x in attribute.choices if x.reduction.value in meaningful}
     if word not in words:
-        raise argument_errors.reduction_type(str(row), word, dtype, tuple(words))
+        raise messages.reduction_type(str(row), word, dtype, tuple(words))
     return words[word]
 
 

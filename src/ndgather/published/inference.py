@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgather import messages
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
     IndexOutOfBoundsError,
     NdgatherError,
     ShapeError,
-    index_errors,
-    option_errors,
-    shape_errors,
 )
-from ndgather.errors.shape_errors import shown
+from ndgather.messages import shown
 from ndgather.published.schema import (
     AttributeRange,
     BatchRule,
@@ -174,7 +172,7 @@ class _Call:
 
     def updates_do_not_fit(self, wanted: Axes) -> ShapeError:
         updates = self.shown(self.axes[Role.UPDATES])
-        return shape_errors.updates_do_not_fit(self.caller, updates, self.shown(wanted))
+        return messages.updates_do_not_fit(self.caller, updates, self.shown(wanted))
 
     def check_axis_not_empty(self, axis: int, positions: Sequence[Size]) -> None:
         """Require an indexed axis that is not empty, unless there are no positions."""
@@ -197,11 +195,11 @@ def _settle_ranks(call: _Call) -> None:
     for item in row.inputs:
         rank = axes[item.role].rank
         if rank > LARGEST_RANK:
-            raise shape_errors.too_many_axes(caller, item.name, rank, LARGEST_RANK)
+            raise messages.too_many_axes(caller, item.name, rank, LARGEST_RANK)
     for item in row.inputs:
         shape = call.shown(axes[item.role])
         if not axes[item.role].reaches(item.lowest_rank):
-            raise shape_errors.rank_too_low(caller, item.name, shape, item.lowest_rank)
+            raise messages.rank_too_low(caller, item.name, shape, item.lowest_rank)
     axis = axes.get(Role.AXIS)
     if axis is not None and (axis.rank > 1 or not all(call.sizes.equate(x, 1) for x in axis.sizes)):
         raise ShapeError(
@@ -214,7 +212,7 @@ def _settle_ranks(call: _Call) -> None:
         return
     data, indices, updates = call.data, call.indices, axes.get(Role.UPDATES)
     if not data.is_as_long_as(indices):
-        raise shape_errors.ranks_differ(caller, call.shown(data), call.shown(indices))
+        raise messages.ranks_differ(caller, call.shown(data), call.shown(indices))
     if updates is not None:
         if not (updates.is_as_long_as(indices) and data.is_as_long_as(indices)):
             raise call.updates_do_not_fit(indices)
@@ -227,7 +225,7 @@ def _settle_axis(call: _Call, axis: int) -> None:
     needed = axis + 1 if axis >= 0 else -axis
     what = f"data of shape {shown(call.shown(data))}"
     if not data.reaches(needed):
-        raise option_errors.option_out_of_range(
+        raise messages.option_out_of_range(
             call.caller, "axis", axis, -data.rank, data.rank - 1, what
         )
     if call.row.kind is not Kind.GATHER:
@@ -247,7 +245,7 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
     data, indices = call.shown(call.data), call.shown(call.indices)
     if not lowest <= batch_dims <= highest:
         shapes = f"data {shown(data)} and indices {shown(indices)}"
-        raise option_errors.option_out_of_range(
+        raise messages.option_out_of_range(
             call.caller, "batch_dims", batch_dims, lowest, highest, shapes
         )
     if batch_dims < 0 and call.indices.exact:
@@ -260,7 +258,7 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
     for axis in range(batch_dims):
         if not call.sizes.equate(call.data.sizes[axis], call.indices.sizes[axis]):
             data, indices = call.shown(call.data), call.shown(call.indices)
-            raise shape_errors.batch_sizes_differ(call.caller, axis, data, indices)
+            raise messages.batch_sizes_differ(call.caller, axis, data, indices)
 
 
 def _check_axis_after_batch(call: _Call, axis: int) -> None:
@@ -304,7 +302,7 @@ def _depths(call: _Call) -> Iterable[int] | None:
     most = (data.rank if data.exact else LARGEST_RANK) - call.batch_dims
     shapes = call.shown(data), call.shown(indices)
     if depth > most:
-        raise shape_errors.index_too_deep(call.caller, *shapes, call.batch_dims, lowest, most)
+        raise messages.index_too_deep(call.caller, *shapes, call.batch_dims, lowest, most)
     if depth < lowest:
         allowed = f"{lowest}..{most}" if data.exact else f"{lowest} or more"
         raise ShapeError(
@@ -397,7 +395,7 @@ def _gather_elements(call: _Call, axis: int) -> Axes:
             continue
         most, least = sizes.bounds(have)[1], sizes.bounds(take)[0]
         if not (sizes.bound(have, least) and sizes.bound(take, 0, most)):
-            raise shape_errors.longer_off_axis(
+            raise messages.longer_off_axis(
                 call.caller, position, axis, call.shown(data), call.shown(indices)
             )
     if indices.exact:
@@ -499,7 +497,7 @@ def check_indices(
     *lead, column = (int(at) for at in np.unravel_index(np.argmax(outside), outside.shape))
     position = (*lead, column) if by_tuple else tuple(lead)
     lowest, size = bounds[column]
-    raise index_errors.index_out_of_bounds(
+    raise messages.index_out_of_bounds(
         str(row),
         position=position,
         value=int(indices[position]),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator as integers
 
-from ndgather.errors import AttributeValueError, DTypeError, option_errors
-from ndgather.errors.shown_values import shown_value
-from ndgather.errors.similar_names import did_you_mean
+from ndgather import messages
+from ndgather.errors import AttributeValueError, DTypeError
+from ndgather.messages import did_you_mean, shown_value
 from ndgather.published.callables import Operator
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, ROWS
 
@@ -102,7 +102,7 @@ def operator(
         names = sorted({each.name for each in operators(domain=domain)})
         if not names:
             domains = sorted({each.domain for each in operators()})
-            raise option_errors.unknown_choice("operator", "domain", domain, domains)
+            raise messages.unknown_choice("operator", "domain", domain, domains)
         raise AttributeValueError(
             f"operator: name = {name!r} is unknown in domain {domain!r} (allowed: "
             f"{', '.join(names)}){did_you_mean(name, names)}"
@@ -141,4 +141,4 @@ def _integer(option: str, value: object) -> int:
     except MemoryError:
         raise
     except Exception as error:
-        raise option_errors.option_not_integer("operator", option, value) from error
+        raise messages.option_not_integer("operator", option, value) from error

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ndgather.errors import option_errors
+from ndgather import messages
 from ndgather.show import svg
 from ndgather.show.evaluate import State, evaluate
 from ndgather.show.scene import make_scene
@@ -114,12 +114,12 @@ class Picture:
 
             png.save(self._scene, Path(path), theme or "light")
         else:
-            raise option_errors.unknown_choice("save", "path", str(path), ENDINGS)
+            raise messages.unknown_choice("save", "path", str(path), ENDINGS)
 
 
 def _checked_theme(caller: str, theme: str | None) -> str | None:
     if theme is not None and theme not in THEMES:
-        raise option_errors.unknown_choice(caller, "theme", theme, tuple(THEMES))
+        raise messages.unknown_choice(caller, "theme", theme, tuple(THEMES))
     return theme
 
 

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ndgather.array_call import Call
-from ndgather.errors import IndexOutOfBoundsError
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.shown_values import shown_value
-from ndgather.errors.texts import one_line
+from ndgather.errors import IndexOutOfBoundsError, one_line
+from ndgather.messages import shown, shown_value
 from ndgather.show.evaluate import (
     Position,
     State,

@@ -14,16 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import dispatch, reductions, slow_path
+from ndgather import dispatch, messages, reductions, slow_path
 from ndgather.array_call import _core
-from ndgather.errors import (
-    AttributeValueError,
-    DTypeError,
-    StoredArrayError,
-    argument_errors,
-)
-from ndgather.errors.shown_values import shown_value
-from ndgather.errors.texts import one_line
+from ndgather.errors import AttributeValueError, DTypeError, StoredArrayError, one_line
+from ndgather.messages import shown_value
 from ndgather.settings import LOGGER, counted
 from ndgather.slow_path import explain
 from ndgather.stored.chunks import stand_in
@@ -66,7 +60,7 @@ def run(
             )
         return scatter(replace(call, **plain), writer(call.data))
     if isinstance(call.out, stored):
-        raise argument_errors.out_not_an_array(caller, call.out)
+        raise messages.out_not_an_array(caller, call.out)
     call = replace(call, **plain)
     return gather(call, reader(call.data)) if isinstance(call.data, stored) else slow_path.run(call)
 
@@ -96,7 +90,7 @@ def _provide_out(call: Call, shape: tuple[int, ...]) -> Array:
         try:
             return np.empty(shape, call.data.dtype)
         except (MemoryError, ValueError):
-            raise argument_errors.result_too_large(call.caller, shape) from None
+            raise messages.result_too_large(call.caller, shape) from None
     out: Array = call.out
     if isinstance(out, np.ndarray):
         out = slow_path.plain_array(call.caller, "out", out)
@@ -207,7 +201,7 @@ def scatter(call: Call, writer: Writer) -> Any:
 def _checked_scatter(call: Call, writer: Writer) -> tuple[Plan, Array]:
     """Return the plan of a call, and its updates with the axes of the positions first."""
     if not writer.writeable:
-        raise argument_errors.out_read_only(call.caller)
+        raise messages.out_read_only(call.caller)
     call = with_data(replace(call, out=None), writer.grid, writer.dtype)
     call = slow_path.plain_scatter(call)
     updates = call.updates

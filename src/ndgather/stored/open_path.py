@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ndgather.errors import FileError, NdgatherError, run_errors
-from ndgather.errors.texts import listed, reason
+from ndgather.messages import listed, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ import numpy as np
 from ndgather import slow_path
 from ndgather.array_call import Call, Refusal, _core
 from ndgather.errors import ShapeError
-from ndgather.errors.shape_errors import shown
+from ndgather.messages import shown
 from ndgather.slow_path import explain
 from ndgather.stored.chunks import stand_in
 

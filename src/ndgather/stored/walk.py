@@ -14,8 +14,14 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ndgather.array_call import _core
-from ndgather.errors import AttributeValueError, NdgatherError, StoredArrayError, run_errors
-from ndgather.errors.texts import one_line, reason
+from ndgather.errors import (
+    AttributeValueError,
+    NdgatherError,
+    StoredArrayError,
+    one_line,
+    run_errors,
+)
+from ndgather.messages import reason
 from ndgather.stored.chunks import Buffers, Turns
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ import numpy as np
 from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
-from ndgather import array_call, dispatch, slow_path
+from ndgather import array_call, dispatch, messages, slow_path
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.layout import axes_of_tuples, layout_of
-from ndgather.errors import AttributeValueError, DTypeError, ShapeError, argument_errors
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import reason
+from ndgather.errors import AttributeValueError, DTypeError, ShapeError
+from ndgather.messages import reason, shown
 from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def _checked(caller: str, name: str, value: Any) -> Any:
     """Return an argument; raise if it is of dask, but not an array of known size."""
     if not isinstance(value, DaskArray):
         if dispatch.adapter_name(value) == __name__:
-            raise argument_errors.not_an_array(caller, name, value, "is of dask, but not an array")
+            raise messages.not_an_array(caller, name, value, "is of dask, but not an array")
         return value
     if any(np.isnan(size) for size in value.shape):
         raise ShapeError(
@@ -89,7 +88,7 @@ def _in_memory_or_stored(caller: str, value: Any) -> Any:
         reader = import_module(adapter).reader(value)
     except Exception as error:
         why = f"is not a stored array: {reason(error)}"
-        raise argument_errors.not_an_array(caller, "data", value, why) from error
+        raise messages.not_an_array(caller, "data", value, why) from error
     return _Stored(value, reader.grid.shape, reader.dtype)
 
 

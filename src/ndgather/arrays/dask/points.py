@@ -9,7 +9,7 @@ import numpy as np
 
 from ndgather import slow_path
 from ndgather.errors import NdgatherError
-from ndgather.errors.shape_errors import shown
+from ndgather.messages import shown
 from ndgather.stored.calls import coordinates, read_at, write_at
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import plan

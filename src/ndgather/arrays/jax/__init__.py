@@ -15,12 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import reductions
+from ndgather import messages, reductions
 from ndgather.arrays.jax import batching, derivatives, operation
 from ndgather.arrays.jax.checks import array, checked, is_narrow
 from ndgather.arrays.jax.operation import get_route, set_route
 from ndgather.arrays.jax.primitives import TARGET, gather, scatter
-from ndgather.errors import argument_errors, shape_errors
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -54,7 +53,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     indices, caller = call.indices, call.caller
     cotangent = array(caller, "cotangent", call.data)
     if cotangent.dtype == bool:
-        raise argument_errors.cotangent_dtype(caller, cotangent.dtype)
+        raise messages.cotangent_dtype(caller, cotangent.dtype)
     shape = cotangent.shape if data_shape is None else data_shape
     kind, reduction = call.kind.replace("scatter", "gather"), call.reduction
     bare = replace(call, kind=kind, data=jnp.zeros(shape, cotangent.dtype), updates=None)
@@ -66,7 +65,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         of_updates = derivatives.updates_of_scatter(cotangent, slices, indices, op)
         return derivatives.data_of_scatter(cotangent, indices, op), of_updates
     if cotangent.shape != slices:
-        raise shape_errors.updates_do_not_fit(caller, cotangent.shape, slices, "cotangent")
+        raise messages.updates_do_not_fit(caller, cotangent.shape, slices, "cotangent")
     if op.window:
         gather(bare.data, indices, op)  # so that an error names an entry of starts
     return derivatives.scatter_slices(cotangent, shape, indices, op)

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import array_call, slow_path
+from ndgather import array_call, messages, slow_path
 from ndgather.array_call import _core
 from ndgather.arrays.jax.operation import Operation, get_route
-from ndgather.errors import argument_errors, jax_errors, shape_errors
+from ndgather.errors import jax_errors
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def array(caller: str, argument: str, value: Any) -> jax.Array:
 
 def _check_rank(caller: str, argument: str, rank: int) -> None:
     if rank > _core.HIGHEST_RANK:
-        raise shape_errors.too_many_axes(caller, argument, rank, _core.HIGHEST_RANK)
+        raise messages.too_many_axes(caller, argument, rank, _core.HIGHEST_RANK)
 
 
 def _indices(call: Call, shape: tuple[int, ...]) -> jax.Array:
@@ -142,7 +142,7 @@ def _with_updates(call: Call) -> Call:
     elif updates.dtype != dtype:
         is_weak = getattr(updates, "weak_type", False)  # keys of random numbers do not say
         if not (is_weak and jnp.result_type(updates, dtype) == dtype):
-            raise argument_errors.updates_dtype(caller, updates.dtype, dtype, call.updates_name)
+            raise messages.updates_dtype(caller, updates.dtype, dtype, call.updates_name)
         updates = updates.astype(dtype)
     none = np.zeros(0, np.int8 if _is_narrow_integer(dtype) else dtype)
     plain = slow_path.plain_scatter(
@@ -186,7 +186,7 @@ def _check_ranks(call: Call) -> None:
     if _has_tuples(call) and in_indices:
         depth = call.indices.shape[-1]
         if not isinstance(depth, int):
-            raise shape_errors.depth_unknown(call.caller, call.indices_name)
+            raise messages.depth_unknown(call.caller, call.indices_name)
         in_indices = (*in_indices[:-1], depth)
     axis, batch_dims = (slow_path.integer(call, option) for option in ("axis", "batch_dims"))
     refusal = _core.slices_shape(call.kind, in_data, in_indices, axis, batch_dims)
@@ -205,5 +205,5 @@ def _fill(call: Call, mode: str) -> bytes:
     if call.scatters or call.fill_value is None:
         return b""
     if mode != "fill":
-        raise argument_errors.fill_value_unused(call.caller, mode)
+        raise messages.fill_value_unused(call.caller, mode)
     return slow_path.fill_element(call.caller, call.fill_value, np.dtype(call.data.dtype)).tobytes()

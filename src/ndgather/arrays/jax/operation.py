@@ -16,9 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import array_call, reductions
+from ndgather import array_call, messages, reductions
 from ndgather.array_call import Call, Refusal, _core
-from ndgather.errors import option_errors
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ _AVAILABLE = ROUTES if HANDLER is not None else ROUTES[1:]
 
 def _checked(name: str, value: str) -> str:
     if value not in _AVAILABLE:
-        raise option_errors.unknown_choice("arrays.jax", name, value, _AVAILABLE)
+        raise messages.unknown_choice("arrays.jax", name, value, _AVAILABLE)
     return value
 
 

@@ -13,17 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ndgather import reductions, slow_path
+from ndgather import messages, reductions, slow_path
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import OF_BITS, cotangents
-from ndgather.errors import (
-    DTypeError,
-    ShapeError,
-    argument_errors,
-    container_errors,
-    index_errors,
-    shape_errors,
-)
+from ndgather.errors import DTypeError, ShapeError, container_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -187,7 +180,7 @@ def run(call: Call) -> Any:
             )
     if not isinstance(call.data, _DENSE) and all(map(_is_eager, (call.indices, call.updates))):
         if isinstance(call.out, _DENSE):
-            raise argument_errors.out_not_an_array(caller, call.out)
+            raise messages.out_not_an_array(caller, call.out)
         return slow_path.run(
             replace(call, indices=_numpy(call.indices), updates=_numpy(call.updates))
         )
@@ -204,7 +197,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         return cotangents(replace(call, indices=_numpy(call.indices)), data_shape)
     given = tf.convert_to_tensor(given)
     if not given.dtype.is_floating and not given.dtype.is_complex:
-        raise argument_errors.cotangent_dtype(caller, given.dtype.name)
+        raise messages.cotangent_dtype(caller, given.dtype.name)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         inputs = [tf.zeros(given.shape if data_shape is None else data_shape, given.dtype)]
         bare = replace(call, data=inputs[0])
@@ -216,7 +209,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         result = run(bare)
     if not result.shape.is_compatible_with(given.shape):
         shapes = given.shape.as_list(), result.shape.as_list()
-        raise shape_errors.updates_do_not_fit(caller, *shapes, "cotangent")
+        raise messages.updates_do_not_fit(caller, *shapes, "cotangent")
     gradients = tape.gradient(result, inputs, given, unconnected_gradients="zero")
     return tuple(gradients) if data_shape is None else tf.convert_to_tensor(gradients[0])
 
@@ -252,17 +245,17 @@ def _indices(call: Call) -> Any:
     if not isinstance(value, _DENSE):
         plain = slow_path.native_indices(call.caller, value, name)
         if plain.dtype.kind not in "iu":
-            raise index_errors.index_dtype(call.caller, plain.dtype, "no integer type", name)
+            raise messages.index_dtype(call.caller, plain.dtype, "no integer type", name)
         return tf.convert_to_tensor(plain)
     indices = tf.convert_to_tensor(value)
     if not indices.dtype.is_integer:
         if indices.dtype.is_floating and 0 in indices.shape:
             return tf.cast(indices, tf.int64)
         kind = "boolean" if indices.dtype == tf.bool else "no integer type"
-        raise index_errors.index_dtype(call.caller, indices.dtype.name, kind, name)
+        raise messages.index_dtype(call.caller, indices.dtype.name, kind, name)
     tuples = call.kind.endswith(("_nd", "_windows"))
     if tuples and indices.shape.rank and indices.shape[-1] is None:
-        raise shape_errors.depth_unknown(call.caller, name)
+        raise messages.depth_unknown(call.caller, name)
     return indices
 
 
@@ -274,7 +267,7 @@ def _gather(call: Call) -> Any:
         if call.fill_value is not None:
             fill = _numpy(call.fill_value)
             if not isinstance(fill, str | bytes):
-                raise argument_errors.fill_value_lost(call.caller, fill, dtype.name)
+                raise messages.fill_value_lost(call.caller, fill, dtype.name)
     else:
         known = np.dtype(dtype.as_numpy_dtype)
         call = slow_path.checked(replace(call, fill_value=_numpy(call.fill_value)), known)
@@ -300,14 +293,14 @@ def _scatter(call: Call) -> Any:
     try:
         updates = tf.convert_to_tensor(updates)
     except (TypeError, ValueError) as error:  # objects that are no strings
-        raise argument_errors.updates_lost(caller, updates, dtype, name) from error
+        raise messages.updates_lost(caller, updates, dtype, name) from error
     if updates.dtype != data.dtype:
-        raise argument_errors.updates_dtype(caller, updates.dtype.name, data.dtype.name, name)
+        raise messages.updates_dtype(caller, updates.dtype.name, data.dtype.name, name)
     sizes = sizes_of(data), sizes_of(call.indices)
     lowering.check_shapes(call, *sizes)
     slices = lowering.layout_of(call, *sizes).result
     if not updates.shape.is_compatible_with(_known(slices)):
-        raise shape_errors.updates_do_not_fit(caller, updates.shape.as_list(), slices, name)
+        raise messages.updates_do_not_fit(caller, updates.shape.as_list(), slices, name)
     library = Library(caller, call.indices_name, data.dtype)
     result = lowering.scatter(replace(call, updates=updates), library, *sizes)
     return tf.ensure_shape(result, _known(sizes[0]))

@@ -13,11 +13,11 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
-from ndgather import dispatch, slow_path
+from ndgather import dispatch, messages, slow_path
 from ndgather.arrays.torch import autograd, checks, compiling, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
-from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, argument_errors
-from ndgather.errors.texts import reason
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
+from ndgather.messages import reason
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -55,7 +55,7 @@ def _with_indices_alone(call: Call) -> Any:
     for name, each in zip(names, given.values(), strict=True):
         known = isinstance(each, (torch.Tensor, torch.Size))
         if not known and dispatch.adapter_name(each) == __name__:
-            raise argument_errors.not_an_array(call.caller, name, each, "is no tensor")
+            raise messages.not_an_array(call.caller, name, each, "is no tensor")
     indices = call.indices
     if not isinstance(indices, torch.Tensor):
         return slow_path.run(call)

@@ -20,11 +20,10 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
 
-from ndgather import dispatch, slow_path
+from ndgather import dispatch, messages, slow_path
 from ndgather.array_call import Refusal, _core
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
-from ndgather.errors import argument_errors, shape_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -408,10 +407,10 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         of_result = checks.tensor(call.caller, "cotangent", array, torch.device("cpu"))
     checks.check_layout(call.caller, "cotangent", of_result)
     if of_result.dtype == torch.bool:
-        raise argument_errors.cotangent_dtype(call.caller, of_result.dtype)
+        raise messages.cotangent_dtype(call.caller, of_result.dtype)
     shape = of_result.shape if data_shape is None else data_shape
     if math.prod(max(size, 1) for size in shape) * of_result.itemsize >= 2**63:
-        raise argument_errors.result_too_large(call.caller, tuple(shape))
+        raise messages.result_too_large(call.caller, tuple(shape))
     like = of_result.detach().new_empty(()).expand(shape)  # its shape is enough
     gather = replace(call, kind=call.kind.replace("scatter", "gather"), data=like)
     gather = checks.with_tensors(replace(gather, updates_name="cotangent"))
@@ -422,9 +421,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         of_data, of_updates = scatter_back(scatter, None, of_result, (True, True))
         return of_data.clone() if of_data is of_result else of_data, of_updates
     if tuple(of_result.shape) != slices:
-        raise shape_errors.updates_do_not_fit(
-            call.caller, tuple(of_result.shape), slices, "cotangent"
-        )
+        raise messages.updates_do_not_fit(call.caller, tuple(of_result.shape), slices, "cotangent")
     if call.kind == "gather_windows":
         composition.row_numbers(gather)  # so that an error names an entry of starts
     return gather_back(gather, of_result)

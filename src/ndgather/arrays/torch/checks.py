@@ -11,17 +11,10 @@ import torch
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
-from ndgather import exchange, reductions, slow_path
+from ndgather import exchange, messages, reductions, slow_path
 from ndgather.array_call import Call, _core
-from ndgather.errors import (
-    AttributeValueError,
-    DTypeError,
-    argument_errors,
-    index_errors,
-    shape_errors,
-)
-from ndgather.errors.shown_values import shown_value
-from ndgather.errors.texts import reason
+from ndgather.errors import AttributeValueError, DTypeError
+from ndgather.messages import reason, shown_value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,7 +125,7 @@ def checked(call: Call) -> Call:
     for name, tensor in tensors(call):
         check_layout(caller, name, tensor)
         if tensor.dim() > _core.HIGHEST_RANK:
-            raise shape_errors.too_many_axes(caller, name, tensor.dim(), _core.HIGHEST_RANK)
+            raise messages.too_many_axes(caller, name, tensor.dim(), _core.HIGHEST_RANK)
         check_device(caller, name, tensor.device, data.device)
     check_index_type(call)
     if call.scatters and call.updates.dtype != data.dtype:
@@ -162,7 +155,7 @@ def check_index_type(call: Call) -> None:
     dtype = call.indices.dtype
     if dtype not in INTEGERS:
         kind = "boolean" if dtype == torch.bool else "not an integer type"
-        raise index_errors.index_dtype(call.caller, dtype, kind, call.indices_name)
+        raise messages.index_dtype(call.caller, dtype, kind, call.indices_name)
 
 
 def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:
@@ -187,7 +180,7 @@ def check_shapes(call: Call) -> tuple[int, ...]:
     slices = slow_path.result_shape(call)
     if call.scatters and tuple(call.updates.shape) != slices:
         shape = call.updates.shape
-        raise shape_errors.updates_do_not_fit(call.caller, shape, slices, call.updates_name)
+        raise messages.updates_do_not_fit(call.caller, shape, slices, call.updates_name)
     return slices
 
 
@@ -277,7 +270,7 @@ def with_tensors(call: Call) -> Call:
     caller = call.caller
     for name, value in call.named():
         if is_lazy(value):
-            raise argument_errors.not_an_array(caller, name, value, "is not initialized")
+            raise messages.not_an_array(caller, name, value, "is not initialized")
     values = (call.data, call.updates, call.indices, call.out)
     device = next(value.device for value in values if isinstance(value, torch.Tensor))
     data = call.data
@@ -289,7 +282,7 @@ def with_tensors(call: Call) -> Call:
         _check_memory(caller, name, indices, device)
         plain = slow_path.native_indices(caller, indices, name)
         if plain.dtype.kind not in "iu":
-            raise argument_errors.not_an_array(caller, name, indices, "is not made of integers")
+            raise messages.not_an_array(caller, name, indices, "is not made of integers")
         indices = tensor(caller, name, plain, device)
     call = replace(call, data=data, indices=indices)
     if call.scatters:
@@ -327,7 +320,7 @@ def tensor(
         return torch.from_numpy(native).to(device)
     except TypeError as error:
         why = f"is no tensor: {reason(error)}"
-        raise argument_errors.not_an_array(caller, name, array, why) from error
+        raise messages.not_an_array(caller, name, array, why) from error
 
 
 def _updates(call: Call, device: torch.device) -> torch.Tensor:
@@ -344,7 +337,7 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
         raise _updates_dtype(call, plain.dtype)
     converted = _rounded(plain, call.data.dtype)
     if converted is None:
-        raise argument_errors.updates_lost(caller, value, call.data.dtype, name)
+        raise messages.updates_lost(caller, value, call.data.dtype, name)
     return converted.to(device)
 
 
@@ -374,7 +367,7 @@ def _fill_value(call: Call) -> Any:
     except (TypeError, ValueError):
         converted = None
     if converted is None or converted.dim():
-        raise argument_errors.fill_value_lost(caller, value, dtype)
+        raise messages.fill_value_lost(caller, value, dtype)
     return float(converted)
 
 
@@ -399,7 +392,7 @@ def _number(caller: str, value: torch.Tensor, dtype: torch.dtype) -> Any:
     try:
         return value.item()
     except (RuntimeError, TypeError) as error:  # several numbers, none here, or one of a transform
-        raise argument_errors.fill_value_lost(caller, value, dtype) from error
+        raise messages.fill_value_lost(caller, value, dtype) from error
 
 
 def _promoted(call: Call) -> Call:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ndgather import api
+from ndgather import api, messages
 from ndgather.arrays.torch import checks
-from ndgather.errors import argument_errors, shape_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,9 +49,9 @@ def _traceable(kind: str) -> Callable[..., Any]:
             result = operator(*arrays, **{name: given[name] for name in options})
         if out is not None:
             if out.dtype != result.dtype:
-                raise argument_errors.out_dtype(kind, out.dtype, result.dtype)
+                raise messages.out_dtype(kind, out.dtype, result.dtype)
             if out.shape != result.shape:
-                raise shape_errors.out_shape(kind, out.shape, result.shape)
+                raise messages.out_shape(kind, out.shape, result.shape)
             return out.copy_(result)
         return result if isinstance(data, torch.Tensor) else result.numpy()
 
@@ -65,9 +64,9 @@ def _filled(
     """Return a result filled with the number of a tensor, which is not known before it runs."""
     data, indices = arrays
     if options["mode"] != "fill":
-        raise argument_errors.fill_value_unused(kind, options["mode"])
+        raise messages.fill_value_unused(kind, options["mode"])
     if fill_value.numel() != 1:
-        raise argument_errors.fill_value_lost(kind, fill_value, data.dtype)
+        raise messages.fill_value_lost(kind, fill_value, data.dtype)
     if fill_value.requires_grad:
         raise checks.fill_with_gradient(kind, fill_value)
     inside = operator(torch.ones_like(data, dtype=torch.bool), indices, **options)
@@ -93,7 +92,7 @@ def _with_updates(kind: str, data: Any, updates: Any) -> tuple[Any, Any]:
     if not isinstance(updates, torch.Tensor):
         tensor = _tensor(updates)
         if tensor.numel() and _number_kind(tensor) > _number_kind(data):
-            raise argument_errors.updates_lost(kind, updates, data.dtype, "updates")
+            raise messages.updates_lost(kind, updates, data.dtype, "updates")
         return data, tensor.to(data.dtype).to(data.device)
     if updates.dtype == data.dtype or not torch.is_autocast_enabled(data.device.type):
         return data, updates

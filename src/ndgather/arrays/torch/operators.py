@@ -20,7 +20,7 @@ from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate, options_of, tensors_of
 from ndgather.errors import ShapeError
-from ndgather.errors.shape_errors import shown
+from ndgather.messages import shown
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from ndgather import array_call, slow_path
 from ndgather.array_call import Call
 from ndgather.arrays.xarray import arrays, selection
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
-from ndgather.errors.shown_values import shown_value
-from ndgather.errors.texts import listed
+from ndgather.messages import listed, shown_value
 from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:

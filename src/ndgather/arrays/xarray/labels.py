@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
-from ndgather.errors.shown_values import shown_value
-from ndgather.errors.texts import reason
+from ndgather.messages import reason, shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -25,9 +25,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.errors.shown_values import shown_value
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, reason
+from ndgather.messages import did_you_mean, listed, reason, shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping

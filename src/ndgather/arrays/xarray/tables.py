@@ -11,9 +11,8 @@ import pandas as pd
 import xarray
 
 from ndgather.arrays.xarray import accessor
-from ndgather.errors import FileError, file_errors, run_errors
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, one_line, reason
+from ndgather.errors import FileError, file_errors, one_line, run_errors
+from ndgather.messages import did_you_mean, listed, reason
 from ndgather.stored import open_path
 
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import DTypeError, ModelError, ShapeError, run_errors
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, one_line
+from ndgather.errors import DTypeError, ModelError, ShapeError, one_line, run_errors
+from ndgather.messages import did_you_mean, listed, shown
 from ndgather.published import operator
 from ndgather.published.schema import TensorType, dtype_name
 

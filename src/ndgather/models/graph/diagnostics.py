@@ -18,9 +18,9 @@ from ndgather.errors import (
     ModelError,
     NdgatherError,
     ShapeError,
+    one_line,
 )
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, one_line
+from ndgather.messages import did_you_mean, listed
 from ndgather.published.rows import microsoft
 from ndgather.published.schema import (
     COMPLEX,

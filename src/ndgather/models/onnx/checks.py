@@ -10,7 +10,7 @@ import onnx
 from onnx import defs
 
 from ndgather.errors import NdgatherError
-from ndgather.errors.texts import reason
+from ndgather.messages import reason
 from ndgather.models.graph.diagnostics import (
     Facts,
     Finding,

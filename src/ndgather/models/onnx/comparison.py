@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import DTypeError, IndexOutOfBoundsError, ModelError, NdgatherError
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import bearable, one_line
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, ModelError, NdgatherError, one_line
+from ndgather.messages import bearable, shown
 from ndgather.models.arguments import named_arrays, names, tolerance
 from ndgather.models.graph import fit_inputs
 from ndgather.models.graph.diagnostics import rule_of

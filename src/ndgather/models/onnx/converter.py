@@ -10,8 +10,13 @@ import onnx
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
-from ndgather.errors import AttributeValueError, ModelError, NdgatherError, conversion_errors
-from ndgather.errors.texts import one_line
+from ndgather.errors import (
+    AttributeValueError,
+    ModelError,
+    NdgatherError,
+    conversion_errors,
+    one_line,
+)
 from ndgather.models.arguments import instance
 from ndgather.models.graph.conversion import NodeCall, fit
 from ndgather.models.graph.diagnostics import Finding, Severity

@@ -17,8 +17,8 @@ from onnx.backend import base
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
-from ndgather.errors import DTypeError, ModelError, NdgatherError, run_errors
-from ndgather.errors.texts import listed, one_line, reason
+from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line, run_errors
+from ndgather.messages import listed, reason
 from ndgather.models.arguments import array, instance, named_arrays, sequence
 from ndgather.models.graph import Run, fit_inputs
 from ndgather.models.graph.evaluation import Step, finished

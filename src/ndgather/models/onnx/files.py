@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, external_data_helper, helper
 
 from ndgather.errors import FileError, ModelError, constant_errors, file_errors, run_errors
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import reason
+from ndgather.messages import reason, shown
 from ndgather.models.arguments import Content, FilePath, file_path
 from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF, check_regular, content
 

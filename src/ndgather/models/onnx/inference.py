@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, TypeProto, inliner, shape_inference
 
-from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, run_errors
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, one_line, reason
+from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line, run_errors
+from ndgather.messages import did_you_mean, listed, reason, shown
 from ndgather.models.arguments import whole_number
 from ndgather.models.onnx.files import Source, inferable, open_model
 from ndgather.models.onnx.nodes import (

@@ -20,8 +20,15 @@ from onnx import (
     numpy_helper,
 )
 
-from ndgather.errors import AttributeValueError, DTypeError, FileError, ModelError, run_errors
-from ndgather.errors.texts import one_line, reason
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    FileError,
+    ModelError,
+    one_line,
+    run_errors,
+)
+from ndgather.messages import reason
 from ndgather.models.arguments import instance
 from ndgather.models.graph import Port
 from ndgather.models.onnx.files import check_tensor, map_tensor

@@ -24,8 +24,7 @@ from onnx import (
 
 from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, run_errors, runtime_errors
 from ndgather.errors.runtime_errors import NotLoadedError
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, reason
+from ndgather.messages import did_you_mean, listed, reason
 from ndgather.models.arguments import file_path, instance, named_arrays, names, whole_number
 from ndgather.models.graph import NodeTime, Output, Run, fit_inputs
 from ndgather.models.onnx import files

@@ -31,8 +31,8 @@ from onnx import (
 )
 from onnx.defs import OpSchema, SchemaError
 
-from ndgather.errors import DTypeError, ModelError, NdgatherError, conversion_errors
-from ndgather.errors.texts import one_line, reason
+from ndgather.errors import DTypeError, ModelError, NdgatherError, conversion_errors, one_line
+from ndgather.messages import reason
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (

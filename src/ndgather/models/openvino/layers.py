@@ -19,8 +19,7 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.errors.file_errors import unreadable
-from ndgather.errors.shape_errors import shown
-from ndgather.errors.texts import listed, plain, quoted
+from ndgather.messages import listed, plain, quoted, shown
 from ndgather.models.graph.diagnostics import (
     Facts,
     Finding,

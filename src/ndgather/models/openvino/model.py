@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from ndgather.errors import FileError, ModelError, NdgatherError, file_errors
 from ndgather.errors.run_errors import input_shape
-from ndgather.errors.texts import listed, quoted, reason
+from ndgather.messages import listed, quoted, reason
 from ndgather.models.arguments import Content, file_path, instance, named_arrays
 from ndgather.models.graph import (
     CastNode,

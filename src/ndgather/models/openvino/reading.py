@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, ParseError
 
 from ndgather.errors import ModelError
 from ndgather.errors.run_errors import extra_missing
-from ndgather.errors.texts import plain, quoted, reason
+from ndgather.messages import plain, quoted, reason
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.tensors.tensor_files import content
 

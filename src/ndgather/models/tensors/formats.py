@@ -18,8 +18,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ndgather.errors import FileError, file_errors
-from ndgather.errors.similar_names import did_you_mean
-from ndgather.errors.texts import listed, reason
+from ndgather.messages import did_you_mean, listed, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

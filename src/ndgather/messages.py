@@ -1,0 +1,384 @@
+"""Texts of errors that several modules raise, and the parts that texts are made of.
+
+A text reads ``<function>: <argument>[<where>] = <value> <what is wrong> (<what is allowed>)``.
+The functions that return an exception do not raise it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    ShapeError,
+    one_line,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    Shape = Sequence[object]  # sizes may be symbols
+
+_LONGEST_VALUE = 200
+_LONGEST_REASON = 300
+_LONGEST_QUOTE = 40
+_LOOKED_AT = 5_000  # letters of a text of another library
+_FILE = r"[\w.+-]+\.(?:cc|cpp|cu|h|hpp):\d+:? ?"
+_LINE = rf"/?(?:[\w.+-]+/)+{_FILE}"
+_PLACES_IN_CODE = re.compile(
+    rf"Exception from {_LINE}|Check '.*?' failed at {_LINE}"  # OpenVINO
+    r"|While validating node '[^']*' with friendly_name '[^']*': "
+    r"|FrontEnd API failed with \w+: Model wasn't fully converted\. Failed .*? log: -- "
+    r"| Summary: -- Conversion is failed for: .*"
+    rf"|/onnxruntime_src{_LINE}"
+    r"[^(]*\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with .*?\])? ?"  # and a function
+    rf"|(?<= Status Message: ){_FILE}\w+ "
+    rf"|{_LINE}(?:\w+: Assertion `.*?` failed: )?"  # onnx
+)
+_PATHS_IN_CODE = re.compile(rf"(?: at | from )?{_LINE}")
+# What other libraries call a reduction or a mode.
+_MEANT = {
+    "sum": "add",
+    "subtract": "sub",
+    "prod": "mul",
+    "multiply": "mul",
+    "amin": "min",
+    "minimum": "min",
+    "amax": "max",
+    "maximum": "max",
+    "average": "mean",
+    "assign": "none",
+    "replace": "none",
+    "update": "none",
+    "promise_in_bounds": "raise",
+}
+
+
+def shown(shape: Shape) -> str:
+    """Write a shape as NumPy does, with symbolic sizes by their names, on one line."""
+    sizes = (text if (text := str(size)).isprintable() else repr(text) for size in shape)
+    return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"
+
+
+def shown_value(value: object, write: Callable[[object], str] = repr) -> str:
+    """Write a value by `write`, on one line of bounded length, or its type if that fails."""
+    try:
+        text = " ".join(write(value).split())
+    except MemoryError:
+        raise
+    except Exception:
+        return f"{type(value).__name__} object"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def quoted(text: str) -> str:
+    """Write a text from a file in quotes, on one line of bounded length."""
+    return repr(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
+
+
+def plain(text: str) -> str:
+    """Write a text from a file as it is if that is one short line, else in quotes."""
+    return text if text.isprintable() and len(text) <= _LONGEST_QUOTE else quoted(text)
+
+
+def node_place(name: str, op_type: str, output: str) -> str:
+    """Name a node of a model, by its first output if it has no name."""
+    if name:
+        return f"node {name!r} ({op_type})"
+    return f"node {op_type} of {output!r}" if output else f"node {op_type} without a name"
+
+
+def reason(error: BaseException) -> str:
+    """Write the text of an exception of another library on one line of bounded length."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return bearable(str(error)) or type(error).__name__
+
+
+def bearable(text: str) -> str:
+    """Write a text of another library on one line of bounded length, without source locations."""
+    whole = " ".join(text[:_LOOKED_AT].split())
+    rest = _PLACES_IN_CODE.sub("", whole).strip() or _PATHS_IN_CODE.sub("", whole).strip()
+    text = one_line(rest or whole)
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
+
+
+def similar(name: object, known: Iterable[object]) -> str | None:
+    """Return the one of `known` that is spelled nearly as `name`, in whatever case, or None.
+
+    ``openvino:9`` is not similar to ``openvino:8``: another version is no misspelling.
+    """
+    if not isinstance(name, str):
+        return None
+    from difflib import get_close_matches  # noqa: PLC0415 - not with every import of the package
+
+    domain, colon, _ = name.casefold().partition(":")
+    names = {str(each).casefold(): str(each) for each in known}
+    close = get_close_matches(name.casefold(), names, 1)
+    return next((names[key] for key in close if not (colon and key.startswith(domain + ":"))), None)
+
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """Return the end of an error text that suggests the similar name, or nothing."""
+    meant = similar(name, known)
+    return "" if meant is None else f"; did you mean {meant!r}?"
+
+
+def not_an_array(caller: str, argument: str, value: object, why: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object {why} (allowed: an array, a number "
+        f"or nested lists of numbers)"
+    )
+
+
+def costly_conversion(
+    caller: str, argument: str, value: object, what: str, conversion: str
+) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object is {what} and is not converted "
+        f"unasked (allowed: an array in the memory of the CPU, such as by {conversion})"
+    )
+
+
+def masked_array(caller: str, argument: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array, such "
+        f"as {argument}.data)"
+    )
+
+
+def no_scatter(caller: str, data: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: data = {type(data).__name__} object is on a device, or lazy, and its library "
+        f"has no scatter in the array API standard (allowed: an array in the memory of the CPU)"
+    )
+
+
+def out_of_another_kind(caller: str, out: object, result: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: out = {type(out).__name__} object cannot take the result, which is of "
+        f"{type(result).__module__} (allowed: a {type(result).__name__})"
+    )
+
+
+def fill_value_lost(caller: str, value: object, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: fill_value = {shown_value(value)} cannot be held by data.dtype = {dtype} "
+        f"(allowed: one value of that type)"
+    )
+
+
+def fill_value_unused(caller: str, mode: str) -> AttributeValueError:
+    return AttributeValueError(
+        f"{caller}: fill_value is given, but mode = {shown_value(mode)} fills nothing "
+        f"(allowed: mode='fill')"
+    )
+
+
+def updates_dtype(caller: str, updates: object, data: object, name: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name}.dtype = {updates} differs from data.dtype = {data} (allowed: {data}); "
+        f"write {name}.astype(data.dtype)"
+    )
+
+
+def updates_lost(caller: str, updates: object, dtype: object, name: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name} = {type(updates).__name__} object cannot be held by data.dtype = "
+        f"{dtype} (allowed: values of that type, floating ones may be rounded)"
+    )
+
+
+def reduction_type(
+    caller: str, reduction: str, dtype: object, meaningful: Sequence[str]
+) -> DTypeError:
+    return DTypeError(
+        f"{caller}: reduction = {reduction!r} has no meaning for data.dtype = {dtype} "
+        f"(allowed: {', '.join(map(repr, meaningful))})"
+    )
+
+
+def cotangent_dtype(caller: str, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: cotangent.dtype = {dtype} cannot be summed (allowed: integers, floats "
+        f"and complex numbers)"
+    )
+
+
+def out_not_an_array(caller: str, out: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: out = {type(out).__name__} object is not an array (allowed: a NumPy array)"
+    )
+
+
+def out_dtype(caller: str, out: object, data: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: out.dtype = {out} differs from data.dtype = {data} (allowed: {data})"
+    )
+
+
+def out_read_only(caller: str) -> AttributeValueError:
+    return AttributeValueError(f"{caller}: out is read-only (allowed: a writeable array)")
+
+
+def out_shape(caller: str, out: Shape, result: Shape) -> ShapeError:
+    return ShapeError(
+        f"{caller}: out.shape = {shown(out)} differs from the shape of the result "
+        f"(allowed: {shown(result)})"
+    )
+
+
+def result_too_large(caller: str, shape: Shape) -> MemoryError:
+    return MemoryError(f"{caller}: the result of shape {shown(shape)} does not fit in memory")
+
+
+def index_out_of_bounds(
+    caller: str,
+    position: tuple[int, ...],
+    value: int,
+    axis: int,
+    size: int,
+    lowest: int,
+    count: int,
+    total: int,
+    *,
+    window: Sequence[int] | None = None,
+) -> IndexOutOfBoundsError:
+    """Return the error of an entry of indices, or of starts; `count` of `total` are bad.
+
+    Starts count from 0 to `size`, the number of places for a window.
+    """
+    where, name = str(position)[1:-1].rstrip(","), "indices"
+    allowed = f"allowed: {lowest}..{size - 1}" if size else "the axis is empty"
+    what = "is outside"
+    if window is not None:
+        wide, name = window[axis], "starts"
+        allowed = f"allowed: {lowest}..{size - 1}"
+        what = f"lets a window of size {wide} stick out of"
+        size += wide - 1
+    others = f"; {count} of {total} entries of {name} are out of bounds" if count > 1 else ""
+    return IndexOutOfBoundsError(
+        f"{caller}: {name}[{where}] = {value} {what} axis {axis} of data, which has size {size} "
+        f"({allowed}){others}",
+        position=position,
+        value=value,
+        axis=axis,
+        size=size,
+        count=count,
+    )
+
+
+def index_dtype(caller: str, dtype: object, kind: str, name: str = "indices") -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name}.dtype = {dtype} is {kind} (allowed: int8..int64, uint8..uint64)"
+    )
+
+
+def option_out_of_range(
+    caller: str, option: str, value: object, lowest: int, highest: int, why: str
+) -> AttributeValueError:
+    allowed = f"{lowest}..{highest}" if lowest <= highest else "nothing"
+    return AttributeValueError(
+        f"{caller}: {option} = {shown_value(value, str)} is out of range for {why} "
+        f"(allowed: {allowed})"
+    )
+
+
+def option_not_integer(caller: str, option: str, value: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {option} = {shown_value(value)} is not an integer (allowed: an integer)"
+    )
+
+
+def unknown_choice(
+    caller: str, option: str, value: object, choices: Sequence[str]
+) -> AttributeValueError:
+    lower = str.lower(value) if isinstance(value, str) else ""
+    meant = _MEANT.get(lower, lower)
+    hint = f"; write {meant!r}" if meant in choices else did_you_mean(value, choices)
+    return AttributeValueError(
+        f"{caller}: {option} = {shown_value(value)} is unknown "
+        f"(allowed: {', '.join(map(repr, choices))}){hint}"
+    )
+
+
+def rank_too_low(caller: str, argument: str, shape: Shape, lowest: int) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {argument}.shape = {shown(shape)} has rank {len(shape)} "
+        f"(allowed: rank {lowest} or more)"
+    )
+
+
+def depth_unknown(caller: str, argument: str) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {argument}.shape[-1] is not known, which says how many axes are indexed "
+        f"(allowed: a known size)"
+    )
+
+
+def too_many_axes(caller: str, name: str, rank: int, highest: int) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {name} has {rank} axes, more than an array can have "
+        f"(allowed: at most {highest})"
+    )
+
+
+def ranks_differ(caller: str, data: Shape, indices: Shape) -> ShapeError:
+    return ShapeError(
+        f"{caller}: indices.shape = {shown(indices)} has rank {len(indices)}, but data.shape = "
+        f"{shown(data)} has rank {len(data)} (allowed: the same rank)"
+    )
+
+
+def batch_sizes_differ(caller: str, axis: int, data: Shape, indices: Shape) -> ShapeError:
+    return ShapeError(
+        f"{caller}: indices.shape[{axis}] = {indices[axis]} differs from data.shape[{axis}] = "
+        f"{data[axis]}: batch axes must be equal in data {shown(data)} and indices "
+        f"{shown(indices)} (allowed: {data[axis]})"
+    )
+
+
+def index_too_deep(
+    caller: str,
+    data: Shape,
+    indices: Shape,
+    batch_dims: int,
+    lowest: int = 0,
+    most: int | None = None,
+) -> ShapeError:
+    most = len(data) - batch_dims if most is None else most
+    left = f" after {batch_dims} batch axes" if batch_dims else ""
+    hint = ""
+    if len(indices) == 1:
+        hint = "; one index for each slice is indices[:, None]"
+    elif len(indices) == 2 and indices[0] == most:
+        hint = "; in place of np.nonzero(mask) use np.argwhere(mask)"
+    return ShapeError(
+        f"{caller}: indices.shape[-1] = {indices[-1]} is more than the {most} axes that data "
+        f"{shown(data)} has{left}; indices.shape = {shown(indices)} (allowed: "
+        f"{lowest}..{most}){hint}"
+    )
+
+
+def longer_off_axis(caller: str, axis: int, along: int, data: Shape, indices: Shape) -> ShapeError:
+    return ShapeError(
+        f"{caller}: indices.shape[{axis}] = {indices[axis]} is more than data.shape[{axis}] = "
+        f"{data[axis]}: indices {shown(indices)} may be larger than data {shown(data)} only "
+        f"on axis {along} (allowed: 0..{data[axis]})"
+    )
+
+
+def updates_do_not_fit(
+    caller: str, updates: Shape, expected: Shape, name: str = "updates", hint: str = ""
+) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {name}.shape = {shown(updates)} does not fit indices and data "
+        f"(allowed: {shown(expected)}){f'; {hint}' if hint else ''}"
+    )
