@@ -109,6 +109,18 @@ def test_every_version_is_read(tmp_path, version):
     np.testing.assert_array_equal(tensor_files.read(str(place)), expected, strict=True)
 
 
+@pytest.mark.parametrize("name", ["é", "温度", "\N{GRINNING FACE}", r"\u0041", "a'b\"c"])
+@pytest.mark.filterwarnings("ignore:Stored array in format 3.0")
+def test_names_of_fields_in_any_script_are_read(tmp_path, name):
+    array = np.array([(1,), (2,)], [(name, "<i2")])
+    np.save(tmp_path / "a.npy", array)
+    np.savez(tmp_path / "a.npz", array)
+
+    for file in ("a.npy", "a.npz"):
+        read = tensor_files.read(str(tmp_path / file))
+        np.testing.assert_array_equal(read, array, strict=True)
+
+
 def test_sizes_that_python_2_wrote_are_read(tmp_path):
     place = tmp_path / "a.npy"
     place.write_bytes(npy(header("(3L,)"), bytes([1, 0, 2, 0, 3, 0])))

@@ -197,8 +197,8 @@ def _settle_ranks(call: _Call) -> None:
         if rank > LARGEST_RANK:
             raise messages.too_many_axes(caller, item.name, rank, LARGEST_RANK)
     for item in row.inputs:
-        shape = call.shown(axes[item.role])
         if not axes[item.role].reaches(item.lowest_rank):
+            shape = call.shown(axes[item.role])
             raise messages.rank_too_low(caller, item.name, shape, item.lowest_rank)
     axis = axes.get(Role.AXIS)
     if axis is not None and (axis.rank > 1 or not all(call.sizes.equate(x, 1) for x in axis.sizes)):
@@ -223,8 +223,8 @@ def _settle_axis(call: _Call, axis: int) -> None:
     """Check `axis`, and count it from the front if the rank is known."""
     data = call.data
     needed = axis + 1 if axis >= 0 else -axis
-    what = f"data of shape {shown(call.shown(data))}"
     if not data.reaches(needed):
+        what = f"data of shape {shown(call.shown(data))}"
         raise messages.option_out_of_range(
             call.caller, "axis", axis, -data.rank, data.rank - 1, what
         )
@@ -242,9 +242,9 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
     both = [*zip((call.data, call.indices), _AFTER_BATCH[attribute.range], strict=True)]
     highest = min((axes.rank if axes.exact else LARGEST_RANK) - after for axes, after in both)
     lowest = -highest if attribute.range is AttributeRange.BATCH_UP_TO_AXIS else 0
-    data, indices = call.shown(call.data), call.shown(call.indices)
     if not lowest <= batch_dims <= highest:
-        shapes = f"data {shown(data)} and indices {shown(indices)}"
+        data, indices = shown(call.shown(call.data)), shown(call.shown(call.indices))
+        shapes = f"data {data} and indices {indices}"
         raise messages.option_out_of_range(
             call.caller, "batch_dims", batch_dims, lowest, highest, shapes
         )
@@ -257,8 +257,9 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
         axes.reaches(batch_dims + after)
     for axis in range(batch_dims):
         if not call.sizes.equate(call.data.sizes[axis], call.indices.sizes[axis]):
-            data, indices = call.shown(call.data), call.shown(call.indices)
-            raise messages.batch_sizes_differ(call.caller, axis, data, indices)
+            raise messages.batch_sizes_differ(
+                call.caller, axis, call.shown(call.data), call.shown(call.indices)
+            )
 
 
 def _check_axis_after_batch(call: _Call, axis: int) -> None:
