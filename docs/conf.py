@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from ndgather.version import __version__
+from ndgather import __version__
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -12,19 +12,19 @@ from ndgather.api import (
     scatter_nd,
 )
 from ndgather.settings import (
+    __version__,
     get_memory_limit,
     get_num_threads,
     release_memory,
     set_memory_limit,
     set_num_threads,
+    show_versions,
 )
-from ndgather.version import __version__
 
 if TYPE_CHECKING:
     from ndgather import show, vjp
     from ndgather.published import Operator, operator, operators
     from ndgather.published.schema import RankAtLeast, TensorType
-    from ndgather.settings import show_versions
 
 __all__ = [
     "Operator",
@@ -50,10 +50,10 @@ __all__ = [
     "vjp",
 ]
 
-# What is imported only when it is asked for: an import of the package stays about as short as one
-# of NumPy.
+# Imported on first use, so that an import of the package takes about as long as one of NumPy.
 _LATER = {
-    "show_versions": "settings",
+    "show": "show",
+    "vjp": "vjp",
     "Operator": "published",
     "operator": "published",
     "operators": "published",
@@ -65,11 +65,10 @@ _LATER = {
 def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415 - costs as much as the package
 
-    if name in ("show", "vjp"):
-        return import_module(f"ndgather.{name}")
-    if name in _LATER:
-        return getattr(import_module(f"ndgather.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'ndgather' has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'ndgather' has no attribute {name!r}")
+    module = import_module(f"ndgather.{_LATER[name]}")
+    return module if name == _LATER[name] else getattr(module, name)
 
 
 settings.apply_defaults()

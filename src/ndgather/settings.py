@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from ndgather import messages
 from ndgather.array_call import _core
 from ndgather.errors import AttributeValueError
-from ndgather.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
 
+
+__version__ = "0.2.0"
 
 _KEPT_AT_MOST = 256 << 20
 _SHARE_OF_MEMORY = 16

@@ -10,9 +10,8 @@ from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
 import ndgather
-from ndgather import reference
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.testing import assert_same_elements, bad_entries, expected, moves_as_bytes
+from ndgather.testing import assert_same_elements, bad_entries, expected, moves_as_bytes, reference
 from ndgather.testing.scatter_strategies import assert_same_numbers, expected_scatter, scatter_calls
 from ndgather.testing.strategies import DATA_DTYPES, calls
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgather
-from ndgather import reference
 from ndgather.errors import DTypeError
+from ndgather.testing import reference
 
 DATA = np.ma.array([[1, 2, 3], [4, 5, 6]], mask=[[0, 1, 0], [0, 0, 1]], fill_value=99)
 MODES = ("raise", "wrap", "clip", "fill")

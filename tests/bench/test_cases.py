@@ -13,7 +13,7 @@ from bench.cases import CASES, select
 from bench.measure import check
 from bench.peers import ORACLE, OWN, PEERS
 
-from ndgather import reference
+from ndgather.testing import reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from ndgather import api, reference
+from ndgather import api
 from ndgather.models.tensors import tensor_files
+from ndgather.testing import reference
 
 
 @pytest.fixture

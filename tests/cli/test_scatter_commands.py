@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import zarr
 
-from ndgather import api, reference
+from ndgather import api
+from ndgather.testing import reference
 
 GRID = np.arange(20 * 30, dtype=np.int32).reshape(20, 30)
 

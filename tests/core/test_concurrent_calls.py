@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import ndgather
-from ndgather import errors, reference, vjp
+from ndgather import errors, vjp
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from ndgather.published import operator
+from ndgather.testing import reference
 
 SECONDS = 2.0
 WITH_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import ndgather
-from ndgather import _core, api, gather, gather_elements, gather_nd, operator, reference, scatter_nd
+from ndgather import _core, api, gather, gather_elements, gather_nd, operator, scatter_nd
 from ndgather.array_call import refusal
 from ndgather.errors import AttributeValueError, CallError, DTypeError, NdgatherError, ShapeError
 from ndgather.slow_path import explain
+from ndgather.testing import reference
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 

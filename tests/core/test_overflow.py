@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import ndgather
-from ndgather import reference
 from ndgather.errors import IndexOutOfBoundsError
 from ndgather.published import operator
-from ndgather.testing import assert_same_elements
+from ndgather.testing import assert_same_elements, reference
 
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 EDGES = sorted(

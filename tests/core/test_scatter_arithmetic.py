@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ndgather import reductions, reference, scatter_nd
-from ndgather.testing import element_bytes
+from ndgather import reductions, scatter_nd
+from ndgather.testing import element_bytes, reference
 from ndgather.testing.scatter_strategies import assert_same_numbers
 
 REDUCTIONS = ("add", "sub", "mul", "min", "max")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import event, given, note
 from hypothesis import strategies as st
 
-from ndgather import gather_windows, reference, vjp
+from ndgather import gather_windows, vjp
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -13,7 +13,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.testing import assert_same_elements, element_bytes, moves_as_bytes
+from ndgather.testing import assert_same_elements, element_bytes, moves_as_bytes, reference
 from ndgather.testing.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
 
 MODES = ("raise", "clip", "fill")

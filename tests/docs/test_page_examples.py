@@ -6,10 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from ndgather import pages, reference
+from ndgather import pages
 from ndgather.pages.examples import CALLS, PUBLISHED_EXAMPLES
 from ndgather.published import operators
 from ndgather.published.schema import BatchRule, Kind, Outside
+from ndgather.testing import reference
 
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
 NATIVE_WORDS = {"sum": "add", "prod": "mul"}

@@ -9,12 +9,13 @@ import onnx
 import pytest
 from tests.operators import source_examples as source
 
-from ndgather import pages, reference
+from ndgather import pages
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.pages import rule_texts
 from ndgather.published import operator, operators
 from ndgather.published.schema import Kind
+from ndgather.testing import reference
 
 VERSION = {source.MICROSOFT: 1, source.OPENVINO: 8}
 DOMAIN = {source.MICROSOFT: "com.microsoft", source.OPENVINO: "openvino"}

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import ndgather
-from ndgather import reference
 from ndgather.errors import IndexOutOfBoundsError
+from ndgather.testing import reference
 
 GATHERS = ("gather_nd", "gather_elements", "gather", "gather_windows")
 SCATTERS = ("scatter_nd", "scatter_elements")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 import ndgather
-from ndgather import reference
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
+from ndgather.testing import reference
 
 KINDS = {
     "polars.Series": (pl.Series, lambda values: pl.Series("n", values)),

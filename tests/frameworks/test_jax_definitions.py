@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.frameworks.jax_calls import INTEGERS, LONG, ROUTES, SHORT, as_numpy, carried_out_by
 
 import ndgather
-from ndgather import reference
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.testing import assert_same_elements, bad_entries, expected
+from ndgather.testing import assert_same_elements, bad_entries, expected, reference
 from ndgather.testing.scatter_strategies import assert_same_numbers, expected_scatter, scatter_calls
 from ndgather.testing.strategies import calls
 

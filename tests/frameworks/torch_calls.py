@@ -1,10 +1,10 @@
-"""Calls on tensors for the tests, and their answers by the plain loops of `ndgather.reference`."""
+"""Calls on tensors for the tests, and their results by `ndgather.testing.reference`."""
 
 import numpy as np
 import torch
 
 import ndgather
-from ndgather import reference
+from ndgather.testing import reference
 
 GATHERS = (
     ("gather_nd", (4, 3), (5, 2), {}),

@@ -7,7 +7,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ndgather import reference
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -19,6 +18,7 @@ from ndgather.errors import (
 )
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx import evaluator, nodes
+from ndgather.testing import reference
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -20,9 +20,8 @@ from tools.conformance.libraries import LIBRARIES, Library, call_of, library, ro
 from tools.conformance.report import as_markdown
 from tools.conformance.runner import LibraryFailedError, run_apart, run_here
 
-from ndgather import reference
 from ndgather.published.schema import Kind
-from ndgather.testing import Call, bad_entries, expected
+from ndgather.testing import Call, bad_entries, expected, reference
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
 from ndgather.testing.conformance.outcomes import Outcome, crashed, refused, result
 

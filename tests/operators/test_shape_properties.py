@@ -11,7 +11,7 @@ from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
 import ndgather
-from ndgather import errors, reference
+from ndgather import errors
 from ndgather.published import operators
 from ndgather.published.inference import infer
 from ndgather.published.schema import (
@@ -30,6 +30,7 @@ from ndgather.published.schema import (
     Role,
     TensorType,
 )
+from ndgather.testing import reference
 
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
 GATHERS = tuple(op for op in operators() if not op.row.kind.scatters)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import event, given, note
 from hypothesis import strategies as st
 
-from ndgather import reference
 from ndgather.array_call import Call
 from ndgather.show.evaluate import State, evaluate, resolve_entries
 from ndgather.show.scene import make_scene, written
+from ndgather.testing import reference
 from ndgather.testing.scatter_strategies import scatter_calls
 from ndgather.testing.strategies import calls
 

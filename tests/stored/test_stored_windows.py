@@ -9,11 +9,12 @@ import zarr
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from ndgather import gather_windows, reference
+from ndgather import gather_windows
 from ndgather.array_call import Call
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 from ndgather.stored.calls import gather
 from ndgather.stored.chunks import Grid
+from ndgather.testing import reference
 
 DTYPES = ("?", "i1", "u2", ">i4", "f4", "f8", "c16", "M8[s]")
 

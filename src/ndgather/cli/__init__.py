@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ndgather import __version__
 from ndgather.cli import arrays, check, compare, convert, draw, infer, pages, run, sel
 from ndgather.cli.options import (
     CommandLine,
@@ -30,7 +31,6 @@ from ndgather.cli.options import (
 from ndgather.errors import ModelError, NdgatherError, file_errors, one_line
 from ndgather.messages import reason
 from ndgather.settings import set_num_threads
-from ndgather.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

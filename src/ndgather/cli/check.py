@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndgather import __version__
 from ndgather.cli.options import add_command, add_common, add_runtimes, terminal
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Severity
-from ndgather.version import __version__
 
 if TYPE_CHECKING:
     import argparse

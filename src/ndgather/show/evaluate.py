@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import import_module
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import dispatch, reference, slow_path
+from ndgather import dispatch, slow_path
 from ndgather.api import gather_nd, run
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
@@ -285,15 +284,18 @@ def outside_state(call: Call) -> State:
 
 def _coordinate(call: Call, raw: int, axis: int) -> int | None:
     """Return the coordinate on an axis of data that a value of indices addresses."""
-    size, negative = call.data.shape[axis], call.negative
+    size: int = call.data.shape[axis]
+    negative = call.negative
     if call.kind == "gather_windows":
         if call.mode == "fill":
             return raw  # the part of the window that is inside is copied
         size, negative = size - call.window_shape[axis] + 1, False
-    if raw >= 0 or negative or call.mode in ("wrap", "clip"):
-        with suppress(IndexError):
-            return reference.resolve(raw, size, call.mode)
-    return None
+    if call.mode == "wrap" and size:
+        return raw % size
+    if call.mode == "clip" and size:
+        return min(max(raw, 0), size - 1)
+    lowest = -size if negative else 0
+    return raw % size if lowest <= raw < size else None
 
 
 def chosen(size: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """Calls with known answers, for testing this package or what is built on it.
 
 A `Call` holds what one call of `gather_nd`, `gather_elements` or `gather` needs. What must come
-of it is found by the plain loops of `ndgather.reference` alone, and to the last bit: the loops
-run on the numbers of the elements, and the answer is put together from the bytes of the
+of it is computed by the plain loops of `ndgather.testing.reference` alone, to the last bit: the
+loops run on the numbers of the elements, and the answer is put together from the bytes of the
 elements that they name. `ndgather.testing.strategies` draws calls (it needs Hypothesis).
 
 Examples
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather import reference
+from ndgather.testing import reference
 
 __all__ = ["BadEntry", "Call", "assert_same_elements", "bad_entries", "element_bytes", "expected"]
 
@@ -142,8 +142,8 @@ def expected(call: Call) -> Array:
     Returns
     -------
     array, dtype of ``call.data``
-        Its elements are the bytes of the elements of data that the loops of `ndgather.reference`
-        name, padding and the payloads of NaN included.
+        Its elements are the bytes of the elements of data that `ndgather.testing.reference` names,
+        including padding and the payloads of NaN.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 They are the counterpart of `ndgather.testing.strategies`, and use its layouts, its index values
 and its types of elements. What must come of a call is `expected_scatter`, made by the loops of
-`ndgather.reference`.
+`ndgather.testing.reference`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ndgather import reference
 from ndgather.array_call import _core
 from ndgather.reductions import NAMES, every, meaningful, number_kind
-from ndgather.testing import Call, element_bytes, moves_as_bytes, split
+from ndgather.testing import Call, element_bytes, moves_as_bytes, reference, split
 from ndgather.testing.strategies import (
     FLAVOURS,
     INDEX_DTYPES,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ndgather
-from ndgather import reference
+from ndgather.testing import reference
 
 SHAPE = (7, 9, 11)
 DTYPES = ["float32", "int16", "uint8", "float64", "complex64", "bool"]
