@@ -92,7 +92,7 @@ def _integral(dtype: np.dtype[Any]) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class Step:
+class TimedNode:
     """A node that runs: its name and operator, the values it reads and gives, and its time."""
 
     name: str
@@ -118,11 +118,13 @@ class Step:
 def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
     """Run `graph` on `inputs`, which fit the inputs of the same names."""
     values = {**graph.constants, **inputs}
-    steps = []
+    nodes = []
     for node in graph.nodes:
-        step = Step(name=node.name, title=title(node), reads=node.inputs, gives=(node.output,))
-        steps.append(step)
-        with step.running():
+        timed = TimedNode(
+            name=node.name, title=title(node), reads=node.inputs, gives=(node.output,)
+        )
+        nodes.append(timed)
+        with timed.running():
             if isinstance(node, CastNode):
                 result = converted(values[node.input], node.dtype)
             else:
@@ -130,41 +132,41 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
                 function = operator(row.name, domain=row.domain, version=row.since)
                 result = function(*(values[name] for name in node.inputs), **node.attributes)
             values[node.output] = result
-            step.bytes = result.nbytes
+            timed.bytes = result.nbytes
     outputs = [(output.name, output.value, values[output.value]) for output in graph.outputs]
-    return finished(steps, outputs, own_nodes=len(steps), other_nodes=0)
+    return finished(nodes, outputs, own_nodes=len(nodes), other_nodes=0)
 
 
 def finished(
-    steps: Sequence[Step],
+    nodes: Sequence[TimedNode],
     outputs: Sequence[tuple[str, str, Array]],
     *,
     own_nodes: int,
     other_nodes: int,
 ) -> Run:
-    """Return the run of `steps`; `outputs` are names, values and arrays."""
+    """Return the run of `nodes`; `outputs` are names, values and arrays."""
     return Run(
         outputs=tuple(
-            Output(name=name, array=array, seconds=_seconds(steps, value))
+            Output(name=name, array=array, seconds=_seconds(nodes, value))
             for name, value, array in outputs
         ),
-        seconds=sum(step.seconds for step in steps),
+        seconds=sum(node.seconds for node in nodes),
         own_nodes=own_nodes,
         other_nodes=other_nodes,
         nodes=tuple(
-            NodeTime(name=step.name, operator=step.title, seconds=step.seconds, bytes=step.bytes)
-            for step in steps
+            NodeTime(name=node.name, operator=node.title, seconds=node.seconds, bytes=node.bytes)
+            for node in nodes
         ),
     )
 
 
-def _seconds(steps: Sequence[Step], value: str) -> float:
-    """Return the time of the steps that lead to `value`."""
+def _seconds(nodes: Sequence[TimedNode], value: str) -> float:
+    """Return the time of the nodes that lead to `value`."""
     wanted, total = {value}, 0.0
-    for step in reversed(steps):
-        if not wanted.isdisjoint(step.gives):
-            total += step.seconds
-            wanted.update(step.reads)
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.gives):
+            total += node.seconds
+            wanted.update(node.reads)
     return total
 
 

@@ -21,7 +21,7 @@ from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line, run
 from ndgather.messages import listed, reason
 from ndgather.models.arguments import array, instance, named_arrays, sequence
 from ndgather.models.graph import Run, fit_inputs
-from ndgather.models.graph.evaluation import Step, finished
+from ndgather.models.graph.evaluation import TimedNode, finished
 from ndgather.models.onnx.files import IN_MEMORY, check_self_contained, check_valid, load_model
 from ndgather.models.onnx.inference import check_functions
 from ndgather.models.onnx.nodes import (
@@ -203,7 +203,7 @@ class Evaluator(ReferenceEvaluator):
                 step.ended = lambda: progress(next(ended), len(self.steps))
 
 
-class _Step(Step):
+class _Step(TimedNode):
     """A node in the form that the evaluator calls, with its time and the node in its errors."""
 
     def __init__(self, node: OpRun) -> None:

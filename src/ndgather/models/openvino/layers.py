@@ -141,58 +141,54 @@ class Constants:
 
     path: Path | None
 
-    def find(self, layer: Layer) -> tuple[ElementType, tuple[int, ...], int]:
-        """Return the type of a Const layer, its shape, and its offset in the file."""
+    def find(self, layer: Layer) -> tuple[Path, ElementType, tuple[int, ...], int]:
+        """Return the file of a Const layer, its element type and shape, and its offset."""
         element, shape = constant_type(layer)
-        offset, size = (self._count(layer, name) for name in ("offset", "size"))
+        counts = []
+        for name in ("offset", "size"):
+            text = layer.attributes.get(name, "")
+            if not NUMBER.fullmatch(text):
+                raise _bad_attribute(name, text, ("a whole number",))
+            counts.append(int(text))
+        offset, size = counts
         needed = _stored_bytes(element, shape)
         if element.bits and size != needed and not (needed == 0 and size <= 1):
             raise ModelError(
                 f"size = {size} is not the size in bytes of {element.name} {shown(shape)} "
                 f"(allowed: {needed})"
             )
-        path = self._file()
+        if self.path is None:
+            raise ModelError(
+                "the file of constants is not known (allowed: the path of the model, or of its "
+                "constants)"
+            )
         try:
-            file_bytes = path.stat().st_size
+            file_bytes = self.path.stat().st_size
         except (OSError, ValueError) as error:  # ValueError: a NUL in its name
-            raise unreadable(path, error) from error
+            raise unreadable(self.path, error) from error
         if offset + size > file_bytes:
             raise ModelError(
-                f"offset = {offset} and size = {size} reach beyond the end of {path} "
+                f"offset = {offset} and size = {size} reach beyond the end of {self.path} "
                 f"(allowed: at most {file_bytes} bytes)"
             )
-        return element, shape, offset
+        return self.path, element, shape, offset
 
     def read(self, layer: Layer) -> Array:
         """Return the array of a Const layer, memory-mapped if its type allows it."""
-        element, shape, offset = self.find(layer)
+        path, element, shape, offset = self.find(layer)
         needed = _stored_bytes(element, shape)
         content = np.zeros(0, np.uint8)
         try:
             if needed:
-                content = np.memmap(self._file(), np.uint8, "r", offset, (needed,))
+                content = np.memmap(path, np.uint8, "r", offset, (needed,))
         except OSError as error:
-            raise unreadable(self._file(), error) from error
+            raise unreadable(path, error) from error
         try:
             return array_from(element, shape, np.asarray(content))
         except ValueError as error:  # an empty array with sizes that no array has
             raise ShapeError(
                 f"shape = {shown(shape)} of {element.name} exceeds the largest possible array"
             ) from error
-
-    def _file(self) -> Path:
-        if self.path is None:
-            raise ModelError(
-                "the file of constants is not known (allowed: the path of the model, or of its "
-                "constants)"
-            )
-        return self.path
-
-    def _count(self, layer: Layer, name: str) -> int:
-        text = layer.attributes.get(name, "")
-        if not NUMBER.fullmatch(text):
-            raise _bad_attribute(name, text, ("a whole number",))
-        return int(text)
 
 
 def _stored_bytes(element: ElementType, shape: tuple[int, ...]) -> int:
