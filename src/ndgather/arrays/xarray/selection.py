@@ -152,7 +152,9 @@ def _of_one_axis(
         return name, checked_positions(caller, name, label, data.sizes[name])
     if isinstance(label, slice):
         return index.dim, _by_index(index, name, label, request)
-    labels = _labels(caller, name, label, index.coord_dtype)
+    labels, dtype = _as_array(caller, name, label), index.coord_dtype
+    if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype.kind != "b":
+        labels = _cast(caller, name, labels, dtype, dtype)
     as_xarray = request.method is None and request.missing == "raise" and name not in request.period
     if as_xarray and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
         return index.dim, _by_index(index, name, label, request)  # it may select several
@@ -196,14 +198,6 @@ def _as_array(caller: str, name: Hashable, indexer: Any) -> NDArray[Any]:
             f"(allowed: one axis); write xarray.DataArray({name}, dims=[...])"
         )
     return array
-
-
-def _labels(caller: str, name: Hashable, label: Any, dtype: Any) -> Any:
-    """Return labels as an array, in the type of a coordinate of floats."""
-    labels = _as_array(caller, name, label)
-    if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype.kind != "b":
-        return _cast(caller, name, labels, dtype, dtype)
-    return labels
 
 
 def _cast(caller: str, name: Hashable, labels: Any, dtype: Any, of_axis: object) -> Any:
@@ -305,9 +299,8 @@ def select(
         for name, each in bare.variables.items()
         if by_points.intersection(each.dims) and name not in bare.xindexes and _is_ours(each)
     }
-    coords = {name: each for name, each in exchanged.items() if name in bare.coords}
-    variables = {name: each for name, each in exchanged.items() if name not in bare.coords}
-    stand_in = bare.assign_coords(xarray.Coordinates(coords, indexes={})).assign(variables)
+    coords = {name: exchanged.pop(name) for name in bare.coords if name in exchanged}
+    stand_in = bare.assign_coords(xarray.Coordinates(coords, indexes={})).assign(exchanged)
     try:
         taken = stand_in.isel(positions)
     except (MemoryError, OSError, NdgatherError):
