@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from ndgather import array_call, reductions, slow_path, vjp
+from ndgather.array_call import _core
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 Shape: TypeAlias = "Sequence[Any]"  # sizes are integers, or scalars of a library if not known yet
 
 
-class Library(Protocol):
-    """The primitives of an array library; new arrays lie on the device of data."""
+class Arithmetic(Protocol):
+    """What positions are computed with; new arrays lie on the device of data."""
 
     def arange(self, size: Any) -> Any:
         """Return ``0, 1, ...`` as integers that hold all positions."""
@@ -41,19 +42,24 @@ class Library(Protocol):
         """Return whether it is known now that no flag is set.
 
         Raises ``error(position)`` with the flat position of the first flag that is set. If flags
-        are only known later, returns False; `beyond` then raises when the result is computed.
+        are only known later, returns False.
         """
 
     def count(self, flags: Any) -> Any:
         """Return how many flags are set."""
 
-    def beyond(self, size: Any) -> Any:
-        """Return a position for index values that are out of bounds on an axis of `size`."""
-
     def clip(self, values: Any, lowest: Any, highest: Any) -> Any: ...
     def reshape(self, array: Any, shape: Shape) -> Any: ...
-    def broadcast(self, array: Any, shape: Shape) -> Any: ...
     def where(self, condition: Any, true: Any, false: Any) -> Any: ...
+
+
+class Library(Arithmetic, Protocol):
+    """What a gather needs as well."""
+
+    def broadcast(self, array: Any, shape: Shape) -> Any: ...
+    def beyond(self, size: Any) -> Any:
+        """Return a row number that raises later, if `passes` returned False."""
+
     def full(self, shape: Shape, element: Any) -> Any:
         """Return an array of the dtype of data."""
 
@@ -133,12 +139,17 @@ def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
 
 def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
     """Raise an error if shapes do not fit; of unknown sizes only the ranks are checked."""
-    if not all(isinstance(size, int) for size in (*data, *indices)):
-        last = indices[-1:] if call.kind.endswith(("_nd", "_windows")) else ()
-        indices = (*(1 for _ in indices[: len(indices) - len(last)]), *last)
-        data = (max((1, *call.window_shape)),) * len(data)
-    shapes = [SimpleNamespace(shape=tuple(sizes)) for sizes in (data, indices)]
-    slow_path.result_shape(replace(call, data=shapes[0], indices=shapes[1]))
+    if all(isinstance(size, int) for size in (*data, *indices)):
+        shapes = [SimpleNamespace(shape=tuple(sizes)) for sizes in (data, indices)]
+        slow_path.result_shape(replace(call, data=shapes[0], indices=shapes[1]))
+        return
+    last = indices[-1:] if call.kind.endswith(("_nd", "_windows")) else ()
+    likely = (1,) * len(data), (*(1,) * (len(indices) - len(last)), *last)
+    axis, batch_dims = (slow_path.integer(call, option) for option in ("axis", "batch_dims"))
+    refusal = _core.slices_shape(call.kind, *likely, axis, batch_dims, call.window_shape)
+    if refusal.rule != "none":
+        facts = (*refusal[:2], tuple(call.data.shape), tuple(call.indices.shape))
+        raise explain(call, array_call.refusal(*facts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +161,7 @@ class Positions:
     known: bool = True  # if not, flags are of index values that raise later
 
 
-def positions_of(call: Call, library: Library, layout: Layout) -> Positions:
+def positions_of(call: Call, library: Arithmetic, layout: Layout) -> Positions:
     """Return the positions that index values name, in shapes to be broadcast to the places.
 
     Raises IndexOutOfBoundsError in ``mode="raise"`` if the library knows the values.
@@ -166,7 +177,7 @@ def positions_of(call: Call, library: Library, layout: Layout) -> Positions:
     return replace(found, columns=columns, outside=outside)
 
 
-def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Positions:
+def _resolved(call: Call, library: Arithmetic, layout: Layout, sizes: Shape) -> Positions:
     """Return positions on axes of these sizes; those of values outside mean nothing."""
     mode, indices, tuples = call.mode, call.indices, call.kind.endswith(("_nd", "_windows"))
     given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
@@ -208,7 +219,9 @@ def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Pos
     return Positions(columns=columns, outside=None if known else outside, known=known)
 
 
-def _positions_in_windows(call: Call, library: Library, layout: Layout, sizes: Shape) -> Positions:
+def _positions_in_windows(
+    call: Call, library: Arithmetic, layout: Layout, sizes: Shape
+) -> Positions:
     """Return the positions of every element of every window."""
     window, ahead = call.window_shape, [*layout.shape]
     if call.mode == "fill":  # a start far outside stays outside, whatever is added to it

@@ -8,7 +8,7 @@ text, when the result is awaited.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,26 +16,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from ndgather import messages, reductions
-from ndgather.arrays.jax import batching, derivatives, operation
+from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.checks import array, checked, is_narrow
 from ndgather.arrays.jax.operation import get_route, set_route
-from ndgather.arrays.jax.primitives import TARGET, gather, scatter
+from ndgather.arrays.jax.primitives import TARGET, elements_of_windows, gather, scatter
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
     from ndgather.arrays.jax.operation import Operation
 
-__all__ = ["batching", "derivatives", "export_checks", "get_route", "run", "set_route", "vjp"]
+__all__ = ["export_checks", "get_route", "run", "set_route", "vjp"]
 
 
 def run(call: Call) -> jax.Array:
-    """Return the array that a call computes.
-
-    Raises
-    ------
-    NdgatherError
-        The call is refused, or an index is out of bounds in a call outside of jit.
-    """
+    """Return the array that a call computes."""
     call, op = checked(call)
     dtype = call.data.dtype
     if is_narrow(dtype):
@@ -66,7 +60,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         return derivatives.data_of_scatter(cotangent, indices, op), of_updates
     if cotangent.shape != slices:
         raise messages.updates_do_not_fit(caller, cotangent.shape, slices, "cotangent")
-    if op.window:
+    if op.window_shape:
         gather(bare.data, indices, op)  # so that an error names an entry of starts
     return derivatives.scatter_slices(cotangent, shape, indices, op)
 
@@ -90,34 +84,43 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
 
 
 def _gather(call: Call, op: Operation) -> jax.Array:
-    if not op.window or op.mode != "fill":
+    if not op.window_shape or op.mode != "fill":
         return gather(call.data, call.indices, op)
-    return gather(call.data, operation.positions(call.indices, op.window), replace(op, window=()))
+    elements = elements_of_windows(call.indices, op.window_shape)
+    return gather(call.data, elements, replace(op, kind="gather_nd", window_shape=()))
 
 
 def _scatter(call: Call, op: Operation) -> jax.Array:
-    if op.reduction != "mean" and call.use_init_val:
-        return scatter(call.data, call.indices, call.updates, op)
-    return _scatter_in_steps(call, op)
+    steps = _Steps(call.indices, op)
+    if op.reduction == "none":
+        return steps.scatter(call.data, call.updates, "none")
+    arrays = call.data, call.updates
+    result: jax.Array = reductions.in_steps(steps, *arrays, op.reduction, call.use_init_val)
+    return result
 
 
-def _scatter_in_steps(call: Call, op: Operation) -> jax.Array:
-    """Reduce from the identity of the reduction, or to the mean."""
-    data, indices, updates = call.data, call.indices, call.updates
-    dtype = np.dtype(data.dtype)
-    if not call.use_init_val:
-        first = jnp.broadcast_to(
-            jnp.asarray(reductions.identity(dtype, op.reduction)), updates.shape
-        )
-        data = scatter(data, indices, first, replace(op, reduction="none"))
-    if op.reduction != "mean":
-        return scatter(data, indices, updates, op)
-    add = replace(op, reduction="add")
-    total = scatter(data, indices, updates, add)
-    first_count = int(call.use_init_val)
-    counts = jnp.full(data.shape, first_count, jnp.int32)
-    counts = scatter(counts, indices, jnp.ones(updates.shape, jnp.int32), add)
-    return jnp.where(counts > first_count, _quotient(total, jnp.maximum(counts, 1)), total)
+@dataclass(frozen=True)
+class _Steps:
+    """What `reductions.in_steps` needs of JAX."""
+
+    indices: jax.Array
+    op: Operation
+
+    def scatter(self, data: jax.Array, updates: jax.Array, reduction: str) -> jax.Array:
+        return scatter(data, self.indices, updates, replace(self.op, reduction=reduction))
+
+    def identity(self, updates: jax.Array, reduction: str) -> jax.Array:
+        identity = reductions.identity(np.dtype(updates.dtype), reduction)
+        return jnp.broadcast_to(jnp.asarray(identity), updates.shape)
+
+    def counts(self, data: jax.Array, count: int) -> jax.Array:
+        return jnp.full(data.shape, count, jnp.int32)
+
+    def ones(self, updates: jax.Array) -> jax.Array:
+        return jnp.ones(updates.shape, jnp.int32)
+
+    def quotient(self, totals: jax.Array, counts: jax.Array, where: jax.Array) -> jax.Array:
+        return jnp.where(where, _quotient(totals, jnp.maximum(counts, 1)), totals)
 
 
 def _quotient(total: jax.Array, counts: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""From the arguments of a call to arrays of JAX with no value lost, and what is done with them."""
+"""From the arguments of a call to arrays of JAX, with no value lost, and an `Operation`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from ndgather import array_call, messages, slow_path
 from ndgather.array_call import _core
+from ndgather.arrays import lowering
 from ndgather.arrays.jax.operation import Operation, get_route
-from ndgather.errors import jax_errors
+from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
@@ -20,67 +21,67 @@ if TYPE_CHECKING:
 
 
 def checked(call: Call) -> tuple[Call, Operation]:
-    """Return a call with arrays of JAX and options that are checked, and what it does.
-
-    Raises
-    ------
-    NdgatherError
-        The call is refused.
-    """
+    """Return a call with arrays of JAX and checked options, and its operation."""
     if call.out is not None:
-        raise jax_errors.immutable_out(call.caller)
+        raise AttributeValueError(
+            f"{call.caller}: out is given, but arrays of JAX cannot be written (allowed: None)"
+        )
     data = array(call.caller, "data", call.data)
-    call = replace(call, data=data, indices=_indices(call, data.shape))
+    dtype = np.dtype(data.dtype)
+    call = replace(call, data=data)
+    call = replace(call, indices=_indices(call))
     if call.scatters:
-        call = _with_updates(call)
-    slices = _slices_shape(call)
-    if call.scatters and slices is not None and call.updates.shape != slices:
-        shapes = (data.shape, call.indices.shape, slices, call.updates.shape)
-        raise explain(call, array_call.refusal("updates_shape", (0, 0), *shapes))
-    mode = _mode(call)
-    axis, batch_dims = int(call.axis), int(call.batch_dims)
-    kind = call.kind
-    if kind == "gather_windows":
-        kind, axis, batch_dims = "gather_nd", 0, 0
-    if not kind.endswith("_nd"):
-        axis %= max(data.ndim, 1)
+        call = replace(call, updates=_updates(call))
+    call = slow_path.checked(call, dtype)
+    if dtype == "float4_e2m1fn" and call.reduction != "none":
+        raise DTypeError(
+            f"{call.caller}: data.dtype = {dtype} has no reduction {call.reduction!r} in JAX "
+            f"(allowed: none)"
+        )
+    _check_shapes(call)
+    call = replace(call, indices=_narrowed(call))
+    batch_dims, axis = int(call.batch_dims), int(call.axis)
     op = Operation(
         caller=call.caller,
-        kind=kind,
-        axis=axis,
+        kind=call.kind,
+        axis=axis % max(data.ndim, 1),
         batch_dims=batch_dims + (call.indices.ndim if batch_dims < 0 else 0),
-        mode="fill" if mode == "drop" else mode,
+        mode="fill" if call.mode == "drop" else call.mode,
         reduction=call.reduction if call.scatters else "none",
         negative=call.negative and not call.window_shape,
-        fill=_fill(call, mode),
-        window=tuple(call.window_shape),
+        fill=b"" if call.scatters or call.fill_value is None else call.fill_value.tobytes(),
+        window_shape=tuple(call.window_shape),
         route=get_route(),
     )
     return call, op
 
 
 def array(caller: str, argument: str, value: Any) -> jax.Array:
-    """Return an array of JAX that holds what is given.
-
-    Raises
-    ------
-    NdgatherError
-        It is no array, or not of a type that JAX has.
-    """
+    """Return an array of JAX that holds `value`."""
     if isinstance(value, jax.Array):
         if not jnp.issubdtype(value.dtype, jnp.number) and value.dtype != bool:
-            raise jax_errors.unknown_dtype(caller, argument, value.dtype)
+            raise _unknown_dtype(caller, argument, value.dtype)
         _check_rank(caller, argument, value.ndim)
         return value
     plain = slow_path.plain_array(caller, argument, value)
     plain = plain.astype(plain.dtype.newbyteorder("="), copy=False)
     kept = jax.dtypes.canonicalize_dtype(plain.dtype, allow_extended_dtype=True)
     if isinstance(value, np.ndarray | np.generic) and kept != plain.dtype:
-        raise jax_errors.dtype_not_kept(caller, argument, plain.dtype, kept)
+        raise DTypeError(
+            f"{caller}: {argument}.dtype = {plain.dtype} would become {kept} in JAX (allowed: a "
+            f"dtype that JAX has; jax.config.update('jax_enable_x64', True) enables 64 bits)"
+        )
     try:
         return jnp.asarray(plain)
     except TypeError as error:  # strings, objects, dates, records
-        raise jax_errors.unknown_dtype(caller, argument, plain.dtype) from error
+        raise _unknown_dtype(caller, argument, plain.dtype) from error
+
+
+def _unknown_dtype(caller: str, argument: str, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument}.dtype = {dtype} is not of numbers or booleans (allowed: integers, "
+        f"floats, complex numbers, booleans)"
+    )
 
 
 def _check_rank(caller: str, argument: str, rank: int) -> None:
@@ -88,71 +89,55 @@ def _check_rank(caller: str, argument: str, rank: int) -> None:
         raise messages.too_many_axes(caller, argument, rank, _core.HIGHEST_RANK)
 
 
-def _indices(call: Call, shape: tuple[int, ...]) -> jax.Array:
-    name = call.indices_name
-    if not isinstance(call.indices, jax.Array):
-        call = replace(call, indices=slow_path.native_indices(call.caller, call.indices, name))
-    dtype = call.indices.dtype
-    _check_rank(call.caller, name, call.indices.ndim)
-    if 0 in call.indices.shape and jnp.issubdtype(dtype, jnp.floating):
-        return jnp.zeros(call.indices.shape, jnp.int32)
-    if getattr(dtype, "kind", "") not in ("i", "u"):  # a key of random numbers has none
-        raise explain(call, array_call.refusal("index_dtype"))
-    if isinstance(call.indices, jax.Array):
-        return call.indices
-    return jnp.asarray(_narrowed(call, shape))
+def _indices(call: Call) -> Any:
+    """Return indices as integers, of JAX or of NumPy."""
+    name, indices = call.indices_name, call.indices
+    if not isinstance(indices, jax.Array):
+        indices = slow_path.native_indices(call.caller, indices, name)
+    _check_rank(call.caller, name, indices.ndim)
+    if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
+        return jnp.zeros(indices.shape, jnp.int32)
+    if getattr(indices.dtype, "kind", "") not in ("i", "u"):  # a key of random numbers has none
+        raise explain(replace(call, indices=indices), array_call.refusal("index_dtype"))
+    return indices
 
 
-def _narrowed(call: Call, shape: tuple[int, ...]) -> Any:
-    """Return NumPy's indices such that JAX cuts off none of their bits."""
-    indices = call.indices
-    kept = np.dtype(jax.dtypes.canonicalize_dtype(indices.dtype))
-    if kept == indices.dtype or not indices.size:
+def _narrowed(call: Call) -> jax.Array:
+    """Return indices as an array of JAX, which may have integers of 32 bits alone."""
+    indices, shape = call.indices, call.data.shape
+    if isinstance(indices, jax.Array):
         return indices
+    kept = np.dtype(jax.dtypes.canonicalize_dtype(indices.dtype))
     bounds = np.iinfo(kept)
-    if bounds.min <= indices.min() and indices.max() <= bounds.max:
-        return indices.astype(kept)
-    if call.mode == "wrap":  # of all sizes, so that every column keeps its remainder
-        columns = (
-            [indices[..., d] for d in range(indices.shape[-1])] if _has_tuples(call) else [indices]
-        )
-        first = int(call.batch_dims) if _has_tuples(call) else int(call.axis)
-        sizes = [shape[first + d] for d in range(len(columns))]
-        rests = [column % max(size, 1) for column, size in zip(columns, sizes, strict=True)]
-        return (np.stack(rests, axis=-1) if _has_tuples(call) else rests[0]).astype(kept)
-    if call.mode == "raise":  # there is such an error: it is to name the value that was given
-        empty = np.broadcast_to(np.uint8(0), shape)
-        bare = replace(
-            call, kind=call.kind.replace("scatter", "gather"), data=empty, fill_value=None
-        )
-        slow_path.run(replace(bare, updates=None, reduction="none"))
-    return np.clip(indices, bounds.min, bounds.max).astype(kept)
+    if (
+        kept == indices.dtype
+        or not indices.size
+        or (bounds.min <= indices.min() and indices.max() <= bounds.max)
+    ):
+        return jnp.asarray(indices, kept)
+    if call.mode == "wrap":
+        axes = lowering.layout_of(call, shape, indices.shape).axes
+        sizes = np.maximum([shape[axis] for axis in axes], 1).astype(indices.dtype)
+        return jnp.asarray(indices % sizes, kept)
+    if call.mode == "raise":  # such a value is out of bounds: the error has to name it
+        kind = call.kind.replace("scatter", "gather")
+        bare = replace(call, kind=kind, data=np.broadcast_to(np.uint8(0), shape))
+        slow_path.run(replace(bare, updates=None, reduction="none", fill_value=None))
+    return jnp.asarray(np.clip(indices, bounds.min, bounds.max), kept)
 
 
-def _has_tuples(call: Call) -> bool:
-    return call.kind.endswith(("_nd", "_windows"))
-
-
-def _with_updates(call: Call) -> Call:
-    """Return a scatter with its updates, reduction and use_init_val checked."""
-    caller, dtype = call.caller, np.dtype(call.data.dtype)
-    updates = call.updates
+def _updates(call: Call) -> jax.Array:
+    """Return updates as an array of JAX of the dtype of data."""
+    caller, name, updates = call.caller, call.updates_name, call.updates
+    dtype = np.dtype(call.data.dtype)
     if not isinstance(updates, jax.Array):
-        updates = jnp.asarray(slow_path.plain_updates(caller, updates, dtype, call.updates_name))
-    elif updates.dtype != dtype:
-        is_weak = getattr(updates, "weak_type", False)  # keys of random numbers do not say
-        if not (is_weak and jnp.result_type(updates, dtype) == dtype):
-            raise messages.updates_dtype(caller, updates.dtype, dtype, call.updates_name)
-        updates = updates.astype(dtype)
-    none = np.zeros(0, np.int8 if _is_narrow_integer(dtype) else dtype)
-    plain = slow_path.plain_scatter(
-        replace(call, data=none, indices=np.zeros(0, int), updates=none)
-    )
-    if is_narrow(dtype) and not _is_narrow_integer(dtype) and plain.reduction != "none":
-        raise jax_errors.narrow_reduction(caller, plain.reduction, dtype)
-    return replace(
-        call, updates=updates, reduction=plain.reduction, use_init_val=plain.use_init_val
-    )
+        return jnp.asarray(slow_path.plain_updates(caller, updates, dtype, name))
+    if updates.dtype == dtype:
+        return updates
+    is_weak = getattr(updates, "weak_type", False)  # keys of random numbers have no such attribute
+    if not (is_weak and jnp.result_type(updates, dtype) == dtype):
+        raise messages.updates_dtype(caller, updates.dtype, dtype, name)
+    return updates.astype(dtype)
 
 
 def is_narrow(dtype: Any) -> bool:
@@ -160,50 +145,12 @@ def is_narrow(dtype: Any) -> bool:
     return dtype in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
 
 
-def _is_narrow_integer(dtype: Any) -> bool:
-    return is_narrow(dtype) and dtype != "float4_e2m1fn"
-
-
-def _slices_shape(call: Call) -> tuple[int, ...] | None:
-    """Return the shape of the slices; None where it is not needed, or sizes are symbols of JAX.
-
-    Symbols are numbers only when the call is carried out: it is refused then if they do not fit.
-    """
-    if not all(isinstance(size, int) for size in (*call.data.shape, *call.indices.shape)):
-        _check_ranks(call)
-        return None
-    if call.kind == "gather_windows":
-        slow_path.check_shapes(call)
-        return None
-    return slow_path.result_shape(call)
-
-
-def _check_ranks(call: Call) -> None:
-    """Check all but the sizes: the ranks, how many axes are indexed, the axis and batch_dims."""
-    if call.kind == "gather_windows":
-        return
-    in_data, in_indices = (1,) * call.data.ndim, (1,) * call.indices.ndim
-    if _has_tuples(call) and in_indices:
-        depth = call.indices.shape[-1]
-        if not isinstance(depth, int):
-            raise messages.depth_unknown(call.caller, call.indices_name)
-        in_indices = (*in_indices[:-1], depth)
-    axis, batch_dims = (slow_path.integer(call, option) for option in ("axis", "batch_dims"))
-    refusal = _core.slices_shape(call.kind, in_data, in_indices, axis, batch_dims)
-    if refusal.rule != "none":
-        raise explain(call, array_call.refusal(*refusal[:2], call.data.shape, call.indices.shape))
-
-
-def _mode(call: Call) -> str:
-    if call.kind == "gather_windows":
-        return str(call.mode)
-    modes = _core.SCATTER_MODES if call.scatters else _core.GATHER_MODES
-    return slow_path.choice(call.caller, "mode", call.mode, modes)
-
-
-def _fill(call: Call, mode: str) -> bytes:
-    if call.scatters or call.fill_value is None:
-        return b""
-    if mode != "fill":
-        raise messages.fill_value_unused(call.caller, mode)
-    return slow_path.fill_element(call.caller, call.fill_value, np.dtype(call.data.dtype)).tobytes()
+def _check_shapes(call: Call) -> None:
+    """Raise ShapeError if shapes do not fit; those with symbols may fail when the call runs."""
+    data, indices = call.data.shape, call.indices.shape
+    if call.kind.endswith(("_nd", "_windows")) and not isinstance((1, *indices)[-1], int):
+        raise messages.depth_unknown(call.caller, call.indices_name)
+    lowering.check_shapes(call, data, indices)
+    if call.scatters and all(isinstance(size, int) for size in (*data, *indices)):
+        slices = lowering.layout_of(call, data, indices).result
+        slow_path.check_updates(call, call.updates.shape, slices)

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
-from ndgather.arrays.jax import operation
-from ndgather.arrays.jax.primitives import gather, gather_p, scatter, scatter_p
-from ndgather.errors import jax_errors
+from ndgather.arrays.jax.primitives import elements_of_windows, gather, gather_p, scatter, scatter_p
+from ndgather.errors import ShapeError
+from ndgather.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,12 @@ def _others(data: jax.Array, indices: jax.Array, updates: jax.Array, back: Opera
     wide = jax.dtypes.canonicalize_dtype(np.int64)
     sizes = (*data.shape, *indices.shape)
     if not all(isinstance(n, int) for n in sizes) or prod(data.shape) > np.iinfo(wide).max:
-        raise jax_errors.not_numbered(back.caller, data.shape, indices.shape)
+        raise ShapeError(
+            f"{back.caller}: the derivative of reduction = 'mul' cannot number the elements of "
+            f"data.shape = {shown(data.shape)}, indices.shape = {shown(indices.shape)} (allowed: "
+            f"numbers for all sizes, and up to 2147483647 elements, or more with "
+            f"jax.config.update('jax_enable_x64', True))"
+        )
     nowhere = np.full((), -1, wide).tobytes() if back.mode == "fill" else b""
     numbers = jnp.arange(data.size, dtype=wide).reshape(data.shape)
     numbers = gather(numbers, indices, replace(back, fill=nowhere))
@@ -111,18 +116,12 @@ def scatter_slices(
     """Return zeros of `shape` to which every slice is added where a gather took it from."""
     lead = op.slices_shape(shape, indices.shape)[: op.lead]
     zeros = jnp.zeros((*lead, *shape[op.lead :]), cotangent.dtype)
-    add = replace(op, kind="scatter_nd", reduction="add", fill=b"", window=())
-    if op.window:
-        if op.mode == "clip":
-            ends = [s - w for s, w in zip(shape[op.lead :], op.window, strict=False)]
-            indices = jnp.stack(
-                [
-                    operation.resolved(indices[..., d], end + 1, "clip", negative=False)
-                    for d, end in enumerate(ends)
-                ],
-                axis=-1,
-            )
-        result = scatter(zeros, operation.positions(indices, op.window), cotangent, add)
+    add = replace(op, kind="scatter_nd", reduction="add", fill=b"", window_shape=())
+    if op.window_shape:
+        pairs = zip(shape[op.lead :], op.window_shape, strict=False)
+        last = [size - wide for size, wide in pairs] if op.mode == "clip" else None
+        indices = elements_of_windows(indices, op.window_shape, last)
+        result = scatter(zeros, indices, cotangent, replace(add, kind="scatter_nd"))
     elif op.kind == "gather":
         batch, axis = op.batch_dims, op.axis
         count = indices.ndim - batch

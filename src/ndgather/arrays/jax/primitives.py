@@ -1,24 +1,34 @@
-"""The two operations as JAX knows them: their shapes, and who carries them out where."""
+"""The two primitives of JAX: their shapes, vmap, and what carries them out on which platform.
+
+On GPUs and TPUs they are XLA's own gather and scatter. No index value can raise there: in mode
+raise a slice that a bad value names is filled with what JAX fills with (NaN, or the least or
+greatest integer), and such an update is dropped.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import mlir
+from jax.interpreters import batching, mlir
 
 from ndgather import reductions
 from ndgather.array_call import _core
 from ndgather.arrays.jax import operation
 from ndgather.arrays.jax.operation import HANDLER
+from ndgather.arrays.lowering import OF_BITS, layout_of, positions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from ndgather.array_call import Call
     from ndgather.arrays.jax.operation import Operation
+    from ndgather.arrays.lowering import Layout
 
 TARGET = "ndgather"
 
@@ -60,7 +70,7 @@ def _attributes(op: Operation) -> dict[str, Any]:
         "lead": np.int64(op.lead),
         "skip": np.int64(op.skip),
         "negative": op.negative,
-        "window": np.array(op.window, np.int64),
+        "window": np.array(op.window_shape, np.int64),
         "fill": np.frombuffer(op.fill, np.uint8),
         "caller": op.caller,
     }
@@ -81,8 +91,83 @@ def _lower_elsewhere(ctx: Any, *operands: Any, op: Operation) -> Any:
     return mlir.lower_fun(_native(op), multiple_results=False)(ctx, *operands, op=op)
 
 
+class _Library:
+    """What `lowering.positions_of` needs of JAX; `outside` flags the values that would raise."""
+
+    def __init__(self) -> None:
+        self.outside: Any = None
+
+    def arange(self, size: Any) -> jax.Array:
+        return jnp.arange(size, dtype=jnp.int32)
+
+    def integers(self, indices: jax.Array, modulus: Any) -> jax.Array:
+        wide = jnp.dtype(jnp.int32 if indices.dtype.itemsize <= 4 else jnp.int64)
+        if indices.dtype.kind == "u" and indices.dtype.itemsize >= 4:
+            most = np.iinfo(wide).max
+            indices = indices % modulus if modulus else jnp.minimum(indices, most)
+        indices = indices.astype(wide)
+        return indices if modulus is None else indices % modulus
+
+    def passes(self, outside: jax.Array, _: Any) -> bool:
+        self.outside = outside
+        return False
+
+    count = staticmethod(jnp.sum)
+    clip = staticmethod(jnp.clip)
+    reshape = staticmethod(jnp.reshape)
+    where = staticmethod(jnp.where)
+
+
+def _call_of(op: Operation, data: Any, indices: jax.Array) -> tuple[Call, Layout]:
+    lead = op.sizes_of_lead(data.shape, indices.shape)
+    indices = jnp.broadcast_to(indices, (*lead, *indices.shape[op.lead :]))
+    return op.call(data, indices), layout_of(op, data.shape, indices.shape)
+
+
+def _indexed(op: Operation, data: jax.Array, indices: jax.Array) -> tuple[jax.Array, Any]:
+    """Return data and a key such that ``data[key]`` are the slices; data may get one more axis."""
+    call, layout = _call_of(op, data, indices)
+    positions = positions_of(call, _Library(), layout)
+    key = [slice(None)] * layout.first + [None] * (layout.end - layout.first)
+    for axis, column in zip(layout.axes, positions.columns, strict=True):
+        if positions.outside is None:
+            key[axis] = column
+        else:
+            key[axis] = jnp.where(positions.outside, data.shape[axis], column)
+    for axis, size, shape in layout.others():
+        key[axis] = jnp.arange(size, dtype=jnp.int32).reshape(shape)
+    if not layout.axes:  # the index tuples are empty, but there are as many slices
+        return data[None], (jnp.zeros(layout.places, jnp.int32), *key)
+    return data, tuple(key)
+
+
+def _native_gather(data: jax.Array, indices: jax.Array, *, op: Operation) -> jax.Array:
+    filled = np.frombuffer(op.fill, data.dtype)[0] if op.fill else np.zeros((), data.dtype)
+    if data.size == 0:
+        return jnp.full(op.slices_shape(data.shape, indices.shape), filled)
+    data, key = _indexed(op, data, indices)
+    return data.at[key].get(mode="fill", fill_value=None if op.mode == "raise" else filled)
+
+
+def _native_scatter(
+    data: jax.Array, indices: jax.Array, updates: jax.Array, *_: jax.Array, op: Operation
+) -> jax.Array:
+    shape, reduction = data.shape, op.reduction
+    if data.size == 0 or updates.size == 0:
+        return data
+    data, key = _indexed(op, data, indices)
+    as_bits = data.dtype == bool and reduction != "none"
+    if as_bits:
+        data, updates, reduction = data.astype("i4"), updates.astype("i4"), OF_BITS[reduction]
+    elif reduction == "sub":
+        updates, reduction = -updates, "add"
+    method = getattr(data.at[key], "set" if reduction == "none" else reduction)
+    result: jax.Array = method(updates, mode="drop").reshape(shape)
+    return result % 2 == 1 if as_bits else result
+
+
 def _native(op: Operation) -> Callable[..., jax.Array]:
-    return operation.scatter if op.scatters else operation.gather
+    return _native_scatter if op.scatters else _native_gather
 
 
 @lru_cache(maxsize=1024)
@@ -117,7 +202,10 @@ def _was_unchecked(op: Operation, result: jax.Array) -> bool:
 
 @partial(jax.jit, static_argnums=2)
 def _has_outside(data: jax.Array, indices: jax.Array, op: Operation) -> jax.Array:
-    return operation.any_outside(data.shape, indices, op)
+    library = _Library()
+    call, layout = _call_of(op, data, indices)
+    positions_of(call, library, layout)
+    return jnp.zeros((), bool) if library.outside is None else library.outside.any()
 
 
 for _primitive, _shape in ((gather_p, _shape_of_gather), (scatter_p, _shape_of_scatter)):
@@ -136,6 +224,52 @@ def scatter(data: Any, indices: Any, updates: Any, op: Operation) -> jax.Array:
     """Apply an operation; types of one byte that C++ does not know bring a table of results."""
     dtype = np.dtype(data.dtype)
     table = reductions.for_core(dtype, op.reduction)
-    more = () if table is None or isinstance(table, str) else (jax.numpy.asarray(table),)
+    more = () if table is None or isinstance(table, str) else (jnp.asarray(table),)
     result: jax.Array = scatter_p.bind(data, indices, updates, *more, op=op)
     return result
+
+
+# vmap: one more axis. No array is repeated for another, unless a scatter writes to it.
+
+
+def _in_front(array: Any, dim: int | None) -> jax.Array:
+    """Return an array with the axis of vmap in front, of size 1 where it has none."""
+    return array[None] if dim is None else jnp.moveaxis(array, dim, 0)
+
+
+def _batch_gather(
+    arrays: Sequence[Any], dims: Sequence[int | None], *, op: Operation
+) -> tuple[jax.Array, int]:
+    (data, indices), (of_data, of_indices) = arrays, dims
+    if op.batch_dims == 0 and of_data is None and not op.kind.endswith("_elements"):
+        at = op.axis if op.kind == "gather" else 0
+        return gather(data, _in_front(indices, of_indices), op), at
+    if op.batch_dims == 0 and of_indices is None and op.kind == "gather":
+        wider = replace(op, axis=op.axis + 1, skip=op.skip + 1)
+        return gather(_in_front(data, of_data), indices, wider), 0
+    data, indices = _in_front(data, of_data), _in_front(indices, of_indices)
+    return gather(data, indices, op.batched()), 0
+
+
+def _batch_scatter(
+    arrays: Sequence[Any], dims: Sequence[int | None], *, op: Operation
+) -> tuple[jax.Array, int]:
+    size = next(a.shape[d] for a, d in zip(arrays, dims, strict=True) if d is not None)
+    data, indices, updates = map(_in_front, arrays[:3], dims[:3])
+    data = jnp.broadcast_to(data, (size, *data.shape[1:]))
+    return scatter(data, indices, updates, op.batched()), 0
+
+
+batching.primitive_batchers[gather_p] = _batch_gather
+batching.primitive_batchers[scatter_p] = _batch_scatter
+
+
+def elements_of_windows(
+    starts: jax.Array, window: tuple[int, ...], last: list[int] | None = None
+) -> jax.Array:
+    """Return the index tuples of every element of windows; `last` are starts to clip to."""
+    starts = _Library().integers(starts, None)  # the end of a window beyond all axes is negative
+    if last is not None:
+        starts = jnp.clip(starts, 0, np.array(last, starts.dtype))
+    within = np.stack([*np.indices(window)], axis=-1).astype(starts.dtype)
+    return starts[(..., *(None,) * len(window), slice(None))] + within

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -92,9 +93,8 @@ def table(dtype: torch.dtype, reduction: str) -> NDArray[np.uint8]:
     if reduction in ("min", "max"):
         wins = update < old if reduction == "min" else update > old
         takes = ~old.isnan() & (wins | update.isnan())
-        result = torch.where(
-            takes, every.view(torch.uint8)[None, :], every.view(torch.uint8)[:, None]
-        )
+        code = every.view(torch.uint8)
+        result = torch.where(takes, code[None, :], code[:, None])
     else:
         combine = {"add": torch.add, "sub": torch.sub, "mul": torch.mul}[reduction]
         result = combine(old, update).to(dtype).view(torch.uint8)
@@ -105,18 +105,15 @@ def table(dtype: torch.dtype, reduction: str) -> NDArray[np.uint8]:
 
 def identity(dtype: torch.dtype, reduction: str) -> Any:
     """Return the number that a reduction starts from where no element takes part."""
+    if dtype in _NUMPY:
+        return reductions.identity(_NUMPY[dtype], reduction).item()
     if reduction not in ("min", "max"):
         return int(reduction == "mul")
-    if dtype == torch.bool:
-        return reduction == "min"
-    if dtype in INTEGERS:
-        bounds = torch.iinfo(dtype)
-        return bounds.max if reduction == "min" else bounds.min
-    if dtype.itemsize > 1:
-        return float("inf") if reduction == "min" else float("-inf")
-    wide = torch.arange(256, dtype=torch.uint8).view(dtype).to(torch.float32)
-    numbers = wide[~wide.isnan()]
-    return float(numbers.max() if reduction == "min" else numbers.min())
+    wide = torch.tensor([math.inf])
+    if dtype.itemsize == 1:  # float8, which may have no infinity
+        wide = torch.arange(256, dtype=torch.uint8).view(dtype).float()
+    largest = float(wide[~wide.isnan()].max())
+    return largest if reduction == "min" else -largest
 
 
 def checked(call: Call) -> Call:
@@ -252,17 +249,11 @@ def counted(call: Call) -> Call:
     return call
 
 
-def arguments_of(call: Call) -> tuple[Any, ...]:
-    """Return the arguments of the operator that makes `call`."""
-    tensors = (
-        (call.data, call.indices, call.updates) if call.scatters else (call.data, call.indices)
-    )
-    return (*tensors, *(getattr(call, name) for name in OPTIONS[call.kind]))
-
-
 def operate(call: Call) -> torch.Tensor:
-    """Make `call` by its operator; whatever transforms its tensors takes part."""
-    return getattr(torch.ops.ndgather, call.kind).default(*arguments_of(call))
+    """Make `call` by its operator, under every transform of its tensors."""
+    arguments = [call.data, call.indices, *([call.updates] if call.scatters else [])]
+    arguments += (getattr(call, name) for name in OPTIONS[call.kind])
+    return getattr(torch.ops.ndgather, call.kind).default(*arguments)
 
 
 def with_tensors(call: Call) -> Call:
@@ -355,10 +346,15 @@ def _rounded(plain: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor | 
 
 
 def _fill_value(call: Call) -> Any:
-    """Return the value of a fill as a Python number that the type of data holds."""
+    """Return the fill value as a Python number that the dtype of data holds."""
     caller, value, dtype = call.caller, call.fill_value, call.data.dtype
     if isinstance(value, torch.Tensor):
-        value = _number(caller, value, dtype)
+        if torch.is_grad_enabled() and value.requires_grad:
+            raise fill_with_gradient(caller, value)
+        try:
+            value = value.item()
+        except (RuntimeError, TypeError) as error:  # several numbers, or one of a transform
+            raise messages.fill_value_lost(caller, value, dtype) from error
     known = numpy_dtype(dtype)
     if known is not None:
         return slow_path.fill_element(caller, value, known).item()
@@ -371,28 +367,11 @@ def _fill_value(call: Call) -> Any:
     return float(converted)
 
 
-def check_fill_value(call: Call) -> None:
-    """Raise DTypeError if data cannot hold the fill value; of dtypes that NumPy has."""
-    known = numpy_dtype(call.data.dtype)
-    if call.fill_value is not None and known is not None:
-        slow_path.fill_element(call.caller, call.fill_value, known)
-
-
 def fill_with_gradient(caller: str, value: object) -> AttributeValueError:
     return AttributeValueError(
         f"{caller}: fill_value = {shown_value(value)} requires a gradient, which it does not get "
         f"(allowed: a number, or fill_value.detach())"
     )
-
-
-def _number(caller: str, value: torch.Tensor, dtype: torch.dtype) -> Any:
-    """Return the number of a tensor, which gets no gradient."""
-    if torch.is_grad_enabled() and value.requires_grad:
-        raise fill_with_gradient(caller, value)
-    try:
-        return value.item()
-    except (RuntimeError, TypeError) as error:  # several numbers, none here, or one of a transform
-        raise messages.fill_value_lost(caller, value, dtype) from error
 
 
 def _promoted(call: Call) -> Call:

@@ -24,6 +24,8 @@ from ndgather.messages import shown
 from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ndgather.array_call import Call
 
 
@@ -34,8 +36,8 @@ def register() -> None:
     """Make the operators known to torch."""
     for kind in checks.OPTIONS:
         LIBRARY.define(checks.schema(kind), tags=(torch.Tag.pt2_compliant_tag,))
-        LIBRARY.impl(kind, partial(_on_cpu, kind), "CPU")
-        LIBRARY.impl(kind, partial(_composed, kind), "CompositeExplicitAutograd")
+        LIBRARY.impl(kind, partial(_kernel, run, kind), "CPU")
+        LIBRARY.impl(kind, partial(_kernel, composition.run, kind), "CompositeExplicitAutograd")
         LIBRARY.impl(kind, partial(autograd.differentiated, kind), "Autograd")
         torch.library.register_fake(f"ndgather::{kind}", partial(_fake, kind), lib=LIBRARY)
         torch.library.register_vmap(f"ndgather::{kind}", partial(_mapped, kind), lib=LIBRARY)
@@ -45,16 +47,12 @@ def _checked(kind: str, arguments: tuple[Any, ...]) -> Call:
     return checks.checked(call_of(kind, tensors_of(kind, arguments), options_of(kind, arguments)))
 
 
-def _on_cpu(kind: str, *arguments: Any) -> torch.Tensor:
+def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> torch.Tensor:
     call = _checked(kind, arguments)
-    checks.check_fill_value(call)
+    known = checks.numpy_dtype(call.data.dtype)
+    if call.fill_value is not None and known is not None:
+        slow_path.fill_element(call.caller, call.fill_value, known)  # raises for a value it loses
     return run(call)
-
-
-def _composed(kind: str, *arguments: Any) -> torch.Tensor:
-    call = _checked(kind, arguments)
-    checks.check_fill_value(call)
-    return composition.run(call)
 
 
 def _fake(kind: str, *arguments: Any) -> torch.Tensor:
