@@ -1,24 +1,23 @@
-"""From the type of an array to the adapter that takes calls with it.
+"""From the type of an array to the adapter that carries out calls with it.
 
-An adapter is a module, or any object, with a function ``run(call)``. Nothing is imported here but
-the one adapter that a call needs: whoever has such an array has imported its package. In turn:
+An adapter is a module, or any object, with a function ``run(call)``. Adapters are looked up in this
+order, and only the one that a call needs is imported:
 
-1. a class that names its adapter itself, in an attribute ``__ndgather_adapter__``;
-2. the list of packages and types below;
-3. a class with ``__array_namespace__``, of the array API standard: `ndgather.arrays.standard`.
+1. the attribute ``__ndgather_adapter__`` of a class;
+2. the packages and types listed below;
+3. for a class with ``__array_namespace__``, of the array API standard, `ndgather.arrays.standard`.
 
-What has no adapter is converted to NumPy arrays (`plain_arrays`), which is refused where that would
-copy from a device, or compute or fill what is lazy or sparse.
+Other arguments are converted to NumPy arrays, except those of a device, and lazy or sparse ones.
 
-To have calls with a class of your own carried out by your own code, write::
+To carry out calls with a class of your own, write::
 
     class Tensor:
         __ndgather_adapter__ = "your_package.gathering"  # or an object with run(call)
 
-``run`` gets an `array_call.Call` with all arguments as they were given, the options `memory`,
-`progress` and `executor` checked, and returns the result; errors are for it to choose. It may
-replace the arrays in the call by NumPy arrays and pass it on to `ndgather.api.run`. Subclasses
-inherit the attribute; with None in its place they do without.
+``run`` gets an `array_call.Call` with the arguments as they were passed, with `memory`, `progress`
+and `executor` checked, and returns the result. It may replace the arrays in the call by NumPy
+arrays and pass it to `ndgather.api.run`. Subclasses inherit the attribute, unless they set it to
+None.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
     from ndgather.array_call import Call
 
-# By the name of a type, of its module, or of its package. Where the arguments of a call have
-# several adapters, the first of this list takes it: it knows those below.
+# By the name of a type, of its module, or of its package. If the arguments of a call have several
+# adapters, the first in this list takes it: it knows those below.
 _ADAPTERS = {
     "xarray": "ndgather.arrays.xarray",
     "pint": "ndgather.arrays.pint",
@@ -56,8 +55,8 @@ _ADAPTERS = {
     "numpy.ma.core": "ndgather.arrays.masked",
     "numpy.ndarray": "ndgather.arrays.subclasses",
 }
-# By the type of data: functions of the kind of a call and the arguments of the core, for calls with
-# less work than it is to make a `Call` of them. They may return NotImplemented: go on as usual.
+# By the type of data: functions of the kind of a call and the arguments of the core, for calls that
+# take less time than to make a `Call`. They may return NotImplemented.
 SHORT_CUTS: dict[type, Callable[..., Any]] = {}
 
 _STANDARD = "ndgather.arrays.standard"
@@ -65,14 +64,13 @@ _RANKS = {module: rank for rank, module in enumerate((*_ADAPTERS.values(), _STAN
 
 
 class Adapter(Protocol):
-    """What takes calls with arrays of its kind."""
+    """What carries out calls with arrays of some types."""
 
-    def run(self, call: Call) -> Any:
-        """Carry out a call, whose options are checked."""
+    def run(self, call: Call) -> Any: ...
 
 
 def adapter_name(value: object) -> str | None:
-    """Return the name of the module that takes calls with `value`; None for the core."""
+    """Return the name of the adapter for `value`, or None for the core."""
     kind: Any = type(value)
     return _name_for(kind)
 
@@ -90,7 +88,7 @@ def _name_for(kind: type) -> str | None:
 
 
 def adapter(call: Call) -> Adapter | None:
-    """Return what takes `call`; None where all arguments are for the core."""
+    """Return the adapter for `call`, or None if the core takes all arguments."""
     arguments = (call.data, call.indices, call.updates, call.out)
     own = next(filter(None, map(_own_adapter, arguments)), None)
     if own is not None:
@@ -101,7 +99,7 @@ def adapter(call: Call) -> Adapter | None:
 
 
 def adapter_of(value: object) -> Adapter | None:
-    """Return what takes calls with `value` alone; None for the core."""
+    """Return the adapter for calls with `value` alone, or None for the core."""
     own = _own_adapter(value)
     if own is not None:
         return own
@@ -110,7 +108,7 @@ def adapter_of(value: object) -> Adapter | None:
 
 
 def _own_adapter(value: object) -> Adapter | None:
-    """Return the adapter that the class of `value` names itself."""
+    """Return the adapter that the class of `value` names."""
     own = getattr(type(value), "__ndgather_adapter__", None)
     return cast("Adapter | None", import_module(own) if isinstance(own, str) else own)
 

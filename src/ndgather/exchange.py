@@ -1,8 +1,8 @@
-"""Types of other libraries whose arrays the core takes as it takes NumPy's, without a copy.
+"""Types of other libraries whose arrays the core takes like NumPy's, without a copy.
 
-Such a type offers DLPack's exchange in C, by its attribute ``__dlpack_c_exchange_api__``: the core
-looks at the memory of the arguments, and makes its result an object of the type. An adapter accepts
-the types of its library when it is imported; what the core then refuses still comes to the adapter.
+Such a type offers the exchange of DLPack in C, by its attribute ``__dlpack_c_exchange_api__``: the
+core reads the memory of the arguments, and makes its result an object of the type. An adapter
+accepts the types of its library when it is imported, and takes the calls that the core refuses.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ def accept(
     written: Callable[[Any], object] | None = None,
     whole_bytes: tuple[object, ...] | None = None,
 ) -> bool:
-    """Let the core carry out calls with arrays of exactly this type, where nothing else is at work.
+    """Let the core carry out calls with arrays of exactly this type, unless anything else applies.
 
-    The core asks all of these at each call, so functions of C are best. Answers count as `bool`
-    takes them; an error of one means that the call goes to the adapter.
+    The core calls these functions in every call, so functions of C are best. Results count as by
+    `bool`; after an exception the adapter takes the call.
 
     Parameters
     ----------
     kind : type
         Subclasses are not accepted with it.
     gradient : str, optional
-        The attribute of an array that is true where it takes part in a gradient. Asked of arrays of
-        floats and complex numbers, as are the next three.
+        The attribute of an array that is true if it takes part in a gradient. It is read for arrays
+        of floats and complex numbers, and the next three functions are called for these.
     records : function of nothing, optional
-        Whether gradients are recorded now; else they always are.
+        Whether gradients are recorded now; by default always.
     negated, conjugated : function of an array, optional
-        Whether the numbers in memory are the negatives, or the conjugates, of those that are meant.
+        Whether the numbers in memory are the negatives, or the conjugates, of the elements.
     transforms : functions of nothing, or tuples ``(namespace, name, value)``
         Whether operations are traced, transformed or redirected now; or a variable of a module, as
-        ``vars(module)`` has it, and the very object that it is where they are not.
+        in ``vars(module)``, and the object that it is if they are not.
     written : function of an array, optional
-        Is told of an `out` after it was written.
+        Is called with `out` after it was written.
     whole_bytes : tuple, optional
-        For libraries that exchange integers of less than a byte as integers of a byte: the objects
-        that ``array.dtype`` is where they are of a byte. Others go to the adapter.
+        For libraries that exchange integers of less than a byte as integers of a byte: the values
+        of ``array.dtype`` for integers of a byte. The adapter takes the others.
 
     Returns
     -------
     bool
-        False where the type offers no exchange of a version that the core knows.
+        False if the type offers no exchange of a version that the core knows.
     """
-    for each in transforms:
-        given: Any = each
+    for transform in transforms:
+        given: Any = transform
         if isinstance(given, tuple) and not (len(given) == 3 and isinstance(given[0], dict)):
             raise DTypeError(
                 f"exchange.accept: transforms = {shown_value(given)} is not a transform "

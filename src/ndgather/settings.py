@@ -1,4 +1,4 @@
-"""How many threads a call may use, and how much memory of dead results is kept for the next."""
+"""Settings of the process: threads, memory that is kept for results; versions and the logger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ndgather.array_call import _core
 from ndgather.errors import AttributeValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import TextIO
 
 
@@ -39,11 +38,11 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Let one call use up to `count` threads, the calling one included.
+    """Let one call use up to `count` threads, including the calling one.
 
-    At the start it is the value of the environment variable ``NDGATHER_NUM_THREADS``, or else the
-    number of processors that the process may use: its CPU affinity, cut by the limit of its
-    control group. Results do not depend on it. Small calls use one thread whatever it is.
+    The default is the environment variable ``NDGATHER_NUM_THREADS``, or else the number of
+    processors that the process may use: its CPU affinity, bounded by its control group. Results do
+    not depend on it. Small calls always use one thread.
 
     Parameters
     ----------
@@ -71,17 +70,17 @@ def set_num_threads(count: int) -> None:
 
 
 def get_memory_limit() -> int:
-    """Return how many bytes of dead results are kept at most; see `set_memory_limit`."""
+    """Return how many bytes of freed results are kept at most; see `set_memory_limit`."""
     return _core.get_memory_limit()
 
 
 def set_memory_limit(limit: int) -> None:
-    """Keep at most `limit` bytes of large results that died, for the results to come.
+    """Keep at most `limit` bytes of large results that are freed, for later results.
 
-    A fresh large array costs as much time in page faults as the gather into it. Results of 1 MiB
-    and more are therefore kept when they die and given to the next result of about their size.
-    At the start the limit is the value of the environment variable ``NDGATHER_MEMORY_LIMIT``, or
-    else 256 MiB, but never more than 1/16 of the memory of the machine.
+    The page faults of a new large array take as long as the gather into it. The memory of results
+    of 1 MiB and more is therefore kept when they are freed, and reused for results of about their
+    size. The default is the environment variable ``NDGATHER_MEMORY_LIMIT``, or else 256 MiB, but at
+    most 1/16 of the memory of the machine.
 
     Parameters
     ----------
@@ -102,18 +101,18 @@ def set_memory_limit(limit: int) -> None:
 
 
 def release_memory() -> int:
-    """Give all kept memory back to the system.
+    """Return all kept memory to the system.
 
     Returns
     -------
     int
-        How many bytes that were.
+        The number of bytes.
     """
     return _core.release_memory()
 
 
 def apply_defaults() -> None:
-    """Set what the environment, or else the machine, says."""
+    """Set the number of threads and the memory limit from the environment or the machine."""
     threads = _from_environment("NDGATHER_NUM_THREADS")
     set_num_threads(min(_usable_processors(), 1024) if threads is None else threads)
     limit = _from_environment("NDGATHER_MEMORY_LIMIT")
@@ -150,11 +149,11 @@ def _usable_processors() -> int:
 
 
 def quotas(membership: Path, root: Path) -> list[int]:
-    """Return the processor limits of the process' control groups, rounded up to whole ones.
+    """Return the processor limits of the control groups of the process, rounded up.
 
-    `membership` lists the groups of the process, one ``number:controllers:path`` a line, below
-    `root`; version 2 groups state ``cpu.max``, version 1 groups ``cpu.cfs_quota_us`` and
-    ``cpu.cfs_period_us``. Every group above one counts too.
+    `membership` lists the groups below `root`, one ``number:controllers:path`` per line. Version 2
+    has ``cpu.max``, version 1 ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us``. The groups above
+    count too.
     """
     limits = []
     for line in _read(membership).splitlines():
@@ -190,42 +189,19 @@ def _memory() -> int:
         return _KEPT_AT_MOST * _SHARE_OF_MEMORY
 
 
-# Packages whose arrays, files or runtimes this one works with.
+# The optional packages.
 _OPTIONAL = (
-    "array-api-strict",
-    "astropy",
-    "dask",
-    "defusedxml",
-    "h5py",
-    "jax",
-    "jaxlib",
-    "matplotlib",
-    "ml_dtypes",
-    "mlx",
-    "ndonnx",
-    "obstore",
-    "onnx",
-    "onnxruntime",
-    "onnxscript",
-    "openvino",
-    "pandas",
-    "pint",
-    "polars",
-    "pyarrow",
-    "scipy",
-    "sparse",
-    "tensorflow",
-    "tensorstore",
-    "torch",
-    "xarray",
-    "zarr",
+    *("array-api-strict", "astropy", "dask", "defusedxml", "h5py", "jax", "jaxlib", "matplotlib"),
+    *("ml_dtypes", "mlx", "ndonnx", "obstore", "onnx", "onnxruntime", "onnxscript", "openvino"),
+    *("pandas", "pint", "polars", "pyarrow", "scipy", "sparse", "tensorflow", "tensorstore"),
+    *("torch", "xarray", "zarr"),
 )
 
 
 def show_versions(file: TextIO | None = None) -> None:
-    """Print what a report of a bug needs: versions, processor, threads.
+    """Print what a bug report needs: versions, processor, threads.
 
-    Packages are looked up, not imported, and only this package's own work is described.
+    Packages are looked up, not imported.
 
     Parameters
     ----------
@@ -239,27 +215,22 @@ def show_versions(file: TextIO | None = None) -> None:
     ndgather: ...
     python: ...
     """
-    for name, value in _facts():
-        print(f"{name}: {value}", file=file)
-
-
-def _facts() -> Iterator[tuple[str, object]]:
-    yield "ndgather", __version__
-    yield "python", sys.version.replace("\n", " ")
-    yield "system", platform.platform()
-    yield "machine", platform.machine()
-    yield "instruction set", _core.instruction_set()
-    yield "threads", get_num_threads()
-    yield "memory limit", f"{get_memory_limit()} bytes"
+    facts: dict[str, object] = {
+        "ndgather": __version__,
+        "python": sys.version.replace("\n", " "),
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "instruction set": _core.instruction_set(),
+        "threads": get_num_threads(),
+        "memory limit": f"{get_memory_limit()} bytes",
+    }
     for package in ("numpy", *_OPTIONAL):
-        yield package, _version(package)
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
+        try:
+            facts[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    for name, value in facts.items():
+        print(f"{name}: {value}", file=file)
 
 
 LOGGER = logging.getLogger("ndgather")

@@ -1,16 +1,15 @@
 """Vector-Jacobian products: the gradients of the gathers and scatters, as plain functions.
 
-Each takes the cotangent of a result, which is the gradient of some number with respect to that
-result, and returns the cotangents of the inputs. All these functions are linear, so a gradient
-needs shapes and indices but no values of data. Sums are made in the dtype of the cotangent, in the
-order of the indices.
+Every function takes the cotangent of a result, which is the gradient of some number with respect to
+that result, and returns the cotangents of the inputs. All are linear: a gradient needs shapes and
+indices, but no values of data. Sums are in the dtype of the cotangent, in the order of the indices.
 
-Index values are taken as ``mode="raise"`` takes them: negative ones count from the end.
+Negative index values count from the end, as with ``mode="raise"``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,7 +37,7 @@ def gather_nd(
 ) -> Array:
     """Return the cotangent of `data` in ``gather_nd(data, indices, batch_dims)``.
 
-    Every slice of the cotangent is added to zeros where the gather took it from. With
+    Every slice of the cotangent is added to zeros at the place that it was copied from. With
     ``b = batch_dims``, for every position `p` in ``indices.shape[:-1]``::
 
         result[(*p[:b], *indices[p])] += cotangent[p]
@@ -95,7 +94,7 @@ def gather_elements(
 ) -> Array:
     """Return the cotangent of `data` in ``gather_elements(data, indices, axis)``.
 
-    Every element of the cotangent is added to zeros where the gather took it from. For every
+    Every element of the cotangent is added to zeros at the place that it was copied from. For every
     position `p` in ``indices.shape``::
 
         result[(*p[:axis], indices[p], *p[axis + 1 :])] += cotangent[p]
@@ -147,7 +146,7 @@ def gather_windows(
 ) -> Array:
     """Return the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
 
-    Every window of the cotangent is added to zeros where the gather took it from. For every
+    Every window of the cotangent is added to zeros at the place that it was copied from. For every
     position `p` in ``starts.shape[:-1]`` and `w` in a window::
 
         result[tuple(starts[p] + w)] += cotangent[(*p, *w)]
@@ -192,9 +191,9 @@ def gather_windows(
     """
     caller = "vjp.gather_windows"
     window = slow_path.sizes(caller, "window_shape", window_shape)
-    elsewhere = _adapted(Call(caller, "gather_windows", cotangent, starts, window_shape=window))
-    if elsewhere is not None:
-        return elsewhere(slow_path.sizes(caller, "data_shape", data_shape))  # type: ignore[no-any-return]  # an array
+    adapted = _adapted(Call(caller, "gather_windows", cotangent, starts, window_shape=window))
+    if adapted is not None:
+        return adapted(slow_path.sizes(caller, "data_shape", data_shape))  # type: ignore[no-any-return]  # an array
     pair = _Pair(caller, "gather_nd", "scatter_nd")
     cotangent = pair.numbers(cotangent)
     result = pair.zeros(data_shape, cotangent.dtype)
@@ -332,7 +331,7 @@ def scatter_elements(
 
 
 def _adapted(call: Call) -> Callable[..., Any] | None:
-    """Return what gives the cotangents where an adapter has a function for them.
+    """Return the function for the cotangents of the adapter of `call`, if it has one.
 
     It takes the shape of data, for a gather; `data` of the call is the cotangent.
     """
@@ -350,27 +349,13 @@ class _Pair:
     axis: Any = 0
     batch_dims: Any = 0
 
-    def call(self, kind: str, data: ArrayLike, indices: ArrayLike) -> Call:
-        options = {"axis": self.axis, "batch_dims": self.batch_dims}
+    def call(self, kind: str, data: ArrayLike, indices: ArrayLike, **options: Any) -> Call:
+        options |= {"axis": self.axis, "batch_dims": self.batch_dims}
         return Call(self.caller, kind, data, indices, **options)
 
-    def gather(self, data: Array, indices: ArrayLike) -> Array:
-        return run(self.call(self.gather_kind, data, indices))
-
     def scatter(self, data: Array, indices: ArrayLike, updates: Array, reduction: str) -> Array:
-        return run(
-            Call(
-                self.caller,
-                self.scatter_kind,
-                data,
-                indices,
-                updates,
-                axis=self.axis,
-                batch_dims=self.batch_dims,
-                reduction=reduction,
-                updates_name="cotangent",
-            )
-        )
+        options = {"updates": updates, "reduction": reduction, "updates_name": "cotangent"}
+        return run(self.call(self.scatter_kind, data, indices, **options))
 
     def numbers(self, cotangent: ArrayLike) -> Array:
         array = slow_path.plain_array(self.caller, "cotangent", cotangent)
@@ -388,10 +373,10 @@ class _Pair:
     def add_to_zeros(
         self, cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike
     ) -> Array:
-        elsewhere = _adapted(self.call(self.gather_kind, cotangent, indices))
-        if elsewhere is not None:
+        adapted = _adapted(self.call(self.gather_kind, cotangent, indices))
+        if adapted is not None:
             sizes = slow_path.sizes(self.caller, "data_shape", data_shape)
-            return elsewhere(sizes)  # type: ignore[no-any-return]  # an array
+            return adapted(sizes)  # type: ignore[no-any-return]  # an array
         cotangent = self.numbers(cotangent)
         return self.scatter(self.zeros(data_shape, cotangent.dtype), indices, cotangent, "add")
 
@@ -399,21 +384,20 @@ class _Pair:
         self, cotangent: ArrayLike, indices: ArrayLike, reduction: object
     ) -> tuple[Array, Array]:
         reduction = choice(self.caller, "reduction", reduction, _LINEAR)
-        call = self.call(self.scatter_kind, cotangent, indices)
-        elsewhere = _adapted(replace(call, reduction=reduction))
-        if elsewhere is not None:
-            return elsewhere()  # type: ignore[no-any-return]  # two arrays
+        adapted = _adapted(self.call(self.scatter_kind, cotangent, indices, reduction=reduction))
+        if adapted is not None:
+            return adapted()  # type: ignore[no-any-return]  # two arrays
         cotangent = self.numbers(cotangent)
         indices = slow_path.native_indices(self.caller, indices)
-        of_updates = self.gather(cotangent, indices)
+        of_updates = run(self.call(self.gather_kind, cotangent, indices))
         if reduction == "add":
             return cotangent.copy(), of_updates
-        # Updates are numbered, by tuple or by element; the last of an element leaves its number.
+        # Updates are numbered, by tuple or by element; every element keeps the number of its last.
         places, count = cotangent.shape, indices.shape
         if self.gather_kind == "gather_nd":
             places, count = places[: count[-1]], count[:-1]
         numbers = np.arange(np.prod(count, dtype=int)).reshape(count)
         last = self.scatter(np.zeros(places, int), indices, numbers, "none")
-        of_updates[self.gather(last, indices) != numbers] = 0
+        of_updates[run(self.call(self.gather_kind, last, indices)) != numbers] = 0
         zeros = np.broadcast_to(np.zeros((), cotangent.dtype), of_updates.shape)
         return self.scatter(cotangent, indices, zeros, "none"), of_updates
