@@ -1,6 +1,6 @@
-"""Memory-mapped arrays: the core works on the mapping, with the advice that suits the points.
+"""Memory-mapped arrays: the core works on the mapping, with advice to the kernel for few points.
 
-Nothing is copied before a call. A scatter in place writes to the mapping and does not flush it.
+A scatter in place writes to the mapping and does not flush it.
 """
 
 from __future__ import annotations
@@ -22,28 +22,23 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Buffers, Chunk
 
-# Reading a page alone takes as long as reading this much in a row: 0.09 ms of a virtual disk with
-# 1.3 GB/s. So with fewer pages than this, reading ahead only reads what nobody asked for.
+# A page alone takes as long to read as this much in a row: 0.09 ms on a virtual disk with 1.3 GB/s.
+# If fewer pages are read, reading ahead is a waste.
 _READ_AHEAD_BYTES = 128 * 1024
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with a memory-mapped array; the result is a plain array."""
+    """Carry out a call with a memory-mapped array; the result is a NumPy array."""
     data = call.data
-    plain = replace(
-        call,
-        data=_plain(data),
-        indices=_plain(call.indices),
-        updates=_plain(call.updates),
-        out=_plain(call.out),
-    )
+    names = ("data", "indices", "updates", "out")
+    plain = replace(call, **{name: _plain(getattr(call, name)) for name in names})
     with _advised(data, plain):
         result = slow_path.run(plain)
     return result if call.out is None else call.out
 
 
 def reader(array: np.memmap[Any, Any]) -> Pages:
-    """Return a mapping as the pages that the system reads of it."""
+    """Return the reader of a mapping, page by page."""
     return Pages(array)
 
 
@@ -51,10 +46,7 @@ writer = reader
 
 
 class Pages:
-    """The pages of a mapping, as far as its axes can be cut there.
-
-    Calls work on the mapping itself; `estimate` counts pages.
-    """
+    """The pages of a mapping, if its axes can be cut there; only `estimate` counts them."""
 
     in_flight = 1
 
@@ -78,17 +70,20 @@ class Pages:
 
 
 def _plain(value: Any) -> Any:
-    """Return a memory-mapped array as a plain one with the same memory."""
+    """Return a memory-mapped array as a NumPy array with the same memory."""
     return np.ndarray.view(value, np.ndarray) if isinstance(value, np.memmap) else value
 
 
 @contextmanager
 def _advised(data: Any, call: Call) -> Iterator[None]:
-    """Tell the kernel not to read ahead meanwhile, if few pages of `data` are touched."""
+    """Let the kernel not read ahead meanwhile, if few pages of `data` are read."""
     mapped = _mapping(data)
-    windows = call.kind == "gather_windows"  # each of many rows
-    sparse = mapped is not None and not windows and _pages(call) * _READ_AHEAD_BYTES < data.nbytes
-    if mapped is None or not sparse:
+    # Windows have many rows each.
+    if (
+        mapped is None
+        or call.kind == "gather_windows"
+        or (_pages(call) * _READ_AHEAD_BYTES >= data.nbytes)
+    ):
         yield
         return
     mapped.madvise(mmap.MADV_RANDOM)
@@ -99,7 +94,7 @@ def _advised(data: Any, call: Call) -> Iterator[None]:
 
 
 def _mapping(data: Any) -> mmap.mmap | None:
-    """Return what a memory-mapped array is a view of, where the system takes advice."""
+    """Return the mapping of a memory-mapped array, if the system takes advice on it."""
     base: object = data if isinstance(data, np.memmap) and hasattr(mmap.mmap, "madvise") else None
     while isinstance(base, np.ndarray):
         base = base.base
@@ -107,7 +102,7 @@ def _mapping(data: Any) -> mmap.mmap | None:
 
 
 def _pages(call: Call) -> int:
-    """Return about how many pages a call touches, which is checked elsewhere."""
+    """Return about how many pages a call reads; its arguments are not checked yet."""
     data: Array = call.data
     indices = slow_path.native_indices(call.caller, call.indices)
     if call.kind.endswith("_nd"):

@@ -339,18 +339,6 @@ def runs_of_blocks(
     return chunks[: len(chunks) - outside], np.append(first, length), starts, stops, outside
 
 
-@dataclass(frozen=True, slots=True)
-class _WindowBlock:
-    """The parts of some windows: as in `Points`, with the chunk of every run."""
-
-    local: Array
-    positions: NDArray[np.uint32]
-    chunk: Integers
-    starts: Integers
-    low: Integers
-    high: Integers
-
-
 def _window_points(call: Call, grid: Grid) -> Points:
     """Group the parts of windows by chunk, and by the box that they copy of their window.
 
@@ -370,29 +358,31 @@ def _window_points(call: Call, grid: Grid) -> Points:
         _window_block(call, starts[first : first + length], first, grid)
         for first in range(0, max(len(starts), 1), length)
     ]
-    begins = np.cumsum([0, *(len(block.local) for block in blocks)])
-    chunk = np.concatenate([block.chunk for block in blocks])
-    run_starts = np.concatenate(
-        [block.starts + begin for block, begin in zip(blocks, begins[:-1], strict=True)]
-    )
+    local, positions, chunk, run_starts, low, high = map(np.concatenate, zip(*blocks, strict=True))
+    begins = np.cumsum([0, *(len(block[0]) for block in blocks)])
+    run_starts += np.repeat(begins[:-1], [len(block[3]) for block in blocks])
     order = np.argsort(chunk, kind="stable")
     chunks, first = np.unique(chunk[order], return_index=True)
     return Points(
         grid.bits,
-        np.concatenate([block.local for block in blocks]),
-        np.concatenate([block.positions for block in blocks]),
+        local,
+        positions,
         int(begins[-1]) + 1,
         chunks,
         np.append(first, len(chunk)),
         run_starts[order],
         np.append(run_starts[1:], begins[-1])[order],
-        low=np.concatenate([block.low for block in blocks])[order],
-        high=np.concatenate([block.high for block in blocks])[order],
+        low=low[order],
+        high=high[order],
     )
 
 
-def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> _WindowBlock:
-    """Return the parts of some windows; `number` is that of the first window."""
+def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[Array, ...]:
+    """Return the parts of some windows: coordinates and windows, and their runs.
+
+    A run has the number of its chunk, its first part, and the box low..high of its window.
+    `number` is that of the first window.
+    """
     window, shape = np.array(call.window_shape, np.int64), np.array(grid.shape, np.int64)
     starts = slow_path.signed(starts).clip(-window, shape)
     if call.mode != "fill":
@@ -422,7 +412,7 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> _Window
     order = np.lexsort((*high.T, *low.T, numbers))
     keys = np.column_stack([numbers, low, high])[order]
     new = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)])
-    return _WindowBlock(
+    return (
         local[order].astype(np.uint32 if sum(grid.bits) <= 32 else np.uint64),
         (member[order] + number).astype(np.uint32),
         keys[new, 0],

@@ -1,4 +1,4 @@
-"""Arrays of tensorstore: zarr, N5 and what else it reads, from wherever it reads."""
+"""Arrays of tensorstore: of zarr, N5 and other formats, in any of its stores."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Buffers, Chunk
 
-_NEAR = ("file", "memory")  # key-value stores that no network is between
+_NEAR = ("file", "memory")  # key-value stores without a network
 _REQUESTS = 16
-_PATIENCE = 0.1  # seconds until a request is given up that is not wanted any more
+_PATIENCE = 0.1  # seconds until a request is cancelled after the call has ended
 
 
 def run(call: Call) -> Any:
@@ -29,17 +29,17 @@ def run(call: Call) -> Any:
 
 
 def reader(array: tensorstore.TensorStore) -> TensorStoreReader:
-    """Return what reads an array chunk by chunk; of a shard its inner chunks."""
+    """Return the reader of an array: chunk by chunk, of shards the inner chunks."""
     return TensorStoreReader(array, array.chunk_layout.read_chunk.shape)
 
 
 def writer(array: tensorstore.TensorStore) -> TensorStoreReader:
-    """Return what reads and writes an array shard by shard, or chunk by chunk."""
+    """Return the reader and writer of an array: shard by shard, or chunk by chunk."""
     return TensorStoreReader(array, array.chunk_layout.write_chunk.shape)
 
 
 class TensorStoreReader:
-    """Reads and writes an array in units of one shape."""
+    """Reads and writes an array by units of one shape."""
 
     def __init__(self, array: tensorstore.TensorStore, unit: Sequence[int | None] | None) -> None:
         self.array = array
@@ -48,7 +48,7 @@ class TensorStoreReader:
         self.dtype = np.dtype(array.dtype.numpy_dtype)
         self.grid = _grid(array, unit, self.dtype.itemsize)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
-        self.stored_bytes = self.chunk_bytes  # tensorstore hands over decoded chunks
+        self.stored_bytes = self.chunk_bytes  # tensorstore returns decoded chunks
 
     @property
     def writeable(self) -> bool:
@@ -74,15 +74,15 @@ class TensorStoreReader:
     def _box(self, chunk: Chunk) -> tuple[slice, ...]:
         origin = self.array.domain.origin
         return tuple(
-            slice(each.start + first, each.stop + first)
-            for each, first in zip(self.grid.box(chunk), origin, strict=True)
+            slice(part.start + first, part.stop + first)
+            for part, first in zip(self.grid.box(chunk), origin, strict=True)
         )
 
 
 def _grid(
     array: tensorstore.TensorStore, unit: Sequence[int | None] | None, item_bytes: int
 ) -> Grid:
-    """Return where an array is cut: at the multiples of its unit from the origin of its grid."""
+    """Return the grid of an array, cut at multiples of the unit from the origin of its grid."""
     shape = tuple(array.shape)
     boxes = box_shape(shape, item_bytes)
     origin = array.chunk_layout.grid_origin or (None,) * len(shape)
@@ -94,16 +94,15 @@ def _grid(
         sizes.append((first, length, size))
     if all(first in (length, size) for first, length, size in sizes):
         return Grid.regular(shape, [length for _, length, _ in sizes])
-    return Grid.of_sizes([_lengths(*each) for each in sizes])
-
-
-def _lengths(first: int, length: int, size: int) -> list[int]:
-    count, last = divmod(size - first, length)
-    return [first, *[length] * count, last]
+    lengths = []
+    for first, length, size in sizes:
+        count, last = divmod(size - first, length)
+        lengths.append([first, *[length] * count, last])
+    return Grid.of_sizes(lengths)
 
 
 def _place(array: tensorstore.TensorStore) -> tuple[str, int]:
-    """Return how a user knows the array, and how many requests should overlap."""
+    """Return the name of an array, and how many requests should overlap."""
     store = array.kvstore
     if store is None:
         return "an array of tensorstore", 1
