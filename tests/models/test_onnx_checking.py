@@ -91,7 +91,7 @@ ERRORS = {
         one_node(indices=(6, 0)),
         "shapes",
         "ai.onnx GatherND-13: indices.shape[-1] = 0 is too short for an index tuple; data (5, 4), "
-        "indices (6, 0) (allowed: 1..2); onnxruntime copies all of data for each",
+        "indices (6, 0) (allowed: 1..2); onnxruntime copies all of data for every tuple",
         ("onnxruntime",),
     ),
     "attribute of a later version": (

@@ -56,7 +56,7 @@ ERROR, DIFFERS, PORTABLE = Severity
 _MEANINGS = {
     ERROR: "the specification does not allow it",
     DIFFERS: "the specification allows it, and runtimes give different results",
-    PORTABLE: "it runs, and some runtimes or versions do not take it",
+    PORTABLE: "it runs, and some runtimes or versions do not support it",
 }
 _ORDER = {severity: position for position, severity in enumerate(Severity)}
 
@@ -467,14 +467,14 @@ RUNTIME_NOTES = (
     RuntimeNote("index range", ERROR, _ND, ("OpenVINO",),
                 "OpenVINO reads memory without a check", f"{_OV}/pull/38297"),
     RuntimeNote("negative index", DIFFERS, _ND + _GATHER, ("TensorFlow",),
-                "TensorFlow refuses it on a CPU and gives zeros on a GPU",
+                "TensorFlow raises on a CPU and gives zeros on a GPU",
                 f"{_GITHUB}/tensorflow/tensorflow/issues/11101"),
     RuntimeNote("negative index", DIFFERS, _GATHERS, ("XLA",), "XLA takes it as 0",
                 "https://openxla.org/stablehlo/spec#gather"),
     RuntimeNote("negative index", PORTABLE, _ELEMENTS, ("torch.gather",),
-                "torch.gather refuses it", f"{_GITHUB}/pytorch/pytorch/issues/55143"),
+                "torch.gather raises", f"{_GITHUB}/pytorch/pytorch/issues/55143"),
     RuntimeNote("negative index", PORTABLE, _ND + _GATHER, ("LiteRT",),
-                "LiteRT (TFLite) refuses it", f"{_GITHUB}/PINTO0309/onnx2tf/pull/277"),
+                "LiteRT (TFLite) raises", f"{_GITHUB}/PINTO0309/onnx2tf/pull/277"),
     RuntimeNote("negative index", PORTABLE, _ND, ("OpenVINO before June 2025",),
                 "OpenVINO GatherND-8 was specified without negative values",
                 f"{_OV}/pull/30764"),
@@ -500,12 +500,12 @@ RUNTIME_NOTES = (
                 f"{_OV}/pull/32660"),
     RuntimeNote("batch sizes unproved", PORTABLE, _ND, ("onnxruntime", _FRONTEND),
                 "where they differ and one is 1, onnxruntime and the ONNX frontend of OpenVINO "
-                "repeat it; the specification refuses it", f"{_ORT}/issues/25053"),
+                "repeat it; the specification does not allow it", f"{_ORT}/issues/25053"),
     RuntimeNote("batch dims", PORTABLE, _ND, ("onnxruntime symbolic_shape_infer",),
                 "the symbolic shape inference of onnxruntime ignores it and declares a wrong shape",
                 f"{_ORT}/pull/24206"),
     RuntimeNote("empty tuples", ERROR, _ND, ("onnxruntime",),
-                "onnxruntime copies all of data for each",
+                "onnxruntime copies all of data for every tuple",
                 f"{_ORT}/blob/main/onnxruntime/core/providers/cpu/tensor/gather_nd.cc"),
     RuntimeNote("tuple length", PORTABLE, _ND, ("TensorRT",),
                 "TensorRT has to know it when it builds",
@@ -517,7 +517,7 @@ RUNTIME_NOTES = (
                 "only onnxruntime has it", f"{_ORT}/blob/main/docs/ContribOperators.md"),
     RuntimeNote("off-axis sizes", PORTABLE, _ELEMENTS,
                 ("OpenVINO", "numpy.take_along_axis", "onnx.reference"),
-                "OpenVINO and numpy.take_along_axis refuse it, as onnx.reference did until "
+                "OpenVINO and numpy.take_along_axis raise, as onnx.reference did until "
                 "September 2026", f"{_GITHUB}/onnx/onnx/pull/8444"),
     RuntimeNote("duplicates", DIFFERS, _SCATTER_ND + _SCATTER_ELEMENTS, (),
                 "which update stays is not defined", f"{_GITHUB}/onnx/onnx/issues/3234"),
