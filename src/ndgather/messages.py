@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
+    ExtraMissingError,
+    FileError,
     IndexOutOfBoundsError,
+    ModelError,
+    NdgatherError,
     ShapeError,
     one_line,
 )
@@ -86,13 +90,6 @@ def quoted(text: str) -> str:
 def plain(text: str) -> str:
     """Write a text from a file as it is if that is one short line, else in quotes."""
     return text if text.isprintable() and len(text) <= _LONGEST_QUOTE else quoted(text)
-
-
-def node_place(name: str, op_type: str, output: str) -> str:
-    """Name a node of a model, by its first output if it has no name."""
-    if name:
-        return f"node {name!r} ({op_type})"
-    return f"node {op_type} of {output!r}" if output else f"node {op_type} without a name"
 
 
 def reason(error: BaseException) -> str:
@@ -382,3 +379,85 @@ def updates_do_not_fit(
         f"{caller}: {name}.shape = {shown(updates)} does not fit indices and data "
         f"(allowed: {shown(expected)}){f'; {hint}' if hint else ''}"
     )
+
+
+def no_array(caller: str, argument: str, value: object, allowed: str) -> DTypeError:
+    package = type(value).__module__.partition(".")[0]
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object is of {package}, but not an array "
+        f"(allowed: {allowed})"
+    )
+
+
+def argument_kind(caller: str, argument: str, value: object, what: str, allowed: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object is not {what} (allowed: {allowed})"
+    )
+
+
+def extra_missing(package: str, extra: str) -> ExtraMissingError:
+    return ExtraMissingError(
+        f"this needs the package {package}, which is not installed "
+        f"(install it with: pip install 'ndgather[{extra}]')"
+    )
+
+
+def unreadable(path: object, error: BaseException) -> FileError:
+    return FileError(f"{path}: cannot be read: {reason(error)}")
+
+
+def unwritable(path: object, error: BaseException) -> FileError:
+    return FileError(f"{path}: cannot be written: {reason(error)}")
+
+
+def not_of_its_kind(path: object, kind: str, error: BaseException | None = None) -> FileError:
+    why = f": {reason(error)}" if error else ""
+    return FileError(f"{path}: is not a complete {kind} file{why}")
+
+
+def not_storable(path: object, what: str, kind: str) -> FileError:
+    return FileError(f"{path}: cannot be written: {what} cannot be stored in a {kind} file")
+
+
+def unknown_suffix(path: object, suffixes: Iterable[str]) -> FileError:
+    return FileError(f"{path}: unknown kind of file (allowed: {listed(suffixes)})")
+
+
+def tensor_elsewhere(name: str) -> FileError:
+    return FileError(
+        f"constant {name!r}: cannot be read: it is in another file, and the folder of the model "
+        f"is not known (allowed: the path of the model)"
+    )
+
+
+def in_node(error: Exception, name: str, op_type: str, output: str = "") -> Exception:
+    """Name the node of an error, by its first output if it has no name.
+
+    An error of this package, or a MemoryError, is changed in place.
+    """
+    place = f"node {op_type} of {output!r}" if output else f"node {op_type} without a name"
+    if name:
+        place = f"node {name!r} ({op_type})"
+    if isinstance(error, NdgatherError | MemoryError):
+        error.args = (f"{place}: {error}",)
+        return error
+    return ModelError(f"{place}: {reason(error)}")
+
+
+def input_shape(name: str, shape: Shape, declared: Shape) -> ShapeError:
+    return ShapeError(
+        f"input {name!r}: shape = {shown(shape)} is not what the model takes "
+        f"(allowed: {shown(declared)})"
+    )
+
+
+def not_a_tensor(role: str, name: str, what: str) -> ModelError:
+    return ModelError(f"{role} {name!r} is a {what} (allowed: a tensor)")
+
+
+def only_onnx(option: str) -> ModelError:
+    return ModelError(f"{option} is not taken for an IR (allowed: an ONNX model)")
+
+
+def cannot_become(row: object, target: object, why: str) -> ModelError:
+    return ModelError(f"{row} cannot become {target}: {why}")

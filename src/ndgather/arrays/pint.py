@@ -11,8 +11,7 @@ from ndgather import slow_path
 from ndgather.arrays.lowering import cotangents
 from ndgather.arrays.subclasses import reduction_changes_unit
 from ndgather.errors import DTypeError
-from ndgather.errors.container_errors import no_array
-from ndgather.messages import shown_value
+from ndgather.messages import no_array, shown_value
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call

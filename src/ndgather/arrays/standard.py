@@ -10,8 +10,8 @@ import numpy as np
 from ndgather import messages, slow_path
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import cotangents
-from ndgather.errors import DTypeError, lazy_errors
-from ndgather.messages import reason
+from ndgather.errors import DTypeError, ShapeError
+from ndgather.messages import reason, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -216,7 +216,10 @@ def _check_kind(caller: str, name: str, value: Any) -> None:
     if hasattr(type(value), "todense"):
         raise messages.costly_conversion(caller, name, value, "sparse", "todense()")
     if not all(isinstance(size, int) for size in value.shape):
-        raise lazy_errors.sizes_not_known(caller, name, value.shape)
+        raise ShapeError(
+            f"{caller}: {name}.shape = {shown(value.shape)} is not known before {name} is computed "
+            f"(allowed: known sizes)"
+        )
 
 
 def _on_host(call: Call) -> Call:

@@ -13,7 +13,7 @@ import numpy as np
 from ndgather import dispatch, messages, slow_path
 from ndgather.arrays.lowering import cotangents
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
-from ndgather.errors.container_errors import no_array
+from ndgather.messages import no_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ndgather import __version__
+from ndgather import __version__, messages
 from ndgather.cli import arrays, check, compare, convert, draw, infer, pages, run, sel
 from ndgather.cli.options import (
     CommandLine,
@@ -28,7 +28,7 @@ from ndgather.cli.options import (
     refuse_unknown,
     with_later_words,
 )
-from ndgather.errors import ModelError, NdgatherError, file_errors, one_line
+from ndgather.errors import ModelError, NdgatherError, one_line
 from ndgather.messages import reason
 from ndgather.settings import set_num_threads
 
@@ -109,9 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
     except OSError as error:
         _drop_output()
-        print(
-            f"ndgather: error: {file_errors.unwritable('standard output', error)}", file=sys.stderr
-        )
+        print(f"ndgather: error: {messages.unwritable('standard output', error)}", file=sys.stderr)
     return 1
 
 

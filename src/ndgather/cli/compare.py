@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndgather import messages
 from ndgather.cli.inputs import add_inputs, inputs_of, keep_inputs
 from ndgather.cli.options import add_command, add_common, add_loading, add_runtimes, positive
-from ndgather.errors import one_line, runtime_errors
+from ndgather.errors import one_line
 from ndgather.models.tensors.tensor_files import replace_file
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def add_to(commands: Any) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     if Path(options.model).suffix == ".xml":
-        raise runtime_errors.only_onnx("compare")
+        raise messages.only_onnx("compare")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
     from ndgather.models.onnx import comparison  # noqa: PLC0415 - as above
     from ndgather.models.onnx.files import open_model  # noqa: PLC0415 - as above

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.options import add_command, add_common, node_count, positive, terminal
-from ndgather.errors import conversion_errors, one_line
+from ndgather.errors import ModelError, one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.tensors import tensor_files
 
@@ -94,7 +94,10 @@ def _convert(options: argparse.Namespace) -> None:
             count, parting = interchange.openvino_to_onnx(options.model, options.output, **given)
         else:
             for name in (name for name, value in given.items() if value):
-                raise conversion_errors.option_of_onnx(f"--{name}", options.output)
+                raise ModelError(
+                    f"{options.output}: --{name} does not apply (allowed: for a result in an "
+                    f".onnx file)"
+                )
             tensor_files.check_place(options.output.with_suffix(".bin"), (".bin",))
             count, parting = interchange.onnx_to_openvino(options.model, options.output)
     else:

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndgather import messages
 from ndgather.cli.inputs import add_sizes
 from ndgather.cli.options import add_command, add_common, completed_by, domain_names, operator_names
-from ndgather.errors import DTypeError, ModelError, one_line, runtime_errors
+from ndgather.errors import DTypeError, ModelError, one_line
 from ndgather.messages import shown
 from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
@@ -118,7 +119,7 @@ def _of_model(options: argparse.Namespace) -> Values:
 
         for name in ("sizes", "all", "output"):
             if getattr(options, name):
-                raise runtime_errors.only_onnx(f"--{name.removesuffix('s')}")
+                raise messages.only_onnx(f"--{name.removesuffix('s')}")
         model = openvino.Model.load(options.target)
         return {"input": _of_ports(model.inputs), "output": _of_ports(model.outputs), "value": {}}
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra

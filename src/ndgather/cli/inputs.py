@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgather import messages
 from ndgather.cli.options import Named
-from ndgather.errors import FileError, ModelError, input_errors, runtime_errors
+from ndgather.errors import FileError, ModelError
 from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
 
@@ -112,7 +113,7 @@ def inputs_of(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, A
     found.update({name: tensor_files.read(file) for name, file in options.inputs.items()})
     if options.random is not None:
         if Path(options.model).suffix == ".xml":
-            raise runtime_errors.only_onnx("--random")
+            raise messages.only_onnx("--random")
         from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
         made = onnx.random_inputs(options.model, options.random, sizes=options.sizes)
@@ -161,7 +162,10 @@ def _compare(
         differs = ~np.isclose(one, other, options.rtol, options.atol, equal_nan=True)
     if np.any(differs):
         at = tuple(int(each) for each in np.argwhere(differs)[0])
-        raise input_errors.output_differs(name, at, found[at], expected[at], file)
+        where = f"[{', '.join(map(str, at))}]"
+        raise ModelError(
+            f"output {name!r}: {name}{where} = {found[at]} differs from {expected[at]} in {file}"
+        )
 
 
 def _numbered(folder: Path, role: str) -> list[Path]:

@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ndgather.errors import one_line, run_errors
+from ndgather import messages
+from ndgather.errors import one_line
 from ndgather.messages import did_you_mean, shown, similar
 from ndgather.models.graph import port_dtype_name
 from ndgather.settings import LOGGER
@@ -243,7 +244,7 @@ examples, each for the file that the shell reads when it starts:
         try:
             from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an extra
         except ModuleNotFoundError:
-            raise run_errors.extra_missing("argcomplete", "completion") from None
+            raise messages.extra_missing("argcomplete", "completion") from None
         print(shellcode(["ndgather"], shell=options.shell))
 
 

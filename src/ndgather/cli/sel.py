@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndgather import messages
 from ndgather.cli.options import Named, add_command, add_common, add_reading, bar, time_text
-from ndgather.errors import run_errors
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def work(options: argparse.Namespace) -> None:
     try:
         from ndgather.arrays.xarray import tables  # noqa: PLC0415 - slow, and an extra
     except ImportError as error:
-        raise run_errors.extra_missing(error.name or "xarray", "xarray") from None
+        raise messages.extra_missing(error.name or "xarray", "xarray") from None
     tensor_files.check_place(options.output, tables.SUFFIXES)
     start = time.perf_counter()
     table = tables.values_at(

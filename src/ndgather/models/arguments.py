@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from ndgather.errors import DTypeError, ModelError
-from ndgather.errors.run_errors import argument_kind
-from ndgather.messages import reason
+from ndgather.messages import argument_kind, reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

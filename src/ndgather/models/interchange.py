@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ndgather.errors import file_errors
+from ndgather.errors import FileError
 from ndgather.models import onnx, openvino
 from ndgather.models.onnx.files import external_files, load_model, open_model
 from ndgather.models.onnx.interchange import DEFAULT_OPSET, graph_of, is_graph, model_of
@@ -35,7 +35,7 @@ def onnx_to_openvino(
     taken = external_files(source, "convert")
     for path in (constants, Path(target)):
         if resolved(path) in taken:
-            raise file_errors.keeps_tensors(path, source)
+            raise FileError(f"{path}: cannot be written: {source} keeps tensors there")
     if model.is_installed() and not is_graph(open_model(source, "convert")[0]):
         return model.write_converted(Path(source), Path(target), constants)
     graph = graph_of(load_model(source, "convert"))

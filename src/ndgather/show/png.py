@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ndgather.errors import run_errors
+from ndgather import messages
 from ndgather.show import theme
 from ndgather.show.layout import Group, Line, Rect, picture_drawing
 
@@ -26,7 +26,7 @@ def save(scene: Scene, path: Path, theme_name: str) -> None:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ImportError:
-        raise run_errors.extra_missing("matplotlib", "viz") from None
+        raise messages.extra_missing("matplotlib", "viz") from None
     drawing = picture_drawing(scene)
     figure = Figure(figsize=(drawing.width / _INCH, drawing.height / _INCH), dpi=_DOTS)
     axes: Any = figure.add_axes((0, 0, 1, 1))

@@ -7,7 +7,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ndgather.errors import FileError, NdgatherError, run_errors
+from ndgather import messages
+from ndgather.errors import FileError, NdgatherError
 from ndgather.messages import listed, reason
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _zarr_array(place: str, mode: Mode) -> Any:
     try:
         import zarr  # noqa: PLC0415 - an extra
     except ImportError:
-        raise run_errors.extra_missing("zarr", "zarr") from None
+        raise messages.extra_missing("zarr", "zarr") from None
     try:
         array = zarr.open(store_of(place, mode), mode=mode)
     except FileNotFoundError as error:  # zarr's errors are subclasses of it
@@ -108,7 +109,7 @@ def _hdf5_array(place: str, file: Path, mode: Mode) -> Any:
     try:
         import h5py  # noqa: PLC0415 - an extra
     except ImportError:
-        raise run_errors.extra_missing("h5py", "hdf5") from None
+        raise messages.extra_missing("h5py", "hdf5") from None
     if not file.is_file():
         raise FileNotFoundError(2, os.strerror(2))
     name = os.path.relpath(place, file)

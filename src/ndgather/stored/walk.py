@@ -13,14 +13,9 @@ from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ndgather import messages
 from ndgather.array_call import _core
-from ndgather.errors import (
-    AttributeValueError,
-    NdgatherError,
-    StoredArrayError,
-    one_line,
-    run_errors,
-)
+from ndgather.errors import AttributeValueError, NdgatherError, StoredArrayError, one_line
 from ndgather.messages import reason
 from ndgather.stored.chunks import Buffers, Turns
 
@@ -85,7 +80,7 @@ def _reporter(progress: Any, steps: int) -> Iterator[Callable[[int], object]]:
     try:
         from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
     except ImportError:
-        raise run_errors.extra_missing("tqdm", "stores") from None
+        raise messages.extra_missing("tqdm", "stores") from None
     with tqdm(total=steps, unit="chunk") as bar:
         yield lambda done: bar.update(done - bar.n)
 

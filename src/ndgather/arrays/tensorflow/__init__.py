@@ -16,7 +16,7 @@ import tensorflow as tf
 from ndgather import messages, reductions, slow_path
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import OF_BITS, cotangents
-from ndgather.errors import DTypeError, ShapeError, container_errors
+from ndgather.errors import DTypeError, ShapeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -173,7 +173,7 @@ def run(call: Call) -> Any:
     caller = call.caller
     for name, value in call.named():
         if _of_tensorflow(value) and not isinstance(value, _DENSE):
-            raise container_errors.no_array(caller, name, value, _ALLOWED)
+            raise messages.no_array(caller, name, value, _ALLOWED)
         if isinstance(value, _DENSE) and value.shape.rank is None:
             raise ShapeError(
                 f"{caller}: {name}.shape is of unknown rank (allowed: a known rank, of any sizes)"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import xarray
 
+from ndgather import messages
 from ndgather.arrays.xarray import accessor
-from ndgather.errors import FileError, file_errors, one_line, run_errors
+from ndgather.errors import FileError, one_line
 from ndgather.messages import did_you_mean, listed, reason
 from ndgather.stored import open_path
 
@@ -70,7 +71,7 @@ def opened(place: str) -> xarray.Dataset:
     except MemoryError:
         raise
     except Exception as error:  # a reader of a format may raise anything
-        raise file_errors.unreadable(place, error) from error
+        raise messages.unreadable(place, error) from error
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -81,9 +82,9 @@ def read(path: Path) -> pd.DataFrame:
     except MemoryError:
         raise
     except ImportError:
-        raise run_errors.extra_missing("pyarrow", "parquet") from None
+        raise messages.extra_missing("pyarrow", "parquet") from None
     except Exception as error:  # a parser may raise anything
-        raise file_errors.unreadable(path, error) from error
+        raise messages.unreadable(path, error) from error
 
 
 def write(path: Path, table: pd.DataFrame, suffix: str) -> None:
@@ -94,12 +95,12 @@ def write(path: Path, table: pd.DataFrame, suffix: str) -> None:
     try:
         table.to_parquet(path, index=False)
     except ImportError:
-        raise run_errors.extra_missing("pyarrow", "parquet") from None
+        raise messages.extra_missing("pyarrow", "parquet") from None
 
 
 def check_suffix(path: Path) -> None:
     if path.suffix not in SUFFIXES:
-        raise file_errors.unknown_suffix(path, SUFFIXES)
+        raise messages.unknown_suffix(path, SUFFIXES)
 
 
 def _variables(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import DTypeError, ModelError, ShapeError, one_line, run_errors
+from ndgather import messages
+from ndgather.errors import DTypeError, ModelError, ShapeError, one_line
 from ndgather.messages import did_you_mean, listed, shown
 from ndgather.published import operator
 from ndgather.published.schema import TensorType, dtype_name
@@ -104,7 +105,7 @@ def value_types(graph: Graph) -> dict[str, TensorType]:
         try:
             types[node.output] = node_type(node, types, graph.constants)
         except Exception as error:
-            raise run_errors.in_node(error, node.name, title(node), node.output) from error
+            raise messages.in_node(error, node.name, title(node), node.output) from error
     return types
 
 
@@ -233,11 +234,11 @@ def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int,
     if port.shape is None:
         return
     if len(shape) != len(port.shape):
-        raise run_errors.input_shape(port.name, shape, port.shape)
+        raise messages.input_shape(port.name, shape, port.shape)
     for axis, (size, declared) in enumerate(zip(shape, port.shape, strict=True)):
         if isinstance(declared, int):
             if size != declared:
-                raise run_errors.input_shape(port.name, shape, port.shape)
+                raise messages.input_shape(port.name, shape, port.shape)
         elif declared != "?":
             known, other = sizes.setdefault(declared, (size, port.name))
             if size != known:

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from ndgather.errors import (
-    IndexOutOfBoundsError,
-    ModelError,
-    NdgatherError,
-    conversion_errors,
-    run_errors,
-)
+from ndgather import messages
+from ndgather.errors import IndexOutOfBoundsError, ModelError, NdgatherError
 from ndgather.models.graph import (
     CastNode,
     Graph,
@@ -134,7 +129,7 @@ class NodeCall:
         raise self.cannot_become(target, f"it has no batch_dims, which is {count}")
 
     def cannot_become(self, target: object, why: str) -> ModelError:
-        return conversion_errors.cannot_become(self.origin, target, why)
+        return messages.cannot_become(self.origin, target, why)
 
 
 def fit(call: NodeCall, target: OperatorVersion) -> tuple[Difference, ...]:
@@ -339,7 +334,7 @@ def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Transla
                     for found in _translate(node, target, result)
                 )
             except NdgatherError as error:
-                raise run_errors.in_node(error, node.name, title(node), node.output) from error
+                raise messages.in_node(error, node.name, title(node), node.output) from error
     read = {output.value for output in graph.outputs}
     for node in result.nodes:
         read.update(node.inputs)
@@ -379,7 +374,7 @@ def _counterpart(source: OperatorVersion, domain: str, opset: int | None) -> Ope
     ]
     if not rows:
         version = "" if opset is None else f" {opset}"
-        raise conversion_errors.cannot_become(
+        raise messages.cannot_become(
             source, f"one of {domain}{version}", "there is no such operator"
         )
     return max(rows, key=lambda row: row.since)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import DTypeError, ExtraMissingError, run_errors
+from ndgather import messages
+from ndgather.errors import DTypeError, ExtraMissingError
 from ndgather.models.graph import CastNode, Graph, NodeTime, Output, Run, title
 from ndgather.published import operator
 from ndgather.published.schema import Kind, OperatorVersion, Role, dtype_name
@@ -110,7 +111,7 @@ class TimedNode:
             yield
         except Exception as error:
             output = next(iter(self.gives), "")
-            raise run_errors.in_node(error, self.name, self.title, output) from error
+            raise messages.in_node(error, self.name, self.title, output) from error
         finally:
             self.seconds += time.perf_counter() - start
 

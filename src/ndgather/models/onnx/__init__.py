@@ -9,10 +9,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ndgather.errors import run_errors
+from ndgather import messages
 
 if find_spec("onnx") is None:
-    raise run_errors.extra_missing("onnx", "onnx")
+    raise messages.extra_missing("onnx", "onnx")
 
 from ndgather.models.onnx.inference import infer, random_inputs
 from ndgather.models.onnx.nodes import implementation

@@ -10,13 +10,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
-from ndgather.errors import (
-    AttributeValueError,
-    ModelError,
-    NdgatherError,
-    conversion_errors,
-    one_line,
-)
+from ndgather.errors import AttributeValueError, ModelError, NdgatherError, one_line
+from ndgather.messages import did_you_mean, listed
 from ndgather.models.arguments import instance
 from ndgather.models.graph.conversion import NodeCall, fit
 from ndgather.models.graph.diagnostics import Finding, Severity
@@ -57,7 +52,7 @@ from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import RankAtLeast, Role, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from onnx import FunctionProto
 
@@ -234,13 +229,13 @@ def _check_targets(
         if value is not None:
             instance(caller, name, value, str, "a name")
     if domain is not None and row_domain(domain) not in DOMAINS:
-        raise conversion_errors.unknown_target("domain", domain, DOMAINS)
+        raise unknown_target("domain", domain, DOMAINS)
     targets = sorted({target for _, target in EQUIVALENCES})
     if operator is not None and operator not in targets:
-        raise conversion_errors.unknown_target("operator", operator, targets)
+        raise unknown_target("operator", operator, targets)
     newest = onnx.defs.onnx_opset_version()
     if opset is not None and not 1 <= opset <= newest:
-        raise conversion_errors.unknown_target("opset", opset, (f"1..{newest}",))
+        raise unknown_target("opset", opset, (f"1..{newest}",))
 
 
 def _value_names(graph: GraphProto) -> set[str]:
@@ -658,3 +653,10 @@ EQUIVALENCES: dict[tuple[str, str], tuple[Callable[[GatherCall], None], tuple[st
     ("ScatterElements", "ScatterND"): (_elements_as_tuples, ("reduction",)),
 }
 """How an operator becomes another one where that is exact, and the attributes that it keeps."""
+
+
+def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelError:
+    return ModelError(
+        f"{option} = {value!r} is not a possible target (allowed: {listed(known)})"
+        f"{did_you_mean(value, known)}"
+    )

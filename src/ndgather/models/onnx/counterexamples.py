@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import runtime_errors
+from ndgather.errors import NotLoadedError
+from ndgather.messages import reason
 from ndgather.models.arguments import tolerance, whole_number
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison import checked_runtimes, compare, values_differ
@@ -292,4 +293,7 @@ class _Trial:
         if len(failed) == len(self._loaded):
             for name, answer in failed.items():
                 why = (answer and (answer.refused or answer.crashed)) or ""
-                raise runtime_errors.not_loaded(self._path, name, RuntimeError(why))
+                place: object = self._path
+                raise NotLoadedError(
+                    f"{place}: {name} does not load it: {reason(RuntimeError(why))}"
+                )

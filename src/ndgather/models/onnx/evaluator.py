@@ -17,7 +17,8 @@ from onnx.backend import base
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
-from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line, run_errors
+from ndgather import messages
+from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
 from ndgather.messages import listed, reason
 from ndgather.models.arguments import array, instance, named_arrays, sequence
 from ndgather.models.graph import Run, fit_inputs
@@ -163,7 +164,7 @@ class Model:
             _COUNTS.reset(token)
         for name, value in zip(names, values, strict=True):
             if not isinstance(value, np.ndarray):
-                raise run_errors.not_a_tensor("output", name, type(value).__name__)
+                raise messages.not_a_tensor("output", name, type(value).__name__)
         run = finished(
             evaluator.steps,
             list(zip(names, names, values, strict=True)),

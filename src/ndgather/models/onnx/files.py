@@ -14,7 +14,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, external_data_helper, helper
 
-from ndgather.errors import FileError, ModelError, constant_errors, file_errors, run_errors
+from ndgather import messages
+from ndgather.errors import FileError, ModelError
 from ndgather.messages import reason, shown
 from ndgather.models.arguments import Content, FilePath, file_path
 from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF, check_regular, content
@@ -47,14 +48,14 @@ def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
         return _parsed(bytes(model), IN_MEMORY), None
     if not isinstance(model, str | os.PathLike):
         allowed = "ModelProto, its bytes, or the path of its file"
-        raise run_errors.argument_kind(caller, "model", model, "a model", allowed)
+        raise messages.argument_kind(caller, "model", model, "a model", allowed)
     path = file_path(caller, "model", model)
     proto = _parsed(content(path, LARGEST_PROTOBUF), path)
     try:
         for tensor in external_tensors(proto):
             tensor_path(tensor, path.parent)
     except FileError as error:
-        raise file_errors.in_model(path, error) from error
+        raise FileError(f"{path}: {error}") from error
     return proto, str(path.parent)
 
 
@@ -92,7 +93,8 @@ def load_model(model: Source, caller: str) -> ModelProto:
         try:
             load_tensors(proto, folder)
         except FileError as error:
-            raise file_errors.in_model(model, error) from error
+            place: object = model
+            raise FileError(f"{place}: {error}") from error
     return proto
 
 
@@ -102,7 +104,7 @@ def load_tensors(model: ModelProto, folder: str) -> None:
     try:
         external_data_helper.load_external_data_for_model(model, folder)
     except Exception as error:  # onnx has rules of its own
-        raise file_errors.unreadable(folder or ".", error) from error
+        raise messages.unreadable(folder or ".", error) from error
 
 
 def check_valid(model: ModelProto, path: str | None = None) -> None:
@@ -160,7 +162,7 @@ def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
 def check_self_contained(model: ModelProto) -> None:
     """Raise FileError if a model in memory has external tensors, whose folder is not known."""
     for tensor in external_tensors(model):
-        raise constant_errors.tensor_elsewhere(tensor.name)
+        raise messages.tensor_elsewhere(tensor.name)
 
 
 def check_tensors(model: ModelProto, folder: Folder) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, TypeProto, inliner, shape_inference
 
-from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line, run_errors
+from ndgather import messages
+from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, listed, reason, shown
 from ndgather.models.arguments import whole_number
 from ndgather.models.onnx.files import Source, inferable, open_model
@@ -48,7 +49,7 @@ def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
     if sizes is None:
         return {}
     if not isinstance(sizes, Mapping) or not all(isinstance(name, str) for name in sizes):
-        raise run_errors.argument_kind(caller, "sizes", sizes, "a mapping", "numbers by names")
+        raise messages.argument_kind(caller, "sizes", sizes, "a mapping", "numbers by names")
     return {name: whole_number(caller, f"sizes[{name!r}]", size, 0) for name, size in sizes.items()}
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from ndgather.errors import FileError, NdgatherError, conversion_errors, file_errors, run_errors
+from ndgather import messages
+from ndgather.errors import FileError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.models.arguments import FilePath, file_path, instance
 from ndgather.models.graph import (
     CastNode,
@@ -22,7 +23,7 @@ from ndgather.models.graph import (
 )
 from ndgather.models.graph.conversion import translate
 from ndgather.models.onnx import files
-from ndgather.models.onnx.converter import Conversion
+from ndgather.models.onnx.converter import Conversion, unknown_target
 from ndgather.models.onnx.nodes import (
     DOMAINS,
     attribute_value,
@@ -127,7 +128,7 @@ def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None
 
 def _check_not_replaced(path: Path, tensors: list[TensorProto], folder: Path) -> None:
     if any(files.tensor_path(tensor, folder) == resolved(path) for tensor in tensors):
-        raise file_errors.keeps_tensors(path, "the model")
+        raise FileError(f"{path}: cannot be written: the model keeps tensors there")
 
 
 def _serialized(model: ModelProto) -> bytes | None:
@@ -196,7 +197,7 @@ def graph_of(model: ModelProto) -> Graph:
     files.check_self_contained(model)
     files.check_valid(model)
     if model.graph.sparse_initializer:
-        raise conversion_errors.not_in_graph("initializer", "a sparse tensor", "dense tensors")
+        raise _not_in_graph("initializer", "a sparse tensor", "dense tensors")
     constants = {
         tensor.name: tensor_array(tensor, tensor.name) for tensor in model.graph.initializer
     }
@@ -205,7 +206,7 @@ def graph_of(model: ModelProto) -> Graph:
         if info.name not in constants:
             inputs.append(GraphInput(name=info.name, type=_type_of(info)))
         elif model.ir_version > _LAST_IR_WITH_CONSTANTS_AS_INPUTS:
-            raise conversion_errors.not_in_graph(
+            raise _not_in_graph(
                 f"input {info.name!r}", "optional: it has a default", "inputs without one"
             )
     versions = opsets(model.opset_import)
@@ -222,7 +223,7 @@ def graph_of(model: ModelProto) -> Graph:
             else:
                 nodes.append(_graph_node(node, _present(reads), output, versions))
         except NdgatherError as error:
-            raise run_errors.in_node(error, node.name, node.op_type, output) from error
+            raise messages.in_node(error, node.name, node.op_type, output) from error
     return Graph(
         name=model.graph.name,
         inputs=tuple(inputs),
@@ -241,7 +242,7 @@ def _is_plain(node: onnx.NodeProto, *op_types: str) -> bool:
 
 def _present(inputs: tuple[str, ...]) -> tuple[str, ...]:
     if "" in inputs:
-        raise conversion_errors.not_in_graph("an input", "left out", "every input")
+        raise _not_in_graph("an input", "left out", "every input")
     return inputs
 
 
@@ -249,7 +250,7 @@ def _constant(node: onnx.NodeProto) -> Array:
     tensor = constant_tensor(node)
     if tensor is None:
         what = f"attribute {node.attribute[0].name!r}"
-        raise conversion_errors.not_in_graph(what, "not a dense tensor of numbers", "value")
+        raise _not_in_graph(what, "not a dense tensor of numbers", "value")
     return tensor_array(tensor, "value")
 
 
@@ -264,7 +265,11 @@ def _graph_node(
     if not is_published(node):
         known = dict.fromkeys(operator.name for operator in operators(domain=DOMAIN))
         allowed = ", ".join((*known, *_PLAIN))
-        raise conversion_errors.other_operator(node.op_type, domain, allowed)
+        raise ModelError(
+            f"op_type = {node.op_type!r} of {one_line(domain)} is not a gather or scatter "
+            f"operator, which cannot be converted (allowed: {allowed}; any, if the package "
+            f"openvino is installed)"
+        )
     return OperatorNode(
         name=name,
         row=implementation(node.op_type, domain, versions.get(domain, 1)).row,
@@ -277,7 +282,7 @@ def _graph_node(
 def _type_of(info: onnx.ValueInfoProto) -> TensorType:
     if not info.type.HasField("tensor_type"):
         kind = info.type.WhichOneof("value") or "value without a type"
-        raise conversion_errors.not_in_graph(f"input {info.name!r}", f"a {kind}", "tensors")
+        raise _not_in_graph(f"input {info.name!r}", f"a {kind}", "tensors")
     if info.type.tensor_type.elem_type:
         dtype_name(info.type.tensor_type.elem_type, info.name)
     return tensor_type(info.type)
@@ -288,7 +293,7 @@ def _attribute(attribute: onnx.AttributeProto) -> int | str | bool:
     if not isinstance(value, int | str):
         kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
         what = f"attribute {attribute.name!r}"
-        raise conversion_errors.not_in_graph(what, f"of type {kind}", "INT, STRING")
+        raise _not_in_graph(what, f"of type {kind}", "INT, STRING")
     return value
 
 
@@ -305,9 +310,9 @@ def model_of(graph: Graph, *, domain: str = DOMAIN, opset: int = DEFAULT_OPSET) 
     domain = row_domain(domain)
     newest = onnx.defs.onnx_opset_version()
     if not 1 <= opset <= newest:
-        raise conversion_errors.unknown_target("opset", opset, (f"1..{newest}",))
+        raise unknown_target("opset", opset, (f"1..{newest}",))
     if domain not in DOMAINS:
-        raise conversion_errors.unknown_target("domain", domain, DOMAINS)
+        raise unknown_target("domain", domain, DOMAINS)
     translation = translate(graph, domain=domain, opset=opset if domain == DOMAIN else None)
     graph = translation.graph
     types, names = value_types(graph), _value_names(graph)
@@ -337,7 +342,10 @@ def _value_names(graph: Graph) -> dict[str, str]:
     names = {item.name: item.name for item in graph.inputs}
     for output in graph.outputs:
         if output.name in names and output.value != output.name:
-            raise conversion_errors.two_values(output.name)
+            raise ModelError(
+                f"name = {output.name!r} names an input and another result (allowed: one value for "
+                f"each name)"
+            )
     taken = {*names, *(output.name for output in graph.outputs)}
     computed = {node.output for node in graph.nodes}
     for output in graph.outputs:
@@ -378,7 +386,13 @@ def _node_protos(graph: Graph, names: Mapping[str, str]) -> Iterator[onnx.NodePr
 def _value_info(name: str, known: TensorType) -> onnx.ValueInfoProto:
     if known.dtype is None:
         what = f"value {name!r}"
-        raise conversion_errors.not_in_graph(what, "without a type", "a dtype for each input")
+        raise _not_in_graph(what, "without a type", "a dtype for each input")
     if not isinstance(known.shape, tuple):
-        raise conversion_errors.no_known_rank(name)
+        raise ShapeError(
+            f"value {name!r} has no known rank (allowed: a rank for inputs and results)"
+        )
     return onnx.ValueInfoProto(name=name, type=declaration(known))
+
+
+def _not_in_graph(what: str, is_what: str, allowed: str) -> ModelError:
+    return ModelError(f"{what} is {is_what}, which cannot be converted (allowed: {allowed})")

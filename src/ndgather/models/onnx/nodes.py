@@ -20,14 +20,8 @@ from onnx import (
     numpy_helper,
 )
 
-from ndgather.errors import (
-    AttributeValueError,
-    DTypeError,
-    FileError,
-    ModelError,
-    one_line,
-    run_errors,
-)
+from ndgather import messages
+from ndgather.errors import AttributeValueError, DTypeError, FileError, ModelError, one_line
 from ndgather.messages import reason
 from ndgather.models.arguments import instance
 from ndgather.models.graph import Port
@@ -124,7 +118,7 @@ def model_ports(proto: ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     for info in proto.graph.input:
         kind = info.type.WhichOneof("value")
         if kind not in {"tensor_type", None}:
-            raise run_errors.not_a_tensor("input", info.name, kind.removesuffix("_type"))
+            raise messages.not_a_tensor("input", info.name, kind.removesuffix("_type"))
     initial = {tensor.name for tensor in proto.graph.initializer}
     inputs = tuple(_port(info, optional=info.name in initial) for info in proto.graph.input)
     return inputs, tuple(_port(info) for info in proto.graph.output)
@@ -448,7 +442,7 @@ class OpNode:
         """Return `error` with the names of the node and of those around it before its text."""
         for node in (self.node, *reversed(self.scope.around)):
             output = next(iter(node.output), "")
-            error = run_errors.in_node(error, node.name, node.op_type, output)
+            error = messages.in_node(error, node.name, node.op_type, output)
         return error
 
 

@@ -22,9 +22,9 @@ from onnx import (
     shape_inference,
 )
 
-from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, run_errors, runtime_errors
-from ndgather.errors.runtime_errors import NotLoadedError
-from ndgather.messages import did_you_mean, listed, reason
+from ndgather import messages
+from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, NotLoadedError
+from ndgather.messages import did_you_mean, listed, reason, shown
 from ndgather.models.arguments import file_path, instance, named_arrays, names, whole_number
 from ndgather.models.graph import NodeTime, Output, Run, fit_inputs
 from ndgather.models.onnx import files
@@ -255,7 +255,9 @@ class RuntimeModel:
         except MemoryError:
             raise
         except Exception as error:  # runtimes have errors of every kind
-            raise runtime_errors.not_loaded(self._path, runtime, error) from error
+            raise NotLoadedError(
+                f"{self._path}: {runtime} does not load it: {reason(error)}"
+            ) from error
         version = getattr(self._adapter, "version", str)()
         passed = time.perf_counter() - start
         LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, passed)
@@ -330,7 +332,7 @@ class RuntimeModel:
         assert theirs is not None
         assert ours is not None
         if checked.first is None:
-            forms = [runtime_errors.form(each.dtype, each.shape) for each in (theirs, ours)]
+            forms = [f"{each.dtype} {shown(each.shape)}" for each in (theirs, ours)]
             text = f"{self.runtime} gives {forms[0]}, and {operator} gives {forms[1]}"
         else:
             place = ", ".join(map(str, checked.first))
@@ -384,7 +386,7 @@ def _output_array(name: str, value: object) -> Array:
         if all(list(row) == keys for row in value):
             return np.array([[row[key] for key in keys] for row in value], np.float32)
     if not isinstance(value, np.ndarray | np.generic):
-        raise run_errors.not_a_tensor("output", name, type(value).__name__)
+        raise messages.not_a_tensor("output", name, type(value).__name__)
     return np.asarray(value)
 
 

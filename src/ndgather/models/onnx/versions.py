@@ -31,7 +31,8 @@ from onnx import (
 )
 from onnx.defs import OpSchema, SchemaError
 
-from ndgather.errors import DTypeError, ModelError, NdgatherError, conversion_errors, one_line
+from ndgather import messages
+from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
 from ndgather.messages import reason
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import is_exact_cast
@@ -246,8 +247,8 @@ class Rewrite(NewNodes):
     def cannot_become(self, target: OpSchema | int, why: str) -> ModelError:
         title = f"{self.node.op_type}-{self.schema.since_version}"
         if isinstance(target, int):
-            return conversion_errors.cannot_become(title, f"one of opset {target}", why)
-        return conversion_errors.cannot_become(title, f"{target.name}-{target.since_version}", why)
+            return messages.cannot_become(title, f"one of opset {target}", why)
+        return messages.cannot_become(title, f"{target.name}-{target.since_version}", why)
 
     def has(self, name: str) -> bool:
         return any(attribute.name == name for attribute in self.node.attribute)

@@ -18,8 +18,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.errors.file_errors import unreadable
-from ndgather.messages import listed, plain, quoted, shown
+from ndgather.messages import listed, plain, quoted, shown, unreadable
 from ndgather.models.graph.diagnostics import (
     Facts,
     Finding,

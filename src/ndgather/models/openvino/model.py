@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ndgather.errors import FileError, ModelError, NdgatherError, file_errors
-from ndgather.errors.run_errors import input_shape
-from ndgather.messages import listed, quoted, reason
+from ndgather import messages
+from ndgather.errors import FileError, ModelError, NdgatherError
+from ndgather.messages import input_shape, listed, quoted, reason
 from ndgather.models.arguments import Content, file_path, instance, named_arrays
 from ndgather.models.graph import (
     CastNode,
@@ -381,7 +381,7 @@ def write_converted(source: Path, target: Path, constants: Path) -> tuple[int, t
         try:
             openvino.save_model(converted, str(written), compress_to_fp16=False)
         except Exception as error:
-            raise file_errors.unwritable(target, error) from error
+            raise messages.unwritable(target, error) from error
         weights = written.with_suffix(".bin")
         weights.touch()
         model = Model.load(written)

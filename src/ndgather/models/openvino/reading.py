@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from xml.etree.ElementTree import Element, ParseError
 
 from ndgather.errors import ModelError
-from ndgather.errors.run_errors import extra_missing
-from ndgather.messages import plain, quoted, reason
+from ndgather.messages import extra_missing, plain, quoted, reason
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.tensors.tensor_files import content
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ndgather.errors import FileError, file_errors
+from ndgather import messages
+from ndgather.errors import FileError
 from ndgather.messages import did_you_mean, listed, reason
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def map_npy(
         dtype, shape, order = _read_header(file, size, place)
         return np.memmap(file, dtype, mode, file.tell(), shape, order)
     except ValueError as error:
-        raise file_errors.not_of_its_kind(place, ".npy", error) from error
+        raise messages.not_of_its_kind(place, ".npy", error) from error
 
 
 def _read_header(
@@ -112,7 +113,7 @@ def read_npz(path: Path, member: str) -> Array:
                 file.seek(0)
                 array = npy.read_array(file, allow_pickle=False, max_header_size=LONGEST_HEADER)
             except ValueError as error:
-                raise file_errors.not_of_its_kind(place, ".npy", error) from error
+                raise messages.not_of_its_kind(place, ".npy", error) from error
             while file.read(_CHUNK):  # zipfile compares the checksum at the end
                 pass
         return np.asarray(array)
@@ -132,7 +133,7 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     except (OSError, MemoryError):
         raise
     except Exception as error:  # damaged archives raise errors of many classes
-        raise file_errors.not_of_its_kind(path, ".npz", error) from error
+        raise messages.not_of_its_kind(path, ".npz", error) from error
 
 
 def _member(path: Path, infos: list[zipfile.ZipInfo], member: str) -> zipfile.ZipInfo:

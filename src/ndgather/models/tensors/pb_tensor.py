@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import FileError, constant_errors, file_errors, run_errors
+from ndgather import messages
+from ndgather.errors import FileError
 from ndgather.models.arguments import array as as_array
 
 try:
     import onnx
     from onnx import numpy_helper
 except ModuleNotFoundError as missing:
-    raise run_errors.extra_missing("onnx", "onnx") from missing
+    raise messages.extra_missing("onnx", "onnx") from missing
 
 Array = NDArray[Any]
 _KIND = "TensorProto (.pb)"
@@ -44,12 +45,12 @@ def tensor_from_bytes(content: bytes, path: object) -> Array:
     try:
         tensor = onnx.TensorProto.FromString(content)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise constant_errors.tensor_elsewhere(tensor.name)
+            raise messages.tensor_elsewhere(tensor.name)
         return np.asarray(numpy_helper.to_array(tensor))
     except FileError:
         raise
     except Exception as error:  # protobuf, NumPy and onnx raise errors of many classes
-        raise file_errors.not_of_its_kind(path, _KIND, error) from error
+        raise messages.not_of_its_kind(path, _KIND, error) from error
 
 
 def tensor_to_bytes(array: Array, path: object) -> bytes:
@@ -72,4 +73,4 @@ def tensor_to_bytes(array: Array, path: object) -> bytes:
         strings = array.astype(object) if array.dtype.kind in "UT" else array
         return bytes(numpy_helper.from_array(strings).SerializeToString())
     except Exception as error:  # ONNX has no such type, or the tensor is above 2 GiB
-        raise file_errors.not_storable(path, f"dtype {array.dtype}", _KIND) from error
+        raise messages.not_storable(path, f"dtype {array.dtype}", _KIND) from error

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.errors import FileError, file_errors
+from ndgather import messages
+from ndgather.errors import FileError
 from ndgather.models.tensors import formats
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ def check_regular(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a NUL in its name
-        raise file_errors.unreadable(path, error) from error
+        raise messages.unreadable(path, error) from error
     if stat.S_ISDIR(mode):
-        raise file_errors.unreadable(path, IsADirectoryError(21, "Is a directory"))
+        raise messages.unreadable(path, IsADirectoryError(21, "Is a directory"))
     if not stat.S_ISREG(mode):
         raise FileError(f"{path}: cannot be read: is not a regular file")
 
@@ -59,7 +60,7 @@ def _reading(path: Path) -> Iterator[None]:
     except FileError:
         raise
     except OSError as error:
-        raise file_errors.unreadable(path, error) from error
+        raise messages.unreadable(path, error) from error
 
 
 def read(place: str) -> Array:
@@ -81,7 +82,7 @@ def read(place: str) -> Array:
             from ndgather.models.tensors import pb_tensor  # noqa: PLC0415 - slow, and an extra
 
             return pb_tensor.tensor_from_bytes(content(path, LARGEST_PROTOBUF), path)
-    raise file_errors.unknown_suffix(path, INPUT_SUFFIXES)
+    raise messages.unknown_suffix(path, INPUT_SUFFIXES)
 
 
 def read_all(path: Path) -> dict[str, Array]:
@@ -113,21 +114,21 @@ def resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or links in a circle
-        raise file_errors.unwritable(path, error) from error
+        raise messages.unwritable(path, error) from error
 
 
 def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise file_errors.unwritable(folder, error) from error
+        raise messages.unwritable(folder, error) from error
 
 
 def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
     """Raise if no file can be written to `path`, before any work is done for it."""
     target = resolved(path)
     if path.suffix not in suffixes:
-        raise file_errors.unknown_suffix(path, suffixes)
+        raise messages.unknown_suffix(path, suffixes)
     if not target.parent.is_dir():
         raise FileError(f"{path}: cannot be written: there is no folder {path.parent}")
     if target.exists() and not target.is_file():
@@ -153,7 +154,7 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
             except FileError:
                 raise
             except OSError as error:
-                raise file_errors.unwritable(path, error) from error
+                raise messages.unwritable(path, error) from error
         for stem, target, (path, _) in zip(stems, targets, files, strict=True):
             backup = stem.with_suffix(".old")
             try:
@@ -169,7 +170,7 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
                             backup.replace(before)
                         else:
                             before.unlink()
-                raise file_errors.unwritable(path, error) from error
+                raise messages.unwritable(path, error) from error
             moved.append((target, backup, existed))
     finally:
         for stem in stems:
@@ -198,7 +199,7 @@ def _writer(path: Path, array: Array) -> Callable[[Path], object]:
     if array.dtype.kind in "OT":  # strings as Python objects become fixed-width strings
         fixed = array.astype(np.str_) if all(isinstance(x, str) for x in array.flat) else None
         if fixed is None or not np.array_equal(fixed, array):  # NumPy drops NULs at the end
-            raise file_errors.not_storable(path, f"dtype {array.dtype} with these values", ".npy")
+            raise messages.not_storable(path, f"dtype {array.dtype} with these values", ".npy")
         array = fixed
     return partial(
         _fill, shape=array.shape, dtype=array.dtype, work=lambda out: np.copyto(out, array)

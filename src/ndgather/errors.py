@@ -48,6 +48,10 @@ class ModelError(NdgatherError, ValueError):
         super().__init__(one_line(text))  # paths and names from files may hold anything
 
 
+class NotLoadedError(ModelError):
+    """A runtime does not load a model."""
+
+
 class FileError(NdgatherError, OSError):
     """A file of tensors or a model cannot be read or written."""
 
