@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ndgather import slow_path
-from ndgather.array_call import Call, Refusal, _core
+from ndgather.array_call import Call, _core
 from ndgather.errors import CallError
 from ndgather.messages import did_you_mean, shown_value
 from ndgather.slow_path import choice, result_shape, run
@@ -113,7 +113,7 @@ def _bare_signature(function: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=parameters, return_annotation=empty)
 
 
-def _handle_refusal(kind: str, refusal: Refusal, *arguments: Any) -> Any:
+def _handle_refusal(kind: str, refusal: _core.Refusal, *arguments: Any) -> Any:
     """Return the result of a call that the core does not take, or raise; the core calls this."""
     if refusal.rule == "signature":  # the arguments are those that were given, the last with names
         raise misused(kind, SIGNATURES[kind], refusal.facts, arguments)

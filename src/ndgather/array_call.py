@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ndgather import _core
-from ndgather._core import Refusal  # why the core refuses a call; see core/refusal.h
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import shown_value
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-__all__ = ["Call", "Refusal", "_core"]
+__all__ = ["Call", "_core"]
 
 
 def refusal(
@@ -33,9 +32,9 @@ def refusal(
     indices: tuple[int, ...] = (),
     slices: tuple[int, ...] = (),
     updates: tuple[int, ...] = (),
-) -> Refusal:
+) -> _core.Refusal:
     """Return a refusal as the core makes it; the last four are shapes."""
-    return Refusal((rule, facts, data, indices, slices, updates))
+    return _core.Refusal((rule, facts, data, indices, slices, updates))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Call:
     def scatters(self) -> bool:
         return self.kind.startswith("scatter")
 
-    def repeatable(self) -> Callable[..., Array | Refusal]:
+    def repeatable(self) -> Callable[..., Array | _core.Refusal]:
         """Return a function that makes this call with other plain arrays, without conversion."""
         kind, rest = self.kind, self._options()
 
@@ -88,7 +87,7 @@ class Call:
             ("out", self.out),
         )
 
-    def run(self) -> Array | Refusal:
+    def run(self) -> Array | _core.Refusal:
         """Make the call; return the result, or why the core refuses it."""
         return _core.run(*self.arguments())
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import array_call, dispatch, messages, reductions
-from ndgather.array_call import Call, Refusal, _core
+from ndgather.array_call import Call, _core
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
 from ndgather.messages import shown, shown_value
 
@@ -47,7 +47,7 @@ _KINDS = {
 }
 
 
-def handle_refusal(kind: str, refusal: Refusal, *arguments: Any) -> Array:
+def handle_refusal(kind: str, refusal: _core.Refusal, *arguments: Any) -> Array:
     """Return the result of a call that the core refused, or raise the error that says why."""
     call = Call(kind, kind, *arguments)
     if refusal.rule == "out_of_bounds":
@@ -83,7 +83,7 @@ def run(call: Call) -> Array:
 
 def _run_plain(call: Call) -> Array:
     result = _run_windows(call) if call.kind == "gather_windows" else call.run()
-    if not isinstance(result, Refusal):
+    if not isinstance(result, _core.Refusal):
         return result
     if result.rule == "out_overlaps_input":
         np.copyto(call.out, _run_plain(replace(call, out=None)))
@@ -154,7 +154,7 @@ def _scatter_in_steps(call: Call) -> Array:
     return data.astype(dtype, copy=False)
 
 
-def _run_windows(call: Call) -> Array | Refusal:
+def _run_windows(call: Call) -> Array | _core.Refusal:
     """Gather windows; in mode fill, parts of windows that the core has filled are copied here."""
     if call.mode != "fill":
         return call.run()
@@ -164,7 +164,7 @@ def _run_windows(call: Call) -> Array | Refusal:
     if call.indices.dtype.kind in "iu":
         call = replace(call, indices=signed(call.indices))
     result = call.run()
-    if not isinstance(result, Refusal):
+    if not isinstance(result, _core.Refusal):
         _copy_parts(call, result)
     return result
 
@@ -224,7 +224,7 @@ def check(call: Call) -> None:
     check_shapes(call)
     empty = np.empty((*call.data.shape[: len(call.window_shape)], 0))
     refusal = replace(call, data=empty, fill_value=None, out=None).run()
-    if isinstance(refusal, Refusal):
+    if isinstance(refusal, _core.Refusal):
         raise explain(call, refusal)
 
 
@@ -556,7 +556,7 @@ def _converted(values: Array, dtype: np.dtype[Any]) -> Array | None:
     return converted if kept.all() else None
 
 
-def explain(call: Call, refusal: Refusal) -> Exception:
+def explain(call: Call, refusal: _core.Refusal) -> Exception:
     """Return the error for a refusal of the core, with the shapes that the core has read."""
     rule, facts, data, indices, slices, updates = refusal
     caller, first = call.caller, facts[0]

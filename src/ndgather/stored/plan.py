@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ndgather import slow_path
-from ndgather.array_call import Call, Refusal, _core
+from ndgather.array_call import Call, _core
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
 from ndgather.slow_path import explain
@@ -286,7 +286,7 @@ def _points(call: Call, grid: Grid) -> Points:
     def sort(begin: int) -> tuple[Array, Array]:
         part = slice(begin, begin + block)
         result = _core.sort_points(kind, grid.steps, begin, local[part], positions[part], *options)
-        if isinstance(result, Refusal):
+        if isinstance(result, _core.Refusal):
             raise explain(call, result)
         return result
 

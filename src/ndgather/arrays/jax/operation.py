@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ndgather import array_call, messages, reductions
-from ndgather.array_call import Call, Refusal, _core
+from ndgather.array_call import Call, _core
 from ndgather.arrays.lowering import layout_of
 from ndgather.slow_path import explain
 
@@ -161,7 +161,7 @@ def run(op: Operation, data: Array, indices: Array, updates: Array | None = None
         arithmetic = reductions.for_core(data.dtype, op.reduction)
         call = replace(call, updates=whole(updates), arithmetic=arithmetic)
     result = call.run()
-    if not isinstance(result, Refusal):
+    if not isinstance(result, _core.Refusal):
         return result
     if result.rule != "out_of_bounds":
         raise explain(call, result)

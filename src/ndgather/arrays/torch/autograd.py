@@ -21,7 +21,7 @@ from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enable
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import dispatch, messages, slow_path
-from ndgather.array_call import Refusal, _core
+from ndgather.array_call import _core
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 
@@ -73,7 +73,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
 def _added(call: Call) -> torch.Tensor:
     """Make a call in the core, or, where a gradient is recorded, by the operator."""
     result = call.run()
-    return operate(call) if isinstance(result, Refusal) else result
+    return operate(call) if isinstance(result, _core.Refusal) else result
 
 
 def gather_ahead(call: Call, of_data: torch.Tensor) -> torch.Tensor:
@@ -336,7 +336,7 @@ class _DirectGather(Gather):
         ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, data: Any, indices: Any
     ) -> Any:
         result: Any = _core.run(kind, *arguments)  # no gradient is recorded in here
-        if isinstance(result, Refusal):
+        if isinstance(result, _core.Refusal):
             raise _NotDirectError
         ctx.kind, ctx.options, ctx.shapes = kind, _OPTIONS[kind](arguments), (data.shape,)
         ctx.save_for_backward(indices.clone() if indices.is_inference() else indices)
@@ -353,7 +353,7 @@ class _DirectScatter(Scatter):
         ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, *tensors: Any
     ) -> Any:
         result: Any = _core.run(kind, *arguments)
-        if isinstance(result, Refusal):
+        if isinstance(result, _core.Refusal):
             raise _NotDirectError
         _save(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
         return result

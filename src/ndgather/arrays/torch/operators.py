@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ndgather import reductions, slow_path
-from ndgather.array_call import Refusal
+from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate, options_of, tensors_of
@@ -142,7 +142,7 @@ def run(call: Call) -> torch.Tensor:
 def _of_bits(call: Call) -> Any:
     """Return the result of a scatter whose elements NumPy does not have."""
     result = call.run()
-    if not isinstance(result, Refusal):
+    if not isinstance(result, _core.Refusal):
         return result
     if result.rule != "out_overlaps_input":
         raise explain(call, result)
