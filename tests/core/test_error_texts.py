@@ -1,5 +1,6 @@
 """Bad calls: the class and the exact text of each error, and that `out` is left alone."""
 
+import inspect
 import pickle
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ import pytest
 
 import ndgather
 import ndgather.vjp
+from ndgather import messages
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -41,6 +43,13 @@ class Bad:
     def __call__(self, **more):
         indices = list(self.indices) if isinstance(self.indices, tuple) else self.indices
         return getattr(ndgather, self.function)(self.data, indices, **{**self.options, **more})
+
+
+def signature_of(name):
+    """The parameters of a function of `ndgather.messages`; none of anything else."""
+    function = getattr(messages, name)
+    own = inspect.isfunction(function) and function.__module__ == messages.__name__
+    return inspect.signature(function).parameters if own else {}
 
 
 def overlapping(shape, strides):
@@ -641,3 +650,39 @@ def test_what_is_no_cotangent_is_named():
         "vjp.gather_nd: cotangent = object object is not an array "
         "(allowed: an array, a number or nested lists of numbers)"
     )
+
+
+SAMPLES = {
+    "caller": "gather_nd",
+    "argument": "data",
+    "option": "axis",
+    "name": "updates",
+    "shape": (2, 3),
+    "data": (2, 3),
+    "indices": (2, 4),
+    "updates": (5,),
+    "expected": (2,),
+    "out": (5,),
+    "result": (2,),
+    "choices": ("add", "mul"),
+    "meaningful": ("none", "add"),
+    "position": (0, 1),
+    "lowest": -3,
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in vars(messages) if "caller" in signature_of(name)]
+)
+def test_shared_texts_keep_their_form(name):
+    """They name the function and the argument, on one line, and say what is allowed."""
+    parameters = signature_of(name)
+    numbers = ("axis", "along", "value", "size", "count", "total", "rank", "highest", "batch_dims")
+    samples = SAMPLES | dict.fromkeys(numbers, 1)
+    required = [each for each in parameters.values() if each.default is each.empty]
+    error = getattr(messages, name)(*(samples.get(each.name, "text") for each in required))
+    assert isinstance(error, (NdgatherError, MemoryError))
+    text = str(error)
+    assert text.startswith("gather_nd: ")
+    assert text.isprintable()
+    assert "(allowed: " in text or isinstance(error, MemoryError)
