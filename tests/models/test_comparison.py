@@ -325,7 +325,7 @@ def test_the_rule_that_decides(data, theirs, rule, decided):
         )
     )
     made = check_node(op_node, [data, np.array([0])], theirs)
-    found = explain(op_node.operator().row, {}, made)
+    found = explain(made)
     assert (found.rule, found.decided) == (rule, decided)
 
 
@@ -338,6 +338,6 @@ def test_which_of_two_updates_stays_is_open():
     )
     inputs = [np.zeros(3), np.array([[1], [1]]), np.array([5.0, 6.0])]
     made = check_node(op_node, inputs, np.array([0, 5.0, 0]))
-    found = explain(op_node.operator().row, {}, made)
+    found = explain(made)
     assert (found.rule, found.decided) == ("duplicates", False)
     assert found.indices == "indices[0] = 1; indices[1] = 1"

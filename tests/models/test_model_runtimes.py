@@ -92,8 +92,8 @@ def test_a_value_that_differs_ends_the_run_by_the_name_of_its_node(wrong):
     wrong.change["picked"] = changed
     feeds = {"data": DATA, "indices": INDICES}
     text = (
-        r"node GatherND of 'picked': ours_for_tests.wrong gives output\[1\] = 99.0, "
-        r"and ai.onnx GatherND-13 gives 22.0"
+        r"node GatherND of 'picked': ours_for_tests.wrong returns output\[1\] = 99.0, "
+        r"and ai.onnx GatherND-13 returns 22.0"
     )
     with pytest.raises(ModelError, match=text):
         onnx_models.run(MODEL, feeds, runtime=wrong.__name__)
@@ -105,7 +105,7 @@ def test_a_value_that_differs_ends_the_run_by_the_name_of_its_node(wrong):
 
 def test_a_result_of_another_shape_or_type_differs(wrong):
     wrong.change["picked"] = lambda value: value[:1]
-    with pytest.raises(ModelError, match=r"gives float32 \(1,\), and .* gives float32 \(2,\)"):
+    with pytest.raises(ModelError, match=r"returns float32 \(1,\), and .* returns float32 \(2,\)"):
         onnx_models.run(MODEL, {"data": DATA, "indices": INDICES}, runtime=wrong.__name__)
 
 
@@ -135,7 +135,9 @@ def test_no_node_is_blamed_where_several_may_have_been_refused(wrong):
 
     wrong.session = lambda source, options: Session()
     one = onnx_models.load(MODEL, runtime=wrong.__name__)
-    text = r"^node GatherND of 'picked': ours_for_tests.wrong refuses what ai.onnx GatherND-13 "
+    text = (
+        r"^node GatherND of 'picked': ours_for_tests.wrong raises an error where ai.onnx GatherND"
+    )
     feeds = {"data": DATA, "indices": INDICES}
     with pytest.raises(ModelError, match=r"^model: .*wrong does not run it: Failed"):
         onnx_models.load(TWICE, runtime=wrong.__name__).run(feeds)

@@ -84,7 +84,7 @@ def test_tensors_stay_beside_a_file_in_their_folder(source):
 def test_a_model_that_is_too_large_has_its_tensors_in_a_file_of_their_own(
     source, tmp_path, monkeypatch, held
 ):
-    monkeypatch.setattr(files, "MOST", TABLE.nbytes)
+    monkeypatch.setattr(files, "LARGEST_MODEL", TABLE.nbytes)
     model = table_model() if held == "memory" else source
     folder = tmp_path / "to"
     folder.mkdir()
@@ -102,7 +102,7 @@ def test_a_model_that_is_too_large_has_its_tensors_in_a_file_of_their_own(
 
 
 def test_a_model_that_is_too_large_is_not_changed_when_it_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOST", TABLE.nbytes)
+    monkeypatch.setattr(files, "LARGEST_MODEL", TABLE.nbytes)
     model = table_model()
 
     onnx_models.save(model, tmp_path / "large.onnx")
@@ -111,7 +111,7 @@ def test_a_model_that_is_too_large_is_not_changed_when_it_is_written(tmp_path, m
 
 
 def test_a_model_that_is_too_large_without_its_tensors_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOST", 10)
+    monkeypatch.setattr(files, "LARGEST_MODEL", 10)
 
     with pytest.raises(FileError, match="too large, although its tensors are in another file"):
         onnx_models.save(table_model(), tmp_path / "large.onnx")
@@ -119,7 +119,7 @@ def test_a_model_that_is_too_large_without_its_tensors_is_refused(tmp_path, monk
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOST", TABLE.nbytes)
+    monkeypatch.setattr(files, "LARGEST_MODEL", TABLE.nbytes)
     if os.geteuid() == 0:
         (tmp_path / "large.onnx").mkdir()  # a superuser writes into folders that nobody may
     else:
@@ -133,7 +133,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(source, tmp_path, monkeypa
 def test_a_model_that_is_too_large_for_onnx_is_converted_without_its_large_tensors(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(files, "MOST", TABLE.nbytes)
+    monkeypatch.setattr(files, "LARGEST_MODEL", TABLE.nbytes)
     monkeypatch.setattr(files, "LARGE", TABLE.nbytes)
     model = table_model()
 

@@ -1,8 +1,10 @@
-"""What is wrong in a model, what runs differently elsewhere, and what does not run everywhere."""
+"""Check a model: errors, results that differ between runtimes, and nodes that some do not run."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,21 +48,20 @@ if TYPE_CHECKING:
 def check(model: Source) -> tuple[Finding, ...]:
     """Check the gather and scatter nodes of a model.
 
-    Every node is compared with the version of its operator that the model imports, with all that
-    inference knows about its inputs. A node in a function is checked for every call of it.
+    Every node is compared with the version of its operator that the model imports, with the types
+    and constants that are known of its inputs. A node in a function is checked for every call.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
-        files are looked for in its folder, and nowhere else.
+        As in `run`.
 
     Returns
     -------
     tuple of Finding
-        What the specification forbids, what returns other results in other runtimes, and what does
-        not run everywhere, in the order of the nodes; empty if there is nothing. A finding has
-        `where`, `operator`, `rule`, `what`, `severity` and `runtimes`.
+        Errors, nodes with other results in other runtimes, and nodes that some runtimes do not
+        run, in the order of the nodes. A finding has `where`, `operator`, `rule`, `what`,
+        `severity` and `runtimes`.
 
     Raises
     ------
@@ -82,7 +83,7 @@ def check(model: Source) -> tuple[Finding, ...]:
     try:
         inferred = infer_types(proto, folder)
         findings = (
-            *(found for node in inferred.nodes for found in _check_inferred(node)),
+            *(finding for node in inferred.nodes for finding in _check_inferred(node)),
             *_check_other_nodes(inferred.model),
         )
     except NdgatherError as error:
@@ -168,7 +169,7 @@ _SIZES_AND_POSITIONS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"
 
 
 def _fits_32_bits(scope: Scope, name: str) -> bool:
-    """Return whether a value has elements of sizes, positions and small constants alone."""
+    """Return whether all elements of a value are sizes, positions or small constants."""
     for origin, value, node in origins(scope, name):
         constant = origin.constant(value)
         if constant is not None and constant.dtype.kind in "biu":
@@ -183,13 +184,11 @@ def _versions_that_take(op_node: OpNode, operator: Operator) -> str:
     """Return the other versions of an operator in which the node could run."""
     versions = []
     for other in operators(operator.name, operator.domain):
-        try:
+        with suppress(NdgatherError):
             if other is not operator:
                 types, constants = op_node.types(), op_node.constants()
                 other.infer(*types, constants=constants, **op_node.attributes())
                 versions.append(str(other.row))
-        except NdgatherError:
-            continue
     return " or ".join(versions)
 
 
@@ -205,24 +204,17 @@ def _check_other_nodes(model: ModelProto) -> Iterator[Finding]:
             continue
         where = "/".join(map(title_of, (*scope.around, node)))
         opset = scope.opsets.get(DEFAULT_DOMAIN, 0)
-        if node.op_type == "Scatter":
-            yield _check_scatter(where, opset)
-        else:
+        if node.op_type != "Scatter":
             yield from _check_types(where, scope, node, opset)
-
-
-def _check_scatter(where: str, opset: int) -> Finding:
-    if opset >= _SCATTER_REPLACED:
-        what = f"opset {opset} has no Scatter (ScatterElements-11 replaced it)"
-        return _error(where, "ai.onnx Scatter-9", "opset", what)
-    return Finding(
-        where=where,
-        operator="ai.onnx Scatter-9",
-        rule="opset",
-        what="ScatterElements-11 replaced it; onnxruntime runs it, the evaluator of onnx does not",
-        severity=Severity.PORTABLE,
-        runtimes=("onnx.reference",),
-    )
+        elif opset >= _SCATTER_REPLACED:
+            what = f"opset {opset} has no Scatter (ScatterElements-11 replaced it)"
+            yield _error(where, "ai.onnx Scatter-9", "opset", what)
+        else:
+            what = "ScatterElements-11 replaced it; onnxruntime runs it, onnx.reference does not"
+            yield replace(
+                _error(where, "ai.onnx Scatter-9", "opset", what, ("onnx.reference",)),
+                severity=Severity.PORTABLE,
+            )
 
 
 def _check_types(where: str, scope: Scope, node: NodeProto, opset: int) -> Iterator[Finding]:

@@ -22,10 +22,9 @@ from ndgather.models.onnx.files import open_model
 from ndgather.models.onnx.nodes import model_ports
 from ndgather.models.onnx.runs import (
     TracedNode,
-    check_node,
     first_difference,
+    load_options,
     load_runtime,
-    options_by_runtime,
     trace,
 )
 from ndgather.published.schema import Kind
@@ -39,10 +38,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from ndgather.models.onnx.files import Source
-    from ndgather.models.onnx.nodes import OpNode
     from ndgather.models.onnx.runs import CheckedNode, ForRuntimes, TracedModel
-    from ndgather.published.schema import OperatorVersion
-    from ndgather.runtimes.runtime import LoadOptions
     from ndgather.show import Picture
 
 Array = NDArray[Any]
@@ -53,9 +49,9 @@ Values = dict[str, Array]
 class Explanation:
     """The rule of the specification that decides what a node returns.
 
-    `advice` is what to write instead, so that every runtime returns the same; `indices` the index
-    values that lead to the element, if any do. `decided` is False where the specification leaves
-    the value open.
+    `advice` is a change of the model with which every runtime returns the same; `indices` are the
+    index values that address the element. `decided` is False if the specification leaves the value
+    open.
     """
 
     rule: str
@@ -67,7 +63,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeRun:
-    """How a runtime ran the whole model: "ran", "refused" or "crashed", and its message."""
+    """The outcome of the whole model in a runtime: "ran", "refused" or "crashed"."""
 
     runtime: str
     version: str
@@ -82,21 +78,21 @@ class NodeRun:
     Attributes
     ----------
     status : str
-        ``"same"`` as the specification; ``"differs"``; ``"open"`` where it differs in what the
-        specification leaves open; ``"refused"`` or ``"crashed"`` at this node; ``"not run"``.
+        ``"same"`` as the specification; ``"differs"``; ``"open"`` if the specification leaves the
+        difference open; ``"refused"`` or ``"crashed"`` at this node; ``"not run"``.
     obeys : bool or None
-        Whether the runtime did what the specification requires; None where that is open.
+        Whether the runtime follows the specification; None if that is open.
     inputs_differ : bool
         Whether the inputs of the node differ from those in the first runtime.
     place : tuple of int or None
-        The first element that differs; `theirs` is its value in the runtime, `ours` that of the
-        specification.
+        The position of the first element that differs; `theirs` is its value in the runtime,
+        `ours` that of the specification.
     ruling : Explanation or None
-        Which rule decides.
+        The rule that decides.
     text : str
-        The message of a refusal or a crash.
+        The message of an error or a crash.
     picture : Picture or None
-        Where the node differs: what the specification returns for the same inputs.
+        The result of the specification for the same inputs, if the node differs.
     """
 
     runtime: str
@@ -134,7 +130,7 @@ class Comparison:
     Attributes
     ----------
     runs : tuple of RuntimeRun
-        How each runtime ran the model as a whole.
+        The outcome of the whole model in every runtime.
     nodes : tuple of NodeComparison
         The gather and scatter nodes, in the order of the model.
     outputs : tuple of (str, str)
@@ -167,14 +163,14 @@ def compare(
 ) -> Comparison:
     """Run a model in several runtimes and compare every gather and scatter node.
 
-    Every runtime runs in a process of its own. The inputs that a node had there are given to the
-    version of its operator that the model imports. This shows whether a node itself returns a wrong
-    result, or only received other inputs.
+    Every runtime runs in a separate process. Every node is computed again, by the version of its
+    operator that the model imports, from the inputs that it had in the runtime. This shows whether
+    the node itself returns a wrong result or only received other inputs.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        The model in memory, its bytes, or the path of its file.
+        As in `run`.
     inputs : mapping of str to array_like
         The inputs of the model by their names; see `run` and `random_inputs`.
     runtimes : sequence of str
@@ -191,8 +187,8 @@ def compare(
     -------
     Comparison
         For every node and runtime, whether the result is that of the specification. If it is not:
-        the first element that differs, the indices that lead there, the rule that decides, and what
-        to write instead.
+        the first element that differs, the indices that address it, the rule that decides, and a
+        change of the model with which all runtimes agree.
 
     Raises
     ------
@@ -212,50 +208,109 @@ def compare(
     >>> report.same, report.nodes[0].runs[0].status
     (True, 'same')
     """
-    runtimes = checked_runtimes("compare", runtimes)
-    rtol, atol = tolerance("compare", "rtol", rtol), tolerance("compare", "atol", atol)
-    options = options_by_runtime("compare", runtimes, threads, providers, libraries)
-    proto, folder = open_model(model, "compare")
-    ports, results = model_ports(proto)
-    fitted = fit_inputs(ports, named_arrays("compare", inputs))
-    traced = trace(deepcopy(proto), folder)
-    outputs = [port.name for port in results]
-    runs = [TracedRun(traced, name, outputs, fitted, options[name]) for name in runtimes]
-    first = next((run.values for run in runs if run.values is not None), {})
-    return Comparison(
-        runs=tuple(run.summary() for run in runs),
-        nodes=tuple(_compare_node(node, runs, first, rtol, atol) for node in traced.nodes),
-        outputs=tuple(_differing_outputs(outputs, runs, first, rtol, atol)),
-        left=traced.left,
-    )
+    comparer = Comparer("compare", model, runtimes, rtol, atol, threads, providers, libraries)
+    return comparer.compare(named_arrays("compare", inputs))
 
 
-def checked_runtimes(caller: str, runtimes: object) -> tuple[str, ...]:
-    """Return the names of the runtimes, all of which have to be installed."""
-    checked = names(caller, "runtimes", runtimes)
-    if not checked:
-        raise ModelError(f"{caller}: runtimes is empty (allowed: the names of one or more)")
-    for name in checked:
-        load_runtime(name)
-    return checked
+class Comparer:
+    """A model with traced nodes, and the runtimes that are compared.
+
+    The arguments are those of `compare`; `caller` is the public function to name in errors.
+    """
+
+    def __init__(
+        self,
+        caller: str,
+        model: Source,
+        runtimes: object,
+        rtol: object,
+        atol: object,
+        threads: object,
+        providers: object,
+        libraries: object,
+    ) -> None:
+        checked = names(caller, "runtimes", runtimes)
+        if not checked:
+            raise ModelError(f"{caller}: runtimes is empty (allowed: the names of one or more)")
+        for name in checked:
+            load_runtime(name)
+        self._rtol, self._atol = tolerance(caller, "rtol", rtol), tolerance(caller, "atol", atol)
+        self.options = load_options(caller, checked, threads, providers, libraries)
+        self.proto, self.folder = open_model(model, caller)
+        self.ports, outputs = model_ports(self.proto)
+        self.outputs = [port.name for port in outputs]
+        self.traced = trace(deepcopy(self.proto), self.folder)
+        self.names = list(dict.fromkeys([*self.outputs, *self.traced.names]))
+
+    def compare(self, inputs: Values) -> Comparison:
+        fitted = fit_inputs(self.ports, inputs)
+        runs = [TracedRun(self, name, fitted) for name in self.options]
+        first = next((run.values for run in runs if run.values is not None), {})
+        return Comparison(
+            runs=tuple(run.summary() for run in runs),
+            nodes=tuple(self._compare_node(node, runs, first) for node in self.traced.nodes),
+            outputs=tuple(self._differing_outputs(runs, first)),
+            left=self.traced.untraced,
+        )
+
+    def differ(self, first: Array, second: Array) -> bool:
+        """Return whether dtypes or shapes differ, or elements differ by more than is allowed."""
+        if first.shape != second.shape or first.dtype != second.dtype:
+            return True
+        return first_difference(first, second, rtol=self._rtol, atol=self._atol) is not None
+
+    def _compare_node(
+        self, node: TracedNode, runs: Sequence[TracedRun], first: Values
+    ) -> NodeComparison:
+        node_runs = []
+        for run in runs:
+            node_run, values = run.node_run(node), run.values or {}
+            if node_run.status != "not run" and values is not first:
+                shared = [name for name in node.reads if name in first and name in values]
+                differ = any(self.differ(first[name], values[name]) for name in shared)
+                node_run = replace(node_run, inputs_differ=differ)
+            node_runs.append(node_run)
+        row = node.op_node.operator().row
+        return NodeComparison(
+            where=node.op_node.where,
+            operator=str(row),
+            source=row.source,
+            reads=tuple(node.op_node.node.input),
+            gives=node.op_node.node.output[0],
+            runs=tuple(node_runs),
+        )
+
+    def _differing_outputs(
+        self, runs: Sequence[TracedRun], first: Values
+    ) -> Iterator[tuple[str, str]]:
+        for run in runs:
+            if not run.complete or run.values is first or run.values is None:
+                continue
+            for name in self.outputs:
+                expected, actual = first.get(name), run.values[name]
+                if expected is None or not self.differ(expected, actual):
+                    continue
+                types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
+                if types[0] != types[1]:
+                    yield name, f"{run.runtime} returns {types[0]}, not {types[1]}"
+                    continue
+                position = first_difference(expected, actual, rtol=self._rtol, atol=self._atol)
+                assert position is not None
+                at = ", ".join(map(str, position))
+                text = f"[{at}] = {actual[position]}, not {expected[position]}"
+                yield name, f"{run.runtime} returns {text}"
 
 
 class TracedRun:
     """One run of a model in one runtime: its values, and the node at which the runtime stopped."""
 
-    def __init__(
-        self,
-        model: TracedModel,
-        runtime: str,
-        outputs: Sequence[str],
-        inputs: Values,
-        options: LoadOptions,
-    ) -> None:
-        self.runtime, self._model, self._inputs, self._options = runtime, model, inputs, options
+    def __init__(self, model: Comparer, runtime: str, inputs: Values) -> None:
+        self.runtime, self._model, self._inputs = runtime, model.traced, inputs
+        self._options = model.options[runtime]
         self.values: Values | None = None
         self.failed_node: TracedNode | None = None
         self.failure = Answer()
-        self.version, self.answer = self._run(model, list(dict.fromkeys([*outputs, *model.names])))
+        self.version, self.answer = self._run(self._model, model.names)
         self.complete = self.values is not None
         level = logging.INFO if self.answer.crashed is None else logging.WARNING
         outcome = self.answer.crashed or self.answer.refused or "ran"
@@ -302,106 +357,45 @@ class TracedRun:
             text = bearable(self.answer.crashed or self.answer.refused or "")
         return RuntimeRun(runtime=self.runtime, version=self.version, status=status, text=text)
 
-
-def _compare_node(
-    node: TracedNode, runs: Sequence[TracedRun], first: Values, rtol: float, atol: float
-) -> NodeComparison:
-    row = node.op_node.operator().row
-    node_runs = []
-    for run in runs:
-        node_run = _node_run(node, run)
-        if node_run.status != "not run" and run.values is not first:
-            values = run.values or {}
-            shared = [name for name in node.reads if name in first and name in values]
-            differ = any(values_differ(first[name], values[name], rtol, atol) for name in shared)
-            node_run = replace(node_run, inputs_differ=differ)
-        node_runs.append(node_run)
-    return NodeComparison(
-        where=node.op_node.where,
-        operator=str(row),
-        source=row.source,
-        reads=tuple(node.op_node.node.input),
-        gives=node.op_node.node.output[0],
-        runs=tuple(node_runs),
-    )
-
-
-def _node_run(node: TracedNode, run: TracedRun) -> NodeRun:
-    values, failed = run.values or {}, run.failed_node is node
-    known = all(name in values for name in node.in_branch)
-    inputs = node.inputs(values) if known else None
-    theirs = values.get(node.gives)
-    if inputs is None or (theirs is None and not failed):
-        return NodeRun(runtime=run.runtime, status="not run")
-    op_node = node.op_node
-    check = check_node(op_node, inputs, None if failed else theirs)
-    if check.same:
-        return NodeRun(runtime=run.runtime, status="same", obeys=True)
-    row, attributes = op_node.operator().row, op_node.attributes()
-    picture = _picture(op_node, check)
-    if failed:
-        crashed, allowed = run.failure.crashed is not None, check.refusal is None
+    def node_run(self, node: TracedNode) -> NodeRun:
+        """Return the outcome of a node."""
+        failed, check = self.failed_node is node, node.check(self.values or {})
+        if check is None or (check.actual is None and not failed):
+            return NodeRun(runtime=self.runtime, status="not run")
+        if check.same:
+            return NodeRun(runtime=self.runtime, status="same", obeys=True)
+        op_node, explanation, picture = check.op_node, explain(check), None
+        with suppress(NdgatherError):
+            picture = op_node.operator().show(*check.inputs, **op_node.attributes())
+        if failed:
+            crashed, allowed = self.failure.crashed is not None, check.refusal is None
+            return NodeRun(
+                runtime=self.runtime,
+                status="crashed" if crashed else "refused",
+                obeys=not crashed and not allowed,
+                ruling=None if allowed else explanation,
+                text=bearable(self.failure.crashed or self.failure.refused or ""),
+                picture=picture,
+            )
         return NodeRun(
-            runtime=run.runtime,
-            status="crashed" if crashed else "refused",
-            obeys=not crashed and not allowed,
-            ruling=None if allowed else explain(row, attributes, check),
-            text=bearable(run.failure.crashed or run.failure.refused or ""),
+            runtime=self.runtime,
+            status="differs" if explanation.decided else "open",
+            obeys=False if explanation.decided else None,
+            place=check.first,
+            theirs=_value_text(check.actual, check.first),
+            ours="refused" if check.expected is None else _value_text(check.expected, check.first),
+            ruling=explanation,
             picture=picture,
         )
-    explanation = explain(row, attributes, check)
-    return NodeRun(
-        runtime=run.runtime,
-        status="differs" if explanation.decided else "open",
-        obeys=False if explanation.decided else None,
-        place=check.first,
-        theirs=_shown(check.theirs, check.first),
-        ours="refused" if check.ours is None else _shown(check.ours, check.first),
-        ruling=explanation,
-        picture=picture,
-    )
 
 
-def _picture(op_node: OpNode, check: CheckedNode) -> Picture | None:
-    with suppress(NdgatherError):
-        return op_node.operator().show(*check.inputs, **op_node.attributes())
-    return None
-
-
-def _shown(array: Array | None, place: tuple[int, ...] | None) -> str:
+def _value_text(array: Array | None, position: tuple[int, ...] | None) -> str:
     if array is None:
         return ""
-    if place is not None:
-        return str(array[place])
+    if position is not None:
+        return str(array[position])
     values = f": {array.tolist()}" if array.size <= 8 else ""
     return f"{array.dtype} {array.shape}{values}"
-
-
-def values_differ(first: Array, second: Array, rtol: float, atol: float) -> bool:
-    """Return whether dtypes or shapes differ, or an element differs by more than is allowed."""
-    if first.shape != second.shape or first.dtype != second.dtype:
-        return True
-    return first_difference(first, second, rtol=rtol, atol=atol) is not None
-
-
-def _differing_outputs(
-    outputs: Sequence[str], runs: Sequence[TracedRun], first: Values, rtol: float, atol: float
-) -> Iterator[tuple[str, str]]:
-    for run in runs:
-        if not run.complete or run.values is first or run.values is None:
-            continue
-        for name in outputs:
-            expected, actual = first.get(name), run.values[name]
-            if expected is None or not values_differ(expected, actual, rtol, atol):
-                continue
-            types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
-            if types[0] != types[1]:
-                yield name, f"{run.runtime} returns {types[0]}, not {types[1]}"
-                continue
-            place = first_difference(expected, actual, rtol=rtol, atol=atol)
-            assert place is not None
-            at = ", ".join(map(str, place))
-            yield name, f"{run.runtime} returns [{at}] = {actual[place]}, not {expected[place]}"
 
 
 _DEFINITIONS = {
@@ -440,9 +434,10 @@ _NAN = Explanation(
 )
 
 
-def explain(row: OperatorVersion, attributes: Mapping[str, Any], node: CheckedNode) -> Explanation:
-    """Return which rule decides about a node whose result is not that of its specification."""
-    refusal, ours = node.refusal, node.ours
+def explain(node: CheckedNode) -> Explanation:
+    """Return the rule that decides about a node whose output is not that of its specification."""
+    row, attributes = node.op_node.operator().row, node.op_node.attributes()
+    refusal, expected = node.refusal, node.expected
     if isinstance(refusal, IndexOutOfBoundsError):
         return Explanation(
             rule="index range",
@@ -454,29 +449,33 @@ def explain(row: OperatorVersion, attributes: Mapping[str, Any], node: CheckedNo
         if isinstance(refusal, DTypeError):
             advice = "Cast to a type that the version takes, or import a newer opset"
         return Explanation(rule=rule_of(refusal, "model"), text=str(refusal), advice=advice)
-    if node.first is None or node.theirs is None or ours is None:
-        form = None if ours is None else (str(ours.dtype), ours.shape)
+    if node.first is None or node.actual is None or expected is None:
+        form = None if expected is None else (str(expected.dtype), expected.shape)
         return Explanation(
             rule="result",
             text=f"the result has the type of data and the shape that follows: {form}",
             advice="declare the shape of the output, and Reshape or Cast after the node",
         )
     places = index_places(row, attributes, node.inputs, node.first)
-    indices = "; ".join(
-        f"indices[{', '.join(map(str, at))}] = {values[0] if len(values) == 1 else list(values)}"
-        for at, values in places
-    )
     reduction = attributes.get("reduction", "none")
-    value, theirs = ours[node.first], node.theirs[node.first]
+    value = expected[node.first]
+    with np.errstate(over="ignore"):
+        narrow = np.float32(value) if value.dtype == np.float64 else None
+    has_nan = any(
+        array.dtype.kind == "f" and bool(np.isnan(array).any())
+        for array in (node.inputs[0], node.inputs[-1])
+    )
     if row.kind.scatters and len(places) > 1 and reduction == "none":
         rule = _DUPLICATES
     elif any(index < 0 for _, values in places for index in values):
         rule = _NEGATIVE
-    elif ours.dtype in {np.dtype(np.int64), np.dtype(np.uint64)} and abs(int(value)) >= 2**31:
+    elif expected.dtype in {np.dtype(np.int64), np.dtype(np.uint64)} and abs(int(value)) >= 2**31:
         rule = _WIDE_INTEGERS
-    elif value.dtype == np.float64 and _same_as_float32(value, theirs):
+    elif narrow is not None and (
+        np.float32(node.actual[node.first]) == narrow or not np.isfinite(narrow)
+    ):
         rule = _WIDE_FLOATS
-    elif row.kind.scatters and reduction in {"min", "max"} and _any_nan(node):
+    elif row.kind.scatters and reduction in {"min", "max"} and has_nan:
         rule = _NAN
     else:
         rule = Explanation(
@@ -484,18 +483,11 @@ def explain(row: OperatorVersion, attributes: Mapping[str, Any], node: CheckedNo
             text=_DEFINITIONS[row.kind],
             advice="report it to the runtime with the inputs of this node",
         )
+    indices = "; ".join(
+        f"indices[{', '.join(map(str, at))}] = {values[0] if len(values) == 1 else list(values)}"
+        for at, values in places
+    )
     return replace(rule, indices=indices)
-
-
-def _same_as_float32(value: Any, theirs: Any) -> bool:
-    with np.errstate(over="ignore"):
-        narrow = np.float32(value)
-    return bool(np.float32(theirs) == narrow or not np.isfinite(narrow))
-
-
-def _any_nan(node: CheckedNode) -> bool:
-    arrays = (node.inputs[0], node.inputs[-1])
-    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
@@ -517,9 +509,17 @@ def to_text(comparison: Comparison) -> str:
             lines += ["", f"{node.where} ({node.operator}, {node.source})"]
             lines += (f"  {run.runtime}: {_outcome(run)}" for run in node.runs)
             lines += (f"  {name}: {text}" for name, text in _explanation(node))
-    lines += [f"output {name}: {how}" for name, how in comparison.outputs]
-    lines += [f"not compared: {node}, because {why}" for node, why in comparison.left]
-    return "\n".join(map(one_line, [*lines, "", _summary(comparison)]))
+    *details, summary = _last_lines(comparison)
+    return "\n".join(map(one_line, [*lines, *details, "", summary]))
+
+
+def _last_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield the outputs that differ, the nodes that cannot be compared, and the counts."""
+    for name, difference in comparison.outputs:
+        yield f"output {name}: {difference}"
+    for node, why in comparison.left:
+        yield f"not compared: {node}, because {why}"
+    yield _summary(comparison)
 
 
 def _summary(comparison: Comparison) -> str:
@@ -533,7 +533,7 @@ def _summary(comparison: Comparison) -> str:
 
 
 def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
-    """Yield the lines under a node that differs: a title and a text each."""
+    """Yield titles and texts of the lines under a node that differs."""
     explanation = next((run.ruling for run in node.runs if run.ruling is not None), None)
     if explanation is not None:
         none = "none of them"
@@ -545,7 +545,7 @@ def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
 
 
 def _outcome(run: NodeRun) -> str:
-    """Return what a node did in a runtime, in one line."""
+    """Return the outcome of a node in a runtime, in one line."""
     parts = [run.status]
     if run.inputs_differ:
         parts = [f"{run.status} for the inputs it received, which already differ"]
@@ -576,25 +576,22 @@ td { border-top: 1px solid #ddd; vertical-align: top; } code { background: #f4f4
 
 
 def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
-    """Return a page that needs no other file: every node that differs, in the graph around it."""
-    parts = [f"<h1>{escape(title)}</h1><table>"]
-    parts.append("<tr><th>runtime</th><th>version</th><th>outcome</th></tr>")
-    for run in comparison.runs:
-        parts.append(f"<tr><td>{escape(run.runtime)}</td><td>{escape(run.version)}</td>")
-        parts.append(f"<td>{escape(run.status)} {escape(run.text)}</td></tr>")
-    parts.append("</table>")
-    for node in comparison.nodes:
-        if not node.same:
-            parts += _node_html(node, model)
-    for name, how in comparison.outputs:
-        parts.append(f"<p>output <code>{escape(name)}</code>: {escape(how)}</p>")
-    for where, why in comparison.left:
-        parts.append(f"<p>not compared: <code>{escape(where)}</code>, because {escape(why)}</p>")
-    parts.append(f"<p>{escape(_summary(comparison))}</p>")
+    """Return a self-contained page with every node that differs, in the graph around it."""
+    runs = "".join(
+        f"<tr><td>{escape(run.runtime)}</td><td>{escape(run.version)}</td>"
+        f"<td>{escape(run.status)} {escape(run.text)}</td></tr>"
+        for run in comparison.runs
+    )
+    nodes = "".join(
+        part for node in comparison.nodes if not node.same for part in _node_html(node, model)
+    )
+    lines = "".join(f"<p>{escape(line)}</p>" for line in _last_lines(comparison))
     return (
         '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title>"
-        f"<style>{_STYLE}{style_sheet()}</style></head><body>{''.join(parts)}</body></html>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}{style_sheet()}</style></head><body>"
+        f"<h1>{escape(title)}</h1>"
+        f"<table><tr><th>runtime</th><th>version</th><th>outcome</th></tr>{runs}</table>"
+        f"{nodes}{lines}</body></html>\n"
     )
 
 
@@ -602,11 +599,11 @@ def _node_html(node: NodeComparison, model: ModelProto) -> Iterator[str]:
     yield f"<h2>{escape(node.where)}</h2><p>{escape(node.operator)} "
     yield f'(<a href="{escape(node.source)}">its specification</a>)</p>'
     # The nodes that compute its inputs, the node, and those that read its output.
-    producers = {name: each for each in model.graph.node for name in each.output}
+    producers = {name: proto for proto in model.graph.node for name in proto.output}
     before = [
         f"{producers[name].op_type} → {name}" if name in producers else name for name in node.reads
     ]
-    after = [each.op_type for each in model.graph.node if node.gives in each.input]
+    after = [proto.op_type for proto in model.graph.node if node.gives in proto.input]
     yield '<div class="graph">'
     yield f"<div>{''.join(f'<span>{escape(text)}</span>' for text in before)}</div>→"
     yield f'<div><span class="it">{escape(node.operator.split(" ", 1)[-1])}</span></div>→<div>'

@@ -15,7 +15,7 @@ from ndgather.messages import did_you_mean, listed
 from ndgather.models.arguments import instance
 from ndgather.models.graph.conversion import NodeCall, fit
 from ndgather.models.graph.diagnostics import Finding, Severity
-from ndgather.models.onnx.files import Source, inferable, open_model
+from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.inference import (
     InferredNode,
     infer_types,
@@ -42,7 +42,6 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.models.onnx.versions import (
     NewNodes,
-    Values,
     convert_node,
     from_oldest,
     invalid_result,
@@ -92,8 +91,7 @@ def convert(
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        The model in memory, its bytes, or the path of its file. A model in memory is not
-        changed.
+        As in `run`. A model in memory is not changed.
     opset : int, optional
         The target opset: the version of ONNX that the result imports. Every node is converted
         one version after the other. An operator that the target does not have is replaced by the
@@ -238,18 +236,26 @@ def _check_targets(
         raise unknown_target("opset", opset, (f"1..{newest}",))
 
 
+def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelError:
+    return ModelError(
+        f"{option} = {value!r} is not a possible target (allowed: {listed(known)})"
+        f"{did_you_mean(value, known)}"
+    )
+
+
 def _value_names(graph: GraphProto) -> set[str]:
-    names = {value.name for value in (*graph.input, *graph.initializer)}
-    for node in graph.node:
-        names.update(node.output)
-        for inner in subgraphs(node):
-            names |= _value_names(inner)
+    names: set[str] = set()
+    for message in messages_in(graph):
+        if isinstance(message, GraphProto):
+            names.update(value.name for value in (*message.input, *message.initializer))
+        elif isinstance(message, NodeProto):
+            names.update(message.output)
     return names
 
 
 def _with_one_opset(model: ModelProto, opset: int | None) -> ModelProto:
-    """Return a model whose functions import the same opset as itself, so that onnx inlines them."""
-    versions = [opsets(each.opset_import).get(DEFAULT_DOMAIN) for each in model.functions]
+    """Return a model whose functions import the opset of the model, so that onnx inlines them."""
+    versions = [opsets(function.opset_import).get(DEFAULT_DOMAIN) for function in model.functions]
     if opset is None or set(versions) <= {opset, None}:
         return model
     model = deepcopy(model)
@@ -262,14 +268,13 @@ def _with_one_opset(model: ModelProto, opset: int | None) -> ModelProto:
 def _convert_function(function: FunctionProto, source: int, opset: int) -> None:
     taken = {*function.input, *(name for node in function.node for name in node.output)}
     scope = Scope(function, opsets(function.opset_import))
-    values = Values(scope=scope, taken=taken)
     converted: list[NodeProto] = []
     for node in function.node:
-        gathers = [inner for inner in nodes_within(node) if is_published(inner)]
-        if any(subgraphs(node)) or any(_changes(each, source, opset) for each in gathers):
+        is_gather = is_published(node)
+        if any(subgraphs(node)) or (is_gather and _changes(node, source, opset)):
             raise _cannot_be_inlined(function)
         try:
-            converted += gathers or convert_node(node, values, source, opset)
+            converted += [node] if is_gather else convert_node(node, scope, taken, source, opset)
         except NdgatherError as error:
             raise OpNode(node=node, scope=scope).named(error) from error
     _replace_nodes(function, converted)
@@ -281,10 +286,8 @@ def _convert_function(function: FunctionProto, source: int, opset: int) -> None:
 def _changes(node: NodeProto, source: int, opset: int) -> bool:
     """Return whether a gather or scatter node has another version in another opset."""
     domain = row_domain(node.domain)
-    if domain != DEFAULT_DOMAIN:
-        return False
     rows = [implementation(node.op_type, domain, version).row for version in (source, opset)]
-    return rows[0] is not rows[1]
+    return domain == DEFAULT_DOMAIN and rows[0] is not rows[1]
 
 
 def _cannot_be_inlined(function: FunctionProto) -> ModelError:
@@ -301,7 +304,7 @@ def _replace_nodes(body: GraphProto | FunctionProto, nodes: list[NodeProto]) -> 
 
 
 def _check_result(model: ModelProto, result: ModelProto) -> None:
-    """Refuse a result that is not valid for onnx, if the model was."""
+    """Raise ModelError if onnx rejects the result, but not the model."""
     if inferable(model) is not model:
         return  # it is too large for onnx
     try:
@@ -337,29 +340,29 @@ class _Converter:
         """Convert the nodes of a graph; `typed` is the same graph with the types of all values."""
         converted: list[NodeProto] = []
         for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
-            values = Values(scope=typed, taken=self.taken)
             if is_published(node):
-                converted += self._gather_nodes(graph, next(self.inferred), values)
+                converted += self._gather_nodes(graph, next(self.inferred), typed)
                 continue
             inner = zip(subgraphs(node), subgraphs(typed_node), strict=True)
             for inner_graph, typed_graph in inner:
                 self.convert_graph(inner_graph, typed.within(typed_node, typed_graph))
-            values.types.update(_output_types(typed, typed_node))
+            _set_output_types(typed, typed_node)
             source = self.source.get(DEFAULT_DOMAIN, self.opset)
             try:
-                converted += convert_node(node, values, source, self.opset)
+                converted += convert_node(node, typed, self.taken, source, self.opset)
             except Exception as error:  # also of invalid nodes, which onnx has not checked
                 raise OpNode(node=node, scope=typed).named(error) from error
         _replace_nodes(graph, converted)
 
     def _gather_nodes(
-        self, graph: GraphProto, inferred: InferredNode, values: Values
+        self, graph: GraphProto, inferred: InferredNode, typed: Scope
     ) -> list[NodeProto]:
         """Return a gather or scatter node in the target, after the nodes that it needs."""
         op_node = inferred.op_node
-        repaired = inferred if inferred.refusal is None else self._repaired(inferred)
+        if inferred.refusal is not None:
+            inferred = self._repaired(op_node, inferred.refusal)
         try:
-            call = self._call(op_node, repaired, values)
+            call = self._call(op_node, inferred, typed)
             if self.domain is not None and operators(call.name, self.domain):
                 call.domain = self.domain
             target = implementation(call.name, call.domain, self.version(call.domain)).row
@@ -372,7 +375,7 @@ class _Converter:
         except NdgatherError as error:
             raise op_node.named(error) from error
         for name in call.indices:
-            declared = declaration(with_names(values.type(name), self.sizes))
+            declared = declaration(with_names(typed.type_of(name), self.sizes))
             graph.value_info.add(name=name).type.CopyFrom(declared)
         node = deepcopy(op_node.node)
         node.op_type = call.name
@@ -385,45 +388,60 @@ class _Converter:
                 node.attribute.append(helper.make_attribute(name, value))
         return [*call.new.before, node]
 
-    def _repaired(self, inferred: InferredNode) -> InferredNode:
+    def _repaired(self, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
         """Return the node as one of a later version, if its attributes are valid there."""
-        refusal, op_node = inferred.refusal, inferred.op_node
-        assert refusal is not None
-        if isinstance(refusal, AttributeValueError) and row_domain(op_node.node.domain) == (
-            DEFAULT_DOMAIN
+        versions: range | tuple[()] = ()
+        if (
+            isinstance(refusal, AttributeValueError)
+            and row_domain(op_node.node.domain) == DEFAULT_DOMAIN
         ):
-            for version in range(self.source.get(DEFAULT_DOMAIN, 1) + 1, self.opset + 1):
-                scope = replace(op_node.scope, opsets={DEFAULT_DOMAIN: version})
-                later = OpNode(node=op_node.node, scope=scope)
-                try:
-                    inference = later.infer()
-                except NdgatherError:
-                    continue
-                row = later.operator().row
-                what = f"{refusal}; converted as {row}"
-                self._add_finding(op_node, op_node.operator().row, what, "repair")
-                return InferredNode(op_node=later, inference=inference)
+            versions = range(self.source.get(DEFAULT_DOMAIN, 1) + 1, self.opset + 1)
+        for version in versions:
+            scope = replace(op_node.scope, opsets={DEFAULT_DOMAIN: version})
+            later = OpNode(node=op_node.node, scope=scope)
+            try:
+                inference = later.infer()
+            except NdgatherError:
+                continue
+            what = f"{refusal}; converted as {later.operator().row}"
+            self._add_finding(op_node, op_node.operator().row, what, "repair")
+            return InferredNode(op_node=later, inference=inference)
         raise op_node.named(refusal)
 
-    def _call(self, op_node: OpNode, inferred: InferredNode, values: Values) -> GatherCall:
+    def _call(self, op_node: OpNode, inferred: InferredNode, typed: Scope) -> GatherCall:
         """Return a node as the target operator, or as it is if `strict` does not require that."""
-        call = _gather_call(inferred, values)
-        scatters = call.origin.kind.scatters
-        wanted = self.operator
-        if (
-            wanted is None
-            or wanted == call.name
-            or scatters != any(each.row.kind.scatters for each in operators(wanted))
+        call = self._gather_call(inferred, typed)
+        if self.operator in {None, call.name} or call.origin.kind.scatters != any(
+            item.row.kind.scatters for item in operators(self.operator)
         ):
             return call
         try:
-            call.change_operator(wanted)
+            call.change_operator(self.operator)
         except NdgatherError as refusal:
             if self.strict:
                 raise
             self._add_finding(op_node, call.origin, f"kept: {refusal}", "operator")
-            return _gather_call(inferred, values)
+            return self._gather_call(inferred, typed)
         return call
+
+    def _gather_call(self, inferred: InferredNode, typed: Scope) -> GatherCall:
+        op_node = inferred.op_node
+        row = op_node.operator().row
+        roles = [parameter.role for parameter in row.inputs]
+        types = inferred.inference.inputs if inferred.inference else op_node.types()
+        indices = op_node.constants().get(Role.INDICES.value)
+        inputs = dict(zip(roles, op_node.node.input, strict=True))
+        return GatherCall(
+            origin=row,
+            row=row,
+            name=row.name,
+            domain=row.domain,
+            inputs=inputs,
+            types=dict(zip(roles, types, strict=True)),
+            constants={} if indices is None else {Role.INDICES: indices},
+            attributes=op_node.attributes(),
+            new=NewNodes(scope=typed, taken=self.taken, prefix=inputs[Role.INDICES]),
+        )
 
     def _add_finding(self, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
         self.findings.append(
@@ -440,12 +458,14 @@ class _Converter:
         """Return the version of a domain that the result imports."""
         if domain == DEFAULT_DOMAIN:
             return self.opset
-        newest = max(each.version for each in operators(domain=domain))
+        newest = max(item.version for item in operators(domain=domain))
         return self.source.get(domain, newest)
 
     def import_domains(self, model: ModelProto) -> None:
         """Import the domains of all nodes, and those of published operators only if used."""
-        used = {row_domain(each.domain) for node in model.graph.node for each in nodes_within(node)}
+        used = {
+            row_domain(inner.domain) for node in model.graph.node for inner in nodes_within(node)
+        }
         imports = {
             domain: version
             for domain, version in self.source.items()
@@ -462,16 +482,14 @@ class _Converter:
             model.ir_version = max(model.ir_version, needed)
 
 
-def _output_types(scope: Scope, node: NodeProto) -> dict[str, TensorType]:
-    """Return the types of outputs that onnx does not know, but the graphs of the node declare."""
-    types: dict[str, TensorType] = {}
+def _set_output_types(scope: Scope, node: NodeProto) -> None:
+    """Set the types of outputs that onnx does not infer, but the subgraphs of the node declare."""
     for graph in subgraphs(node):
         outputs = graph.output[1:] if node.op_type == "Loop" else graph.output
         for name, inner in zip(node.output, outputs, strict=False):
             dtype, known = tensor_type(inner.type).dtype, scope.type_of(name)
             if dtype is not None and known.dtype is None:
-                types[name] = TensorType(dtype, known.shape)
-    return types
+                scope.set_type(name, TensorType(dtype, known.shape))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -522,7 +540,7 @@ class GatherCall(NodeCall):
 
     def _read(self, role: Role, name: str, known: TensorType) -> None:
         self.inputs[role], self.types[role] = name, known
-        self.new.values.types[name] = known
+        self.new.scope.set_type(name, known)
         self.indices.append(name)
 
     def sizes(self, role: Role, *, last: bool = True, ones: int = 0) -> str:
@@ -550,32 +568,12 @@ class GatherCall(NodeCall):
         *lead, depth = self.dims(Role.INDICES)
         count = self.attribute("batch_dims")
         shape = self.sizes(Role.INDICES, last=False, ones=1)
-        # The sizes of data, so that indices with other batch sizes are refused here too.
+        # The sizes of data, so that indices with other batch sizes raise an error here too.
         sizes = self.sizes(Role.DATA)
         columns = [self.coordinates(sizes, axis, len(lead) + 1, shape) for axis in range(count)]
         joined = self.new.add("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
         deeper = depth + count if isinstance(depth, int) else None
         self.set_indices(joined, (*lead, deeper))
-
-
-def _gather_call(inferred: InferredNode, values: Values) -> GatherCall:
-    op_node = inferred.op_node
-    row = op_node.operator().row
-    roles = [parameter.role for parameter in row.inputs]
-    types = inferred.inference.inputs if inferred.inference else op_node.types()
-    indices = op_node.constants().get(Role.INDICES.value)
-    inputs = dict(zip(roles, op_node.node.input, strict=True))
-    return GatherCall(
-        origin=row,
-        row=row,
-        name=row.name,
-        domain=row.domain,
-        inputs=inputs,
-        types=dict(zip(roles, types, strict=True)),
-        constants={} if indices is None else {Role.INDICES: indices},
-        attributes=op_node.attributes(),
-        new=NewNodes(values=values, prefix=inputs[Role.INDICES]),
-    )
 
 
 def _gather_as_gather_nd(call: GatherCall) -> None:
@@ -652,11 +650,4 @@ EQUIVALENCES: dict[tuple[str, str], tuple[Callable[[GatherCall], None], tuple[st
     ("GatherElements", "Gather"): (_check_one_axis, ("axis",)),
     ("ScatterElements", "ScatterND"): (_elements_as_tuples, ("reduction",)),
 }
-"""How an operator becomes another one where that is exact, and the attributes that it keeps."""
-
-
-def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelError:
-    return ModelError(
-        f"{option} = {value!r} is not a possible target (allowed: {listed(known)})"
-        f"{did_you_mean(value, known)}"
-    )
+"""Functions that replace an operator by another one exactly, and the attributes that are kept."""

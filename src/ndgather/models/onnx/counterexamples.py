@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +11,11 @@ from numpy.typing import NDArray
 
 from ndgather.errors import NotLoadedError
 from ndgather.messages import reason
-from ndgather.models.arguments import tolerance, whole_number
+from ndgather.models.arguments import whole_number
 from ndgather.models.graph import fit_inputs
-from ndgather.models.onnx.comparison import checked_runtimes, compare, values_differ
-from ndgather.models.onnx.files import IN_MEMORY, open_model
-from ndgather.models.onnx.inference import checked_sizes, highest_indices, random_inputs
-from ndgather.models.onnx.nodes import model_ports
-from ndgather.models.onnx.runs import check_node, options_by_runtime, trace
+from ndgather.models.onnx.comparison import Comparer
+from ndgather.models.onnx.files import IN_MEMORY
+from ndgather.models.onnx.inference import checked_sizes, highest_indices, open_sizes, random_inputs
 from ndgather.runtimes.children import RuntimeProcess
 
 if TYPE_CHECKING:
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.comparison import Comparison
     from ndgather.models.onnx.files import Source
     from ndgather.models.onnx.runs import ForRuntimes
-    from ndgather.runtimes.runtime import LoadOptions
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
@@ -81,9 +77,9 @@ def search(
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        The model in memory, its bytes, or the path of its file.
+        As in `run`.
     tries : int, default 50
-        How many inputs are run at most.
+        The largest number of inputs to run.
     seed, sizes
         As in `random_inputs`.
     runtimes, rtol, atol, threads, providers, libraries
@@ -99,39 +95,34 @@ def search(
     FileError, ModelError, ExtraMissingError
         As in `compare`, or no runtime loads the model.
     """
-    runtimes = checked_runtimes("search", runtimes)
     tries, seed = whole_number("search", "tries", tries, 1), whole_number("search", "seed", seed, 0)
-    rtol, atol = tolerance("search", "rtol", rtol), tolerance("search", "atol", atol)
-    options = options_by_runtime("search", runtimes, threads, providers, libraries)
-    given = checked_sizes("search", sizes)
+    chosen_sizes = checked_sizes("search", sizes)
+    comparer = Comparer("search", model, runtimes, rtol, atol, threads, providers, libraries)
+    required = [port for port in comparer.ports if not port.optional]
+    names = sorted(set(open_sizes(required).values()))
     with ExitStack() as processes:
-        trial = _Trial(model, options, rtol, atol, processes)
+        runtime_processes = _Processes(comparer, processes)
         for number in range(tries):
             rng = np.random.default_rng([seed, number])
-            chosen = dict(given)
+            chosen = dict(chosen_sizes)
             if number % 2:
-                for name in trial.open_sizes:
+                for name in names:
                     chosen.setdefault(name, int(rng.choice(_SIZES)))
             base = random_inputs(model, seed + number, sizes=chosen)
-            what, changes = _draw_changes(base, trial.highest_indices(base), rng)
+            shapes = {name: array.shape for name, array in base.items()}
+            highest = highest_indices(comparer.proto, comparer.folder, shapes)
+            what, changes = _draw_changes(base, highest, rng)
             inputs = _with_changes(base, changes)
-            if not trial.disagree(inputs):
+            if not runtime_processes.disagree(inputs):
                 continue
-            for smaller in _smaller(model, changes, seed + number, chosen, trial.open_sizes):
-                if _element_count(smaller) < _element_count(inputs) and trial.disagree(smaller):
+            for smaller in _smaller(model, changes, seed + number, chosen, names):
+                fewer = _element_count(smaller) < _element_count(inputs)
+                if fewer and runtime_processes.disagree(smaller):
                     inputs = smaller
-            report = compare(
-                model,
-                inputs,
-                runtimes=runtimes,
-                rtol=rtol,
-                atol=atol,
-                threads=threads,
-                providers=providers,
-                libraries=libraries,
-            )
+            report = comparer.compare(inputs)
             return Parting(inputs=inputs, what=what, tries=number + 1, report=report)
-        trial.require_loaded()
+        path = IN_MEMORY if comparer.folder is None else model
+        runtime_processes.require_loaded(path)
     return None
 
 
@@ -218,43 +209,18 @@ def _element_count(inputs: Inputs) -> int:
     return sum(array.size for array in inputs.values())
 
 
-class _Trial:
-    """A model that is loaded in several runtimes and run with one input after the other."""
+class _Processes:
+    """Processes in which the runtimes run a model with one input after the other."""
 
-    def __init__(
-        self,
-        model: Source,
-        options: Mapping[str, LoadOptions],
-        rtol: float,
-        atol: float,
-        processes: ExitStack,
-    ) -> None:
-        self._proto, self._folder = open_model(model, "search")
-        self._path = IN_MEMORY if self._folder is None else model
-        self._model = trace(deepcopy(self._proto), self._folder)
-        self._ports, results = model_ports(self._proto)
-        self.open_sizes = sorted(
-            {
-                f"{port.name}[{axis}]" if size == "?" else size
-                for port in self._ports
-                for axis, size in enumerate(port.shape or ())
-                if isinstance(size, str) and not port.optional
-            }
-        )
-        self._outputs = [port.name for port in results]
-        self._names = list(dict.fromkeys([*self._outputs, *self._model.names]))
-        self._tolerances = rtol, atol
-        self._options, self._processes = options, processes
+    def __init__(self, comparer: Comparer, processes: ExitStack) -> None:
+        self._comparer, self._processes = comparer, processes
         self._loaded: dict[str, RuntimeProcess] = {}
-
-    def highest_indices(self, inputs: Inputs) -> dict[str, int]:
-        shapes = {name: array.shape for name, array in inputs.items()}
-        return highest_indices(self._proto, self._folder, shapes)
 
     def disagree(self, inputs: Inputs) -> bool:
         """Return whether a runtime disagrees with the specification or with the first runtime."""
-        fitted = fit_inputs(self._ports, inputs)
-        answers = [self._process(name).run(self._names, fitted) for name in self._options]
+        comparer = self._comparer
+        fitted = fit_inputs(comparer.ports, inputs)
+        answers = [self._process(name).run(comparer.names, fitted) for name in comparer.options]
         if len({answer.values is None for answer in answers}) > 1:
             return True
         if any(answer.crashed is not None for answer in answers):
@@ -264,36 +230,28 @@ class _Trial:
             if answer.values is None:
                 continue
             arrays = map(np.asarray, answer.values)
-            values = {**fitted, **dict(zip(self._names, arrays, strict=True))}
+            values = {**fitted, **dict(zip(comparer.names, arrays, strict=True))}
             first = first or values
-            if not self._as_specified(values) or any(
-                values_differ(first[name], values[name], *self._tolerances)
-                for name in self._outputs
+            checks = (node.check(values) for node in comparer.traced.nodes)
+            if any(check is not None and not check.same for check in checks) or any(
+                comparer.differ(first[name], values[name]) for name in comparer.outputs
             ):
                 return True
         return False
 
-    def _as_specified(self, values: Inputs) -> bool:
-        for node in self._model.nodes:
-            inputs = node.inputs(values)
-            if inputs is not None and not check_node(node.op_node, inputs, values[node.gives]).same:
-                return False
-        return True
-
     def _process(self, name: str) -> RuntimeProcess:
         process = self._loaded.get(name)
         if process is None or (process.failed is not None and process.version):
-            started = RuntimeProcess(name, self._model.source(), self._options[name])
-            process = self._loaded[name] = self._processes.enter_context(started)
+            source, options = self._comparer.traced.source(), self._comparer.options[name]
+            process = self._processes.enter_context(RuntimeProcess(name, source, options))
+            self._loaded[name] = process
         return process
 
-    def require_loaded(self) -> None:
+    def require_loaded(self, path: object) -> None:
         """Raise an error if no runtime loaded the model, so that none could disagree."""
-        failed = {name: each.failed for name, each in self._loaded.items() if not each.version}
-        if len(failed) == len(self._loaded):
-            for name, answer in failed.items():
-                why = (answer and (answer.refused or answer.crashed)) or ""
-                place: object = self._path
-                raise NotLoadedError(
-                    f"{place}: {name} does not load it: {reason(RuntimeError(why))}"
-                )
+        if any(process.version for process in self._loaded.values()):
+            return
+        for name, process in self._loaded.items():
+            answer = process.failed
+            why = (answer and (answer.refused or answer.crashed)) or ""
+            raise NotLoadedError(f"{path}: {name} does not load it: {reason(RuntimeError(why))}")

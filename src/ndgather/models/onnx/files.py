@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, external_data_helper, helper
+from onnx import ModelProto, TensorProto, external_data_helper, helper
 
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
@@ -30,11 +30,11 @@ Source: TypeAlias = ModelProto | Content | FilePath
 
 Folder: TypeAlias = str | os.PathLike[str]
 
-IN_MEMORY = "model"
-"""What errors call a model that has no path."""
+LARGEST_MODEL = LARGEST_PROTOBUF
+"""The largest number of bytes in a model file."""
 
-MOST = LARGEST_PROTOBUF
-"""The largest size in bytes of a protobuf message, and so of a model file."""
+IN_MEMORY = "model"
+"""The name in errors of a model that has no path."""
 
 
 def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
@@ -70,20 +70,29 @@ def _parsed(serialized: bytes, path: object) -> ModelProto:
     return proto
 
 
-def _check_names(message: Any, path: object) -> None:
+def _check_names(model: ModelProto, path: object) -> None:
     """Raise ModelError for a string that is not UTF-8: protobuf returns it as bytes."""
+    for message in messages_in(model):
+        for field, value in message.ListFields():
+            texts = value if hasattr(value, "append") else (value,)
+            if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in texts):
+                text = next(text for text in texts if isinstance(text, bytes))
+                raise ModelError(
+                    f"{path}: cannot be read as an ONNX model: {field.name} = {text[:40]!r} is not "
+                    "UTF-8 text"
+                )
+
+
+def messages_in(message: Any) -> Iterator[Any]:
+    """Yield a protobuf message and all messages in it."""
+    yield message
+    if isinstance(message, TensorProto):  # listing its fields would copy its values
+        yield from message.external_data
+        return
     for field, value in message.ListFields():
-        items = value if hasattr(value, "append") else (value,)
-        if field.type == field.TYPE_STRING:
-            for text in items:
-                if isinstance(text, bytes):
-                    raise ModelError(
-                        f"{path}: cannot be read as an ONNX model: "
-                        f"{field.name} = {text[:40]!r} is not UTF-8 text"
-                    )
-        elif field.type == field.TYPE_MESSAGE:
-            for inner in items:
-                _check_names(inner, path)
+        if field.type == field.TYPE_MESSAGE:
+            for inner in value if hasattr(value, "append") else (value,):
+                yield from messages_in(inner)
 
 
 def load_model(model: Source, caller: str) -> ModelProto:
@@ -134,29 +143,12 @@ _NARROW = {
 
 def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Yield every tensor of a model, of its subgraphs and of its functions."""
-    for body in (model.graph, *model.functions):
-        yield from _tensors(body)
-
-
-def _tensors(body: GraphProto | FunctionProto) -> Iterator[TensorProto]:
-    if isinstance(body, GraphProto):
-        yield from body.initializer
-        for sparse in body.sparse_initializer:
-            yield from (sparse.values, sparse.indices)
-    for node in body.node:
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors)
-            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-                yield from (sparse.values, sparse.indices)
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _tensors(graph)
+    return (message for message in messages_in(model) if isinstance(message, TensorProto))
 
 
 def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Yield the tensors whose values are in other files."""
-    for tensor in all_tensors(model):
-        if tensor.data_location == TensorProto.EXTERNAL:
-            yield tensor
+    return (item for item in all_tensors(model) if item.data_location == TensorProto.EXTERNAL)
 
 
 def check_self_contained(model: ModelProto) -> None:
@@ -170,8 +162,11 @@ def check_tensors(model: ModelProto, folder: Folder) -> None:
         check_tensor(tensor, folder)
 
 
-def check_tensor(tensor: TensorProto, folder: Folder) -> None:
-    """Raise FileError if a file of `folder` does not hold exactly the values of a tensor."""
+def check_tensor(tensor: TensorProto, folder: Folder) -> tuple[Path, int, int]:
+    """Return the file of an external tensor, and the offset and the length of its values there.
+
+    Raise FileError if a file of `folder` does not hold exactly the values of the tensor.
+    """
     path, name = tensor_path(tensor, folder), tensor.name
     try:
         check_regular(path)
@@ -187,9 +182,9 @@ def check_tensor(tensor: TensorProto, folder: Folder) -> None:
     offset = _count(tensor, "offset", 0)
     length = _count(tensor, "length", size - offset)
     if length < 0 or offset + length > size:
+        end = offset + max(length, 0)
         raise FileError(
-            f"constant {name!r}: bytes {offset}..{offset + max(length, 0)} are not in {path}, "
-            f"which has {size}"
+            f"constant {name!r}: bytes {offset}..{end} are not in {path}, which has {size}"
         )
     needed = tensor_bytes(tensor)
     if needed is not None and length != needed:
@@ -197,6 +192,7 @@ def check_tensor(tensor: TensorProto, folder: Folder) -> None:
             f"constant {name!r}: has {length} bytes in its file (allowed: {needed}, by its type "
             f"and dims)"
         )
+    return path, offset, length
 
 
 def tensor_path(tensor: TensorProto, folder: Folder) -> Path:
@@ -244,20 +240,14 @@ def _element_bits(tensor: TensorProto) -> int | None:
     return _NARROW.get(tensor.data_type, dtype.itemsize * 8)
 
 
-def stored_range(tensor: TensorProto, folder: Folder) -> tuple[int, int]:
-    """Return the offset and the length of a checked tensor in its file."""
-    offset = _count(tensor, "offset", 0)
-    return offset, _count(tensor, "length", tensor_path(tensor, folder).stat().st_size - offset)
-
-
 def map_tensor(tensor: TensorProto, folder: Folder) -> Array | None:
-    """Memory-map a checked tensor; return None if it is empty, or packs elements into bytes."""
+    """Check and map an external tensor; None if it is empty, or packs elements into bytes."""
+    path, offset, _ = check_tensor(tensor, folder)
     bits, shape = _element_bits(tensor), tuple(tensor.dims)
     if bits is None or bits % 8 or 0 in shape:
         return None
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
-    offset = _count(tensor, "offset", 0)
-    return np.asarray(np.memmap(tensor_path(tensor, folder), dtype, "r", offset, shape))
+    return np.asarray(np.memmap(path, dtype, "r", offset, shape))
 
 
 def make_external(tensor: TensorProto, location: str, offset: int, length: int) -> None:
@@ -285,7 +275,7 @@ def raw_bytes(tensor: TensorProto) -> int:
 
 def inferable(model: ModelProto) -> ModelProto:
     """Return `model`, or a copy without its large tensors where onnx cannot take all of it."""
-    if sum(map(raw_bytes, all_tensors(model))) <= MOST:
+    if sum(map(raw_bytes, all_tensors(model))) <= LARGEST_MODEL:
         return model
     copy = without_values(model, lambda tensor: raw_bytes(tensor) >= LARGE)
     for tensor in copy.graph.initializer:
@@ -327,7 +317,7 @@ def map_model(path: Path, caller: str) -> tuple[ModelProto, str | None]:
     check_regular(path)
     status = path.stat()
     ordinary = status.st_nlink == 1 and not path.is_symlink() and path.name.isprintable()
-    if ordinary and LARGE_ENOUGH_TO_MAP <= status.st_size <= LARGEST_PROTOBUF:
+    if ordinary and LARGE_ENOUGH_TO_MAP <= status.st_size <= LARGEST_MODEL:
         proto = ModelProto()
         with (
             path.open("rb") as file,

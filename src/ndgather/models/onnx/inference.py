@@ -1,4 +1,4 @@
-"""Types of the values of a model: ndgather infers its operators, onnx the rest."""
+"""Types of the values of a model, inferred by ndgather and onnx in turns, and random inputs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import GraphProto, ModelProto, TypeProto, inliner, shape_inference
+from onnx import GraphProto, ModelProto, TensorShapeProto, inliner, shape_inference
 
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, listed, reason, shown
 from ndgather.models.arguments import whole_number
-from ndgather.models.onnx.files import Source, inferable, open_model
+from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.nodes import (
     OpNode,
     Scope,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+
 # Sizes that a model leaves open
 
 
@@ -53,16 +54,22 @@ def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
     return {name: whole_number(caller, f"sizes[{name!r}]", size, 0) for name, size in sizes.items()}
 
 
+def open_sizes(ports: Iterable[Port]) -> dict[tuple[str, int], str]:
+    """Return the names of the sizes that inputs leave open, by the input and the axis."""
+    return {
+        (port.name, axis): f"{port.name}[{axis}]" if size == "?" else size
+        for port in ports
+        for axis, size in enumerate(port.shape or ())
+        if isinstance(size, str)
+    }
+
+
 def _check_size_names(sizes: Iterable[str], ports: Iterable[Port]) -> None:
     """Raise ModelError for a size that is not open in the inputs of a model."""
-    known = set()
-    for port in ports:
-        for axis, size in enumerate(port.shape or ()):
-            if not isinstance(size, int):
-                known.update({size, f"{port.name}[{axis}]"} - {"?"})
+    known = open_sizes(ports)
+    names = sorted({*known.values(), *(f"{name}[{axis}]" for name, axis in known)})
     for name in sizes:
-        if name not in known:
-            names = sorted(known)
+        if name not in names:
             raise ModelError(
                 f"the model has no size {name!r} (allowed: {listed(names)})"
                 f"{did_you_mean(name, names)}"
@@ -72,35 +79,26 @@ def _check_size_names(sizes: Iterable[str], ports: Iterable[Port]) -> None:
 def _with_sizes(model: ModelProto, sizes: Mapping[str, int]) -> ModelProto:
     """Return a copy of `model` in which `sizes` are declared as numbers."""
     _check_size_names(sizes, model_ports(model)[0])
-    copy = type(model)()
+    copy = ModelProto()
     copy.CopyFrom(model)
     for info in copy.graph.input:
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
             if f"{info.name}[{axis}]" in sizes:
                 dim.dim_value = sizes[f"{info.name}[{axis}]"]
-    for graph in _graphs(copy.graph):
-        for info in (*graph.input, *graph.output, *graph.value_info):
-            for dim in info.type.tensor_type.shape.dim:
-                if dim.dim_param in sizes:
-                    dim.dim_value = sizes[dim.dim_param]
+    for dim in _dims(copy.graph):
+        if dim.dim_param in sizes:
+            dim.dim_value = sizes[dim.dim_param]
     return copy
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    yield graph
-    for node in graph.node:
-        for inner in subgraphs(node):
-            yield from _graphs(inner)
+def _dims(graph: GraphProto) -> Iterator[TensorShapeProto.Dimension]:
+    """Yield every size that is declared in a graph and its subgraphs."""
+    return (item for item in messages_in(graph) if isinstance(item, TensorShapeProto.Dimension))
 
 
 def size_names(graph: GraphProto) -> set[str]:
     """Return the names of sizes that a graph and its subgraphs declare."""
-    return {
-        dim.dim_param
-        for inner in _graphs(graph)
-        for info in (*inner.input, *inner.output, *inner.value_info)
-        for dim in info.type.tensor_type.shape.dim
-    }
+    return {dim.dim_param for dim in _dims(graph)}
 
 
 # Functions
@@ -113,8 +111,6 @@ _Key: TypeAlias = tuple[str, str, str]
 
 def check_functions(model: ModelProto) -> None:
     """Raise ModelError if functions call themselves, or have too many nodes once inlined."""
-    if not model.functions:
-        return
     functions = {_key(function): function for function in model.functions}
     sizes: dict[_Key, tuple[int, int]] = {}
 
@@ -175,29 +171,27 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
     """Return a model with the types of its values written into it.
 
     `ndgather.operator(...).infer` infers the types of gather and scatter nodes, and
-    `onnx.shape_inference` all others, in turns, until nothing more follows. Names of sizes are
-    kept; what the model declares stays, and gains what it left open.
+    `onnx.shape_inference` all others, in turns, until nothing more follows. Names of sizes and
+    declared types are kept; unknown dtypes and sizes in them are filled in.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
-        files are looked for in its folder, and nowhere else.
-        A model in memory is not changed.
+        As in `run`. A model in memory is not changed.
     sizes : mapping of str to int, optional
         Numbers for sizes that the model leaves open: by their names, or as ``"input[axis]"``.
 
     Returns
     -------
     ModelProto
-        A copy with more in its `value_info` and in its outputs, and with `sizes` put in.
+        A copy with the inferred types in its `value_info` and outputs, and with `sizes`.
 
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, or is not an ONNX model, or it leaves no such size open.
+        The file cannot be read or is not an ONNX model, or the model has no such open size.
     NdgatherError
-        A node can run on no inputs of such types, or gives another type than the model declares;
+        A node cannot run on inputs of such types, or returns another type than the model declares;
         the text names the node.
 
     Examples
@@ -229,8 +223,8 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
 class InferredNode:
     """A gather or scatter node, and its inferred types or the error that inference raised.
 
-    It has neither where its attributes are those of a function, and both where the inferred
-    types are not those that the model declares.
+    Both are None if an attribute takes its value from a function. Both are present if the inferred
+    types contradict those that the model declares.
     """
 
     op_node: OpNode
@@ -240,7 +234,7 @@ class InferredNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferredModel:
-    """A model with every type that is known written into it, and with its functions inlined."""
+    """A model with inlined functions and all inferred types."""
 
     model: ModelProto
     nodes: tuple[InferredNode, ...]
@@ -249,17 +243,17 @@ class InferredModel:
 def infer_types(model: ModelProto, folder: str | None) -> InferredModel:
     """Alternate the inference of onnx and that of ndgather until nothing more follows."""
     declared = without_functions(inferable(with_one_name(model)))
-    for op_node in op_nodes(declared):
-        op_node.check_import()
     names = size_names(declared.graph)
     while True:
         view = _inferred_by_onnx(declared, folder)
         inferred, changed = [], False
-        for node, target in zip(op_nodes(view, folder), op_nodes(declared, folder), strict=True):
-            found = _infer_node(node)
-            more, refusal = _declare(target, found.inference, names)
-            changed |= more
-            inferred.append(replace(found, refusal=refusal) if refusal else found)
+        for op_node, target in zip(op_nodes(view, folder), op_nodes(declared, folder), strict=True):
+            node = _infer_node(op_node)
+            try:
+                changed |= node.inference is not None and _declare(target, node.inference, names)
+            except NdgatherError as refusal:
+                node = replace(node, refusal=refusal)
+            inferred.append(node)
         if not changed:
             return InferredModel(model=view, nodes=tuple(inferred))
 
@@ -277,19 +271,17 @@ _HIDDEN = "ndgather.hidden"  # the domain of nodes that onnx must not look at
 
 
 def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
-    """Return a copy of `model` with what onnx infers.
+    """Return a copy of `model` with the types that onnx infers.
 
-    onnx checks nothing: a negative `batch_dims`, or a negative size of `indices`, makes it read
-    outside of its memory. So negative sizes, and nodes for which inference raises, are hidden.
+    onnx does not check what it reads: a negative `batch_dims` or a negative size of `indices` makes
+    it read outside of its memory. So negative sizes, and nodes for which inference raises, are
+    hidden.
     """
     visible = ModelProto()
     visible.CopyFrom(model)
-    for graph in _graphs(visible.graph):
-        for value in (*graph.input, *graph.output, *graph.value_info):
-            _clear_negative_sizes(value.type)
-        for attribute in (item for node in graph.node for item in node.attribute):
-            for declared in (attribute.tp, *attribute.type_protos):
-                _clear_negative_sizes(declared)
+    for dim in _dims(visible.graph):
+        if dim.dim_value < 0:
+            dim.ClearField("dim_value")
     hidden = [
         node.node for node in op_nodes(visible, folder) if _infer_node(node).refusal is not None
     ]
@@ -310,58 +302,39 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     return inferred
 
 
-def _clear_negative_sizes(declared: TypeProto) -> None:
-    within = {"sequence_type": "elem_type", "optional_type": "elem_type", "map_type": "value_type"}
-    kind = declared.WhichOneof("value")
-    while kind in within:
-        declared = getattr(getattr(declared, kind), within[kind])
-        kind = declared.WhichOneof("value")
-    if kind in {"tensor_type", "sparse_tensor_type"}:
-        for dim in getattr(declared, kind).shape.dim:
-            if dim.dim_value < 0:
-                dim.ClearField("dim_value")
+def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
+    """Declare the inferred types of a node; return whether a declaration changed.
 
-
-def _declare(
-    op_node: OpNode, inference: Inference | None, names: set[str]
-) -> tuple[bool, NdgatherError | None]:
-    """Declare the inferred types of a node; return whether they say more, and what contradicts.
-
-    Sizes with names that are not in `names` are unknown: onnx invented those names.
+    Raise NdgatherError for a type that contradicts its declaration. Sizes with names that are not
+    in `names` are unknown: onnx invented those names.
     """
     changed = False
-    if inference is None:
-        return changed, None
     outputs = zip(op_node.node.output, inference.outputs, strict=False)
     inputs = zip(op_node.node.input, inference.inputs, strict=False)
     for name, known in (*outputs, *inputs):
-        maker = op_node.scope.maker_of(name)
-        if maker is not None and isinstance(maker.body, GraphProto):
-            before = maker.declared(name)
-            try:
-                after = _merged(name, before, with_names(known, names))
-            except NdgatherError as refusal:
-                return changed, refusal
+        scope = op_node.scope.computing(name)
+        if scope is not None and isinstance(scope.body, GraphProto):
+            before = scope.declared(name)
+            after = _merged(name, before, with_names(known, names))
             if after != before:
-                maker.declare(name, after)
+                scope.declare(name, after)
                 changed = True
-    return changed, None
+    return changed
 
 
 def with_names(known: TensorType, names: set[str]) -> TensorType:
     """Return a type in which sizes with names that are not in `names` are unknown."""
-
-    def kept(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        return tuple(dim if not isinstance(dim, str) or dim in names else None for dim in dims)
-
     shape = known.shape
-    if isinstance(shape, RankAtLeast):
-        return TensorType(known.dtype, RankAtLeast(kept(shape.first)))
-    return known if shape is None else TensorType(known.dtype, kept(shape))
+    if shape is None:
+        return known
+    dims = tuple(
+        dim if not isinstance(dim, str) or dim in names else None for dim in _first_dims(shape)
+    )
+    return replace(known, shape=RankAtLeast(dims) if isinstance(shape, RankAtLeast) else dims)
 
 
 def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
-    """Return what both types say; a declared name stays, except where the size is known."""
+    """Return one type for two; a declared name of a size stays, unless the size is known."""
     if None not in {declared.dtype, known.dtype} and declared.dtype != known.dtype:
         raise DTypeError(
             f"value {name!r}: dtype = {known.dtype} is not what the model declares "
@@ -404,7 +377,7 @@ def _shown(shape: Shape) -> str:
 
 
 def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
-    """Give the values of `target` the types that those of the same names have in `source`."""
+    """Declare the types of the values of `source` for the values of the same names in `target`."""
     known = {info.name: info.type for info in (*source.value_info, *source.output)}
     outputs = {info.name: info for info in target.output}
     del target.value_info[:]
@@ -426,16 +399,16 @@ def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
     """Return the types of the inputs, the outputs, and the other values of the main graph."""
     graph = model.graph
     initial = {tensor.name: type_of_array(tensor) for tensor in graph.initializer}
-    inputs, outputs, known = (
+    inputs, outputs, others = (
         {info.name: tensor_type(info.type) for info in infos}
         for infos in (graph.input, graph.output, graph.value_info)
     )
-    known.update(initial)
-    computed = [name for node in graph.node for name in node.output if name and name not in outputs]
+    others.update(initial)
+    names = [name for node in graph.node for name in node.output if name and name not in outputs]
     return {
         "input": {name: known for name, known in inputs.items() if name not in initial},
         "output": outputs,
-        "value": {name: known.get(name, TensorType()) for name in computed},
+        "value": {name: others.get(name, TensorType()) for name in names},
     }
 
 
@@ -447,26 +420,27 @@ _MOVES = frozenset(
 
 
 def origins(scope: Scope, name: str) -> Iterator[tuple[Scope, str, NodeProto | None]]:
-    """Yield the values whose elements nodes moved to `name`, and the nodes that computed them.
+    """Yield the values from which the elements of `name` come, and the nodes that compute them.
 
     The node is None for an input of the model and for a value that it holds.
     """
     waiting, seen = [(scope, name)], {(id(scope), name)}
     while waiting:
         scope, name = waiting.pop()
-        maker = None if scope.holds(name) else scope.maker_of(name)
-        node = None if maker is None else maker.node_of(name)
-        if maker is None or node is None or not _moves(node):
+        inner = None if scope.has_constant(name) else scope.computing(name)
+        node = None if inner is None else inner.node_of(name)
+        moves = (
+            node is not None
+            and node.op_type in _MOVES
+            and row_domain(node.domain) == DEFAULT_DOMAIN
+        )
+        if inner is None or node is None or not moves:
             yield scope, name, node
             continue
         for read in node.input if node.op_type == "Concat" else node.input[:1]:
-            if (id(maker), read) not in seen:
-                seen.add((id(maker), read))
-                waiting.append((maker, read))
-
-
-def _moves(node: NodeProto) -> bool:
-    return node.op_type in _MOVES and row_domain(node.domain) == DEFAULT_DOMAIN
+            if (id(inner), read) not in seen:
+                seen.add((id(inner), read))
+                waiting.append((inner, read))
 
 
 # Inputs for a model
@@ -485,12 +459,12 @@ def random_inputs(
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        The model in memory, its bytes, or the path of its file.
+        As in `run`.
     seed : int, default 0
-        The same seed gives the same arrays.
+        The same seed returns the same arrays.
     sizes : mapping of str to int, optional
         Sizes that the model leaves open: by their names, or as ``"input[axis]"``. The others
-        become 1 on the first axis, 64 on the last two of four axes, and else 16.
+        are 1 on the first axis, 64 on the last two of four axes, and 16 on all others.
 
     Returns
     -------
@@ -500,7 +474,7 @@ def random_inputs(
     Raises
     ------
     ModelError
-        The model does not say how many axes an input has, or a size is not one of it.
+        The model does not declare how many axes an input has, or has no such open size.
     DTypeError
         An argument is of another type.
 
@@ -526,42 +500,41 @@ def random_inputs(
             raise ModelError(f"input {name!r}: shape = {shape} is too large for a random input")
     highest = highest_indices(proto, folder, shapes)
     rng = np.random.default_rng(seed)
-    return {
-        port.name: _random_array(port, shapes[port.name], highest.get(port.name, 1), rng)
-        for port in ports
-    }
+    arrays = {}
+    for port in ports:
+        shape = shapes[port.name]
+        dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
+        if dtype.kind == "O":
+            array = np.array(list("abcdefgh"), object)[rng.integers(0, 8, shape)]
+        elif dtype.kind in "iub":
+            most = 1 if dtype.kind == "b" else highest.get(port.name, 1)
+            array = np.asarray(rng.integers(0, most + 1, shape))
+        else:
+            array = np.asarray(rng.random(shape))
+        arrays[port.name] = np.asarray(array, dtype).reshape(shape)
+    return arrays
 
 
 def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
-    """Return sizes for an input, and add those that were open to `chosen`."""
+    """Return a shape for an input, and add the sizes that were open to `chosen`."""
     if port.shape is None:
         raise ModelError(
             f"input {port.name!r}: the model does not declare how many axes it has, so it has no "
             "random values (allowed: --input, with its values)"
         )
+    names, is_image = open_sizes([port]), len(port.shape) == len(_IMAGE_SHAPE)
     shape = []
     for axis, size in enumerate(port.shape):
         if isinstance(size, int):
             shape.append(size)
             continue
-        place = f"{port.name}[{axis}]"
-        name = place if size == "?" or place in chosen else size
-        default = _IMAGE_SHAPE[axis] if len(port.shape) == len(_IMAGE_SHAPE) else _SIZE
-        shape.append(chosen.setdefault(name, default if axis else 1))
+        default = 1 if axis == 0 else _SIZE
+        if is_image:
+            default = _IMAGE_SHAPE[axis]
+        by_axis = f"{port.name}[{axis}]"
+        name = by_axis if by_axis in chosen else names[port.name, axis]
+        shape.append(chosen.setdefault(name, default))
     return tuple(shape)
-
-
-def _random_array(
-    port: Port, shape: tuple[int, ...], highest: int, rng: np.random.Generator
-) -> Array:
-    dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
-    if dtype.kind == "O":
-        letters = np.array(list("abcdefgh"), object)
-        return np.asarray(letters[rng.integers(0, len(letters), shape)], object).reshape(shape)
-    if dtype.kind in "iub":
-        most = 1 if dtype.kind == "b" else highest
-        return np.asarray(rng.integers(0, most + 1, shape)).astype(dtype)
-    return np.asarray(rng.random(shape)).astype(dtype)
 
 
 def highest_indices(

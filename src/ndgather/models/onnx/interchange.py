@@ -1,4 +1,4 @@
-"""ONNX models written to files, and models of gathers and scatters alone as graphs, and back."""
+"""Save ONNX models, and convert models of gathers and scatters to graphs and back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ndgather.models.graph import Array
     from ndgather.published.schema import TensorType
 
 # Files
@@ -58,28 +57,27 @@ _CHUNK = 1 << 24
 
 
 def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None = None) -> None:
-    """Write a model to a file, whole or not at all.
+    """Write a model to a file. An error leaves an existing file as it was.
 
     Parameters
     ----------
     model : ModelProto or Conversion
         It is not changed. A conversion knows the folder of the file that it came from.
     path : str or os.PathLike
-        The file. One that exists is replaced when the new one is complete.
+        The file. An existing file is replaced when the new one is complete.
     folder : str or os.PathLike, optional
-        Where the model keeps tensors in other files; without it, the folder of `path`. They
-        stay there if it is that folder; otherwise they become part of the model.
+        The folder of the external tensors of the model; by default that of `path`. The tensors
+        stay in their files if `path` is in that folder; otherwise they become part of the model.
 
     Raises
     ------
     FileError
-        The file cannot be written, or the tensors that the model keeps in other files are not in
-        that folder.
+        The file cannot be written, or the external tensors are not in that folder.
 
     Notes
     -----
-    A file of a model holds less than 2 GiB. The tensors of one that is larger are written to a
-    file beside it: ``model.onnx.data`` for ``model.onnx``.
+    The tensors of a model of 2 GiB or more are written to a file beside it: ``model.onnx.data`` for
+    ``model.onnx``.
 
     Examples
     --------
@@ -111,9 +109,9 @@ def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None
     if stays:
         _check_not_replaced(target, external, source)
     else:
-        size += sum(files.stored_range(tensor, source)[1] for tensor in external)
+        size += sum(files.check_tensor(tensor, source)[2] for tensor in external)
     content = None
-    if size <= files.MOST:
+    if size <= files.LARGEST_MODEL:
         whole = model
         if external and not stays:
             whole = ModelProto()
@@ -132,12 +130,12 @@ def _check_not_replaced(path: Path, tensors: list[TensorProto], folder: Path) ->
 
 
 def _serialized(model: ModelProto) -> bytes | None:
-    """Return the bytes of a model; None where they are too many."""
+    """Return the bytes of a model, or None if they are too many."""
     try:
         content: bytes = model.SerializeToString()
     except Exception:
         return None
-    return content if len(content) <= files.MOST else None
+    return content if len(content) <= files.LARGEST_MODEL else None
 
 
 def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: bool) -> None:
@@ -149,7 +147,9 @@ def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: boo
     end = 0
     for tensor, copy in zip(files.all_tensors(model), files.all_tensors(small), strict=True):
         is_external = tensor.data_location == TensorProto.EXTERNAL
-        length = files.stored_range(tensor, folder)[1] if is_external else files.raw_bytes(tensor)
+        length = files.raw_bytes(tensor)
+        if is_external:
+            _, _, length = files.check_tensor(tensor, folder)
         if stays if is_external else length < _SMALL:
             continue
         start = -(-end // _ALIGNMENT) * _ALIGNMENT
@@ -160,7 +160,7 @@ def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: boo
     if content is None:
         raise FileError(
             f"{target}: cannot be written: the model is too large, although its tensors are in "
-            f"another file (allowed: at most {files.MOST} bytes)"
+            f"another file (allowed: at most {files.LARGEST_MODEL} bytes)"
         )
 
     def write(path: Path) -> None:
@@ -170,11 +170,11 @@ def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: boo
                 if tensor.data_location != TensorProto.EXTERNAL:
                     file.write(tensor.raw_data)
                     continue
-                offset, length = files.stored_range(tensor, folder)
-                with files.tensor_path(tensor, folder).open("rb") as values:
+                source, offset, length = files.check_tensor(tensor, folder)
+                with source.open("rb") as values:
                     values.seek(offset)
-                    for left in range(length, 0, -_CHUNK):
-                        file.write(values.read(min(left, _CHUNK)))
+                    for rest in range(length, 0, -_CHUNK):
+                        file.write(values.read(min(rest, _CHUNK)))
 
     replace_file((data, write), (target, lambda path: path.write_bytes(content)))
 
@@ -183,13 +183,17 @@ def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: boo
 
 _PLAIN = ("Cast", "Constant", "Identity")
 
-# In models of these versions every constant is an input too, and is never meant as one.
+# In models of these versions every constant is also an input, which is never meant to be set.
 _LAST_IR_WITH_CONSTANTS_AS_INPUTS = 3
 
 
 def is_graph(model: ModelProto) -> bool:
     """Return whether all nodes of a model are of operators that a graph has."""
     return all(is_published(node) or _is_plain(node, *_PLAIN) for node in model.graph.node)
+
+
+def _is_plain(node: onnx.NodeProto, *op_types: str) -> bool:
+    return row_domain(node.domain) == DOMAIN and node.op_type in op_types
 
 
 def graph_of(model: ModelProto) -> Graph:
@@ -203,25 +207,38 @@ def graph_of(model: ModelProto) -> Graph:
     }
     inputs = []
     for info in model.graph.input:
-        if info.name not in constants:
-            inputs.append(GraphInput(name=info.name, type=_type_of(info)))
-        elif model.ir_version > _LAST_IR_WITH_CONSTANTS_AS_INPUTS:
-            raise _not_in_graph(
-                f"input {info.name!r}", "optional: it has a default", "inputs without one"
-            )
+        what, kind = f"input {info.name!r}", info.type.WhichOneof("value")
+        if info.name in constants:
+            if model.ir_version > _LAST_IR_WITH_CONSTANTS_AS_INPUTS:
+                why = "optional: it has a default"
+                raise _not_in_graph(what, why, "inputs without one")
+            continue
+        if kind != "tensor_type":
+            kind = f"a {kind or 'value without a type'}"
+            raise _not_in_graph(what, kind, "tensors")
+        if info.type.tensor_type.elem_type:
+            dtype_name(info.type.tensor_type.elem_type, info.name)
+        inputs.append(GraphInput(name=info.name, type=tensor_type(info.type)))
     versions = opsets(model.opset_import)
     aliases: dict[str, str] = {}  # outputs of identities, and their inputs
     nodes: list[Node] = []
     for node in model.graph.node:
         output = next(iter(node.output), "")
-        reads = tuple(aliases.get(name, name) for name in node.input)
         try:
+            if "" in node.input:
+                raise _not_in_graph("an input", "left out", "every input")
+            reads = tuple(aliases.get(name, name) for name in node.input)
             if _is_plain(node, "Identity"):
-                aliases[output] = _present(reads)[0]
+                aliases[output] = reads[0]
             elif _is_plain(node, "Constant"):
-                constants[output] = _constant(node)
+                tensor = constant_tensor(node)
+                if tensor is None:
+                    what = f"attribute {node.attribute[0].name!r}"
+                    why = "not a dense tensor of numbers"
+                    raise _not_in_graph(what, why, "value")
+                constants[output] = tensor_array(tensor, "value")
             else:
-                nodes.append(_graph_node(node, _present(reads), output, versions))
+                nodes.append(_graph_node(node, reads, output, versions))
         except NdgatherError as error:
             raise messages.in_node(error, node.name, node.op_type, output) from error
     return Graph(
@@ -236,65 +253,34 @@ def graph_of(model: ModelProto) -> Graph:
     )
 
 
-def _is_plain(node: onnx.NodeProto, *op_types: str) -> bool:
-    return row_domain(node.domain) == DOMAIN and node.op_type in op_types
-
-
-def _present(inputs: tuple[str, ...]) -> tuple[str, ...]:
-    if "" in inputs:
-        raise _not_in_graph("an input", "left out", "every input")
-    return inputs
-
-
-def _constant(node: onnx.NodeProto) -> Array:
-    tensor = constant_tensor(node)
-    if tensor is None:
-        what = f"attribute {node.attribute[0].name!r}"
-        raise _not_in_graph(what, "not a dense tensor of numbers", "value")
-    return tensor_array(tensor, "value")
-
-
 def _graph_node(
     node: onnx.NodeProto, inputs: tuple[str, ...], output: str, versions: Mapping[str, int]
 ) -> Node:
     name, domain = node.name or output, row_domain(node.domain)
-    attributes = {item.name: item for item in node.attribute}
     if _is_plain(node, "Cast"):
-        dtype = dtype_name(attributes["to"].i, output)
-        return CastNode(name=name, input=inputs[0], output=output, dtype=dtype)
+        to = next(item.i for item in node.attribute if item.name == "to")
+        return CastNode(name=name, input=inputs[0], output=output, dtype=dtype_name(to, output))
     if not is_published(node):
         known = dict.fromkeys(operator.name for operator in operators(domain=DOMAIN))
         allowed = ", ".join((*known, *_PLAIN))
         raise ModelError(
             f"op_type = {node.op_type!r} of {one_line(domain)} is not a gather or scatter "
             f"operator, which cannot be converted (allowed: {allowed}; any, if the package "
-            f"openvino is installed)"
+            "openvino is installed)"
         )
+    attributes = {item.name: attribute_value(item) for item in node.attribute}
+    for item in node.attribute:
+        if not isinstance(attributes[item.name], int | str):
+            kind = f"of type {onnx.AttributeProto.AttributeType.Name(item.type)}"
+            what = f"attribute {item.name!r}"
+            raise _not_in_graph(what, kind, "INT, STRING")
     return OperatorNode(
         name=name,
         row=implementation(node.op_type, domain, versions.get(domain, 1)).row,
         inputs=inputs,
         output=output,
-        attributes={name: _attribute(item) for name, item in attributes.items()},
+        attributes=attributes,
     )
-
-
-def _type_of(info: onnx.ValueInfoProto) -> TensorType:
-    if not info.type.HasField("tensor_type"):
-        kind = info.type.WhichOneof("value") or "value without a type"
-        raise _not_in_graph(f"input {info.name!r}", f"a {kind}", "tensors")
-    if info.type.tensor_type.elem_type:
-        dtype_name(info.type.tensor_type.elem_type, info.name)
-    return tensor_type(info.type)
-
-
-def _attribute(attribute: onnx.AttributeProto) -> int | str | bool:
-    value = attribute_value(attribute)
-    if not isinstance(value, int | str):
-        kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
-        what = f"attribute {attribute.name!r}"
-        raise _not_in_graph(what, f"of type {kind}", "INT, STRING")
-    return value
 
 
 # Models of a graph
@@ -305,7 +291,7 @@ DEFAULT_OPSET = 18
 def model_of(graph: Graph, *, domain: str = DOMAIN, opset: int = DEFAULT_OPSET) -> Conversion:
     """Return the model of a graph, in the operators of a domain.
 
-    `opset` is the version of ONNX itself, of which casts and identities are in any case.
+    `opset` is the version of ONNX itself, which always has the casts and identities.
     """
     domain = row_domain(domain)
     newest = onnx.defs.onnx_opset_version()
@@ -338,13 +324,13 @@ def model_of(graph: Graph, *, domain: str = DOMAIN, opset: int = DEFAULT_OPSET) 
 
 
 def _value_names(graph: Graph) -> dict[str, str]:
-    """Return the name of every value in the model: a computed one has that of its first output."""
+    """Return the name of every value in the model; a result has the name of its first output."""
     names = {item.name: item.name for item in graph.inputs}
     for output in graph.outputs:
         if output.name in names and output.value != output.name:
             raise ModelError(
-                f"name = {output.name!r} names an input and another result (allowed: one value for "
-                f"each name)"
+                f"name = {output.name!r} names an input and another result "
+                "(allowed: one value for each name)"
             )
     taken = {*names, *(output.name for output in graph.outputs)}
     computed = {node.output for node in graph.nodes}
@@ -358,7 +344,7 @@ def _value_names(graph: Graph) -> dict[str, str]:
 
 
 def _node_protos(graph: Graph, names: Mapping[str, str]) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes, and an identity for every output that is a value of another name."""
+    """Yield the nodes, and an Identity for every output whose value has another name."""
     for node in graph.nodes:
         output = names[node.output]
         if isinstance(node, CastNode):

@@ -1,4 +1,4 @@
-"""The nodes of an ONNX model: which are published operators, and what is known of their inputs."""
+"""The nodes of an ONNX model, the values that they can read, and the types of values."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from onnx import (
     AttributeProto,
     FunctionProto,
     GraphProto,
+    ModelProto,
     NodeProto,
     TensorProto,
     TypeProto,
@@ -25,7 +26,7 @@ from ndgather.errors import AttributeValueError, DTypeError, FileError, ModelErr
 from ndgather.messages import reason
 from ndgather.models.arguments import instance
 from ndgather.models.graph import Port
-from ndgather.models.onnx.files import check_tensor, map_tensor
+from ndgather.models.onnx.files import map_tensor
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
 from ndgather.published.schema import Role, TensorType
@@ -33,7 +34,7 @@ from ndgather.published.schema import Role, TensorType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from onnx import ModelProto, OperatorSetIdProto, TensorShapeProto
+    from onnx import OperatorSetIdProto, TensorShapeProto
 
     from ndgather.models.onnx.files import Folder
     from ndgather.published.schema import Dim, Inference
@@ -45,29 +46,23 @@ Body: TypeAlias = GraphProto | FunctionProto
 # Types
 
 
-def _dtype_names() -> dict[int, str]:
-    dtypes = {
-        number: np.dtype(helper.tensor_dtype_to_np_dtype(number))
-        for number in TensorProto.DataType.values()
-        if number != TensorProto.UNDEFINED
-    }
-    return {
-        number: "string" if dtype.kind == "O" else dtype.name for number, dtype in dtypes.items()
-    }
-
-
-_DTYPE_NAMES = _dtype_names()
-_ELEMENT_TYPES = {name: number for number, name in _DTYPE_NAMES.items()}
+_DTYPE_NAMES: dict[int, str] = {
+    number: "string" if dtype.kind == "O" else dtype.name
+    for number in TensorProto.DataType.values()
+    if number != TensorProto.UNDEFINED
+    for dtype in [np.dtype(helper.tensor_dtype_to_np_dtype(number))]
+}
+_ELEMENT_TYPES: dict[str, int] = {name: number for number, name in _DTYPE_NAMES.items()}
 
 
 def tensor_type(declared: TypeProto) -> TensorType:
     """Return the declared type of a tensor; the type of any other value is unknown."""
     tensor = declared.tensor_type
-    shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
+    shape = tuple(map(_size, tensor.shape.dim)) if tensor.HasField("shape") else None
     return TensorType(_DTYPE_NAMES.get(tensor.elem_type), shape)
 
 
-def _dim(dim: TensorShapeProto.Dimension) -> Dim:
+def _size(dim: TensorShapeProto.Dimension) -> Dim:
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None  # exporters write -1 for unknown
     return dim.dim_param or None
@@ -78,7 +73,7 @@ def type_of_array(tensor: TensorProto) -> TensorType:
 
 
 def dtype_name(elem_type: int, value: str) -> str:
-    """Return the name of a dtype from its number in ONNX; errors name the value it is of."""
+    """Return the name of the dtype with this number in ONNX, of the value `value`."""
     if elem_type not in _DTYPE_NAMES:
         raise DTypeError(f"value {value!r}: elem_type = {elem_type} is not a type of ONNX")
     return _DTYPE_NAMES[elem_type]
@@ -92,12 +87,12 @@ def element_type(dtype: str) -> int:
 
 
 def schema_type(dtype: str) -> str:
-    """Return what the schemas of `onnx` call a tensor of a dtype."""
+    """Return the name of a type of tensors in the schemas of `onnx`."""
     return f"tensor({TensorProto.DataType.Name(_ELEMENT_TYPES[dtype]).lower()})"
 
 
 def declaration(known: TensorType) -> TypeProto:
-    """Return a declaration of a type; of a shape it can only declare all sizes or none."""
+    """Return a declaration of a type; a shape of unknown rank is left out."""
     declared = TypeProto()
     tensor = declared.tensor_type
     if known.dtype is not None:
@@ -119,23 +114,23 @@ def model_ports(proto: ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
         kind = info.type.WhichOneof("value")
         if kind not in {"tensor_type", None}:
             raise messages.not_a_tensor("input", info.name, kind.removesuffix("_type"))
-    initial = {tensor.name for tensor in proto.graph.initializer}
-    inputs = tuple(_port(info, optional=info.name in initial) for info in proto.graph.input)
-    return inputs, tuple(_port(info) for info in proto.graph.output)
+    defaults = {tensor.name for tensor in proto.graph.initializer}
 
+    def port(info: ValueInfoProto, *, optional: bool = False) -> Port:
+        number, shape = info.type.tensor_type.elem_type, tensor_type(info.type).shape
+        if number:
+            dtype_name(number, info.name)
+        return Port(
+            name=info.name,
+            dtype=np.dtype(helper.tensor_dtype_to_np_dtype(number)) if number else None,
+            shape=tuple("?" if dim is None else dim for dim in shape)
+            if isinstance(shape, tuple)
+            else None,
+            optional=optional,
+        )
 
-def _port(info: ValueInfoProto, *, optional: bool = False) -> Port:
-    number, shape = info.type.tensor_type.elem_type, tensor_type(info.type).shape
-    if number:
-        dtype_name(number, info.name)
-    return Port(
-        name=info.name,
-        dtype=np.dtype(helper.tensor_dtype_to_np_dtype(number)) if number else None,
-        shape=tuple("?" if dim is None else dim for dim in shape)
-        if isinstance(shape, tuple)
-        else None,
-        optional=optional,
-    )
+    inputs = tuple(port(info, optional=info.name in defaults) for info in proto.graph.input)
+    return inputs, tuple(map(port, proto.graph.output))
 
 
 # Operators and their domains
@@ -148,12 +143,12 @@ PUBLISHED = frozenset((item.name, item.domain) for item in operators() if item.d
 
 
 def row_domain(domain: str) -> str:
-    """Return a domain as `ndgather.published` writes it."""
+    """Return the name of a domain in `ndgather.published`."""
     return ALIASES.get(domain, domain)
 
 
 def file_domain(domain: str) -> str:
-    """Return a domain as most ONNX files write it, and as all of `onnx` understands it."""
+    """Return the name of a domain in most ONNX files, which all of `onnx` accepts."""
     return "" if domain == DEFAULT_DOMAIN else domain
 
 
@@ -217,19 +212,20 @@ def opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 def with_one_name(model: ModelProto) -> ModelProto:
     """Return `model`, or a copy of it in which every domain has one name."""
-    holders = (model, *model.functions)
-    names = {opset.domain for holder in holders for opset in holder.opset_import}
-    names.update(node.domain for holder in holders for node in _nodes_of(holder))
-    if all(file_domain(name) == name for name in names):
+    bodies = (model.graph, *model.functions)
+    names = {opset.domain for holder in (model, *model.functions) for opset in holder.opset_import}
+    names.update(node.domain for body in bodies for node in _nodes_of(body))
+    if all(file_domain(row_domain(name)) == name for name in names):
         return model
-    copy = type(model)()
+    copy = ModelProto()
     copy.CopyFrom(model)
     for holder in (copy, *copy.functions):
         versions = opsets(holder.opset_import)
         del holder.opset_import[:]
         for domain, version in versions.items():
             holder.opset_import.add(domain=file_domain(domain), version=version)
-        for node in _nodes_of(holder):
+    for body in (copy.graph, *copy.functions):
+        for node in _nodes_of(body):
             node.domain = file_domain(node.domain)
     return copy
 
@@ -260,12 +256,11 @@ def names_read(node: NodeProto) -> set[str]:
     return names
 
 
-def _nodes_of(holder: ModelProto | FunctionProto) -> Iterator[NodeProto]:
-    for node in holder.graph.node if hasattr(holder, "graph") else holder.node:
-        yield from nodes_within(node)
+def _nodes_of(body: Body) -> Iterator[NodeProto]:
+    return (inner for node in body.node for inner in nodes_within(node))
 
 
-# The attributes with which a Constant node holds numbers.
+# The attributes of a Constant node with numbers: the fields of their values, and their dtypes.
 _NUMBERS = {
     "value_int": ("i", np.int64),
     "value_ints": ("ints", np.int64),
@@ -275,7 +270,7 @@ _NUMBERS = {
 
 
 def constant_tensor(node: NodeProto) -> TensorProto | None:
-    """Return what a Constant node holds, if it is a dense tensor of numbers."""
+    """Return the value of a Constant node if it is a dense tensor of numbers."""
     if node.op_type != "Constant" or row_domain(node.domain) != DEFAULT_DOMAIN or not node.output:
         return None
     for attribute in node.attribute:
@@ -283,16 +278,16 @@ def constant_tensor(node: NodeProto) -> TensorProto | None:
             tensor: TensorProto = attribute.t
             return tensor
         if attribute.name in _NUMBERS:
-            place, dtype = _NUMBERS[attribute.name]
-            return numpy_helper.from_array(np.array(getattr(attribute, place), dtype))
+            field_name, dtype = _NUMBERS[attribute.name]
+            return numpy_helper.from_array(np.array(getattr(attribute, field_name), dtype))
     return None
 
 
 @dataclass(slots=True)
 class Scope:
-    """The values that the nodes of a graph can read.
+    """The values that the nodes of a graph or a function can read.
 
-    `around` are the nodes whose subgraphs the graph is in, the outermost first; `folder` is that
+    `around` are the nodes whose subgraphs contain the graph, the outermost first; `folder` is that
     of external tensors, where it is known. If `replaceable`, an input with the name of an
     initializer replaces its value.
     """
@@ -305,30 +300,39 @@ class Scope:
     replaceable: bool = True
     _types: dict[str, TensorType] = field(init=False, default_factory=dict)
     _constants: dict[str, TensorProto] = field(init=False, default_factory=dict)
-    _computed: dict[str, NodeProto] = field(init=False, default_factory=dict)
+    _nodes: dict[str, NodeProto] = field(init=False, default_factory=dict)
     _declared: dict[str, ValueInfoProto] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         body = self.body
-        inputs, outputs, initial = (
-            (body.input, body.output, body.initializer)
-            if isinstance(body, GraphProto)
-            else ((), (), ())
-        )
-        self._types = {info.name: tensor_type(info.type) for info in inputs}
-        for tensor in initial:
-            if tensor.name not in self._types or not self.replaceable:
-                self._types[tensor.name] = type_of_array(tensor)
-                self._constants[tensor.name] = tensor
-        for info in (*outputs, *body.value_info):
-            self._declared.setdefault(info.name, info)
-            self._types.setdefault(info.name, tensor_type(info.type))
+        if isinstance(body, GraphProto):
+            self._types = {info.name: tensor_type(info.type) for info in body.input}
+            for tensor in body.initializer:
+                if tensor.name not in self._types or not self.replaceable:
+                    self._add_constant(tensor.name, tensor)
+            for info in body.output:
+                self._add_declaration(info)
+        for info in body.value_info:
+            self._add_declaration(info)
         for node in body.node:
-            self._computed.update((name, node) for name in node.output if name)
-            tensor = constant_tensor(node)
-            if tensor is not None:
-                self._constants[node.output[0]] = tensor
-                self._types[node.output[0]] = type_of_array(tensor)
+            self.add(node)
+
+    def _add_constant(self, name: str, tensor: TensorProto) -> None:
+        self._types[name], self._constants[name] = type_of_array(tensor), tensor
+
+    def _add_declaration(self, info: ValueInfoProto) -> None:
+        self._declared.setdefault(info.name, info)
+        self._types.setdefault(info.name, tensor_type(info.type))
+
+    def add(self, node: NodeProto) -> None:
+        """Add the outputs of a node."""
+        self._nodes.update((name, node) for name in node.output if name)
+        tensor = constant_tensor(node)
+        if tensor is not None:
+            self._add_constant(node.output[0], tensor)
+
+    def set_type(self, name: str, known: TensorType) -> None:
+        self._types[name] = known
 
     def type_of(self, name: str) -> TensorType:
         if name in self._types:
@@ -344,20 +348,19 @@ class Scope:
         if tensor.data_location == TensorProto.EXTERNAL:
             if self.folder is None:
                 return None
-            check_tensor(tensor, self.folder)
             mapped = map_tensor(tensor, self.folder)
             if mapped is not None:
                 return mapped
         return tensor_array(tensor, name, self.folder)
 
-    def holds(self, name: str) -> bool:
+    def has_constant(self, name: str) -> bool:
         """Return whether the model itself holds the value of `name`."""
         if name in self._constants or self.outer is None or name in self._types:
             return name in self._constants
-        return self.outer.holds(name)
+        return self.outer.has_constant(name)
 
     def declared(self, name: str) -> TensorType:
-        """Return what the graph itself declares of a value that its nodes compute."""
+        """Return the type that the graph itself declares for a value that its nodes compute."""
         info = self._declared.get(name)
         return TensorType() if info is None else tensor_type(info.type)
 
@@ -367,19 +370,19 @@ class Scope:
             self._declared[name] = self.body.value_info.add(name=name)
         self._declared[name].type.CopyFrom(declaration(known))
 
-    def maker_of(self, name: str) -> Scope | None:
+    def computing(self, name: str) -> Scope | None:
         """Return the scope in which a node computes the value `name`."""
-        if name in self._computed:
+        if name in self._nodes:
             return self
-        return None if self.outer is None or name in self._types else self.outer.maker_of(name)
+        return None if self.outer is None or name in self._types else self.outer.computing(name)
 
     def node_of(self, name: str) -> NodeProto:
         """Return the node of this graph that computes the value `name`."""
-        return self._computed[name]
+        return self._nodes[name]
 
     @property
     def outermost(self) -> Scope:
-        """The scope of the graph or the function that this one is in."""
+        """The scope of the main graph or of the function."""
         return self if self.outer is None else self.outer.outermost
 
     def within(self, node: NodeProto, body: GraphProto) -> Scope:
@@ -409,18 +412,11 @@ class OpNode:
         domain = row_domain(self.node.domain)
         return implementation(self.node.op_type, domain, self.scope.opsets[domain])
 
-    def check_import(self) -> None:
-        """Raise ModelError if the model imports no version of the domain of the node."""
-        domain = row_domain(self.node.domain)
-        if domain not in self.scope.opsets:
-            text = f"the model imports no version of {one_line(domain)}, the domain of the node"
-            raise self.named(ModelError(text))
-
     def types(self) -> tuple[TensorType, ...]:
         return tuple(map(self.scope.type_of, self.node.input))
 
     def constants(self) -> dict[str, Array]:
-        """Return the known values that inference can use, by the names of the inputs."""
+        """Return the known values of inputs that inference can use, by the names of the inputs."""
         return {
             item.name: value
             for item, name in zip(self.operator().row.inputs, self.node.input, strict=False)
@@ -432,14 +428,14 @@ class OpNode:
 
     @property
     def is_open(self) -> bool:
-        """Whether an attribute has the value of one of the function that the node is in."""
+        """Whether an attribute takes its value from the call of the function around the node."""
         return any(item.ref_attr_name for item in self.node.attribute)
 
     def infer(self) -> Inference:
         return self.operator().infer(*self.types(), constants=self.constants(), **self.attributes())
 
     def named(self, error: Exception) -> Exception:
-        """Return `error` with the names of the node and of those around it before its text."""
+        """Return `error` with the names of the node and of the nodes around it before its text."""
         for node in (self.node, *reversed(self.scope.around)):
             output = next(iter(node.output), "")
             error = messages.in_node(error, node.name, node.op_type, output)
@@ -447,7 +443,7 @@ class OpNode:
 
 
 def attribute_value(attribute: AttributeProto) -> Any:
-    """Return the value of an attribute, whose type and text the file only claims."""
+    """Return the value of an attribute, whose type in the file may be wrong."""
     why = "it has no type"
     try:
         value = helper.get_attribute_value(attribute)
@@ -468,7 +464,12 @@ def op_nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[OpNode
     """Yield the gather and scatter nodes of a model, of its subgraphs and of its functions."""
     for scope, node in nodes(model, folder):
         if is_published(node):
-            yield OpNode(node=node, scope=scope)
+            op_node, domain = OpNode(node=node, scope=scope), row_domain(node.domain)
+            if domain not in scope.opsets:
+                raise op_node.named(
+                    ModelError(f"the model imports no version of {domain}, the domain of the node")
+                )
+            yield op_node
 
 
 _REPLACEABLE_FROM = 4  # the version of the format; before, every initializer had to be an input

@@ -58,7 +58,7 @@ DEFAULT = "onnxruntime"
 
 
 class LoadedModel(Protocol):
-    """A model that can be run many times, in the reference evaluator or in a runtime."""
+    """A model in the reference evaluator or in a runtime, which can be run many times."""
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -101,29 +101,22 @@ def load(
     """
     if runtime is not None:
         instance("load", "runtime", runtime, str, "the name of a runtime")
-    options = LoadOptions(
-        threads=None if threads is None else whole_number("load", "threads", threads, 1),
-        providers=names("load", "providers", providers),
-        libraries=names("load", "libraries", libraries),
-        profile=profile,
-    )
-    needs_runtime = [*options.providers, *options.libraries]
     chosen = runtime or (DEFAULT if find_spec(DEFAULT) is not None else REFERENCE)
-    why = ""
+    options = load_options("load", (chosen,), threads, providers, libraries)[chosen]
+    not_loaded = ""
     if chosen != REFERENCE:
+        options = replace(options, profile=profile)
         try:
             return RuntimeModel(model, chosen, options, accept=accept_runtime, in_place=in_place)
         except NotLoadedError as error:
-            if runtime is not None or needs_runtime:
+            if runtime is not None or options.providers or options.libraries:
                 raise
-            why = str(error)
-            LOGGER.warning("%s; it runs in %s", why, REFERENCE)
-    elif needs_runtime:
-        raise _nothing_to_load(needs_runtime)
+            not_loaded = str(error)
+            LOGGER.warning("%s; it runs in %s", not_loaded, REFERENCE)
     from ndgather.models.onnx.evaluator import Model  # noqa: PLC0415 - takes 20 MB
 
     loaded = Model(model) if isinstance(model, ModelProto) else Model._load(model, "run")
-    loaded.not_loaded = why
+    loaded.not_loaded = not_loaded
     return loaded
 
 
@@ -141,8 +134,8 @@ def run(
 
     In the runtime ``"reference"``, gather and scatter nodes run in ndgather, and all others in the
     reference evaluator of the `onnx` package. In any other runtime all nodes run there; ndgather
-    then computes every gather and scatter node again from the inputs that it had, and compares the
-    outputs: copies bit by bit, sums of floats up to the order of additions.
+    then computes every gather and scatter node again from its inputs, and compares the outputs:
+    copies bit by bit, sums of floats up to the order of additions.
 
     Parameters
     ----------
@@ -154,12 +147,12 @@ def run(
         a default in the model may be left out.
     runtime : str or None, default "reference"
         ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or a module of your own. None means
-        onnxruntime if it is installed and loads the model, and else the reference evaluator
+        onnxruntime if it is installed and loads the model, and otherwise the reference evaluator
         (unless providers or libraries are named), as on the command line. It is not the default
-        here, because a hostile model can make a runtime end the process; the command line runs it
-        in a child process.
+        here, because a hostile model can crash a runtime and with it the process; the command line
+        runs it in a child process.
     accept_runtime : bool, default False
-        Go on if a node returns another value in the runtime than its specification says.
+        Continue if the output of a node in the runtime differs from that of its specification.
     threads : int, optional
         How many threads an operator of the runtime may use.
     providers : sequence of str
@@ -178,12 +171,12 @@ def run(
     FileError
         The file cannot be read.
     ModelError
-        It is not a valid ONNX model, an input is missing or unknown, or a node failed or returned
-        another value in the runtime than its specification says; the text names the node.
+        It is not a valid ONNX model, an input is missing or unknown, or a node failed or its output
+        in the runtime differs from that of its specification; the text names the node.
     ExtraMissingError
         The runtime is not installed.
     ShapeError, DTypeError, IndexOutOfBoundsError
-        An input, or what a node was given, does not fit; the text names it.
+        An input of the model or of a node does not fit; the text names it.
 
     Examples
     --------
@@ -248,10 +241,9 @@ class RuntimeModel:
         self.inputs, self.outputs = model_ports(proto)
         self._count = sum(1 for _ in nodes(proto))
         self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
-        source = self._traced.source(path)
         self._adapter = row.load()
         try:
-            self._session: Session = self._adapter.session(source, options)
+            self._session: Session = self._adapter.session(self._traced.source(path), options)
         except MemoryError:
             raise
         except Exception as error:  # runtimes have errors of every kind
@@ -259,8 +251,8 @@ class RuntimeModel:
                 f"{self._path}: {runtime} does not load it: {reason(error)}"
             ) from error
         version = getattr(self._adapter, "version", str)()
-        passed = time.perf_counter() - start
-        LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, passed)
+        seconds = time.perf_counter() - start
+        LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, seconds)
 
     def run(
         self,
@@ -284,13 +276,10 @@ class RuntimeModel:
         values = {**fitted, **dict(zip(wanted, computed, strict=True))}
         differences, compared = [], 0
         for node in self._traced.nodes:
-            read = node.inputs(values)
-            if read is None:
-                continue
-            compared += 1
-            checked = check_node(node.op_node, read, np.asarray(values[node.gives]))
-            if not checked.same:
-                difference = self._difference(node.op_node, checked)
+            checked = node.check(values)
+            compared += checked is not None
+            if checked is not None and not checked.same:
+                difference = self._difference(checked)
                 if not self._accept:
                     raise difference
                 differences.append(str(difference))
@@ -317,66 +306,70 @@ class RuntimeModel:
             other_nodes=self._count - compared,
             runtime=self.runtime,
             differences=tuple(differences),
-            left=self._traced.left,
+            left=self._traced.untraced,
             nodes=tuple(
                 NodeTime(name=name, operator=operator, seconds=seconds, bytes=size)
                 for name, operator, seconds, size in times
             ),
         )
 
-    def _difference(self, op_node: OpNode, checked: CheckedNode) -> Exception:
+    def _difference(self, node: CheckedNode) -> Exception:
         """Return the error of a node whose output is not that of its specification."""
-        if checked.refusal is not None:
-            return op_node.named(checked.refusal)
-        operator, theirs, ours = op_node.operator().row, checked.theirs, checked.ours
-        assert theirs is not None
-        assert ours is not None
-        if checked.first is None:
-            forms = [f"{each.dtype} {shown(each.shape)}" for each in (theirs, ours)]
-            text = f"{self.runtime} gives {forms[0]}, and {operator} gives {forms[1]}"
-        else:
-            place = ", ".join(map(str, checked.first))
+        if node.refusal is not None:
+            return node.op_node.named(node.refusal)
+        operator, actual, expected = node.op_node.operator().row, node.actual, node.expected
+        assert actual is not None
+        assert expected is not None
+        if node.first is None:
             text = (
-                f"{self.runtime} gives output[{place}] = {theirs[checked.first]}, and {operator} "
-                f"gives {ours[checked.first]} (to go on with what the runtime gives: "
+                f"{self.runtime} returns {actual.dtype} {shown(actual.shape)}, and {operator} "
+                f"returns {expected.dtype} {shown(expected.shape)}"
+            )
+        else:
+            position = ", ".join(map(str, node.first))
+            text = (
+                f"{self.runtime} returns output[{position}] = {actual[node.first]}, and {operator} "
+                f"returns {expected[node.first]} (to continue with the result of the runtime: "
                 "--accept-runtime, accept_runtime=True)"
             )
-        return op_node.named(ModelError(text))
+        return node.op_node.named(ModelError(text))
 
     def _explain(self, error: Exception, fitted: Mapping[str, Array]) -> Exception:
-        """Return what the specification says of the node on which the runtime failed."""
+        """Return the error that the specification has for the node on which the runtime failed."""
         failed = _FAILED_NODE.findall(str(error))[-1:]
-        alike = [
+        candidates = [
             node
             for node in self._traced.nodes
             if [(node.op_node.node.op_type, node.op_node.node.name)] == failed
             and not node.in_branch
         ]
-        for node in alike:
-            refusal = self._refusal(node, fitted)
-            if refusal is not None:
-                return node.op_node.named(refusal)
-        every = [(node.op_type, node.name) for _, node in nodes(self._traced.proto)]
-        if alike and every.count(failed[0]) == 1:
-            operator = alike[0].op_node.operator().row
-            text = f"{self.runtime} refuses what {operator} allows: {reason(error)}"
-            return alike[0].op_node.named(ModelError(text))
+        for node in candidates:
+            checked = node.check({**fitted, **self._inputs_of(node, fitted)})
+            if checked is not None and checked.refusal is not None:
+                return node.op_node.named(checked.refusal)
+        names = [(node.op_type, node.name) for _, node in nodes(self._traced.proto)]
+        if candidates and names.count(failed[0]) == 1:
+            op_node = candidates[0].op_node
+            return op_node.named(
+                ModelError(
+                    f"{self.runtime} raises an error where {op_node.operator().row} allows the "
+                    f"inputs: {reason(error)}"
+                )
+            )
         return ModelError(f"{self._path}: {self.runtime} does not run it: {reason(error)}")
 
-    def _refusal(self, node: TracedNode, fitted: Mapping[str, Array]) -> NdgatherError | None:
-        """Return the error that the specification has for what a node reads in the runtime."""
-        before = self._traced.up_to([name for name in node.reads if name])
-        known = dict(fitted)
-        if before.names:
-            try:
-                session = self._adapter.session(before.source(), self._options)
-                known.update(zip(before.names, session.run(before.names, fitted), strict=True))
-            except MemoryError:
-                raise
-            except Exception:
-                return None
-        read = node.inputs(known)
-        return None if read is None else check_node(node.op_node, read, None).refusal
+    def _inputs_of(self, node: TracedNode, fitted: Mapping[str, Array]) -> dict[str, Array]:
+        """Compute the inputs of a node in the runtime; return none of them if that fails."""
+        part = self._traced.up_to(filter(None, node.reads))
+        if not part.names:
+            return {}
+        try:
+            session = self._adapter.session(part.source(), self._options)
+            return dict(zip(part.names, session.run(part.names, fitted), strict=True))
+        except MemoryError:
+            raise
+        except Exception:
+            return {}
 
 
 def _output_array(name: str, value: object) -> Array:
@@ -395,9 +388,9 @@ def _output_array(name: str, value: object) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedNode:
-    """A gather or scatter node, and the names of the outputs of the model that have its values.
+    """A gather or scatter node, and the outputs of the model that have its inputs and its output.
 
-    Those `in_branch` are empty where the branch of the node did not run.
+    The outputs in `in_branch` are empty where the branch of the node did not run.
     """
 
     op_node: OpNode
@@ -405,9 +398,15 @@ class TracedNode:
     gives: str
     in_branch: frozenset[str]
 
-    def inputs(self, values: Mapping[str, Array]) -> list[Array] | None:
-        """Return what the node read in a run, or None where it did not run, or is not known."""
-        if self.gives in self.in_branch and set(values[self.gives].shape) == {0}:
+    def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
+        """Compute the node again from its inputs in a run, and compare its outputs.
+
+        Return None if the node did not run, or its inputs are not known.
+        """
+        actual = values.get(self.gives)
+        if any(name not in values for name in self.in_branch):
+            return None
+        if actual is not None and self.gives in self.in_branch and set(actual.shape) == {0}:
             return None
         arrays = []
         for name, name_in_scope in zip(self.reads, self.op_node.node.input, strict=True):
@@ -416,25 +415,24 @@ class TracedNode:
             if value is None:
                 return None
             arrays.append(value)
-        return arrays
+        return check_node(self.op_node, arrays, None if actual is None else np.asarray(actual))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedModel:
-    """A model whose outputs include the values of its gather and scatter nodes.
+    """A model whose outputs include the inputs and outputs of its gather and scatter nodes.
 
-    `names` are the outputs that were added, and `left` the nodes whose values cannot be outputs,
-    and why.
+    `names` are the added outputs. `untraced` are the nodes whose values cannot be outputs, and why.
     """
 
     proto: ModelProto
     names: tuple[str, ...]
     nodes: tuple[TracedNode, ...]
-    left: tuple[tuple[str, str], ...]
+    untraced: tuple[tuple[str, str], ...]
     folder: str | None
 
     def source(self, path: str | None = None) -> ModelSource:
-        """Return what a runtime loads: the file at `path`, unless outputs were added to it."""
+        """Return the source for a runtime: the file at `path`, unless outputs were added."""
         folder = self.folder if any(files.external_tensors(self.proto)) else None
         if path is not None and not self.names:
             return ModelSource(content=path, folder=folder)
@@ -446,10 +444,9 @@ class TracedModel:
         computed = {name for node in self.proto.graph.node for name in node.output if name}
         outputs = tuple(name for name in needed if name in computed)
         for node in reversed(self.proto.graph.node):
-            if needed.isdisjoint(filter(None, node.output)):
-                continue
-            kept.append(node)
-            needed |= names_read(node)
+            if not needed.isdisjoint(filter(None, node.output)):
+                kept.append(node)
+                needed |= names_read(node)
         proto = ModelProto()
         proto.CopyFrom(self.proto)
         del proto.graph.node[:], proto.graph.output[:]
@@ -464,36 +461,34 @@ class TracedModel:
 def trace(model: ModelProto, folder: str | None) -> TracedModel:
     """Add the inputs and outputs of the gather and scatter nodes to the outputs of a model.
 
-    The model is changed; where functions have such nodes, a copy of it without functions is.
+    The model is changed in place, unless functions have such nodes; they are inlined in a copy.
     """
     check_functions(model)
     calls = (node for function in model.functions for node in function.node)
     if any(is_published(inner) for node in calls for inner in nodes_within(node)):
         model = without_functions(model)
     found = list(op_nodes(model, folder))
-    for op_node in found:
-        op_node.check_import()
-    if any(op_node.scope.around for op_node in found):  # a branch must declare what it gives
+    if any(op_node.scope.around for op_node in found):  # a branch must declare its outputs
         model = shape_inference.infer_shapes(model)
         found = list(op_nodes(model, folder))
     outputs = _Outputs(model.graph)
-    traced, left = [], []
+    traced, untraced = [], []
     for op_node in found:
         try:
             traced.append(outputs.traced(op_node))
         except _NotTraceableError as error:
-            left.append((op_node.where, str(error)))
+            untraced.append((op_node.where, str(error)))
     return TracedModel(
         proto=model,
         names=tuple(outputs.added),
         nodes=tuple(traced),
-        left=tuple(left),
+        untraced=tuple(untraced),
         folder=folder,
     )
 
 
 class _NotTraceableError(Exception):
-    """Why the values of a node cannot be outputs of the model."""
+    """The values of a node cannot be outputs of the model."""
 
 
 class _Outputs:
@@ -520,25 +515,25 @@ class _Outputs:
             for name in (*op_node.node.input, op_node.node.output[0])
         ]
         *reads, gives = (name for name, _ in values)
-        in_branch = frozenset(name for name, lifted in values if lifted)
+        in_branch = frozenset(name for name, is_lifted in values if is_lifted)
         return TracedNode(op_node=op_node, reads=tuple(reads), gives=gives, in_branch=in_branch)
 
     def _output_of(self, scope: Scope, name: str) -> tuple[str, bool]:
         """Return the output of the model that has a value, and whether it comes from a branch."""
-        maker = scope.maker_of(name)
-        if maker is None or scope.holds(name):
+        inner = scope.computing(name)
+        if inner is None or scope.has_constant(name):
             return name, False  # an input of the model, or a value that it holds
-        lifted, known = maker.outer is not None, maker.type_of(name)
-        while maker.outer is not None:
-            name = self._from_branch(maker, name, known)
-            maker = maker.outer
+        is_lifted, known = inner.outer is not None, inner.type_of(name)
+        while inner.outer is not None:
+            name = self._lift(inner, name, known)
+            inner = inner.outer
         if name not in self._names:
             self._names.add(name)
             self.added.append(name)
             self._graph.output.add(name=name)
-        return name, lifted
+        return name, is_lifted
 
-    def _from_branch(self, scope: Scope, name: str, known: TensorType) -> str:
+    def _lift(self, scope: Scope, name: str, known: TensorType) -> str:
         """Make a value of a branch an output of the If, and return the name that it has there."""
         key = (id(scope), name)
         if key in self._lifted:
@@ -565,16 +560,12 @@ class _Outputs:
 
 def _add_empty(graph: GraphProto, name: str, element_type: int, rank: int) -> None:
     """Add nodes that compute an empty tensor; OpenVINO changes constants that are empty."""
-    tensors = {
-        f"{name}:flat": TensorProto(data_type=element_type, dims=[0]),
-        f"{name}:shape": TensorProto(
-            data_type=TensorProto.INT64, dims=[rank], int64_data=[0] * rank
-        ),
-    }
-    for constant, tensor in tensors.items():
+    flat = TensorProto(data_type=element_type, dims=[0])
+    shape = TensorProto(data_type=TensorProto.INT64, dims=[rank], int64_data=[0] * rank)
+    for part, tensor in ("flat", flat), ("shape", shape):
         attribute = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
-        graph.node.add(op_type="Constant", output=[constant], attribute=[attribute])
-    graph.node.add(op_type="Expand", input=list(tensors), output=[name])
+        graph.node.add(op_type="Constant", output=[f"{name}:{part}"], attribute=[attribute])
+    graph.node.add(op_type="Expand", input=[f"{name}:flat", f"{name}:shape"], output=[name])
 
 
 # Checks of nodes that ran
@@ -585,68 +576,78 @@ _ROUNDINGS = 64  # units in the last place by which sums may differ for their or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedNode:
-    """What a node gave in a runtime, `theirs`, and what its specification gives, `ours`.
+    """The output of a node in a runtime, `actual`, and that of its specification, `expected`.
 
-    `ours` is None where the specification does not allow the call, as `refusal` says. `first` is
-    the first element that differs, where both are arrays of one shape.
+    `expected` is None if the specification does not allow the call, for the reason `refusal`.
+    `first` is the first element that differs, if both are arrays of one shape.
     """
 
+    op_node: OpNode
     inputs: tuple[Array, ...]
-    theirs: Array | None
-    ours: Array | None = None
+    actual: Array | None
+    expected: Array | None = None
     refusal: NdgatherError | None = None
     first: tuple[int, ...] | None = None
 
     @property
     def same(self) -> bool:
-        return self.first is None and _alike(self.ours, self.theirs)
+        return self.first is None and _alike(self.expected, self.actual)
 
 
-def check_node(op_node: OpNode, inputs: Sequence[Array], theirs: Array | None) -> CheckedNode:
+def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -> CheckedNode:
     """Compute a node by the version of its operator, and compare."""
-    arrays = tuple(map(np.asarray, inputs))
-    attributes = op_node.attributes()
+    arrays, attributes = tuple(map(np.asarray, inputs)), op_node.attributes()
     try:
-        ours = op_node.operator()(*arrays, **attributes)
+        expected = op_node.operator()(*arrays, **attributes)
     except NdgatherError as refusal:
-        return CheckedNode(inputs=arrays, theirs=theirs, refusal=refusal)
+        return CheckedNode(op_node=op_node, inputs=arrays, actual=actual, refusal=refusal)
     first = None
-    if theirs is not None and _alike(ours, theirs):
+    if actual is not None and _alike(expected, actual):
         rounds = attributes.get("reduction", "none") not in _ORDERED
-        first = first_difference(ours, theirs, rounds=rounds)
-    return CheckedNode(inputs=arrays, theirs=theirs, ours=ours, first=first)
+        first = first_difference(expected, actual, rounds=rounds)
+    return CheckedNode(
+        op_node=op_node, inputs=arrays, actual=actual, expected=expected, first=first
+    )
 
 
-def _alike(ours: Array | None, theirs: Array | None) -> bool:
+def _alike(expected: Array | None, actual: Array | None) -> bool:
     """Return whether both are arrays of one shape and dtype; all types of strings are one."""
-    if ours is None or theirs is None or ours.shape != theirs.shape:
+    if expected is None or actual is None or expected.shape != actual.shape:
         return False
-    return ours.dtype == theirs.dtype or {ours.dtype.kind, theirs.dtype.kind} <= set("OUST")
+    kinds = {expected.dtype.kind, actual.dtype.kind}
+    return expected.dtype == actual.dtype or kinds <= set("OUST")
 
 
 def first_difference(
-    ours: Array, theirs: Array, *, rounds: bool = False, rtol: float = 0.0, atol: float = 0.0
+    expected: Array,
+    actual: Array,
+    *,
+    rounds: bool = False,
+    rtol: float = 0.0,
+    atol: float = 0.0,
 ) -> tuple[int, ...] | None:
-    """Return the first place at which two arrays of one shape differ, or None.
+    """Return the first position at which two arrays of one shape differ, or None.
 
     NaN equals NaN, and 0.0 differs from -0.0. With `rounds`, sums of floats may differ as much as
     another order of additions changes them; `rtol` and `atol` are those of `numpy.isclose`.
     """
-    if (rounds or rtol or atol) and np.issubdtype(ours.dtype, np.inexact):
+    if (rounds or rtol or atol) and np.issubdtype(expected.dtype, np.inexact):
         if rounds:
-            unit = _ROUNDINGS * float(np.finfo(ours.dtype).eps)
-            finite = np.abs(ours[np.isfinite(ours)])
-            rtol, atol = unit, unit * float(finite.max(initial=0))
-        differs = ~np.isclose(ours, theirs, rtol, atol, equal_nan=True)
-    elif ours.dtype.kind in "OUST":
-        differs = np.asarray(ours.astype(object) != theirs.astype(object))
-    elif ours.tobytes() == theirs.tobytes():
+            rtol = _ROUNDINGS * float(np.finfo(expected.dtype).eps)
+            atol = rtol * float(np.abs(expected[np.isfinite(expected)]).max(initial=0))
+        differs = ~np.isclose(expected, actual, rtol, atol, equal_nan=True)
+    elif expected.dtype.kind in "OUST":
+        differs = np.asarray(expected.astype(object) != actual.astype(object))
+    elif expected.tobytes() == actual.tobytes():
         return None
     else:
-        bits = [np.ascontiguousarray(each)[..., None].view(np.uint8) for each in (ours, theirs)]
+        bits = [
+            np.ascontiguousarray(array)[..., None].view(np.uint8) for array in (expected, actual)
+        ]
         differs = np.asarray((bits[0] != bits[1]).any(axis=-1))
         with np.errstate(invalid="ignore"):
-            differs &= ~np.asarray((ours != ours) & (theirs != theirs), bool)  # noqa: PLR0124 - NaN
+            both_nan = (expected != expected) & (actual != actual)  # noqa: PLR0124 - NaN
+            differs &= ~np.asarray(both_nan, bool)
     if not differs.any():
         return None
     return tuple(map(int, np.unravel_index(int(differs.argmax()), differs.shape)))
@@ -674,18 +675,11 @@ def load_runtime(name: str) -> Runtime:
     return runtime
 
 
-def _nothing_to_load(named: Iterable[str]) -> ModelError:
-    return ModelError(
-        f"runtime = {REFERENCE!r} takes no providers or libraries, as {listed(named)} "
-        f"(allowed: a runtime that does)"
-    )
-
-
 ForRuntimes: TypeAlias = Sequence[str] | Mapping[str, Sequence[str]]
 """For every runtime, or for those that are named."""
 
 
-def options_by_runtime(
+def load_options(
     caller: str, runtimes: Sequence[str], threads: object, providers: object, libraries: object
 ) -> dict[str, LoadOptions]:
     """Return the options of every runtime."""
@@ -713,5 +707,8 @@ def _by_runtime(
                 f"run the model (allowed: {listed(runtimes)}){did_you_mean(name, runtimes)}"
             )
     if named.get(REFERENCE):
-        raise _nothing_to_load(named[REFERENCE])
+        raise ModelError(
+            f"runtime = {REFERENCE!r} takes no providers or libraries, as "
+            f"{listed(named[REFERENCE])} (allowed: a runtime that does)"
+        )
     return {name: named.get(name, ()) for name in runtimes}

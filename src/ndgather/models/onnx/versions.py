@@ -1,8 +1,8 @@
 """Nodes of ONNX from one version of their operator to another, one version after the other.
 
-The tables say which attributes a version added, removed or turned into inputs. The functions of
-`DOWN` and `UP` do what the tables cannot say, and those of `FUNCTIONS` express an operator that a
-version does not have by others. If neither is known, the two versions may differ in types only.
+The tables list the attributes that a version added, removed or turned into inputs. The functions in
+`DOWN` and `UP` do the rest, and those in `FUNCTIONS` express an operator that a version does not
+have by others. Versions without an entry may differ in types only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import (
     IR_VERSION,
-    FunctionProto,
     ModelProto,
     NodeProto,
     TensorProto,
@@ -24,6 +23,7 @@ from onnx import (
     checker,
     defs,
     helper,
+    inliner,
     numpy_helper,
     parser,
     shape_inference,
@@ -46,9 +46,7 @@ from ndgather.models.onnx.nodes import (
     row_domain,
     schema_type,
     subgraphs,
-    tensor_array,
     tensor_type,
-    type_of_array,
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import INTEGERS, TensorType
@@ -66,7 +64,7 @@ OLDEST = 7
 """The oldest opset of the tables; onnx converts models of older ones to it."""
 
 ABSENT = None
-"""An added attribute without a value that keeps the meaning of the older version."""
+"""An added attribute that has no value with the meaning of the older version."""
 
 ONES = (1,)
 """A list of any length that holds ones only."""
@@ -75,7 +73,7 @@ _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", 
 REDUCTIONS: dict[str, Step] = {
     f"Reduce{name}": (f"Reduce{name}", 13 if name == "Sum" else 18) for name in _REDUCTIONS
 }
-"""Reductions, each with the step in which its axes became an input."""
+"""Reductions, and the step in which their axes became an input."""
 
 ADDED: dict[Step, dict[str, object]] = {
     ("ArgMax", 12): {"select_last_index": 0},
@@ -120,15 +118,15 @@ ADDED: dict[Step, dict[str, object]] = {
     ("SpaceToDepth", 28): {"mode": "DCR"},
     ("TopK", 11): {"largest": 1, "sorted": 1},
 }
-"""Added attributes, each with the value that keeps the meaning of the older version.
+"""Added attributes, and the values with the meaning of the older version.
 
-Attributes that only a function of `DOWN` can remove have no row.
+Attributes that only a function in `DOWN` can remove are not listed.
 """
 
 REMOVED: dict[Step, dict[str, object]] = {
     ("BatchNormalization", 9): {"spatial": 1},
 }
-"""Removed attributes, each with the value that keeps the meaning of the newer version."""
+"""Removed attributes, and the values with the meaning of the newer version."""
 
 MOVED: dict[Step, dict[str, int]] = {
     ("Clip", 11): {"min": 1, "max": 2},
@@ -143,10 +141,10 @@ MOVED: dict[Step, dict[str, int]] = {
     ("Upsample", 9): {"scales": 1},
     **{step: {"axes": 1} for step in REDUCTIONS.values()},
 }
-"""Attributes that became inputs, each with the number of the input."""
+"""Attributes that became inputs, and the numbers of the inputs."""
 
 LISTS = frozenset({("TopK", "k")})
-"""Attributes that are one number, and lists of one number as inputs."""
+"""Attributes that are a number, but a list of one number as an input."""
 
 WORDS: dict[tuple[str, int, str], tuple[tuple[str | None, str | None], ...]] = {
     ("GridSample", 20, "mode"): (("bilinear", "linear"), ("bicubic", "cubic")),
@@ -164,7 +162,7 @@ COUNTED_FROM_THE_END: dict[Step, str] = {
 """Axes that may be negative in the newer version only."""
 
 BROADCAST: frozenset[Step] = frozenset((name, 8) for name in ("Max", "Mean", "Min", "Sum"))
-"""Operators whose inputs have to have one shape in the older version."""
+"""Operators whose inputs must have one shape in the older version."""
 
 RENAMED: dict[Step, str] = {
     ("Scatter", 11): "ScatterElements",
@@ -176,45 +174,21 @@ RENAMED: dict[Step, str] = {
 _UNKNOWN = TensorType()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
-    """The types and constants that nodes read: those of the model, and those of added nodes.
+@dataclass(slots=True, kw_only=True)
+class NewNodes:
+    """Nodes that are added before and after one node, with names that begin with `prefix`.
 
-    `taken` are the names of values that are in use.
+    Their types and constants are added to `scope`. `taken` are the names of values that are in use.
     """
 
     scope: Scope
     taken: set[str]
-    types: dict[str, TensorType] = field(default_factory=dict)
-    constants: dict[str, Array] = field(default_factory=dict)
-
-    def type(self, name: str) -> TensorType:
-        return self.types[name] if name in self.types else self.scope.type_of(name)
-
-    def constant(self, name: str) -> Array | None:
-        if name in self.types:
-            return self.constants.get(name)
-        return self.scope.constant(name)
-
-    def add_constant(self, node: NodeProto) -> None:
-        """Record the value of an added node if it is a Constant."""
-        tensor = constant_tensor(node)
-        if tensor is not None:
-            self.constants[node.output[0]] = tensor_array(tensor, node.output[0])
-            self.types[node.output[0]] = type_of_array(tensor)
-
-
-@dataclass(slots=True, kw_only=True)
-class NewNodes:
-    """Nodes that are added before and after one node, with names that begin with `prefix`."""
-
-    values: Values
     prefix: str
     before: list[NodeProto] = field(default_factory=list)
     after: list[NodeProto] = field(default_factory=list)
 
     def new_name(self, hint: str) -> str:
-        return unique(f"{self.prefix}_{hint}", self.values.taken)
+        return unique(f"{self.prefix}_{hint}", self.taken)
 
     def add(
         self,
@@ -228,8 +202,8 @@ class NewNodes:
         output = self.new_name(hint or op_type.lower())
         node = helper.make_node(op_type, inputs, [output], output, **attributes)
         self.before.append(node)
-        self.values.types[output] = known
-        self.values.add_constant(node)
+        self.scope.set_type(output, known)
+        self.scope.add(node)
         return output
 
     def constant(self, values: object, hint: str = "constant", dtype: Any = np.int64) -> str:
@@ -239,19 +213,17 @@ class NewNodes:
 
 @dataclass(slots=True, kw_only=True)
 class Rewrite(NewNodes):
-    """A node on its way to another version. `schema` is the version that it has reached."""
+    """A node that is converted; `schema` is the version that it has reached."""
 
     node: NodeProto
     schema: OpSchema
 
     def cannot_become(self, target: OpSchema | int, why: str) -> ModelError:
+        name = f"one of opset {target}"
+        if not isinstance(target, int):
+            name = f"{target.name}-{target.since_version}"
         title = f"{self.node.op_type}-{self.schema.since_version}"
-        if isinstance(target, int):
-            return messages.cannot_become(title, f"one of opset {target}", why)
-        return messages.cannot_become(title, f"{target.name}-{target.since_version}", why)
-
-    def has(self, name: str) -> bool:
-        return any(attribute.name == name for attribute in self.node.attribute)
+        return messages.cannot_become(title, name, why)
 
     def get(self, name: str) -> Any:
         """Return an attribute or its default."""
@@ -281,14 +253,17 @@ class Rewrite(NewNodes):
         self.node.input[:] = inputs
 
     def input_constant(self, number: int) -> Array | None:
-        return self.values.constant(self.input(number))
+        return self.scope.constant(self.input(number))
+
+    def type(self, number: int) -> TensorType:
+        return self.scope.type_of(self.input(number))
 
     def rank(self, number: int) -> int | None:
-        shape = self.values.type(self.input(number)).shape
+        shape = self.type(number).shape
         return len(shape) if isinstance(shape, tuple) else None
 
     def dtype(self, number: int) -> str | None:
-        return self.values.type(self.input(number)).dtype
+        return self.type(number).dtype
 
     def add_after(self, op_type: str, *inputs: str, **attributes: Any) -> None:
         """Add a node that takes the first output, and whose output replaces it."""
@@ -331,11 +306,12 @@ def invalid_result(error: BaseException) -> ModelError:
 
 
 def convert_node(
-    node: NodeProto, values: Values, source: int, target: int, *, check: bool = False
+    node: NodeProto, scope: Scope, taken: set[str], source: int, target: int, *, check: bool = False
 ) -> list[NodeProto]:
     """Return nodes of opset `target` that compute what `node` computes in opset `source`.
 
-    With `check`, the types of a node that stays what it is are checked too.
+    `scope` are the values that the node can read, and `taken` the names of values that are in use.
+    With `check`, the types of a node that does not change are checked too.
     """
     if row_domain(node.domain) != DEFAULT_DOMAIN or (source == target and not check):
         return [node]
@@ -344,25 +320,23 @@ def convert_node(
         name = one_line(node.op_type)
         raise ModelError(f"opset {source} has no {name} (allowed: its operators)")
     prefix = next(filter(None, node.output), node.op_type)
-    original = Rewrite(values=values, prefix=prefix, node=node, schema=schema)
-    rewrite = replace(original, node=deepcopy(node), before=[], after=[])
+    rewrite = Rewrite(scope=scope, taken=taken, prefix=prefix, node=deepcopy(node), schema=schema)
     try:
         _convert(rewrite, target)
         if check or rewrite.schema is not schema:
             _check_types(rewrite, schema, target)
     except NdgatherError as refusal:
-        nodes, opset, types = _function_nodes(original, source, target)
+        original = replace(rewrite, node=node, schema=schema)
+        nodes, opset = _function_nodes(original, source)
         if not nodes:
             raise
-        values = replace(values, types={**values.types, **types})
-        result = []
-        for inner in nodes:
-            values.add_constant(inner)
-            try:
-                result += convert_node(inner, values, opset, target, check=True)
-            except NdgatherError as error:
-                raise ModelError(f"{refusal}; in the function that defines it, {error}") from error
-        return result
+        try:
+            converted = (
+                convert_node(item, scope, taken, opset, target, check=True) for item in nodes
+            )
+            return [item for items in converted for item in items]
+        except NdgatherError as error:
+            raise ModelError(f"{refusal}; in the function that defines it, {error}") from error
     return [*rewrite.before, rewrite.node, *rewrite.after]
 
 
@@ -382,7 +356,7 @@ def _versions(op_type: str) -> tuple[int, ...]:
 
 
 def _convert(node: Rewrite, opset: int) -> None:
-    """Take one step after the other, until the node has the version of `opset`."""
+    """Convert a node one version after the other, until it has the version of `opset`."""
     while True:
         name, version = node.node.op_type, node.schema.since_version
         target = _schema(name, opset)
@@ -402,7 +376,7 @@ def _convert(node: Rewrite, opset: int) -> None:
 
 
 def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
-    """Refuse types that the version does not take; `before` is the version of the model."""
+    """Raise for types that the version does not take; `before` is the version of the model."""
     bound: dict[str, str] = {}
     pairs = ((node.schema.inputs, node.node.input), (node.schema.outputs, node.node.output))
     for formal, name in (
@@ -411,7 +385,7 @@ def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
         for number, name in enumerate(names)
         if name and formals
     ):
-        dtype = node.values.type(name).dtype
+        dtype = node.scope.type_of(name).dtype
         if dtype is None:
             both = (*before.inputs, *before.outputs)
             known = next((other.types for other in both if other.name == formal.name), None)
@@ -439,7 +413,7 @@ def _step_down(node: Rewrite, target: OpSchema) -> None:
             node.schema = defs.get_schema(node.node.op_type, step[1], "")
             return
     if step in BROADCAST:
-        shapes = [node.values.type(name).shape for name in node.node.input]
+        shapes = [node.scope.type_of(name).shape for name in node.node.input]
         if any(not isinstance(each, tuple) or None in each or each != shapes[0] for each in shapes):
             raise node.cannot_become(target, "its inputs may be of different shapes")
     if step in COUNTED_FROM_THE_END:
@@ -481,18 +455,17 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
 
 
 def _begin(node: Rewrite, target: OpSchema, step: Step) -> None:
-    """Refuse a step that is not in the tables, and write defaults that the two do not share."""
+    """Raise for a step that is not in the tables, and write defaults that differ."""
     older, newer = sorted((node.schema, target), key=lambda schema: schema.since_version)
-    came = newer.attributes.keys() - older.attributes.keys()
-    went = older.attributes.keys() - newer.attributes.keys()
-    came -= came if step in DOWN else ADDED.get(step, {}).keys()
-    went -= MOVED.get(step, {}).keys() | REMOVED.get(step, {}).keys()
-    if came or went:
-        changed = ", ".join(sorted(came | went))
+    added = newer.attributes.keys() - older.attributes.keys()
+    removed = older.attributes.keys() - newer.attributes.keys()
+    added -= added if step in DOWN else ADDED.get(step, {}).keys()
+    removed -= MOVED.get(step, {}).keys() | REMOVED.get(step, {}).keys()
+    if added or removed:
+        changed = ", ".join(sorted(added | removed))
         raise node.cannot_become(target, f"{changed} changed, and how to convert it is not known")
     for name in sorted(older.attributes.keys() & newer.attributes.keys()):
-        differs = _default(older, name) != _default(newer, name)
-        if differs and not node.has(name) and node.get(name) is not None:
+        if _default(older, name) != _default(newer, name) and node.get(name) is not None:
             node.set(name, node.get(name))
 
 
@@ -620,7 +593,7 @@ def _split_down(node: Rewrite, target: OpSchema) -> None:
     node.remove("num_outputs")
     if count is None or node.input(1):
         return
-    shape, axis = node.values.type(node.input(0)).shape, node.get("axis")
+    shape, axis = node.type(0).shape, node.get("axis")
     size = shape[axis] if isinstance(shape, tuple) else None
     if not isinstance(size, int):
         raise node.cannot_become(target, "the size of the axis that is split is not known")
@@ -651,7 +624,7 @@ def _dropout_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _one_scale(node: Rewrite, target: OpSchema) -> None:
-    shape = node.values.type(node.input(1)).shape
+    shape = node.type(1).shape
     if not isinstance(shape, tuple) or any(size != 1 for size in shape):
         raise node.cannot_become(target, "it takes one scale only")
     node.remove("axis")
@@ -664,7 +637,7 @@ def _pow_down(node: Rewrite, target: OpSchema) -> None:
     if value is not None and np.array_equal(value.astype(base).astype(exponent), value):
         node.set_input(1, node.constant(value, "exponent", base))
     elif is_exact_cast(exponent, base):
-        known = replace(node.values.type(node.input(1)), dtype=base)
+        known = replace(node.type(1), dtype=base)
         cast = node.add("Cast", node.input(1), known=known, to=element_type(base))
         node.set_input(1, cast)
     else:
@@ -732,7 +705,7 @@ def _grid_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _one_output(node: Rewrite, target: OpSchema) -> None:
-    """Refuse the outputs of training."""
+    """Raise if the node has the outputs of training."""
     if len([name for name in node.node.output if name]) > 1:
         raise node.cannot_become(target, "its outputs after the first are not the same there")
 
@@ -744,7 +717,7 @@ def _reshape_down(node: Rewrite, target: OpSchema) -> None:
         unused = bool(sizes.all())
     else:
         output, data = (
-            node.values.type(name).shape for name in (node.node.output[0], node.input(0))
+            node.scope.type_of(name).shape for name in (node.node.output[0], node.input(0))
         )
         same = data if isinstance(data, tuple) else ()
         unused = isinstance(output, tuple) and all(
@@ -926,109 +899,77 @@ FUNCTIONS: dict[str, Callable[[Rewrite], str | None]] = {
 """Operators that opset 11 can express: inputs, outputs and nodes in the text form of ONNX."""
 
 
-def _function_nodes(
-    node: Rewrite, source: int, target: int
-) -> tuple[list[NodeProto], int, dict[str, TensorType]]:
-    """Return the nodes of the function that defines a node, their opset, and their types.
+_DOMAIN = "ndgather"  # of the functions in `FUNCTIONS`
 
-    The function of `FUNCTIONS` goes before that of ONNX, of which the opset nearest to `target` is
-    taken. Without either there are no nodes.
+
+def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
+    """Return the nodes of the function that defines a node, and their opset.
+
+    A function in `FUNCTIONS` takes precedence over that of ONNX. Without either there are no nodes.
+    The types of the values of the nodes are added to the scope of the call.
     """
-    text = FUNCTIONS[node.node.op_type](node) if node.node.op_type in FUNCTIONS else None
-    body: FunctionProto | None
-    if text:
-        body = parser.parse_function(f'<opset_import: ["": 11], domain: "ndgather"> f {text}')
-    else:
-        body = _onnx_function(node, source, target)
-    if body is None:
-        return [], 0, {}
-    names = dict.fromkeys(body.input, "") | dict(zip(body.input, node.node.input, strict=False))
-    names |= dict(zip(body.output, node.node.output, strict=False))
-    inner_nodes = (within for inner in body.node for within in nodes_within(inner))
-    for name in (name for inner in inner_nodes for name in inner.output if name):
-        names[name] = names.get(name) or node.new_name(name)
-    nodes = [_inlined(inner, node, names) for inner in body.node]
-    opset = opsets(body.opset_import)[DEFAULT_DOMAIN]
-    return nodes, opset, _inferred_types(nodes, node, opset)
-
-
-def _onnx_function(node: Rewrite, source: int, target: int) -> FunctionProto | None:
-    schema: Any = node.schema  # the stubs of onnx lack some of its methods
-    context = checker.C.CheckerContext()
-    context.ir_version = IR_VERSION
-    context.opset_imports = {"": source}
-    try:
-        checker.check_node(node.node, context)  # onnx does not check what it reads below
-    except (checker.ValidationError, ValueError):
-        return None
-    types = [node.values.type(name) for name in node.node.input]
-    depends = schema.has_context_dependent_function
-    if depends and any(
-        name and not known.dtype for name, known in zip(node.node.input, types, strict=True)
-    ):
-        return None
-    versions = sorted(
-        version
-        for version in (
-            schema.context_dependent_function_opset_versions
-            if depends
-            else schema.function_opset_versions
-        )
-        if version <= source
-    )
-    if not versions:
-        return None
-    version = max((each for each in versions if each <= target), default=versions[0])
-    if depends:
-        content = schema.get_context_dependent_function_with_opset_version(
-            version,
-            node.node.SerializeToString(),
-            [declaration(known).SerializeToString() for known in types],
-        )
-    else:
-        content = schema.get_function_with_opset_version(version)
-    body: FunctionProto = FunctionProto.FromString(content or b"")
-    if not body.node or any(True for inner in body.node for _ in subgraphs(inner)):
-        return None
-    if DEFAULT_DOMAIN not in opsets(body.opset_import):
-        body.opset_import.add(domain="", version=version)
-    return body
-
-
-def _inlined(inner: NodeProto, call: Rewrite, names: dict[str, str]) -> NodeProto:
-    """Return a node of a function with the names and the attributes of the call."""
-    node = deepcopy(inner)
-    for each in nodes_within(node):
-        each.input[:] = [names.get(name, name) for name in each.input]
-        each.output[:] = [names.get(name, name) for name in each.output]
-        for output in (output for graph in subgraphs(each) for output in graph.output):
-            output.name = names[output.name]
-    node.name = next(iter(node.output), "")
-    given = {attribute.name: attribute for attribute in call.node.attribute}
-    for number in reversed(range(len(node.attribute))):
-        attribute = node.attribute[number]
-        if attribute.ref_attr_name:
-            name, default = attribute.name, call.schema.attributes[attribute.ref_attr_name]
-            value = given.get(attribute.ref_attr_name, default.default_value)
-            if value.name:
-                attribute.CopyFrom(value)
-                attribute.name = name
-            else:
-                del node.attribute[number]
-    return node
-
-
-def _inferred_types(nodes: list[NodeProto], call: Rewrite, opset: int) -> dict[str, TensorType]:
+    node, opset = deepcopy(call.node), source
+    text = FUNCTIONS[node.op_type](call) if node.op_type in FUNCTIONS else None
     inputs = [
-        ValueInfoProto(name=name, type=declaration(call.values.type(name)))
-        for name in dict.fromkeys(call.node.input)
+        ValueInfoProto(name=name, type=declaration(call.scope.type_of(name)))
+        for name in dict.fromkeys(node.input)
         if name
     ]
-    outputs = [ValueInfoProto(name=name) for name in call.node.output if name]
-    graph = helper.make_graph(nodes, "function", inputs, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    outputs = [ValueInfoProto(name=name) for name in node.output if name]
+    model = helper.make_model(helper.make_graph([node], "function", inputs, outputs))
+    if text:
+        opset, node = 11, model.graph.node[0]
+        function = f'<opset_import: ["": {opset}], domain: "{_DOMAIN}"> {node.op_type} {text}'
+        model.functions.append(parser.parse_function(function))
+        model.opset_import.add(domain=_DOMAIN, version=1)
+        node.domain = _DOMAIN
+        del node.attribute[:]
+    elif not _has_function(call, source):
+        return [], opset
+    model.opset_import[0].version = opset
+    function_id = (_DOMAIN if text else "", node.op_type)
     try:
-        inferred = shape_inference.infer_shapes(model, data_prop=True).graph
+        model = inliner.inline_selected_functions(
+            model, [function_id], inline_schema_functions=True
+        )
+    except Exception:  # onnx raises errors of several kinds
+        return [], opset
+    nodes = list(model.graph.node)
+    if not text and any(True for item in nodes for _ in subgraphs(item)):
+        return [], opset
+    names: dict[str, str] = {}
+    for inner in (inner for item in nodes for inner in nodes_within(item)):
+        for name in inner.output:
+            if name and name not in call.node.output:
+                names[name] = call.new_name(name)
+    for inner in (inner for item in nodes for inner in nodes_within(item)):
+        inner.input[:] = [names.get(name, name) for name in inner.input]
+        inner.output[:] = [names.get(name, name) for name in inner.output]
+        inner.name = next(iter(inner.output), "")
+        for output in (output for graph in subgraphs(inner) for output in graph.output):
+            output.name = names.get(output.name, output.name)
+    for item in nodes:
+        call.scope.add(item)
+    try:
+        typed = shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception:
-        return {}
-    return {each.name: tensor_type(each.type) for each in (*inferred.value_info, *inferred.output)}
+        return nodes, opset
+    for info in (*typed.value_info, *typed.output):
+        if info.type.tensor_type.elem_type:
+            call.scope.set_type(info.name, tensor_type(info.type))
+    return nodes, opset
+
+
+def _has_function(call: Rewrite, opset: int) -> bool:
+    """Return whether ONNX defines a node by a function, for which its types are known."""
+    schema: Any = call.schema  # the stubs of onnx lack some of its methods
+    context = checker.C.CheckerContext()
+    context.ir_version = IR_VERSION
+    context.opset_imports = {"": opset}
+    try:
+        checker.check_node(call.node, context)  # onnx does not check what it reads to inline it
+    except (checker.ValidationError, ValueError):
+        return False
+    if not schema.has_context_dependent_function:
+        return bool(schema.has_function)
+    return all(call.scope.type_of(name).dtype for name in call.node.input if name)
