@@ -172,7 +172,7 @@ def test_a_node_that_no_ir_here_has_is_named(ndgather, cut, monkeypatch):
     outcome = ndgather("convert cut.onnx -o out.xml")
     assert outcome.status == 1
     assert "node 'cut' (Abs): op_type = 'Abs'" in outcome.err
-    assert "any, where the package openvino is installed" in outcome.err
+    assert "any, if the package openvino is installed" in outcome.err
 
 
 def test_other_models_go_through_openvino_and_are_checked(ndgather, cut, folder):
