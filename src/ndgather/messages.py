@@ -151,13 +151,6 @@ def masked_array(caller: str, argument: str) -> DTypeError:
     )
 
 
-def no_scatter(caller: str, data: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: data = {type(data).__name__} object is on a device, or lazy, and its library "
-        f"has no scatter in the array API standard (allowed: an array in the memory of the CPU)"
-    )
-
-
 def out_of_another_kind(caller: str, out: object, result: object) -> DTypeError:
     return DTypeError(
         f"{caller}: out = {type(out).__name__} object cannot take the result, which is of "

@@ -49,14 +49,12 @@ _KINDS = {
 
 def handle_refusal(kind: str, refusal: _core.Refusal, *arguments: Any) -> Array:
     """Return the result of a call that the core refused, or raise the error that says why."""
-    call = Call(kind, kind, *arguments)
-    if refusal.rule == "out_of_bounds":
-        raise explain(call, refusal)
-    short_cut = dispatch.SHORT_CUTS.get(type(call.data))
-    if short_cut is not None:
+    short_cut = dispatch.SHORT_CUTS.get(type(arguments[0]))
+    if short_cut is not None and refusal.rule != "out_of_bounds":
         result = short_cut(kind, *arguments)
         if result is not NotImplemented:
             return result  # type: ignore[no-any-return]  # an array of its library
+    call = Call(kind, kind, *arguments)
     if refusal.rule in ("fallback", "out_overlaps_input", "out_type"):
         return run(call)
     raise explain(call, refusal)

@@ -1,4 +1,4 @@
-"""From what a caller gives to tensors of one device, with no value lost."""
+"""Checks of calls, and conversion of their arguments to tensors on one device."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ _FLOATS = {torch.bfloat16} | {
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any] | None:
-    """Return NumPy's type for the elements; None where it has none."""
+    """Return NumPy's dtype for the elements; None if NumPy has none."""
     return _NUMPY.get(dtype)
 
 
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of a type that NumPy has, with the same bits in the same memory."""
+    """Return a view of a dtype that NumPy has, with the same bits."""
     return tensor if tensor.dtype in _NUMPY else tensor.view(_BITS[tensor.itemsize])
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """Return an array that shares the memory of a tensor, conj and neg views resolved."""
+    """Return an array that shares the memory of a tensor, or a copy of a conj or neg view."""
     tensor = bits_of(tensor.detach().resolve_conj().resolve_neg())
     array: Array = tensor.numpy()
     return array
@@ -75,7 +75,7 @@ def meaningful_reductions(dtype: torch.dtype) -> tuple[str, ...]:
 
 
 def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
-    """Return what the core has to be told to compute with the bits of `dtype`."""
+    """Return the argument `arithmetic` of the core for the bits of `dtype`."""
     if dtype in _NUMPY or reduction == "none":
         return None
     return "bfloat16" if dtype == torch.bfloat16 else table(dtype, reduction)
@@ -233,7 +233,7 @@ def reduction_of(kind: str, options: tuple[Any, ...]) -> str:
 
 
 def call_of(kind: str, tensors: tuple[Any, ...], options: tuple[Any, ...]) -> Call:
-    """Return the call that an operator is given, its axis and batch axes counted from 0."""
+    """Return the call of an operator, its axis and batch axes counted from 0."""
     given = dict(zip(OPTIONS[kind], options, strict=False))
     given["window_shape"] = tuple(given.get("window_shape", ()))
     return counted(Call(given.pop("caller", kind), kind, *tensors, **given))
@@ -315,7 +315,7 @@ def tensor(
 
 
 def _updates(call: Call, device: torch.device) -> torch.Tensor:
-    """Return updates as a tensor; numbers and lists in the type of data, where it holds them."""
+    """Return updates as a tensor; numbers and lists in the dtype of data, if it holds them."""
     caller, name, value = call.caller, call.updates_name, call.updates
     if isinstance(value, torch.Tensor):
         return value
@@ -333,7 +333,7 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
 
 
 def _rounded(plain: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor | None:
-    """Return real numbers in a type that NumPy does not know; None where one would be lost."""
+    """Return real numbers in a dtype that NumPy does not have; None if one would be lost."""
     if plain.dtype.kind not in "iuf":
         return None
     wide = torch.from_numpy(plain.astype(np.float64))
@@ -375,7 +375,7 @@ def fill_with_gradient(caller: str, value: object) -> AttributeValueError:
 
 
 def _promoted(call: Call) -> Call:
-    """Return a scatter with the wider of two floating types, where autocast mixes them."""
+    """Return a scatter with the wider of two floating dtypes if autocast is enabled."""
     data, updates = call.data, call.updates
     device = data.device.type
     if data.dtype == updates.dtype or not torch.amp.is_autocast_available(device):
@@ -410,7 +410,7 @@ _TRANSFORMS: tuple[exchange.Transform, ...] = (
 
 
 def accept() -> None:
-    """Let the core take tensors in the memory of the CPU that are nothing but that."""
+    """Let the core take plain tensors in the memory of the CPU."""
     for kind in KINDS:
         exchange.accept(
             kind,
@@ -425,6 +425,6 @@ def accept() -> None:
 
 
 def written(out: torch.Tensor) -> None:
-    """Let what saved a tensor for a backward pass see that it was written to since."""
+    """Mark `out` as changed for backward passes that saved it."""
     if not out.is_inference():
         torch.autograd.graph.increment_version(out)
