@@ -84,6 +84,7 @@ class Layout:
     data: Shape
     shape: Shape  # of the index tuples, to be broadcast to `places`
     places: Shape  # every position has one row
+    along: Shape  # the sizes of row axes that are not addressed
 
     @property
     def outer(self) -> Any:
@@ -104,11 +105,11 @@ class Layout:
     def others(self) -> list[tuple[int, Any, Shape]]:
         """Return the row axes that are not addressed, with the size and shape of positions there.
 
-        An axis of data of size 1 is repeated along that of the indices.
+        An axis of data of size 1 is repeated; along others `gather_elements` may need a part.
         """
         found: list[tuple[int, Any, Shape]] = []
         for axis in (a for a in range(self.first, self.end) if a not in self.axes):
-            size = 1 if _is(self.data[axis], 1) else self.places[axis]
+            size = 1 if _is(self.data[axis], 1) else self.along[axis]
             shape: list[Any] = [1] * len(self.places)
             shape[axis] = size
             found.append((axis, size, shape))
@@ -118,9 +119,10 @@ class Layout:
 def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
     """Return the layout for shapes that fit; `call` is a `Call`, or has its options."""
     batch, shape = int(call.batch_dims), tuple(indices)
-    first, places = 0, shape
+    first, places, along = 0, shape, tuple(data)
     if call.kind.endswith("_elements"):
         axes, end = range(int(call.axis) % len(data), int(call.axis) % len(data) + 1), len(data)
+        along = shape
     elif call.kind == "gather":
         axis = int(call.axis) % len(data)
         batch += len(shape) * (batch < 0)
@@ -134,7 +136,15 @@ def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
         end = batch + indices[-1]
         axes, places = range(batch, end), (*shape[:-1], *call.window_shape)
         shape = (*shape[:-1], *(1,) * len(call.window_shape))
-    return Layout(first=first, end=end, axes=axes, data=tuple(data), shape=shape, places=places)
+    return Layout(
+        first=first,
+        end=end,
+        axes=axes,
+        data=tuple(data),
+        shape=shape,
+        places=places,
+        along=along,
+    )
 
 
 def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
@@ -234,13 +244,13 @@ def _positions_in_windows(
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=True)]
         found = _resolved(call, library, layout, begins)
         starts = found.columns
-    columns, flags = [], []
+    columns = []
     for entry, (start, wide) in enumerate(zip(starts, window, strict=True)):
         along = (wide, *(1,) * (len(window) - entry - 1))
         within = library.reshape(library.arange(wide), along)
         columns.append(library.reshape(start, ahead) + within)
-        flags.append((columns[-1] < 0) | (columns[-1] >= sizes[entry]))
     if call.mode == "fill":
+        flags = [(at < 0) | (at >= size) for at, size in zip(columns, sizes, strict=True)]
         return Positions(columns=columns, outside=reduce(or_, flags))
     outside = None if found.outside is None else library.reshape(found.outside, ahead)
     return replace(found, columns=columns, outside=outside)

@@ -37,10 +37,10 @@ def sizes_of(tensor: Any) -> list[Any]:
 
 
 class Library:
-    """Operations of TensorFlow; `caller` and `name` are for the error of a graph."""
+    """Operations of TensorFlow; the call is for the error of a graph."""
 
-    def __init__(self, caller: str, name: str, dtype: Any) -> None:
-        self.caller, self.name, self.dtype = caller, name, dtype
+    def __init__(self, call: Call) -> None:
+        self.call, self.dtype = call, call.data.dtype
         self.numbers: Any = None
         self.drops = False
 
@@ -59,12 +59,13 @@ class Library:
 
     def passes(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         """Check now, or let the graph check when it runs."""
-        flags = tf.cast(tf.reshape(outside, (-1,)), tf.int64)
+        call, flags = self.call, tf.cast(tf.reshape(outside, (-1,)), tf.int64)
         if tf.executing_eagerly():
             if tf.reduce_any(outside):
                 raise error(tf.argmax(flags))
             return True
-        text = f"{self.caller}: {self.name} are out of bounds; the first in C order is number"
+        entry = "index tuple" if call.kind.endswith(("_nd", "_windows")) else "entry"
+        text = f"{call.caller}: {call.indices_name} are out of bounds; the first is {entry}"
         first = tf.argmax(tf.concat([flags, [1]], 0))
         tf.debugging.Assert(tf.reduce_sum(flags) == 0, [text, first])
         return False
@@ -274,7 +275,7 @@ def _gather(call: Call) -> Any:
         fill = np.zeros((), known) if call.fill_value is None else call.fill_value
     sizes = sizes_of(data), sizes_of(call.indices)
     lowering.check_shapes(call, *sizes)
-    library = Library(call.caller, call.indices_name, dtype)
+    library = Library(call)
     result = lowering.gather(call, library, *sizes, fill)
     return tf.ensure_shape(result, _known(lowering.layout_of(call, *sizes).result))
 
@@ -301,7 +302,7 @@ def _scatter(call: Call) -> Any:
     slices = lowering.layout_of(call, *sizes).result
     if not updates.shape.is_compatible_with(_known(slices)):
         raise messages.updates_do_not_fit(caller, updates.shape.as_list(), slices, name)
-    library = Library(caller, call.indices_name, data.dtype)
+    library = Library(call)
     result = lowering.scatter(replace(call, updates=updates), library, *sizes)
     return tf.ensure_shape(result, _known(sizes[0]))
 
