@@ -132,7 +132,8 @@ class _GatherJob:
 
     @classmethod
     def of(cls, made: Plan, dense: Array, step: int) -> _GatherJob:
-        return cls(made.chunk(step), made.copies(step, dense), [])
+        chunk = made.chunk(step)
+        return cls(chunk, made.copies(step, chunk, dense), [])
 
     def use(self, values: Array) -> None:
         for copy in self.copies:
@@ -175,11 +176,11 @@ def scatter(call: Call, writer: Writer) -> Any:
         written.append(chunk)
 
     def job_of(step: int) -> _ScatterJob:
-        [copy] = made.copies(step, updates)
+        chunk = made.chunk(step)
+        [copy] = made.copies(step, chunk, updates)
         options = made.call.reduction, made.call.use_init_val
         update = ChunkUpdate(made.axes, copy.points, copy.runs, copy.dense, *options)
-        is_read = not _overwrites(made, step)
-        return _ScatterJob(made.chunk(step), update, is_read, writer, replace_chunk)
+        return _ScatterJob(chunk, update, not _overwrites(made, step), writer, replace_chunk)
 
     try:
         walk(call, writer, len(made), job_of)

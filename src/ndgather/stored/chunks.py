@@ -80,7 +80,14 @@ class Grid:
 
     def extent(self, chunk: Chunk) -> tuple[int, ...]:
         """Return the shape of a chunk."""
-        return tuple([part.stop - part.start for part in self.box(chunk)])
+        return tuple(
+            [
+                min(step, size - number * step)
+                if isinstance(step, int)
+                else int(step[number + 1] - step[number])
+                for number, size, step in zip(chunk, self.shape, self.steps, strict=True)
+            ]
+        )
 
     def is_like(self, other: Grid) -> bool:
         """Whether another grid has the same shape and the same chunks."""

@@ -194,14 +194,16 @@ class Plan:
         """Return the runs of points of a step."""
         return self.points.runs(step // self._counts[2])
 
-    def copies(self, step: int, dense: Array) -> list[ChunkCopy]:
+    def copies(self, step: int, chunk: Chunk, dense: Array) -> list[ChunkCopy]:
         """Return what a step copies; the axes of the positions come first in `dense`."""
         points, rank = self.points, len(self.axes.dense_positions)
-        box = self.grid.box(self.chunk(step))
-        whole: list[Any] = [box[axis] for axis in self.axes.slices]
         starts, stops = self.runs(step)
+        whole: list[Any] = []
+        if self.axes.slices:
+            box = self.grid.box(chunk)
+            whole = [box[axis] for axis in self.axes.slices]
         if points.low is None or points.high is None:
-            part = dense[(..., *whole)]
+            part = dense[(..., *whole)] if whole else dense
             return [ChunkCopy(points, (starts, stops), self.axes.data_view, part, rank)]
         first = self.points.first.item(step // self._counts[2])
         copies = []
