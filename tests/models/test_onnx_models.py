@@ -338,8 +338,7 @@ def test_two_versions_of_one_domain_are_refused():
     with pytest.raises(ModelError) as refusal:
         onnx_models.run(model, {"data": DATA, "indices": INDICES})
     assert str(refusal.value) == (
-        "model: cannot be run: the model imports versions 13 and 11 of ai.onnx "
-        "(allowed: one version)"
+        "the model imports versions 13 and 11 of ai.onnx (allowed: one version)"
     )
 
 

@@ -81,10 +81,10 @@ def check(model: Source) -> tuple[Finding, ...]:
     """
     proto, folder = open_model(model, "check")
     try:
-        inferred = infer_types(proto, folder)
+        inferred, inferred_nodes = infer_types(proto, folder)
         findings = (
-            *(finding for node in inferred.nodes for finding in _check_inferred(node)),
-            *_check_other_nodes(inferred.model),
+            *(finding for node in inferred_nodes for finding in _check_inferred(node)),
+            *_check_other_nodes(inferred),
         )
     except NdgatherError as error:
         return (_error("model", "", "model", str(error)),)
@@ -93,7 +93,7 @@ def check(model: Source) -> tuple[Finding, ...]:
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
     try:
         onnx.checker.check_model(path)
-        onnx.shape_inference.infer_shapes(inferred.model, check_type=True, strict_mode=True)
+        onnx.shape_inference.infer_shapes(inferred, check_type=True, strict_mode=True)
     except MemoryError:
         raise
     except Exception as error:  # onnx has errors of several kinds

@@ -53,8 +53,6 @@ from ndgather.published.schema import RankAtLeast, Role, TensorType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from onnx import FunctionProto
-
     from ndgather.published.schema import Dim, OperatorVersion, Shape
 
 Array = NDArray[Any]
@@ -194,33 +192,7 @@ def _convert(
     strict: bool,
 ) -> Conversion:
     original, folder = open_model(model, caller)
-    _check_targets(caller, opset, domain, operator)
-    proto = from_oldest(with_one_name(original), opset)
-    source = opsets(proto.opset_import)
-    proto = _with_one_opset(proto, source.get(DEFAULT_DOMAIN))
-    inferred = infer_types(proto, folder)
-    for function in inferred.model.functions:
-        raise _cannot_be_inlined(function)
-    result = without_functions(proto)
-    converter = _Converter(
-        source=source,
-        opset=opset or source.get(DEFAULT_DOMAIN, onnx.defs.onnx_opset_version()),
-        domain=None if domain is None else row_domain(domain),
-        operator=operator,
-        strict=strict,
-        inferred=iter(inferred.nodes),
-        taken=_value_names(result.graph),
-        sizes=size_names(result.graph),
-    )
-    converter.convert_graph(result.graph, graph_scope(inferred.model, folder))
-    converter.import_domains(result)
-    _check_result(original, result)
-    return Conversion(model=result, findings=tuple(converter.findings), folder=folder)
-
-
-def _check_targets(
-    caller: str, opset: int | None, domain: str | None, operator: str | None
-) -> None:
+    newest = onnx.defs.onnx_opset_version()
     if opset is not None:
         instance(caller, "opset", opset, int, "a version")
     for name, value in ("domain", domain), ("operator", operator):
@@ -231,9 +203,41 @@ def _check_targets(
     targets = sorted({target for _, target in EQUIVALENCES})
     if operator is not None and operator not in targets:
         raise unknown_target("operator", operator, targets)
-    newest = onnx.defs.onnx_opset_version()
     if opset is not None and not 1 <= opset <= newest:
         raise unknown_target("opset", opset, (f"1..{newest}",))
+    proto = from_oldest(with_one_name(original), opset)
+    source = opsets(proto.opset_import)
+    typed, inferred_nodes = infer_types(proto, folder)
+    for function in typed.functions:
+        name = one_line(f"{function.name} of {function.domain}")
+        raise ModelError(
+            f"function {name} cannot be inlined, because it imports other versions than the model "
+            "(allowed: the same versions)"
+        )
+    result = without_functions(proto)
+    taken: set[str] = set()
+    for message in messages_in(result.graph):
+        if isinstance(message, GraphProto):
+            taken.update(value.name for value in (*message.input, *message.initializer))
+        elif isinstance(message, NodeProto):
+            taken.update(message.output)
+    converter = _Converter(
+        source=source,
+        opset=opset or source.get(DEFAULT_DOMAIN, newest),
+        domain=None if domain is None else row_domain(domain),
+        operator=operator,
+        strict=strict,
+        inferred=iter(inferred_nodes),
+        taken=taken,
+        sizes=size_names(result.graph),
+    )
+    converter.convert_graph(result.graph, graph_scope(typed, folder))
+    converter.import_domains(result)
+    if inferable(original) is original and _checker_error(original) is None:
+        error = _checker_error(result)
+        if error is not None:
+            raise invalid_result(error) from error
+    return Conversion(model=result, findings=tuple(converter.findings), folder=folder)
 
 
 def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelError:
@@ -243,78 +247,13 @@ def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelErr
     )
 
 
-def _value_names(graph: GraphProto) -> set[str]:
-    names: set[str] = set()
-    for message in messages_in(graph):
-        if isinstance(message, GraphProto):
-            names.update(value.name for value in (*message.input, *message.initializer))
-        elif isinstance(message, NodeProto):
-            names.update(message.output)
-    return names
-
-
-def _with_one_opset(model: ModelProto, opset: int | None) -> ModelProto:
-    """Return a model whose functions import the opset of the model, so that onnx inlines them."""
-    versions = [opsets(function.opset_import).get(DEFAULT_DOMAIN) for function in model.functions]
-    if opset is None or set(versions) <= {opset, None}:
-        return model
-    model = deepcopy(model)
-    for function, version in zip(model.functions, versions, strict=True):
-        if version not in {opset, None}:
-            _convert_function(function, version, opset)
-    return model
-
-
-def _convert_function(function: FunctionProto, source: int, opset: int) -> None:
-    taken = {*function.input, *(name for node in function.node for name in node.output)}
-    scope = Scope(function, opsets(function.opset_import))
-    converted: list[NodeProto] = []
-    for node in function.node:
-        is_gather = is_published(node)
-        if any(subgraphs(node)) or (is_gather and _changes(node, source, opset)):
-            raise _cannot_be_inlined(function)
-        try:
-            converted += [node] if is_gather else convert_node(node, scope, taken, source, opset)
-        except NdgatherError as error:
-            raise OpNode(node=node, scope=scope).named(error) from error
-    _replace_nodes(function, converted)
-    for imported in function.opset_import:
-        if row_domain(imported.domain) == DEFAULT_DOMAIN:
-            imported.version = opset
-
-
-def _changes(node: NodeProto, source: int, opset: int) -> bool:
-    """Return whether a gather or scatter node has another version in another opset."""
-    domain = row_domain(node.domain)
-    rows = [implementation(node.op_type, domain, version).row for version in (source, opset)]
-    return domain == DEFAULT_DOMAIN and rows[0] is not rows[1]
-
-
-def _cannot_be_inlined(function: FunctionProto) -> ModelError:
-    return ModelError(
-        f"function {one_line(f'{function.name} of {function.domain}')} cannot be inlined, because "
-        f"it imports other versions than the model (allowed: the same versions)"
-    )
-
-
-def _replace_nodes(body: GraphProto | FunctionProto, nodes: list[NodeProto]) -> None:
-    copies = list(map(deepcopy, nodes))  # some of them are in `body` itself
-    del body.node[:]
-    body.node.extend(copies)
-
-
-def _check_result(model: ModelProto, result: ModelProto) -> None:
-    """Raise ModelError if onnx rejects the result, but not the model."""
-    if inferable(model) is not model:
-        return  # it is too large for onnx
+def _checker_error(model: ModelProto) -> Exception | None:
+    """Return the error that onnx raises for an invalid model."""
     try:
         onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError):
-        return  # for example because of tensors in files that onnx does not look for
-    try:
-        onnx.checker.check_model(result)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise invalid_result(error) from error
+        return error
+    return None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -352,7 +291,9 @@ class _Converter:
                 converted += convert_node(node, typed, self.taken, source, self.opset)
             except Exception as error:  # also of invalid nodes, which onnx has not checked
                 raise OpNode(node=node, scope=typed).named(error) from error
-        _replace_nodes(graph, converted)
+        copies = list(map(deepcopy, converted))  # some of them are in `graph` itself
+        del graph.node[:]
+        graph.node.extend(copies)
 
     def _gather_nodes(
         self, graph: GraphProto, inferred: InferredNode, typed: Scope

@@ -99,23 +99,23 @@ def search(
     chosen_sizes = checked_sizes("search", sizes)
     comparer = Comparer("search", model, runtimes, rtol, atol, threads, providers, libraries)
     required = [port for port in comparer.ports if not port.optional]
-    names = sorted(set(open_sizes(required).values()))
+    open_names = sorted(set(open_sizes(required).values()))
     with ExitStack() as processes:
         runtime_processes = _Processes(comparer, processes)
         for number in range(tries):
             rng = np.random.default_rng([seed, number])
             chosen = dict(chosen_sizes)
             if number % 2:
-                for name in names:
+                for name in open_names:
                     chosen.setdefault(name, int(rng.choice(_SIZES)))
             base = random_inputs(model, seed + number, sizes=chosen)
             shapes = {name: array.shape for name, array in base.items()}
             highest = highest_indices(comparer.proto, comparer.folder, shapes)
-            what, changes = _draw_changes(base, highest, rng)
-            inputs = _with_changes(base, changes)
+            what, name, changes = _draw_changes(base, highest, rng)
+            inputs = _with_changes(base, name, changes)
             if not runtime_processes.disagree(inputs):
                 continue
-            for smaller in _smaller(model, changes, seed + number, chosen, names):
+            for smaller in _smaller(model, name, changes, seed + number, chosen, open_names):
                 fewer = _element_count(smaller) < _element_count(inputs)
                 if fewer and runtime_processes.disagree(smaller):
                     inputs = smaller
@@ -126,23 +126,17 @@ def search(
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """An element of an input, by its position in C order, and its new value."""
-
-    name: str
-    position: int
-    value: Any
-
-
 def _draw_changes(
     base: Inputs, highest: Mapping[str, int], rng: np.random.Generator
-) -> tuple[str, list[_Change]]:
-    """Draw which elements of one input become which edge case, and describe it."""
+) -> tuple[str, str, list[tuple[int, Any]]]:
+    """Draw elements of one input that become edge cases.
+
+    Return a description, the name of the input, and positions in C order with the new values.
+    """
     numbers = [name for name, array in base.items() if array.size and array.dtype.kind in "iuf"]
     numbers = [name for name in numbers if name in highest] * 3 + numbers  # indices more often
     if not numbers:
-        return "random inputs", []
+        return "random inputs", "", []
     name = str(rng.choice(numbers))
     array = base[name]
     cases = _edge_cases(array.dtype, highest.get(name))
@@ -150,10 +144,8 @@ def _draw_changes(
     count = int(rng.integers(1, min(_MOST_CHANGES, array.size) + 1))
     positions = rng.choice(array.size, count, replace=False)
     values = cases[what]
-    return f"{what} in `{name}`", [
-        _Change(name=name, position=int(position), value=values[int(rng.integers(len(values)))])
-        for position in positions
-    ]
+    changes = [(int(position), values[int(rng.integers(len(values)))]) for position in positions]
+    return f"{what} in `{name}`", name, changes
 
 
 def _edge_cases(dtype: np.dtype[Any], highest: int | None) -> dict[str, list[Any]]:
@@ -180,29 +172,29 @@ def _edge_cases(dtype: np.dtype[Any], highest: int | None) -> dict[str, list[Any
     return {what: values for what, values in possible.items() if values}
 
 
-def _with_changes(base: Inputs, changes: Sequence[_Change]) -> Inputs:
-    changed = {name: array.copy() for name, array in base.items()}
-    for change in changes:
-        changed[change.name].reshape(-1)[change.position] = change.value
+def _with_changes(base: Inputs, name: str, changes: Sequence[tuple[int, Any]]) -> Inputs:
+    changed = {key: array.copy() for key, array in base.items()}
+    for position, value in changes:
+        changed[name].reshape(-1)[position] = value
     return changed
 
 
 def _smaller(
     model: Source,
-    changes: Sequence[_Change],
+    name: str,
+    changes: Sequence[tuple[int, Any]],
     seed: int,
     chosen: Mapping[str, int],
-    open_sizes: Sequence[str],
+    open_names: Sequence[str],
 ) -> Iterator[Inputs]:
     """Yield inputs of smaller sizes with one of the changes, the smallest last."""
     for size in (3, 2, 1):
-        small = random_inputs(model, seed, sizes={**chosen, **dict.fromkeys(open_sizes, size)})
-        for change in changes:
-            if small[change.name].size:
-                first = _Change(name=change.name, position=0, value=change.value)
-                yield _with_changes(small, [first])
+        small = random_inputs(model, seed, sizes={**chosen, **dict.fromkeys(open_names, size)})
         if not changes:
             yield small
+        for _, value in changes:
+            if small[name].size:
+                yield _with_changes(small, name, [(0, value)])
 
 
 def _element_count(inputs: Inputs) -> int:

@@ -55,19 +55,19 @@ class Model:
     proto : ModelProto
         The model in memory. `Model.load` reads a file, or the bytes of one.
     path : str, default "model"
-        What errors call the model.
+        The name of the model in errors.
 
     Attributes
     ----------
     inputs, outputs : tuple of Port
-        What the model declares: names, dtypes and shapes.
+        The declared names, dtypes and shapes.
     not_loaded : str
-        Why the runtime that was tried first did not load the model; empty if none was tried.
+        Why a runtime did not load the model; empty if none was tried.
 
     Raises
     ------
     ModelError, FileError
-        Its functions call themselves, or it keeps tensors in files that are not known.
+        Its functions call themselves, or the folder of its external tensors is not known.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Model:
         Parameters
         ----------
         path : str, os.PathLike or bytes
-            The path of a file, or what such a file holds.
+            The path of a file, or its content.
 
         Returns
         -------
@@ -134,32 +134,29 @@ class Model:
         Returns
         -------
         Run
-            `outputs`, with their names, arrays and times; the time of all nodes; and how many of
-            them ran in ndgather and elsewhere.
+            The outputs with their times, the time of all nodes, and the numbers of nodes that ran
+            in ndgather and elsewhere.
 
         Raises
         ------
         ModelError
             An input is missing or unknown, or a node failed; the text names the node.
         ShapeError, DTypeError, IndexOutOfBoundsError
-            An input, or what a node was given, does not fit; the text names it.
+            An input of the model or of a node does not fit; the text names it.
         """
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         names = [port.name for port in self.outputs]
-        try:
-            evaluator = Evaluator(with_one_name(self._proto))
-        except Exception as error:  # the evaluator has errors of every kind
-            raise self._cannot_run(error) from error
-        evaluator.report(progress)
         counts = Counter[bool]()
         token = _COUNTS.set(counts)
         try:
+            evaluator = Evaluator(with_one_name(self._proto))
+            evaluator.report(progress)
             with np.errstate(all="ignore"):  # a NaN or an infinity is a value, as in a runtime
                 values: Any = evaluator.run(names, fitted)
         except (NdgatherError, MemoryError):
             raise
-        except Exception as error:
-            raise self._cannot_run(error) from error
+        except Exception as error:  # the evaluator has errors of every kind
+            raise ModelError(f"{self._path}: cannot be run: {reason(error)}") from error
         finally:
             _COUNTS.reset(token)
         for name, value in zip(names, values, strict=True):
@@ -179,9 +176,6 @@ class Model:
             run.seconds,
         )
         return run
-
-    def _cannot_run(self, error: Exception) -> ModelError:
-        return ModelError(f"{self._path}: cannot be run: {reason(error)}")
 
 
 # How many nodes of one run ran in ndgather (True) and elsewhere (False), in subgraphs too.
@@ -205,7 +199,7 @@ class Evaluator(ReferenceEvaluator):
 
 
 class _Step(TimedNode):
-    """A node in the form that the evaluator calls, with its time and the node in its errors."""
+    """A node that the evaluator runs, which measures its time and names itself in errors."""
 
     def __init__(self, node: OpRun) -> None:
         proto = node.onnx_node
@@ -224,9 +218,8 @@ class _Step(TimedNode):
     def run(self, *inputs: object, **options: object) -> tuple[object, ...]:
         with self.running():
             try:
-                # onnx leaves it untyped
                 outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
-            except TypeError as error:  # it hides a TypeError of a node behind one of its own
+            except TypeError as error:  # the evaluator wraps a TypeError of a node in another one
                 if error.__cause__ is None:
                     raise
                 raise error.__cause__ from error
@@ -239,11 +232,11 @@ class _Step(TimedNode):
 
 
 class _PublishedOp(OpRun):
-    """A gather or scatter node in the form of the reference evaluator."""
+    """A gather or scatter node that the reference evaluator runs."""
 
     def _run(self, *inputs: Array, **attributes: object) -> tuple[Array]:
         opset = self.run_params["opsets"][self.domain]
-        # The evaluator adds defaults by the operator's bare name; ndgather has its own.
+        # The evaluator adds defaults by the name of the operator alone; ndgather knows its version.
         written = {item.name: attributes[item.name] for item in self.onnx_node.attribute}
         return (implementation(self.op_type, self.domain, opset)(*inputs, **written),)
 
@@ -266,15 +259,13 @@ def reference_ops() -> list[type[OpRun]]:
     Examples
     --------
     >>> from ndgather.models import onnx
-    >>> sorted({each.__name__ for each in onnx.reference_ops()})
+    >>> sorted({op.__name__ for op in onnx.reference_ops()})
     ['Gather', 'GatherElements', 'GatherND', 'ScatterElements', 'ScatterND']
     """
     return list(_OPS)
 
 
 # The interface of `onnx.backend`
-
-_DEVICE = "CPU"
 
 
 class PreparedModel(base.BackendRep):
@@ -290,16 +281,11 @@ class PreparedModel(base.BackendRep):
         if len(inputs) > len(ports):
             takes = listed(map(str, ports))
             raise ModelError(f"{len(inputs)} inputs are given (the model takes: {takes})")
-        return _run_in_order(self.model, [port.name for port in ports], inputs)
-
-
-def _run_in_order(
-    model: Model, names: Sequence[str], inputs: Sequence[object]
-) -> tuple[Array, ...]:
-    named = {
-        name: array(f"input {name!r}", value) for name, value in zip(names, inputs, strict=False)
-    }
-    return tuple(output.array for output in model.run(named).outputs)
+        named = {
+            port.name: array(f"input {port.name!r}", value)
+            for port, value in zip(ports, inputs, strict=False)
+        }
+        return tuple(output.array for output in self.model.run(named).outputs)
 
 
 class Backend(base.Backend):
@@ -320,13 +306,13 @@ class Backend(base.Backend):
     """
 
     @classmethod
-    def prepare(cls, model: Source, device: str = _DEVICE, **_options: Any) -> PreparedModel:
-        """Check a model, and return what runs it.
+    def prepare(cls, model: Source, device: str = "CPU", **_options: Any) -> PreparedModel:
+        """Check a model, and return it in a form that can be run.
 
         Parameters
         ----------
         model : ModelProto, bytes, str or os.PathLike
-            The model in memory, its bytes, or the path of its file.
+            As in `run`.
         device : str, default "CPU"
 
         Returns
@@ -339,7 +325,7 @@ class Backend(base.Backend):
         FileError, ModelError
             The model cannot be read or is not valid, or `device` is not the CPU.
         """
-        _check_device(device)
+        cls._check_device(device)
         proto = load_model(model, "prepare")
         check_valid(proto)
         return PreparedModel(Model(proto))
@@ -349,7 +335,7 @@ class Backend(base.Backend):
         cls,
         node: onnx.NodeProto,
         inputs: Sequence[object],
-        device: str = _DEVICE,
+        device: str = "CPU",
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **options: Any,
     ) -> tuple[Array, ...]:
@@ -376,7 +362,7 @@ class Backend(base.Backend):
         NdgatherError
             The node is not valid, or cannot run on these inputs.
         """
-        _check_device(device)
+        cls._check_device(device)
         instance("run_node", "node", node, onnx.NodeProto, "a node")
         inputs = sequence("run_node", "inputs", inputs)
         newest = onnx.defs.onnx_opset_version()
@@ -398,30 +384,25 @@ class Backend(base.Backend):
         values = [
             array(f"input {name!r}", value) for name, value in zip(names, inputs, strict=True)
         ]
-        graph = helper.make_graph(
-            [node],
-            "node",
-            list(map(_value_info, names, values)),
-            [onnx.ValueInfoProto(name=name) for name in node.output if name],
-        )
-        return _run_in_order(Model(helper.make_model(graph, opset_imports=imports)), names, values)
+        infos = []
+        for name, value in zip(names, values, strict=True):
+            try:
+                element_type = helper.np_dtype_to_tensor_dtype(value.dtype)
+            except (KeyError, ValueError, TypeError) as error:
+                text = f"input {name!r}: dtype = {value.dtype} is not a type of ONNX"
+                raise DTypeError(text) from error
+            infos.append(helper.make_tensor_value_info(name, element_type, value.shape))
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = helper.make_graph([node], "node", infos, outputs)
+        return PreparedModel(Model(helper.make_model(graph, opset_imports=imports))).run(values)
 
     @classmethod
     def supports_device(cls, device: object) -> bool:
         """Return whether `device` is the CPU."""
         return isinstance(device, str) and re.fullmatch("CPU(:[0-9]+)?", device) is not None
 
-
-def _value_info(name: str, value: Array) -> onnx.ValueInfoProto:
-    try:
-        element = helper.np_dtype_to_tensor_dtype(value.dtype)
-    except (KeyError, ValueError, TypeError) as error:
-        text = f"input {name!r}: dtype = {value.dtype} is not a type of ONNX"
-        raise DTypeError(text) from error
-    return helper.make_tensor_value_info(name, element, value.shape)
-
-
-def _check_device(device: object) -> None:
-    if not Backend.supports_device(device):
-        shown = repr(device) if isinstance(device, str) else type(device).__name__
-        raise ModelError(f"device {shown} is not available (allowed: {_DEVICE})")
+    @classmethod
+    def _check_device(cls, device: object) -> None:
+        if not cls.supports_device(device):
+            shown = repr(device) if isinstance(device, str) else type(device).__name__
+            raise ModelError(f"device {shown} is not available (allowed: CPU)")

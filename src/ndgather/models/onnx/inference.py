@@ -209,13 +209,13 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
     proto, folder = open_model(model, "infer")
     if sizes:
         proto = _with_sizes(proto, checked_sizes("infer", sizes))
-    inferred = infer_types(proto, folder)
-    for node in inferred.nodes:
+    inferred, inferred_nodes = infer_types(proto, folder)
+    for node in inferred_nodes:
         if node.refusal is not None:
             raise node.op_node.named(node.refusal)
     result = ModelProto()
     result.CopyFrom(proto)
-    _copy_declarations(inferred.model.graph, result.graph)
+    _copy_declarations(inferred.graph, result.graph)
     return result
 
 
@@ -232,16 +232,13 @@ class InferredNode:
     refusal: NdgatherError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InferredModel:
-    """A model with inlined functions and all inferred types."""
+def infer_types(
+    model: ModelProto, folder: str | None
+) -> tuple[ModelProto, tuple[InferredNode, ...]]:
+    """Return the model with inlined functions and all inferred types, and its nodes.
 
-    model: ModelProto
-    nodes: tuple[InferredNode, ...]
-
-
-def infer_types(model: ModelProto, folder: str | None) -> InferredModel:
-    """Alternate the inference of onnx and that of ndgather until nothing more follows."""
+    The inference of onnx and that of ndgather alternate until nothing more follows.
+    """
     declared = without_functions(inferable(with_one_name(model)))
     names = size_names(declared.graph)
     while True:
@@ -255,7 +252,7 @@ def infer_types(model: ModelProto, folder: str | None) -> InferredModel:
                 node = replace(node, refusal=refusal)
             inferred.append(node)
         if not changed:
-            return InferredModel(model=view, nodes=tuple(inferred))
+            return view, tuple(inferred)
 
 
 def _infer_node(op_node: OpNode) -> InferredNode:
@@ -549,7 +546,7 @@ def highest_indices(
             dim.Clear()
             dim.dim_value = size
     try:
-        typed = infer_types(typed, folder).model
+        typed, _ = infer_types(typed, folder)
     except NdgatherError:
         typed = proto
     highest: dict[str, int] = {}

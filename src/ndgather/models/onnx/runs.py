@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ from ndgather.settings import LOGGER, counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ndgather.models.graph import Port
+    from ndgather.models.onnx.evaluator import Model
     from ndgather.models.onnx.files import Source
     from ndgather.runtimes.runtime import Runtime, Session
 
@@ -55,21 +55,6 @@ Array = NDArray[Any]
 
 REFERENCE = "reference"
 DEFAULT = "onnxruntime"
-
-
-class LoadedModel(Protocol):
-    """A model in the reference evaluator or in a runtime, which can be run many times."""
-
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    not_loaded: str
-
-    def run(
-        self,
-        inputs: Mapping[str, Array],
-        *,
-        progress: Callable[[int, int], object] | None = None,
-    ) -> Run: ...
 
 
 def load(
@@ -82,7 +67,7 @@ def load(
     libraries: Sequence[str] = (),
     profile: bool = False,
     in_place: bool = False,
-) -> LoadedModel:
+) -> Model | RuntimeModel:
     """Load a model to be run many times; the arguments are those of `run`.
 
     With `profile`, `Run.nodes` of the first run has the time of every node in onnxruntime. With
@@ -113,9 +98,12 @@ def load(
                 raise
             not_loaded = str(error)
             LOGGER.warning("%s; it runs in %s", not_loaded, REFERENCE)
-    from ndgather.models.onnx.evaluator import Model  # noqa: PLC0415 - takes 20 MB
+    from ndgather.models.onnx import evaluator  # noqa: PLC0415 - takes 20 MB
 
-    loaded = Model(model) if isinstance(model, ModelProto) else Model._load(model, "run")
+    if isinstance(model, ModelProto):
+        loaded = evaluator.Model(model)
+    else:
+        loaded = evaluator.Model._load(model, "run")
     loaded.not_loaded = not_loaded
     return loaded
 
@@ -579,7 +567,7 @@ class CheckedNode:
     """The output of a node in a runtime, `actual`, and that of its specification, `expected`.
 
     `expected` is None if the specification does not allow the call, for the reason `refusal`.
-    `first` is the first element that differs, if both are arrays of one shape.
+    `first` is the first element that differs, if both are arrays of one shape and dtype.
     """
 
     op_node: OpNode
@@ -587,11 +575,8 @@ class CheckedNode:
     actual: Array | None
     expected: Array | None = None
     refusal: NdgatherError | None = None
+    same: bool = False
     first: tuple[int, ...] | None = None
-
-    @property
-    def same(self) -> bool:
-        return self.first is None and _alike(self.expected, self.actual)
 
 
 def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -> CheckedNode:
@@ -601,21 +586,16 @@ def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -
         expected = op_node.operator()(*arrays, **attributes)
     except NdgatherError as refusal:
         return CheckedNode(op_node=op_node, inputs=arrays, actual=actual, refusal=refusal)
-    first = None
-    if actual is not None and _alike(expected, actual):
-        rounds = attributes.get("reduction", "none") not in _ORDERED
-        first = first_difference(expected, actual, rounds=rounds)
+    same, first = False, None
+    if actual is not None and expected.shape == actual.shape:
+        strings = {expected.dtype.kind, actual.dtype.kind} <= set("OUST")
+        if strings or expected.dtype == actual.dtype:
+            rounds = attributes.get("reduction", "none") not in _ORDERED
+            first = first_difference(expected, actual, rounds=rounds)
+            same = first is None
     return CheckedNode(
-        op_node=op_node, inputs=arrays, actual=actual, expected=expected, first=first
+        op_node=op_node, inputs=arrays, actual=actual, expected=expected, same=same, first=first
     )
-
-
-def _alike(expected: Array | None, actual: Array | None) -> bool:
-    """Return whether both are arrays of one shape and dtype; all types of strings are one."""
-    if expected is None or actual is None or expected.shape != actual.shape:
-        return False
-    kinds = {expected.dtype.kind, actual.dtype.kind}
-    return expected.dtype == actual.dtype or kinds <= set("OUST")
 
 
 def first_difference(

@@ -108,11 +108,7 @@ ADDED: dict[Step, dict[str, object]] = {
         "cubic_coeff_a": -0.75,
         "extrapolation_value": 0.0,
     },
-    ("Resize", 18): {
-        "antialias": 0,
-        "axes": ABSENT,
-        "keep_aspect_ratio_policy": "stretch",
-    },
+    ("Resize", 18): {"antialias": 0, "axes": ABSENT, "keep_aspect_ratio_policy": "stretch"},
     ("RoiAlign", 16): {"coordinate_transformation_mode": "output_half_pixel"},
     ("Shape", 15): {"start": 0, "end": ABSENT},
     ("SpaceToDepth", 28): {"mode": "DCR"},
@@ -146,13 +142,13 @@ MOVED: dict[Step, dict[str, int]] = {
 LISTS = frozenset({("TopK", "k")})
 """Attributes that are a number, but a list of one number as an input."""
 
-WORDS: dict[tuple[str, int, str], tuple[tuple[str | None, str | None], ...]] = {
-    ("GridSample", 20, "mode"): (("bilinear", "linear"), ("bicubic", "cubic")),
-    ("Pad", 19, "mode"): ((None, "wrap"),),
-    ("Resize", 13, "coordinate_transformation_mode"): (("tf_half_pixel_for_nn", None),),
-    ("Resize", 19, "coordinate_transformation_mode"): ((None, "half_pixel_symmetric"),),
+WORDS: dict[Step, tuple[str, tuple[tuple[str | None, str | None], ...]]] = {
+    ("GridSample", 20): ("mode", (("bilinear", "linear"), ("bicubic", "cubic"))),
+    ("Pad", 19): ("mode", ((None, "wrap"),)),
+    ("Resize", 13): ("coordinate_transformation_mode", (("tf_half_pixel_for_nn", None),)),
+    ("Resize", 19): ("coordinate_transformation_mode", ((None, "half_pixel_symmetric"),)),
 }
-"""Values of an attribute in the older and in the newer version; None if it has no such value."""
+"""Attributes with other values in the older and in the newer version; None if there is none."""
 
 COUNTED_FROM_THE_END: dict[Step, str] = {
     **{(name, 11): "axis" for name in ("ArgMax", "ArgMin", "Compress", "Concat", "Flatten")},
@@ -484,16 +480,14 @@ def _finish(node: Rewrite, target: OpSchema) -> None:
 
 
 def _translate_words(node: Rewrite, target: OpSchema, step: Step, *, down: bool) -> None:
-    for (op_type, version, name), words in WORDS.items():
-        if (op_type, version) != step:
-            continue
-        for older, newer in words:
-            here, there = (newer, older) if down else (older, newer)
-            if here is not None and node.get(name) == here:
-                if there is None:
-                    raise node.cannot_become(target, f"it has no {name} {here!r}")
-                node.set(name, there)
-                break
+    name, words = WORDS.get(step, ("", ()))
+    before = node.get(name)
+    for older, newer in words:
+        here, there = (newer, older) if down else (older, newer)
+        if here is not None and before == here:
+            if there is None:
+                raise node.cannot_become(target, f"it has no {name} {here!r}")
+            node.set(name, there)
 
 
 def _count_axes(node: Rewrite, target: OpSchema, name: str) -> None:
@@ -926,6 +920,10 @@ def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
         del node.attribute[:]
     elif not _has_function(call, source):
         return [], opset
+    else:  # onnx does not inline the defaults of attributes
+        for name, attribute in call.schema.attributes.items():
+            if attribute.default_value.name and all(item.name != name for item in node.attribute):
+                model.graph.node[0].attribute.append(attribute.default_value)
     model.opset_import[0].version = opset
     function_id = (_DOMAIN if text else "", node.op_type)
     try:
