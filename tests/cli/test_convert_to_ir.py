@@ -203,6 +203,6 @@ def test_what_openvino_refuses_is_said(ndgather, folder):
     outcome = ndgather("convert maybe.onnx -o out.xml")
 
     assert outcome.status == 1
-    assert "maybe.onnx: the converter of OpenVINO refuses it: " in outcome.err
+    assert "maybe.onnx: OpenVINO cannot convert it: " in outcome.err
     assert len(outcome.err.splitlines()) == 1
     assert not [*folder.glob("out.*")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pint
 
-from ndgather import slow_path
+from ndgather import dispatch, slow_path
 from ndgather.arrays.lowering import cotangents
 from ndgather.arrays.subclasses import reduction_changes_unit
 from ndgather.errors import DTypeError
@@ -23,8 +23,7 @@ def run(call: Call) -> Any:
     """Return the result of a call with quantities, in the units of data."""
     caller, data = call.caller, call.data
     for name, value in call.named():
-        packages = [each.__module__.partition(".")[0] for each in type(value).__mro__]
-        if "pint" in packages and not isinstance(value, pint.Quantity):
+        if dispatch.adapter_name(value) == __name__ and not isinstance(value, pint.Quantity):
             raise no_array(caller, name, value, "a Quantity")
     units = data.units if isinstance(data, pint.Quantity) else None
     sums = call.scatters and call.reduction in _SUMS
@@ -59,7 +58,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         return cotangents(call, data_shape)
     results = cotangents(replace(call, data=data.magnitude), data_shape)
     if isinstance(results, tuple):
-        return tuple(data.__class__(each, data.units) for each in results)
+        return tuple(data.__class__(cotangent, data.units) for cotangent in results)
     return data.__class__(results, data.units)
 
 

@@ -40,8 +40,7 @@ class Package:
     carry_out: Callable[[Call, Any], Any]
 
     def has(self, value: Any) -> bool:
-        modules = (each.__module__ for each in type(value).__mro__)
-        return any(module.partition(".")[0] == self.name for module in modules)
+        return dispatch.adapter_name(value) == f"ndgather.arrays.{self.name}"
 
     def plain(self, caller: str, name: str, value: Any) -> Any:
         """Return an argument of the package as a NumPy array, and other arguments as they are."""
@@ -81,12 +80,12 @@ class Package:
         results = cotangents(replace(call, data=cotangent, indices=indices), data_shape)
         if not self.has(example):
             return results
-        made = []
-        for values in results if isinstance(results, tuple) else (results,):
-            made.append(self.like(example, values))
-            if made[-1] is None:
-                raise result_rank(call, values.ndim, "cotangent.to_numpy()")
-        return tuple(made) if isinstance(results, tuple) else made[0]
+        arrays = results if isinstance(results, tuple) else (results,)
+        converted = tuple(self.like(example, array) for array in arrays)
+        for array, cotangent in zip(arrays, converted, strict=True):
+            if cotangent is None:
+                raise result_rank(call, array.ndim, "cotangent.to_numpy()")
+        return converted if isinstance(results, tuple) else converted[0]
 
 
 @contextmanager

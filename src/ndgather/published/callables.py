@@ -173,19 +173,10 @@ def _reduction(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One rule in which two operators differ.
-
-    Attributes
-    ----------
-    what : str
-        The rule, such as ``"attributes.axis.required"``.
-    here, there : object
-        Its value on each side, None if a side does not have it. For types and choices these
-        are the ones that only that side has.
-    """
+    """One rule in which two operators differ, such as ``"attributes.axis.required"``."""
 
     what: str
-    here: object
+    here: object  # its value, or None if there is none; of types and choices those only here
     there: object
 
 

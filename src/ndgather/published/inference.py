@@ -222,9 +222,9 @@ def _settle_ranks(call: _Call) -> None:
 def _settle_axis(call: _Call, axis: int) -> None:
     """Check `axis`, and count it from the front if the rank is known."""
     data = call.data
-    needed = axis + 1 if axis >= 0 else -axis
+    needed, declared = axis + 1 if axis >= 0 else -axis, data.rank
     if not data.reaches(needed):
-        what = f"data of shape {shown(call.shown(data))}"
+        what = f"data of shape {shown(call.shown(Axes(data.sizes[:declared], data.exact)))}"
         raise messages.option_out_of_range(
             call.caller, "axis", axis, -data.rank, data.rank - 1, what
         )

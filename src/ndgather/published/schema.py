@@ -131,15 +131,14 @@ class Attribute:
 
 def reduction_attribute(*words: str) -> Attribute:
     """Return the attribute `reduction` with these words; "none" is the default."""
-    other_words = {"sum": Reduction.ADD, "prod": Reduction.MUL}
+    reductions = {"sum": Reduction.ADD, "prod": Reduction.MUL}
+    choices = [Choice(word=x, reduction=reductions.get(x) or Reduction(x)) for x in words]
     return Attribute(
         name="reduction",
         type=AttributeType.STRING,
         range=AttributeRange.CHOICE,
         default="none",
-        choices=tuple(
-            Choice(word=word, reduction=other_words.get(word) or Reduction(word)) for word in words
-        ),
+        choices=tuple(choices),
         summary="how an update is combined with the original element; none replaces it",
     )
 
@@ -167,14 +166,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRule:
-    """The allowed index values along an axis of size s, and the result of others.
+    """The allowed index values along an axis of size s, and the result of others."""
 
-    `negative` means the range ``[-s, s-1]`` rather than ``[0, s-1]``. If `outside` is undefined,
-    this package raises.
-    """
-
-    negative: bool
-    outside: Outside
+    negative: bool  # the range [-s, s-1] in place of [0, s-1]
+    outside: Outside  # if undefined, this package raises
 
     @property
     def raises(self) -> bool:
@@ -192,17 +187,11 @@ class Erratum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorVersion:
-    """One version of one operator: a row of the table.
-
-    `since` is the first version of the domain with this text. `lowest_depth` is the minimum
-    length of an index tuple. `one_element_updates` allows updates of any rank with one element
-    instead of rank 0. `notes` say what this package does if the text is silent or contradicts
-    itself, and why.
-    """
+    """One version of one operator: a row of the table."""
 
     name: str
     domain: str
-    since: int
+    since: int  # the first version of the domain with this text
     kind: Kind
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
@@ -213,10 +202,10 @@ class OperatorVersion:
     attributes: tuple[Attribute, ...] = ()
     batch_rule: BatchRule = BatchRule.NONE
     off_axis_rule: OffAxisRule = OffAxisRule.FREE
-    lowest_depth: int = 0
+    lowest_depth: int = 0  # the shortest index tuple
     duplicates: Duplicates = Duplicates.NOT_APPLICABLE
-    one_element_updates: bool = False
-    notes: tuple[str, ...] = ()
+    one_element_updates: bool = False  # updates of one element may have any rank
+    notes: tuple[str, ...] = ()  # what this package does where the text is unclear, and why
     errata: tuple[Erratum, ...] = ()
 
     def __str__(self) -> str:
@@ -289,24 +278,12 @@ class Equality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inference:
-    """What follows from the types and shapes of the inputs of one call.
-
-    Attributes
-    ----------
-    outputs : tuple of TensorType
-        The types of the outputs.
-    inputs : tuple of TensorType
-        The types of the inputs, with the sizes and ranks that follow from the call.
-    equalities : tuple of Equality
-        The names of sizes that the call forces to be equal to a number or to another name.
-    depth : int or None
-        The length of an index tuple, if there are tuples and only one length fits.
-    """
+    """What follows from the types and shapes of the inputs of one call."""
 
     outputs: tuple[TensorType, ...]
-    inputs: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]  # with the sizes and ranks that follow from the call
     equalities: tuple[Equality, ...] = ()
-    depth: int | None = None
+    depth: int | None = None  # the length of an index tuple, if only one fits
 
 
 # Other names of types in libraries.

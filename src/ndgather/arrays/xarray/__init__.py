@@ -9,7 +9,7 @@ import numpy as np
 import xarray
 from xarray.core import indexing
 
-from ndgather import slow_path
+from ndgather import dispatch, slow_path
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.accessor import Accessor, not_an_array
 from ndgather.errors import AttributeValueError, ShapeError
@@ -35,9 +35,7 @@ def run(call: Call) -> Any:
     that is a DataArray too, and the others are those of `data`, with their coordinates.
     """
     for name, value in call.named():
-        is_named = isinstance(value, _NAMED)
-        packages = [each.__module__.partition(".")[0] for each in type(value).__mro__]
-        if not is_named and "xarray" in packages:
+        if not isinstance(value, _NAMED) and dispatch.adapter_name(value) == __name__:
             raise not_an_array(call.caller, name, value)
     data, indices = call.data, call.indices
     if isinstance(call.out, _NAMED) or (call.out is not None and isinstance(data, _NAMED)):
@@ -56,10 +54,10 @@ def run(call: Call) -> Any:
     result = _run(plain, arrays.chunks_of(data))
     named = data if isinstance(data, xarray.DataArray) else xarray.DataArray(data)
     if call.scatters:
-        made = named.copy(deep=False, data=result)
+        result = named.copy(deep=False, data=result)
     else:
-        made = _with_names(call, named, indices, result)
-    return made if isinstance(data, xarray.DataArray) else made.variable
+        result = _with_names(call, named, indices, result)
+    return result if isinstance(data, xarray.DataArray) else result.variable
 
 
 def array_behind(argument: Any) -> Any:
@@ -123,9 +121,8 @@ def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -
             )
     free = (name for i in range(2 * len(of_result)) if (name := f"dim_{i}") not in named)
     of_result = [next(free) if dim is None else dim for dim in of_result]
-    coords = {k: each for k, each in data.coords.items() if {*each.dims} <= {*before, *after}}
+    coords = {k: x for k, x in data.coords.items() if {*x.dims} <= {*before, *after}}
     if isinstance(indices, xarray.DataArray):
-        for k, each in indices.coords.items():
-            if k not in coords and {*each.dims} <= {*of_indices}:
-                coords[k] = each
+        kept = {k: x for k, x in indices.coords.items() if {*x.dims} <= {*of_indices}}
+        coords = {**coords, **kept, **coords}
     return xarray.DataArray(result, coords, of_result, data.name, data.attrs)

@@ -10,7 +10,7 @@ import xarray
 
 from ndgather import array_call, slow_path
 from ndgather.array_call import Call
-from ndgather.arrays.xarray import arrays, selection
+from ndgather.arrays.xarray import arrays, interpolation, selection
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import listed, shown_value
 from ndgather.stored.chunks import stand_in
@@ -126,7 +126,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
                 f"sel: method = 'linear' has no meaning for values of {own.dtype} (allowed: "
                 f"numbers)"
             )
-        return self._like(selection.interpolate(self._dataset(), wanted, request, options))
+        return self._like(interpolation.interpolate(self._dataset(), wanted, request, options))
 
     def isel(
         self,
@@ -169,10 +169,9 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         """
         data = self._dataset()
         checked = {}
-        for name, each in selection.merged("isel", indexers, positions).items():
-            if name not in data.sizes:
-                raise selection.unknown_name("isel", name, data.sizes)
-            checked[name] = selection.checked_positions("isel", name, each, data.sizes[name])
+        for name, indexer in selection.merged("isel", indexers, positions).items():
+            selection.check_name("isel", name, data.sizes)
+            checked[name] = selection.checked_positions("isel", name, indexer, data.sizes[name])
         options = _options("isel", memory, progress, executor)
         return self._like(selection.select(data, checked, options))
 
@@ -287,11 +286,9 @@ def _add_at(
         if not isinstance(variable, xarray.Variable):
             variable = xarray.Variable((dim,) * np.ndim(each), each)
         points[dim] = variable
-    try:
+    with selection.errors_of_xarray("add_at", positions):
         bare = xarray.Variable(array.dims, stand_in(array.shape, np.dtype(np.uint8)))
         sizes = bare.isel(points).sizes
-    except ValueError as error:
-        raise selection.not_selectable("add_at", positions, error) from error
     of_points = {dim for each in points.values() for dim in each.dims}
     for dim in of_points.intersection(array.dims):  # points may move along a dimension of the array
         points.setdefault(dim, xarray.Variable((dim,), np.arange(array.sizes[dim])))

@@ -164,22 +164,16 @@ class NodeTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The results of one run of a model, and the time of all its nodes.
-
-    If a runtime ran the model, `own_nodes` counts the nodes that were compared with ndgather,
-    `differences` names those with another value, and `left` those that were not compared, with
-    the reason. `nodes` are those whose time is known: all of the reference evaluator, and those
-    of onnxruntime if the model was loaded with `profile`.
-    """
+    """The results of one run of a model, and the time of all its nodes."""
 
     outputs: tuple[Output, ...]
     seconds: float
-    own_nodes: int
+    own_nodes: int  # in a runtime: nodes that were compared with ndgather
     other_nodes: int
     runtime: str = "reference"
-    differences: tuple[str, ...] = ()
-    left: tuple[tuple[str, str], ...] = ()
-    nodes: tuple[NodeTime, ...] = ()
+    differences: tuple[str, ...] = ()  # nodes to which the runtime gives another value
+    left: tuple[tuple[str, str], ...] = ()  # nodes that were not compared, and the reason
+    nodes: tuple[NodeTime, ...] = ()  # those whose time is known
 
 
 def port_dtype_name(dtype: np.dtype[Any]) -> str:

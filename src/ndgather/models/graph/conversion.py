@@ -62,7 +62,7 @@ _DEFAULTS: dict[str, int | str | bool] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """The meaning of a node's attributes in any version. An axis of None is an input."""
+    """What the attributes of a node mean in every version. An axis of None is an input."""
 
     axis: int | None
     batch_dims: int
@@ -89,15 +89,12 @@ class Meaning:
 
 
 class Difference(NamedTuple):
-    """A rule in which two versions differ, with the text of both.
-
-    `loses` means that the source gives a result that the target does not.
-    """
+    """A rule in which two versions differ, with the text of both."""
 
     rule: str
     source: str
     target: str
-    loses: bool = False
+    loses: bool = False  # the source has a result where the target has none
 
 
 @dataclass(slots=True, kw_only=True)
@@ -292,18 +289,12 @@ def _forbids_duplicates(row: OperatorVersion, meaning: Meaning) -> bool:
     return row.duplicates in {Duplicates.FORBIDDEN, Duplicates.UNDEFINED}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Translation:
-    """The translated graph, and where its runs may differ."""
+def translate(
+    graph: Graph, *, domain: str, opset: int | None = None
+) -> tuple[Graph, tuple[Finding, ...]]:
+    """Return `graph` in the newest operators of `domain` and `opset`, and where runs may differ.
 
-    graph: Graph
-    findings: tuple[Finding, ...]
-
-
-def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Translation:
-    """Return `graph` in the operators of `domain`, the newest in `opset`.
-
-    Without `opset` these are the newest of all, and operators of `domain` stay as they are.
+    Without `opset`, operators of `domain` stay as they are.
     """
     result = _Result(graph)
     findings: list[Finding] = []
@@ -327,11 +318,11 @@ def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Transla
                     Finding(
                         where=node.name,
                         operator=str(node.row),
-                        rule=found.rule,
-                        what=f"{found.source}, and in {target} {found.target}",
+                        rule=difference.rule,
+                        what=f"{difference.source}, and in {target} {difference.target}",
                         severity=Severity.DIFFERS,
                     )
-                    for found in _translate(node, target, result)
+                    for difference in _translate(node, target, result)
                 )
             except NdgatherError as error:
                 raise messages.in_node(error, node.name, title(node), node.output) from error
@@ -339,8 +330,7 @@ def translate(graph: Graph, *, domain: str, opset: int | None = None) -> Transla
     for node in result.nodes:
         read.update(node.inputs)
     constants = {name: array for name, array in result.constants.items() if name in read}
-    translated = replace(graph, nodes=tuple(result.nodes), constants=constants)
-    return Translation(graph=translated, findings=tuple(findings))
+    return replace(graph, nodes=tuple(result.nodes), constants=constants), tuple(findings)
 
 
 class _Result:
@@ -398,13 +388,12 @@ def _translate(
         result=result,
         name=node.name,
     )
-    found = fit(call, target)
-    translated = replace(
-        node, row=target, inputs=tuple(call.inputs.values()), attributes=call.attributes
-    )
+    differences = fit(call, target)
+    reads = tuple(call.inputs.values())
+    translated = replace(node, row=target, inputs=reads, attributes=call.attributes)
     node_type(translated, result.types, result.constants)
     result.nodes.append(translated)
-    return found
+    return differences
 
 
 @dataclass(slots=True, kw_only=True)
@@ -415,19 +404,17 @@ class _GraphCall(NodeCall):
     name: str
 
     def cast(self, role: Role, dtype: str) -> None:
-        name = f"{self.inputs[role]}/{dtype}"
         if role in self.constants:
-            self._set(role, name, converted(self.constants[role], dtype))
+            array = converted(self.constants[role], dtype)
+            self._set_constant(role, f"{self.inputs[role]}/{dtype}", array)
         else:
-            self._read(role, self.result.cast(self.inputs[role], dtype))
+            self.inputs[role] = self.result.cast(self.inputs[role], dtype)
+            self.types[role] = self.result.types[self.inputs[role]]
 
     def set_constant(self, role: Role, array: Array) -> None:
-        self._set(role, f"{self.name}/{role.value}", array)
+        self._set_constant(role, f"{self.name}/{role.value}", array)
 
-    def _set(self, role: Role, name: str, array: Array) -> None:
-        self._read(role, self.result.constant(name, array))
+    def _set_constant(self, role: Role, name: str, array: Array) -> None:
+        self.inputs[role] = self.result.constant(name, array)
+        self.types[role] = self.result.types[self.inputs[role]]
         self.constants[role] = array
-
-    def _read(self, role: Role, name: str) -> None:
-        self.inputs[role] = name
-        self.types[role] = self.result.types[name]

@@ -47,10 +47,6 @@ class Severity(Enum):
     DIFFERS = "differs"
     PORTABLE = "portable"
 
-    @property
-    def meaning(self) -> str:
-        return _MEANINGS[self]
-
 
 ERROR, DIFFERS, PORTABLE = Severity
 _MEANINGS = {
@@ -63,30 +59,14 @@ _ORDER = {severity: position for position, severity in enumerate(Severity)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One finding of a check.
+    """One finding of a check."""
 
-    Attributes
-    ----------
-    where : str
-        The node or layer, as its model names it.
-    operator : str
-        The operator with its version and domain, as ``"ai.onnx GatherND-13"``; empty if the
-        finding is about no operator.
-    rule : str
-        A short name of the broken rule, such as ``"port"`` or ``"index range"``.
-    what : str
-        What is wrong, on one line.
-    severity : Severity
-    runtimes : tuple of str
-        The runtimes that are affected; empty for every one.
-    """
-
-    where: str
-    operator: str
-    rule: str
-    what: str
+    where: str  # the node or layer, as its model names it
+    operator: str  # with its version and domain, as "ai.onnx GatherND-13"; "" for no operator
+    rule: str  # a short name of the broken rule, such as "port" or "index range"
+    what: str  # what is wrong, on one line
     severity: Severity
-    runtimes: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()  # those that are affected; empty for every one
 
 
 def rule_of(error: NdgatherError, other: str) -> str:
@@ -146,33 +126,25 @@ def table(findings: Sequence[Finding], width: int = 100) -> str:
     Findings that differ only in their node share one row. The last column is wrapped to lines of
     at most `width`, if the other columns leave room; 0 keeps every finding on one line.
     """
-    rows = [
-        (finding.severity.value, where, finding.operator, finding.rule, one_line(_text(finding)))
-        for finding, where in _grouped(worst_first(findings))
-    ]
-    if not rows:
+    if not findings:
         return summary(findings)
-    rows = [("severity", "where", "operator", "rule", "what is wrong"), *rows]
+    groups: dict[Finding, list[str]] = {}
+    for finding in worst_first(findings):
+        groups.setdefault(replace(finding, where=""), []).append(one_line(finding.where))
+    rows = [("severity", "where", "operator", "rule", "what is wrong")]
+    for finding, nodes in groups.items():
+        where = nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
+        text = one_line(_text(finding))
+        rows.append((finding.severity.value, where, finding.operator, finding.rule, text))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     lines = []
     for *cells, text in rows:
         start = "".join(f"{cell:{size}}  " for cell, size in zip(cells, widths, strict=True))
         room = max(width - len(start), 24) if width else max(len(text), 1)
-        for part in textwrap.wrap(text, room, break_long_words=False) or [""]:
-            lines.append(f"{start}{part}".rstrip())
+        for line in textwrap.wrap(text, room, break_long_words=False) or [""]:
+            lines.append(f"{start}{line}".rstrip())
             start = " " * len(start)
     return "\n".join([*lines, "", summary(findings)])
-
-
-def _grouped(findings: Iterable[Finding]) -> list[tuple[Finding, str]]:
-    """Merge findings that differ only in their node, and return them with their nodes."""
-    groups: dict[Finding, list[str]] = {}
-    for finding in findings:
-        groups.setdefault(replace(finding, where=""), []).append(one_line(finding.where))
-    return [
-        (finding, nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more")
-        for finding, nodes in groups.items()
-    ]
 
 
 def _text(finding: Finding) -> str:
@@ -183,12 +155,8 @@ def _text(finding: Finding) -> str:
 def summary(findings: Iterable[Finding]) -> str:
     """Count the findings of every severity on one line, with its meaning."""
     counts = Counter(finding.severity for finding in findings)
-    parts = [
-        f"{counts[severity]} {severity.value} ({severity.meaning})"
-        for severity in Severity
-        if counts[severity]
-    ]
-    return "; ".join(parts) or "nothing found"
+    texts = (f"{counts[x]} {x.value} ({_MEANINGS[x]})" for x in Severity if counts[x])
+    return "; ".join(texts) or "nothing found"
 
 
 def to_sarif(findings: Mapping[str, Sequence[Finding]], version: str) -> dict[str, object]:
@@ -289,11 +257,6 @@ def _first_entry(indices: Array, meets: NDArray[np.bool_], what: str) -> str | N
     return f"indices[{', '.join(map(str, position))}] = {indices[position]} {what}"
 
 
-def _index_outside(facts: Facts) -> str | None:
-    outside = isinstance(facts.refusal, IndexOutOfBoundsError)
-    return "an index is outside its axis" if outside else None
-
-
 def _negative_index(facts: Facts) -> str | None:
     if facts.indices is None or not facts.row.index_rule.negative:
         return None
@@ -342,15 +305,6 @@ def _batch_sizes_unproved(facts: Facts) -> str | None:
     return None
 
 
-def _batch_dims(facts: Facts) -> str | None:
-    return f"batch_dims is {facts.batch_dims}" if facts.batch_dims else None
-
-
-def _depth_zero(facts: Facts) -> str | None:
-    empty = facts.depth == 0 and facts.row.lowest_depth > 0
-    return "the index tuples have length 0" if empty else None
-
-
 def _depth_unknown(facts: Facts) -> str | None:
     known = isinstance(facts.depth, int)
     return None if known else "the length of the index tuples is not known"
@@ -374,10 +328,8 @@ def _duplicates(facts: Facts) -> str | None:
     indices, data = facts.indices, _dims(facts.inferred[Role.DATA])
     if facts.row.duplicates is Duplicates.NOT_APPLICABLE or facts.reduction != "none":
         return None
-    if indices is None or data is None:
-        return None
-    axes = facts.indexed_axes(indices.shape[-1] if indices.ndim else 0)
-    if axes is None:
+    axes = facts.indexed_axes(0 if indices is None or not indices.ndim else indices.shape[-1])
+    if indices is None or data is None or axes is None:
         return None
     if facts.row.kind is Kind.SCATTER_ND:
         positions = indices.reshape(-1, indices.shape[-1]).astype(np.int64)
@@ -398,10 +350,6 @@ def _duplicates(facts: Facts) -> str | None:
     return f"the indices name position {position} of data more than once"
 
 
-def _reduction(facts: Facts) -> str | None:
-    return f"reduction is {facts.reduction!r}" if facts.reduction != "none" else None
-
-
 def _half_reduction(facts: Facts) -> str | None:
     compares = facts.reduction in {"max", "min"}
     if facts.row.kind is Kind.SCATTER_ELEMENTS and facts.dtype == "float16" and compares:
@@ -412,7 +360,9 @@ def _half_reduction(facts: Facts) -> str | None:
 
 
 CONDITIONS: dict[str, Callable[[Facts], str | None]] = {
-    "index range": _index_outside,
+    "index range": lambda facts: (
+        "an index is outside its axis" if isinstance(facts.refusal, IndexOutOfBoundsError) else None
+    ),
     "negative index": _negative_index,
     "index width": _index_beyond_32_bits,
     "64-bit integers": lambda facts: (
@@ -423,14 +373,20 @@ CONDITIONS: dict[str, Callable[[Facts], str | None]] = {
     "string data": _has_dtype("string"),
     "batch sizes": _batch_sizes_differ,
     "batch sizes unproved": _batch_sizes_unproved,
-    "batch dims": _batch_dims,
-    "empty tuples": _depth_zero,
+    "batch dims": lambda facts: f"batch_dims is {facts.batch_dims}" if facts.batch_dims else None,
+    "empty tuples": lambda facts: (
+        "the index tuples have length 0"
+        if facts.depth == 0 and facts.row.lowest_depth > 0
+        else None
+    ),
     "tuple length": _depth_unknown,
     "contributed tuple length": lambda facts: _contributed(facts) and _depth_unknown(facts),
     "contributed operator": _contributed,
     "off-axis sizes": _smaller_off_axis,
     "duplicates": _duplicates,
-    "reduction": _reduction,
+    "reduction": lambda facts: (
+        f"reduction is {facts.reduction!r}" if facts.reduction != "none" else None
+    ),
     "reduction of halves": _half_reduction,
 }
 """The rules of `RUNTIME_NOTES`: what about a call meets the condition, or None."""
@@ -537,13 +493,11 @@ def runtime_notes(facts: Facts) -> Iterator[tuple[RuntimeNote, str]]:
     Notes on errors apply only to a call that cannot run, all others only to one that can.
     """
     for note in RUNTIME_NOTES:
-        if note.kinds and facts.row.kind not in note.kinds:
-            continue
-        if (note.severity is ERROR) == (facts.refusal is None):
-            continue
-        detail = CONDITIONS[note.rule](facts)
-        if detail is not None:
-            yield note, detail
+        of_this_kind = not note.kinds or facts.row.kind in note.kinds
+        if of_this_kind and (note.severity is ERROR) != (facts.refusal is None):
+            detail = CONDITIONS[note.rule](facts)
+            if detail is not None:
+                yield note, detail
 
 
 def check_runtimes(names: Iterable[str]) -> None:

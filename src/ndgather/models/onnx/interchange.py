@@ -299,8 +299,7 @@ def model_of(graph: Graph, *, domain: str = DOMAIN, opset: int = DEFAULT_OPSET) 
         raise unknown_target("opset", opset, (f"1..{newest}",))
     if domain not in DOMAINS:
         raise unknown_target("domain", domain, DOMAINS)
-    translation = translate(graph, domain=domain, opset=opset if domain == DOMAIN else None)
-    graph = translation.graph
+    graph, findings = translate(graph, domain=domain, opset=opset if domain == DOMAIN else None)
     types, names = value_types(graph), _value_names(graph)
     versions = {"": opset}
     for node in graph.nodes:
@@ -320,7 +319,7 @@ def model_of(graph: Graph, *, domain: str = DOMAIN, opset: int = DEFAULT_OPSET) 
         ir_version=helper.find_min_ir_version_for(imports, ignore_unknown=True),
     )  # fmt: skip
     onnx.checker.check_model(model)
-    return Conversion(model=model, findings=translation.findings)
+    return Conversion(model=model, findings=findings)
 
 
 def _value_names(graph: Graph) -> dict[str, str]:

@@ -65,15 +65,12 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class ElementType(NamedTuple):
-    """An element type: its name in attributes, in ports and in NumPy, and its width in bits.
-
-    A width of 0 is not fixed.
-    """
+    """An element type: its name in attributes, in ports and in NumPy, and its width."""
 
     name: str
     precision: str
     dtype: str
-    bits: int
+    bits: int  # 0 if not fixed
 
 
 ELEMENT_TYPES = (
@@ -101,7 +98,7 @@ BY_DTYPE = {element.dtype: element for element in ELEMENT_TYPES}
 _WITHOUT_ARRAYS = frozenset({"nf4", "string", "u1", "u3", "u6"})
 
 
-def array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
+def _array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
     """Return the constant that the bytes `content` hold, without a copy if possible."""
     if element.name in _WITHOUT_ARRAYS:
         raise DTypeError(
@@ -140,8 +137,8 @@ class Constants:
 
     path: Path | None
 
-    def find(self, layer: Layer) -> tuple[Path, ElementType, tuple[int, ...], int]:
-        """Return the file of a Const layer, its element type and shape, and its offset."""
+    def find(self, layer: Layer) -> tuple[Path, int, int]:
+        """Return the file of a Const layer, and the offset and the number of its bytes there."""
         element, shape = constant_type(layer)
         counts = []
         for name in ("offset", "size"):
@@ -150,7 +147,7 @@ class Constants:
                 raise _bad_attribute(name, text, ("a whole number",))
             counts.append(int(text))
         offset, size = counts
-        needed = _stored_bytes(element, shape)
+        needed = -(-math.prod(shape) * element.bits // 8)
         if element.bits and size != needed and not (needed == 0 and size <= 1):
             raise ModelError(
                 f"size = {size} is not the size in bytes of {element.name} {shown(shape)} "
@@ -170,28 +167,22 @@ class Constants:
                 f"offset = {offset} and size = {size} reach beyond the end of {self.path} "
                 f"(allowed: at most {file_bytes} bytes)"
             )
-        return self.path, element, shape, offset
+        return self.path, offset, needed
 
     def read(self, layer: Layer) -> Array:
         """Return the array of a Const layer, memory-mapped if its type allows it."""
-        path, element, shape, offset = self.find(layer)
-        needed = _stored_bytes(element, shape)
-        content = np.zeros(0, np.uint8)
+        path, offset, size = self.find(layer)
+        element, shape = constant_type(layer)
         try:
-            if needed:
-                content = np.memmap(path, np.uint8, "r", offset, (needed,))
+            content = np.memmap(path, np.uint8, "r", offset, (size,)) if size else np.zeros(0, "u1")
         except OSError as error:
             raise unreadable(path, error) from error
         try:
-            return array_from(element, shape, np.asarray(content))
+            return _array_from(element, shape, np.asarray(content))
         except ValueError as error:  # an empty array with sizes that no array has
             raise ShapeError(
                 f"shape = {shown(shape)} of {element.name} exceeds the largest possible array"
             ) from error
-
-
-def _stored_bytes(element: ElementType, shape: tuple[int, ...]) -> int:
-    return -(-math.prod(shape) * element.bits // 8)
 
 
 def _bad_attribute(name: str, text: str, allowed: Iterable[str]) -> AttributeValueError:
@@ -247,7 +238,6 @@ def _bounds(text: str) -> tuple[int, int | None]:
 
 
 def parameter_bounds(layer: Layer) -> Bounds | None:
-    """Return the lowest and highest sizes of a Parameter; None is an unknown rank."""
     text = layer.attributes.get("shape", "...")
     try:
         return declared_shape(text)
@@ -256,11 +246,10 @@ def parameter_bounds(layer: Layer) -> Bounds | None:
 
 
 def parameter_type(layer: Layer) -> TensorType:
-    bounds = parameter_bounds(layer)
-    shape = None
-    if bounds is not None:
-        shape = tuple(low if low == high else None for low, high in bounds)
-    return TensorType(element_type(layer, "element_type").dtype, shape)
+    bounds, dtype = parameter_bounds(layer), element_type(layer, "element_type").dtype
+    if bounds is None:
+        return TensorType(dtype)
+    return TensorType(dtype, tuple(low if low == high else None for low, high in bounds))
 
 
 def port_type(port: LayerPort) -> TensorType:
@@ -281,11 +270,7 @@ def operator_of(layer: Layer) -> Operator:
 
 
 def attributes_of(layer: Layer, function: Operator) -> dict[str, int | str | bool]:
-    """Return the attributes of a layer as values.
-
-    Unknown attributes, and texts that cannot be converted, stay as they are: the operator raises
-    for them.
-    """
+    """Return the attributes of a layer as values; the operator raises for texts that stay."""
     values: dict[str, int | str | bool] = {}
     for name, text in layer.attributes.items():
         attribute = function.row.attribute(name)
@@ -301,10 +286,9 @@ def attributes_of(layer: Layer, function: Operator) -> dict[str, int | str | boo
 
 def check_ports(layer: Layer) -> None:
     """Raise for a layer with too few or too many ports."""
+    inputs, outputs = _PLAIN_PORTS.get(layer.type, (0, 1))
     if layer.type in OPERATOR_TYPES:
-        inputs, outputs = len(operator_of(layer).row.inputs), 1
-    else:
-        inputs, outputs = _PLAIN_PORTS[layer.type]
+        inputs = len(operator_of(layer).row.inputs)
     if (len(layer.inputs), len(layer.outputs)) != (inputs, outputs):
         raise ModelError(
             f"ports = {len(layer.inputs)} input and {len(layer.outputs)} output are not those of "
@@ -368,7 +352,7 @@ class _Checker:
             self.types[layer.id, port.id] = known
             for what in _contradictions(port, known, f"output port {port.id}", "inferred"):
                 yield self._error(layer, title, "port", what)
-        for note, detail in runtime_notes(facts) if facts is not None else ():
+        for note, detail in () if facts is None else runtime_notes(facts):
             runtimes = tuple(name for name in note.runtimes if name.startswith("OpenVINO"))
             if runtimes or not note.runtimes:  # other runtimes do not read an IR
                 yield finding(f"{self.place}{layer}", title, note, detail, runtimes)
@@ -381,6 +365,8 @@ class _Checker:
         """Return the types of the outputs of a layer, and the facts of an operator's call."""
         if layer.type == "Parameter":
             return (parameter_type(layer),), None
+        if layer.type == "Result":
+            return (), None
         if layer.type == "Const":
             element, shape = constant_type(layer)
             if element.dtype in INTEGERS:
@@ -389,8 +375,6 @@ class _Checker:
                 self.constants.find(layer)
             return (TensorType(element.dtype, shape),), None
         types = [self._input(layer, port) for port in layer.inputs]
-        if layer.type == "Result":
-            return (), None
         if layer.type == "Convert":
             dtype = element_type(layer, "destination_type").dtype
             return (TensorType(dtype, types[0].shape),), None
@@ -420,10 +404,8 @@ class _Checker:
             return declared
         source, out = self.wiring.sources[layer.id, port.id]
         known = self.types[source.id, out.id]
-        return TensorType(
-            known.dtype if known.dtype is not None else declared.dtype,
-            known.shape if known.shape is not None else declared.shape,
-        )
+        shape = declared.shape if known.shape is None else known.shape
+        return TensorType(known.dtype or declared.dtype, shape)
 
 
 def _contradictions(port: LayerPort, known: TensorType, name: str, verb: str) -> Iterator[str]:

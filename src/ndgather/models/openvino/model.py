@@ -40,7 +40,6 @@ from ndgather.models.openvino.layers import (
 )
 from ndgather.models.openvino.reading import Limits, Network, read, wire
 from ndgather.models.tensors.tensor_files import replace_file
-from ndgather.published.schema import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from ndgather.models.graph import Array, Run
     from ndgather.models.graph.diagnostics import Finding
     from ndgather.models.openvino.reading import Layer, LayerPort
+    from ndgather.published.schema import TensorType
 
 
 class Model:
@@ -95,18 +95,14 @@ class Model:
         -------
         Model
         """
-        return cls._load("Model.load", "path", path, constants, limits)
-
-    @classmethod
-    def _load(
-        cls, caller: str, argument: str, path: object, constants: object, limits: Limits | None
-    ) -> Self:
-        source = bytes(path) if isinstance(path, Content) else file_path(caller, argument, path)
-        beside = None if constants is None else file_path(caller, "constants", constants)
-        if beside is None and isinstance(source, Path):
+        source = _source("Model.load", "path", path)
+        beside = None
+        if constants is not None:
+            beside = file_path("Model.load", "constants", constants)
+        elif isinstance(source, Path):
             beside = source.parent / f"{source.stem}.bin"
         limits = Limits() if limits is None else limits
-        instance(caller, "limits", limits, Limits, "a set of limits")
+        instance("Model.load", "limits", limits, Limits, "a set of limits")
         return cls(read(source, limits), Constants(path=beside))
 
     @cached_property
@@ -178,14 +174,19 @@ class Model:
 
 
 def _port(name: str, known: TensorType) -> Port:
-    shape = known.shape
-    return Port(
-        name=name,
-        dtype=None if known.dtype is None else dtype_of(known.dtype),
-        shape=None
-        if shape is None or isinstance(shape, RankAtLeast)
-        else tuple("?" if size is None else size for size in shape),
-    )
+    dtype = None if known.dtype is None else dtype_of(known.dtype)
+    if not isinstance(known.shape, tuple):
+        return Port(name=name, dtype=dtype, shape=None)
+    shape = tuple("?" if size is None else size for size in known.shape)
+    return Port(name=name, dtype=dtype, shape=shape)
+
+
+def _source(caller: str, argument: str, value: object) -> Path | bytes:
+    return bytes(value) if isinstance(value, Content) else file_path(caller, argument, value)
+
+
+def _loaded(caller: str, model: FilePath | Content | Model) -> Model:
+    return model if isinstance(model, Model) else Model.load(_source(caller, "model", model))
 
 
 def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -225,8 +226,7 @@ def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[
     {'output': array([[20., 21.],
            [10., 11.]], dtype=float32)}
     """
-    loaded = model if isinstance(model, Model) else Model._load("run", "model", model, None, None)
-    return {output.name: output.array for output in loaded.run(inputs).outputs}
+    return {output.name: output.array for output in _loaded("run", model).run(inputs).outputs}
 
 
 def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
@@ -259,8 +259,7 @@ def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
     >>> [finding.what for finding in openvino.check(layer.replace(b"FP32", b"FP16", 1))]
     ['output port 2 declares precision FP32; inferred FP16']
     """
-    loaded = model if isinstance(model, Model) else Model._load("check", "model", model, None, None)
-    return loaded.check()
+    return _loaded("check", model).check()
 
 
 class _GraphBuilder:
@@ -309,8 +308,8 @@ class _GraphBuilder:
             name = next(name for name in names if name)
             if name in self.output_names and layer.name:
                 name = layer.name
-            value = self.values[source.id, port.id]
-            self.outputs.append(GraphOutput(name=unique(name, self.output_names), value=value))
+            name = unique(name, self.output_names)
+            self.outputs.append(GraphOutput(name=name, value=self.values[source.id, port.id]))
             return
         (port,) = layer.outputs
         name = self.values[layer.id, port.id] = unique(_value_names(layer, port)[0], self.taken)
@@ -320,21 +319,19 @@ class _GraphBuilder:
             self.constants[name] = self.constants_file.read(layer)
         elif layer.type == "Convert":
             dtype = element_type(layer, "destination_type").dtype
-            (source_value,) = self._sources(layer, ("input",))
-            self.nodes.append(
-                CastNode(name=layer.name or name, input=source_value, output=name, dtype=dtype)
-            )
+            (value,) = self._sources(layer, ("input",))
+            title = layer.name or name
+            self.nodes.append(CastNode(name=title, input=value, output=name, dtype=dtype))
         else:
             function = operator_of(layer)
-            self.nodes.append(
-                OperatorNode(
-                    name=layer.name or name,
-                    row=function.row,
-                    inputs=self._sources(layer, tuple(x.name for x in function.row.inputs)),
-                    output=name,
-                    attributes=attributes_of(layer, function),
-                )
+            node = OperatorNode(
+                name=layer.name or name,
+                row=function.row,
+                inputs=self._sources(layer, tuple(x.name for x in function.row.inputs)),
+                output=name,
+                attributes=attributes_of(layer, function),
             )
+            self.nodes.append(node)
         if self.network.snippet:
             self.outputs.append(GraphOutput(name="output", value=name))
 
@@ -371,9 +368,7 @@ def write_converted(source: Path, target: Path, constants: Path) -> tuple[int, t
     try:
         converted = openvino.convert_model(str(source))
     except Exception as error:  # of its frontend, of any class
-        raise ModelError(
-            f"{source}: the converter of OpenVINO refuses it: {reason(error)}"
-        ) from error
+        raise ModelError(f"{source}: OpenVINO cannot convert it: {reason(error)}") from error
     if not target.parent.is_dir():
         raise FileError(f"{target}: cannot be written: there is no folder {target.parent}")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".ndgather-") as folder:

@@ -39,15 +39,12 @@ _MOST_NAMED = 5  # layers of a cycle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerPort:
-    """A port of a layer. A size of None is dynamic.
-
-    A port without sizes is a scalar or of unknown rank: files do not distinguish them.
-    """
+    """A port of a layer."""
 
     id: int
     precision: str | None
     names: tuple[str, ...]
-    dims: tuple[int | None, ...]
+    dims: tuple[int | None, ...]  # None is dynamic; () is a scalar or of unknown rank
 
 
 class Edge(NamedTuple):
@@ -64,12 +61,12 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One operation. `version` is the operation set, such as ``"opset8"``, or ""."""
+    """One operation."""
 
     id: int
     name: str
     type: str
-    version: str
+    version: str  # the operation set, such as "opset8", or ""
     attributes: Mapping[str, str]
     inputs: tuple[LayerPort, ...]
     outputs: tuple[LayerPort, ...]
@@ -228,20 +225,15 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """The edges of a network, resolved.
+    """The edges of a network, resolved."""
 
-    `sources` has the layer and output port that feed an input port, by the ids of layer and port.
-    `order` has the layers in an order to run them, without those in or behind a cycle. `findings`
-    are errors in edges and ports.
-    """
-
+    # The layer and output port that feed an input port, by the ids of layer and input port.
     sources: Mapping[tuple[int, int], tuple[Layer, LayerPort]]
-    order: tuple[Layer, ...]
-    findings: tuple[Finding, ...]
+    order: tuple[Layer, ...]  # in which layers run, without those in or behind a cycle
+    findings: tuple[Finding, ...]  # errors in edges and ports
 
 
 def wire(network: Network) -> Wiring:
-    """Resolve the edges of `network`."""
     findings = list(_repeated_ids(network))
     layers = {layer.id: layer for layer in network.layers}
     outputs = {(layer.id, port.id): port for layer in layers.values() for port in layer.outputs}
@@ -271,11 +263,10 @@ def wire(network: Network) -> Wiring:
         sorter.prepare()
     except CycleError as error:  # the sorter still gives the layers before the cycle
         cycle = [layer for layer in layers.values() if layer.id in error.args[1]]
-        more = len(cycle) - _MOST_NAMED
         named = ", ".join(map(str, cycle[:_MOST_NAMED]))
-        findings.append(
-            _error(f"{named} and {more} more" if more > 0 else named, "edges form a cycle")
-        )
+        if len(cycle) > _MOST_NAMED:
+            named += f" and {len(cycle) - _MOST_NAMED} more"
+        findings.append(_error(named, "edges form a cycle"))
     order: list[Layer] = []
     while ready := sorter.get_ready():
         order += (layers[layer_id] for layer_id in ready)
@@ -288,11 +279,11 @@ def _error(where: object, what: str) -> Finding:
 
 
 def _repeated_ids(network: Network) -> Iterator[Finding]:
-    known: set[int] = set()
+    seen: set[int] = set()
     for layer in network.layers:
-        if layer.id in known:
+        if layer.id in seen:
             yield _error(layer, f"another layer has the id {layer.id}")
-        known.add(layer.id)
+        seen.add(layer.id)
         for side, ports in (("input", layer.inputs), ("output", layer.outputs)):
             for number, count in Counter(port.id for port in ports).items():
                 if count > 1:

@@ -30,11 +30,7 @@ _FIRST_SETS = {("ScatterNDUpdate", 3): 4}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write(
-    graph: Graph,
-    path: FilePath,
-    constants: FilePath | None = None,
-) -> tuple[Finding, ...]:
+def write(graph: Graph, path: FilePath, constants: FilePath | None = None) -> tuple[Finding, ...]:
     """Write a graph as an OpenVINO IR: an ``.xml`` file and a ``.bin`` file of its constants.
 
     Parameters
@@ -64,14 +60,14 @@ def write(
     beside = place.parent / f"{place.stem}.bin"
     if constants is not None:
         beside = file_path("write", "constants", constants)
-    translation = translate(graph, domain=DOMAIN)
-    writer = _Writer(translation.graph)
+    translated, findings = translate(graph, domain=DOMAIN)
+    writer = _Writer(translated)
     text = writer.xml()
     replace_file(
         (beside, lambda part: part.write_bytes(writer.content)),
         (place, lambda part: part.write_bytes(text)),
     )
-    return translation.findings
+    return findings
 
 
 class _Writer:
@@ -136,14 +132,9 @@ class _Writer:
         version: str = "opset1",
     ) -> ElementTree.Element:
         number = len(self.layers)
-        layer = ElementTree.SubElement(
-            self.layers,
-            "layer",
-            id=str(number),
-            name=unique(_text(name), self.taken),
-            type=kind,
-            version=version,
-        )
+        attributes = {"id": str(number), "name": unique(_text(name), self.taken)}
+        attributes |= {"type": kind, "version": version}
+        layer = ElementTree.SubElement(self.layers, "layer", attributes)
         if data:
             ElementTree.SubElement(layer, "data", {key: _text(text) for key, text in data.items()})
         if inputs:
@@ -172,14 +163,13 @@ class _Writer:
     def _constant(self, name: str, array: Array) -> dict[str, str]:
         element = _element(name, self.types[name].dtype)
         self.content += bytes(-len(self.content) % ALIGNMENT)
-        stored = bytes_of(element, array)
         offset = len(self.content)
-        self.content += stored
+        self.content += bytes_of(element, array)
         return {
             "element_type": element.name,
             "shape": ", ".join(map(str, array.shape)),
             "offset": str(offset),
-            "size": str(len(stored)),
+            "size": str(len(self.content) - offset),
         }
 
 

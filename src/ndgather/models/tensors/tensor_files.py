@@ -64,11 +64,9 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def read(place: str) -> Array:
-    """Return the tensor that `place` names; it is never unpickled.
+    """Return the tensor at `place`: ``FILE.npy``, ``FILE.npz:MEMBER`` or ``FILE.pb``.
 
-    `place` is ``FILE.npy`` (memory-mapped, read-only), ``FILE.npz:MEMBER`` (the member may be left
-    out if there is only one), or ``FILE.pb`` (a serialized ONNX TensorProto; needs the `onnx`
-    extra).
+    ``.npy`` files are memory-mapped, read-only. The member may be left out if there is only one.
     """
     file, colon, member = place.rpartition(".npz:")
     path, member = (Path(f"{file}.npz"), member) if colon else (Path(place), "")
@@ -138,8 +136,7 @@ def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
 def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
     """Write files, and move all of them to their paths or none.
 
-    Each is a path, and a function that writes the file to the temporary path that it is called
-    with, in the same folder.
+    The function of a file writes it to a temporary path in the same folder.
     """
     targets = [resolved(path) for path, _ in files]
     stems = [target.parent / f".ndgather-{os.urandom(4).hex()}" for target in targets]
@@ -201,9 +198,8 @@ def _writer(path: Path, array: Array) -> Callable[[Path], object]:
         if fixed is None or not np.array_equal(fixed, array):  # NumPy drops NULs at the end
             raise messages.not_storable(path, f"dtype {array.dtype} with these values", ".npy")
         array = fixed
-    return partial(
-        _fill, shape=array.shape, dtype=array.dtype, work=lambda out: np.copyto(out, array)
-    )
+    work = partial(np.copyto, src=array)
+    return partial(_fill, shape=array.shape, dtype=array.dtype, work=work)
 
 
 def fill(
@@ -211,8 +207,7 @@ def fill(
 ) -> None:
     """Create the ``.npy`` file `path` and let `work` fill it, whole or not at all.
 
-    `work` is called with the memory-mapped array, in C order, and must keep no reference to it.
-    A file that exists stays as it is until `work` is done.
+    `work` must keep no reference to the memory-mapped array.
     """
     check_place(path)
     replace_file((path, partial(_fill, shape=shape, dtype=dtype, work=work)))
