@@ -1,7 +1,4 @@
-"""One call of the core: its arguments, as data.
-
-The fields after `caller` and `kind` are the arguments of ``_core.run``, in its order.
-"""
+"""One call of the core: its arguments, as data."""
 
 from __future__ import annotations
 

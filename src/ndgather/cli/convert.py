@@ -86,12 +86,12 @@ def _convert(options: argparse.Namespace) -> None:
     from_ir, to_ir = Path(options.model).suffix == ".xml", options.output.suffix == ".xml"
     tensor_files.check_place(options.output, (".onnx",) if from_ir else (".onnx", ".xml"))
     given = {name: getattr(options, name) for name in ("opset", "domain", "operator", "strict")}
-    parting: Sequence[diagnostics.Finding] = ()
+    findings: Sequence[diagnostics.Finding] = ()
     if from_ir or to_ir:
         from ndgather.models import interchange  # noqa: PLC0415 - slow, and two extras
 
         if from_ir:
-            count, parting = interchange.openvino_to_onnx(options.model, options.output, **given)
+            count, findings = interchange.openvino_to_onnx(options.model, options.output, **given)
         else:
             for name in (name for name, value in given.items() if value):
                 raise ModelError(
@@ -99,13 +99,13 @@ def _convert(options: argparse.Namespace) -> None:
                     f".onnx file)"
                 )
             tensor_files.check_place(options.output.with_suffix(".bin"), (".bin",))
-            count, parting = interchange.onnx_to_openvino(options.model, options.output)
+            count, findings = interchange.onnx_to_openvino(options.model, options.output)
     else:
         from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
         result = onnx.conversion(options.model, **given)
         onnx.save(result, options.output)
-        count, parting = len(result.model.graph.node), result.findings
+        count, findings = len(result.model.graph.node), result.findings
     print(f"{one_line(str(options.output))}: {node_count(count)}")
-    if parting:
-        print(diagnostics.table(parting, terminal() if sys.stdout.isatty() else 0))
+    if findings:
+        print(diagnostics.table(findings, terminal() if sys.stdout.isatty() else 0))

@@ -1,12 +1,11 @@
-"""Operators that the reference evaluator of onnx gets wrong, as their text says.
+"""Operators that the reference evaluator of onnx gets wrong, implemented as specified.
 
-Up to opset 13 it takes BatchNormalization for training wherever `momentum` is given, and it takes
-the spatial axes of GlobalMaxPool for those of four axes, whatever their number. Up to opset 12
-Softmax, LogSoftmax and Hardmax are of a matrix, whose columns are all axes from `axis` on; it takes
-them for what they are from opset 13, along one axis. The products that Attention gives as its
-fourth output in mode 0 it caps, which the text has done afterwards. It refuses the limits of
-NonMaxSuppression where they are scalars, as the text has them, and where the first, whose default
-keeps no box, is left out.
+Up to opset 13 the evaluator takes BatchNormalization for training if `momentum` is set, and assumes
+four axes in GlobalMaxPool. Up to opset 12 Softmax, LogSoftmax and Hardmax work on a matrix whose
+columns are all axes from `axis` on; the evaluator applies them along one axis, as from opset 13. It
+caps the fourth output of Attention in mode 0; the specification caps later. It does not accept
+scalar limits of NonMaxSuppression, as specified, nor leaving out the first, whose default keeps no
+box.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ONNX Runtime, as its users load models."""
+"""ONNX Runtime with its default session settings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The walk over the chunks of a plan: each is read once, and used by the worker that read it.
 
-Workers are threads of this process, or those of an executor. Memory is bounded: so many chunks are
-decoded at a time, or so many bytes are on their way to and from the executor.
+Workers are threads of this process, or those of an executor. Memory is bounded: a
+limited number of chunks is decoded at a time, or a limited number of bytes is in transit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MEMORY = 2**26  # bytes on their way to and from an executor, by default
 _TASK_BYTES = 2**20  # a task of an executor has at least so many, or `_MOST_CHUNKS`
-_TASKS = 64  # that there are at least, so that all workers have some
+_TASKS = 64  # at least, so that every worker has some
 _MOST_CHUNKS = 64  # of a task
 
 
@@ -39,7 +39,7 @@ class Job(Protocol):
 
     @property
     def is_read(self) -> bool:
-        """Whether the values of the chunk matter; else they may be any."""
+        """Whether the values of the chunk are used."""
 
     def use(self, values: Array) -> None:
         """Do the job on a thread of this process; `values` are the worker's until it returns."""
@@ -137,7 +137,7 @@ def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -
 class _Run:
     """The state that the threads of one walk share.
 
-    `news` has the numbers of steps that are done, or an error. To wake the caller takes longer than
+    `news` has the numbers of steps that are done, or an error. Waking the caller takes longer than
     a small chunk: without progress, only the last number is put.
     """
 

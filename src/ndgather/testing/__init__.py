@@ -1,9 +1,9 @@
 """Calls with known answers, for testing this package or what is built on it.
 
-A `Call` holds what one call of `gather_nd`, `gather_elements` or `gather` needs. What must come
-of it is computed by the plain loops of `ndgather.testing.reference` alone, to the last bit: the
-loops run on the numbers of the elements, and the answer is put together from the bytes of the
-elements that they name. `ndgather.testing.strategies` draws calls (it needs Hypothesis).
+A `Call` holds the arguments of one call of `gather_nd`, `gather_elements` or `gather`. Its expected
+result is computed by the plain loops of `ndgather.testing.reference` alone, to the last bit: the
+loops run on the numbers of the elements, and the result is assembled from the bytes of the elements
+with these numbers. `ndgather.testing.strategies` draws calls (it needs Hypothesis).
 
 Examples
 --------

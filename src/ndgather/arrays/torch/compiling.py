@@ -1,6 +1,6 @@
 """The public functions as `torch.compile` and `torch.export` see them: calls of the operators.
 
-The functions are of C, which the compiler cannot trace; it traces these in their place.
+The functions are written in C, which the compiler cannot trace; it traces these instead.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from ndgather.stored.zarr.codecs import Bytes
     from ndgather.stored.zarr.objects import Objects, StoredObject
 
-    Shard: TypeAlias = tuple[StoredObject, NDArray[np.uint64]]  # with starts and lengths, in turns
+    Shard: TypeAlias = tuple[
+        StoredObject, NDArray[np.uint64]
+    ]  # with starts and lengths, alternating
 
 _NOWHERE = 2**64 - 1
 _ENTRY_BYTES = 16  # a start and a length
