@@ -22,7 +22,7 @@ from ndgather import __version__, messages
 from ndgather.cli import arrays, check, compare, convert, draw, infer, pages, run, sel
 from ndgather.cli.options import (
     CommandLine,
-    Completion,
+    add_completion,
     complete,
     log_to_stderr,
     refuse_unknown,
@@ -37,16 +37,17 @@ if TYPE_CHECKING:
     from types import FrameType
 
 COMMANDS = (
-    run,
-    check,
-    compare,
-    convert,
-    infer,
-    *arrays.COMMANDS,
-    sel,
-    draw,
-    *pages.COMMANDS,
-    Completion,
+    run.add_to,
+    check.add_to,
+    compare.add_to,
+    convert.add_to,
+    infer.add_to,
+    *(command.add_to for command in arrays.COMMANDS),
+    sel.add_to,
+    draw.add_to,
+    pages.add_ops,
+    pages.add_doc,
+    add_completion,
 )
 
 _SENT_BY_A_PROCESS = 0  # SI_USER; a signal of the terminal reaches the child too
@@ -89,8 +90,8 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ndgather {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for command in COMMANDS:
-        command.add_to(commands)
+    for add_to in COMMANDS:
+        add_to(commands)
     return parser
 
 

@@ -13,14 +13,16 @@ import numpy as np
 from ndgather import api, reductions, slow_path
 from ndgather.array_call import Call, _core
 from ndgather.cli.options import (
+    RATES,
     add_command,
     add_common,
+    add_options,
     add_reading,
     bar,
     columns,
     npy_file,
-    print_estimate,
     print_table,
+    scaled,
 )
 from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.models.tensors import tensor_files
@@ -59,8 +61,8 @@ or a chunk that cannot be written, leaves some updates undone.
 """
 
 _OPTIONS = {
-    "axis": "the axis of DATA that INDICES address (default: 0)",
-    "batch_dims": "how many leading axes DATA and INDICES share (default: 0)",
+    "axis": "--axis N  the axis of DATA that INDICES address (default: 0)",
+    "batch_dims": "--batch-dims N  how many leading axes DATA and INDICES share (default: 0)",
 }
 
 
@@ -84,70 +86,51 @@ class ArrayCommand:
             self.description,
             self.examples + (SCATTER_FILES if scatters else GATHER_FILES),
         )
-        parser.add_argument(
-            "data", metavar="DATA", help=f"the array to {'start' if scatters else 'read'} from"
+        add_options(
+            parser,
+            f"""
+            DATA     the array to {"start" if scatters else "read"} from
+            INDICES  the indices, an array of integers
+            """,
         )
-        parser.add_argument("indices", metavar="INDICES", help="the indices, an array of integers")
+        output: dict[str, Any] = {"type": npy_file}
+        where: Any = parser
         if scatters:
-            parser.add_argument(
-                "updates", metavar="UPDATES", help="the values, of the dtype of DATA"
-            )
+            add_options(parser, "UPDATES  the values, of the dtype of DATA")
             where = parser.add_mutually_exclusive_group(required=True)
-            where.add_argument(
-                "-o", "--output", type=npy_file, metavar="OUT.npy", help="the result"
-            )
-            where.add_argument("--in-place", action="store_true", help="change DATA itself")
         else:
-            parser.add_argument(
-                "-o", "--output", required=True, type=npy_file, metavar="OUT.npy", help="the result"
-            )
-        for option in self.options:
-            parser.add_argument(
-                f"--{option.replace('_', '-')}",
-                dest=option,
-                type=int,
-                default=0,
-                metavar="N",
-                help=_OPTIONS[option],
-            )
-        outside = "'drop' its update" if scatters else "'fill' with V"
-        parser.add_argument(
-            "--mode",
-            choices=_core.SCATTER_MODES if scatters else _core.GATHER_MODES,
-            default="raise",
-            metavar="MODE",
-            help="what to do with an index out of bounds: 'raise' an error (default), 'wrap' "
-            f"around, 'clip' to the nearest end, or {outside}; negative indices count from the "
-            "end, except that 'clip' treats them as 0",
-        )
+            output["required"] = True
+        add_options(where, "-o --output OUT.npy  the result", output=output)
         if scatters:
-            parser.add_argument(
-                "--reduction",
-                choices=reductions.NAMES,
-                default="none",
-                metavar="NAME",
-                help="how an update changes its element: 'none' replaces it (default), others "
-                f"combine: {', '.join(reductions.NAMES[1:])}",
-            )
-            parser.add_argument(
-                "--no-init-val",
-                dest="use_init_val",
-                action="store_false",
-                help="leave the elements of DATA out of the reduction where they are updated",
-            )
+            add_options(where, "--in-place  change DATA itself")
+        for option in self.options:
+            number = {"type": int, "default": 0}
+            add_options(parser, _OPTIONS[option], **{option: number})
+        outside = "'drop' its update" if scatters else "'fill' with V"
+        table = f"""
+            --mode MODE  what to do with an index out of bounds: 'raise' an error (default), 'wrap'
+                around, 'clip' to the nearest end, or {outside}; negative indices count from the
+                end, except that 'clip' treats them as 0
+        """
+        modes = _core.SCATTER_MODES if scatters else _core.GATHER_MODES
+        add_options(parser, table, mode={"choices": modes, "default": "raise"})
+        if scatters:
+            table = f"""
+                --reduction NAME  how an update changes its element: 'none' replaces it (default),
+                    others combine: {", ".join(reductions.NAMES[1:])}
+                --no-init-val  leave the elements of DATA out of the reduction where they are
+                    updated
+            """
+            reduction = {"choices": reductions.NAMES, "default": "none"}
+            start = {"dest": "use_init_val", "action": "store_false"}
+            add_options(parser, table, reduction=reduction, no_init_val=start)
         else:
-            parser.add_argument(
-                "--fill-value",
-                metavar="V",
-                help="the value that --mode fill writes (default: zero, empty or false)",
-            )
+            about = "the value that --mode fill writes (default: zero, empty or false)"
+            add_options(parser, f"--fill-value V  {about}")
         add_reading(parser)
         written = " and written" if scatters else ""
-        parser.add_argument(
-            "--dry-run",
-            action="store_true",
-            help=f"only say how much of a stored array would be read{written}",
-        )
+        about = f"only say how much of a stored array would be read{written}"
+        add_options(parser, f"--dry-run  {about}")
         add_common(parser, self.work)
 
     def work(self, options: argparse.Namespace) -> None:
@@ -160,69 +143,50 @@ class ArrayCommand:
             )
         if not in_place:
             tensor_files.check_place(options.output)
-        given: dict[str, Any] = {name: getattr(options, name) for name in self.options}
-        given |= {"mode": options.mode, "memory": options.memory}
+        named: dict[str, Any] = {name: getattr(options, name) for name in self.options}
+        arguments = {**named, "mode": options.mode, "memory": options.memory}
         indices = tensor_files.read(options.indices)
+        arrays = [indices]
+        read = open_path.opened if stored else tensor_files.read
         if options.dry_run:
-            data = (open_path.opened if stored else tensor_files.read)(options.data)
-            result = "the updates have" if self.kind.scatters else "the result has"
-            print_estimate(estimate(self.kind.value, data, indices, **given), result)
-            return
-        given["progress"] = bar(options) if stored else None
-        if self.kind.scatters:
-            row = self._scatter(options, indices, given, stored)
-        else:
-            row = self._gather(options, indices, given, stored)
-        print_table([row])
-
-    def _gather(
-        self, options: argparse.Namespace, indices: Array, given: dict[str, Any], stored: bool
-    ) -> tuple[str, ...]:
-        data = (open_path.opened if stored else tensor_files.read)(options.data)
-        if options.fill_value is not None:
-            given["fill_value"] = fill_value(options.fill_value, data.dtype)
-        call = _TimedCall(getattr(api, self.kind.value), given)
-        shape: tuple[int, ...] | None = None
-        with suppress(NdgatherError):  # the call raises it again
-            named = {name: given[name] for name in self.options}
-            kind = self.kind.value
-            shape = slow_path.result_shape(Call(kind, kind, data, indices, **named))
-        if shape is None or data.dtype.hasobject:  # strings of an ONNX tensor have no fixed width
-            result = call(data, indices)
-            shape = result.shape
-            tensor_files.write(options.output, result)
-        else:
-            tensor_files.fill(
-                options.output,
-                shape,
-                data.dtype,
-                lambda out: call(data, indices, out=out),
+            found = estimate(self.kind.value, read(options.data), indices, **arguments)
+            about = "" if found.stored_is_known else "about "
+            subject = "the updates have" if self.kind.scatters else "the result has"
+            print(
+                f"{found.points} points in {found.chunks} chunks: "
+                f"{scaled(found.decoded_bytes, RATES)} to decode, "
+                f"{about}{scaled(found.stored_bytes, RATES)} as they are stored; "
+                f"{subject} {scaled(found.result_bytes, RATES)}; "
+                f"memory at most {scaled(found.memory_bytes, RATES)}"
             )
-        output = options.output
-        return columns(output.stem, shape, data.dtype, call.seconds, output)
-
-    def _scatter(
-        self, options: argparse.Namespace, indices: Array, given: dict[str, Any], stored: bool
-    ) -> tuple[str, ...]:
-        updates = tensor_files.read(options.updates)
-        given |= {"reduction": options.reduction, "use_init_val": options.use_init_val}
-        call = _TimedCall(getattr(api, self.kind.value), given)
-        file = Path(options.data) if options.in_place else options.output
-        if options.in_place:
+            return
+        arguments["progress"] = bar(options) if stored else None
+        if self.kind.scatters:
+            arrays.append(tensor_files.read(options.updates))
+            arguments |= {"reduction": options.reduction, "use_init_val": options.use_init_val}
+        run = _TimedCall(getattr(api, self.kind.value), arguments)
+        file = Path(options.data) if in_place else options.output
+        if in_place:
             place = options.data if stored else file
             with (open_path if stored else tensor_files).in_place(place) as data:
-                call(data, indices, updates, out=data)
+                run(data, *arrays, out=data)
                 shape, dtype = data.shape, data.dtype
         else:
-            data = tensor_files.read(options.data)
-            shape, dtype = data.shape, data.dtype
-            if dtype.hasobject:  # strings of an ONNX tensor have no fixed width
-                tensor_files.write(file, call(data, indices, updates))
+            data = read(options.data)
+            shape, dtype = data.shape if self.kind.scatters else None, data.dtype
+            if not self.kind.scatters:
+                if options.fill_value is not None:
+                    arguments["fill_value"] = fill_value(options.fill_value, dtype)
+                with suppress(NdgatherError):  # the call raises it again
+                    kind = self.kind.value
+                    shape = slow_path.result_shape(Call(kind, kind, data, indices, **named))
+            if shape is None or dtype.hasobject:  # strings of an ONNX tensor have no fixed width
+                result = run(data, *arrays)
+                shape = result.shape
+                tensor_files.write(file, result)
             else:
-                tensor_files.fill(
-                    file, shape, dtype, lambda out: call(data, indices, updates, out=out)
-                )
-        return columns(file.stem, shape, dtype, call.seconds, file)
+                tensor_files.fill(file, shape, dtype, lambda out: run(data, *arrays, out=out))
+        print_table([columns(file.stem, shape, dtype, run.seconds, file)])
 
 
 @dataclass(slots=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather import __version__
-from ndgather.cli.options import add_command, add_common, add_runtimes, terminal
+from ndgather.cli.options import add_command, add_common, add_options, add_runtimes, page_width
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Severity
 
@@ -50,19 +49,20 @@ The exit status is 1 if a finding is at least as severe as --fail-on.
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     check = add_command(commands, "check", "find errors in a model", DESCRIPTION, EXAMPLES)
-    check.add_argument(
-        "models", metavar="MODEL", nargs="+", help="the models: FILE.onnx or FILE.xml"
-    )
+    models = {"nargs": "+", "metavar": "MODEL"}
+    add_options(check, "MODELS  the models: FILE.onnx or FILE.xml", models=models)
     add_runtimes(check, "omit what affects other runtimes only, as in: onnxruntime,openvino")
-    check.add_argument(
-        "--fail-on",
-        choices=[each.value for each in Severity],
-        default=Severity.ERROR.value,
-        help="the least severity that makes the exit status 1 (default: error)",
-    )
-    form = check.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print the findings as JSON")
-    form.add_argument("--sarif", action="store_true", help="print the findings as SARIF 2.1.0")
+    levels = [severity.value for severity in Severity]
+    table = f"""
+        --fail-on {{{",".join(levels)}}}  the least severity that makes the exit status 1
+            (default: error)
+    """
+    add_options(check, table, fail_on={"choices": levels, "default": Severity.ERROR.value})
+    table = """
+        --json   print the findings as JSON
+        --sarif  print the findings as SARIF 2.1.0
+    """
+    add_options(check.add_mutually_exclusive_group(), table)
     add_common(check, _check)
 
 
@@ -71,24 +71,24 @@ def _check(options: argparse.Namespace) -> int:
     diagnostics.check_runtimes(names)
     found = {model: _findings(model) for model in options.models}
     if names:
-        found = {model: diagnostics.about(each, names) for model, each in found.items()}
+        found = {model: diagnostics.about(listed, names) for model, listed in found.items()}
     if options.sarif:
         print(json.dumps(diagnostics.to_sarif(found, __version__), indent=2))
     elif options.json:
         several = len(found) > 1
         objects = [
-            {"model": model, **each} if several else each
+            {"model": model, **finding} if several else finding
             for model, findings in found.items()
-            for each in diagnostics.to_json(diagnostics.worst_first(findings))
+            for finding in diagnostics.to_json(diagnostics.worst_first(findings))
         ]
         print(json.dumps(objects, indent=2))
     else:
-        width = terminal() if sys.stdout.isatty() else 0
-        tables = {model: diagnostics.table(each, width) for model, each in found.items()}
+        width = page_width()
+        tables = {model: diagnostics.table(listed, width) for model, listed in found.items()}
         heads = [f"{model}\n{text}" for model, text in tables.items()]
         print("\n\n".join(heads if len(tables) > 1 else tables.values()))
     least = Severity(options.fail_on)
-    return int(any(diagnostics.at_least(each, least) for each in found.values()))
+    return int(any(diagnostics.at_least(findings, least) for findings in found.values()))
 
 
 def _findings(path: str) -> Sequence[Finding]:

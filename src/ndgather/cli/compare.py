@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
 from ndgather.cli.inputs import add_inputs, inputs_of, keep_inputs
-from ndgather.cli.options import add_command, add_common, add_loading, add_runtimes, positive
+from ndgather.cli.options import (
+    add_command,
+    add_common,
+    add_loading,
+    add_options,
+    add_runtimes,
+    positive,
+)
 from ndgather.errors import one_line
 from ndgather.models.tensors.tensor_files import replace_file
 
@@ -46,28 +53,21 @@ def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     summary = "find the node that differs between runtimes, and which one is right"
     compare = add_command(commands, "compare", summary, DESCRIPTION, EXAMPLES)
-    compare.add_argument("model", metavar="MODEL", help="the model: FILE.onnx")
+    add_options(compare, "MODEL  the model: FILE.onnx")
     add_runtimes(
         compare,
         f"onnxruntime, openvino, reference, or a module of yours (default: {','.join(RUNTIMES)})",
     )
     add_inputs(compare)
     add_loading(compare, "[RUNTIME=]NAME", "[RUNTIME=]FILE", "; for one runtime, or for all")
-    compare.add_argument(
-        "--search",
-        type=positive,
-        metavar="N",
-        help="run up to N inputs with edge cases, until the runtimes disagree",
-    )
-    compare.add_argument(
-        "--keep",
-        type=Path,
-        default=Path("found"),
-        metavar="FOLDER",
-        help="where --search saves the inputs, for --inputs (default: found)",
-    )
-    compare.add_argument("--json", action="store_true", help="print the report as JSON")
-    compare.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page")
+    table = """
+        --search N     run up to N inputs with edge cases, until the runtimes disagree
+        --keep FOLDER  where --search saves the inputs, for --inputs (default: found)
+        --json         print the report as JSON
+        --html FILE    write the report as a page
+    """
+    keep = {"type": Path, "default": Path("found")}
+    add_options(compare, table, search={"type": positive}, keep=keep, html={"type": Path})
     add_common(compare, _compare)
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.options import add_command, add_common, node_count, positive, terminal
+from ndgather.cli.options import (
+    add_command,
+    add_common,
+    add_options,
+    node_count,
+    page_width,
+    positive,
+)
 from ndgather.errors import ModelError, one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.tensors import tensor_files
@@ -51,34 +57,19 @@ OUT is written completely or not at all.
 
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
-    convert = add_command(
-        commands,
-        "convert",
-        "convert a model to another version, operator or format",
-        DESCRIPTION,
-        EXAMPLES,
-    )
-    convert.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
-    convert.add_argument("--opset", type=positive, metavar="N", help="the target opset of ONNX")
-    convert.add_argument(
-        "--domain",
-        metavar="DOMAIN",
-        help="the domain of GatherND in the result: ai.onnx or com.microsoft",
-    )
-    convert.add_argument(
-        "--operator",
-        metavar="NAME",
-        help="the operator that replaces the gather nodes: GatherND, GatherElements or "
-        "Gather; or ScatterND, which replaces ScatterElements",
-    )
-    convert.add_argument(
-        "--strict",
-        action="store_true",
-        help="fail if --operator cannot replace every such node",
-    )
-    convert.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="OUT", help="the result: .onnx or .xml"
-    )
+    summary = "convert a model to another version, operator or format"
+    convert = add_command(commands, "convert", summary, DESCRIPTION, EXAMPLES)
+    table = """
+        MODEL            the model: FILE.onnx or FILE.xml
+        --opset N        the target opset of ONNX
+        --domain DOMAIN  the domain of GatherND in the result: ai.onnx or com.microsoft
+        --operator NAME  the operator that replaces the gather nodes: GatherND, GatherElements or
+                         Gather; or ScatterND, which replaces ScatterElements
+        --strict         fail if --operator cannot replace every such node
+        -o --output OUT  the result: .onnx or .xml
+    """
+    output = {"required": True, "type": Path}
+    add_options(convert, table, opset={"type": positive}, output=output)
     add_common(convert, _convert)
 
 
@@ -108,4 +99,4 @@ def _convert(options: argparse.Namespace) -> None:
         count, findings = len(result.model.graph.node), result.findings
     print(f"{one_line(str(options.output))}: {node_count(count)}")
     if findings:
-        print(diagnostics.table(findings, terminal() if sys.stdout.isatty() else 0))
+        print(diagnostics.table(findings, page_width()))

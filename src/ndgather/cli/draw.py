@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather import reductions
+from ndgather import api, reductions
 from ndgather.cli.arrays import fill_value
-from ndgather.cli.options import add_command, add_common, terminal
+from ndgather.cli.options import add_command, add_common, add_options, terminal
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import open_path
 
@@ -36,14 +36,7 @@ FILE.npz:MEMBER, or ONNX tensors (.pb). DATA may also be a stored array:
 STORE.zarr/ARRAY, FILE.h5/ARRAY, or a URL of zarr.
 """
 
-FUNCTIONS = (
-    "gather-nd",
-    "gather-elements",
-    "gather",
-    "gather-windows",
-    "scatter-nd",
-    "scatter-elements",
-)
+FUNCTIONS = tuple(name.replace("_", "-") for name in api.SIGNATURES)
 ENDINGS = (".svg", ".png")
 
 
@@ -51,50 +44,33 @@ def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     summary = "draw where every element of a result comes from"
     draw = add_command(commands, "draw", summary, DESCRIPTION, EXAMPLES)
-    draw.add_argument(
-        "function", choices=FUNCTIONS, metavar="FUNCTION", help=f"one of {', '.join(FUNCTIONS)}"
-    )
-    draw.add_argument("data", metavar="DATA", help="the array to read from, or to start from")
-    draw.add_argument("indices", metavar="INDICES", help="the indices, or where windows start")
-    draw.add_argument("updates", metavar="UPDATES", nargs="?", help="of a scatter: the values")
-    draw.add_argument(
-        "-o",
-        "--output",
-        type=_picture_file,
-        metavar="FILE",
-        help=f"{' or '.join(ENDINGS)} (default: text, in the terminal)",
-    )
-    draw.add_argument(
-        "--theme",
-        choices=("light", "dark"),
-        metavar="NAME",
-        help="light or dark (default: that of the reader)",
-    )
-    draw.add_argument("--axis", type=int, metavar="N", help="the axis that INDICES address")
-    draw.add_argument(
-        "--batch-dims", type=int, metavar="N", help="how many leading axes DATA and INDICES share"
-    )
-    draw.add_argument(
-        "--window",
-        dest="window_shape",
-        type=_sizes,
-        metavar="N,...",
-        help="the sizes of a window",
-    )
-    draw.add_argument("--mode", metavar="MODE", help="what to do with an index out of bounds")
-    draw.add_argument("--fill-value", metavar="V", help="the value that --mode fill writes")
-    draw.add_argument(
-        "--reduction",
-        choices=reductions.NAMES,
-        metavar="NAME",
-        help=f"of a scatter: {', '.join(reductions.NAMES)}",
-    )
-    draw.add_argument(
-        "--no-init-val",
-        dest="use_init_val",
-        action="store_const",
-        const=False,
-        help="leave the elements of DATA out of the reduction where they are updated",
+    table = f"""
+        FUNCTION          one of {", ".join(FUNCTIONS)}
+        DATA              the array to read from, or to start from
+        INDICES           the indices, or where windows start
+        UPDATES           of a scatter: the values
+        -o --output FILE  {" or ".join(ENDINGS)} (default: text, in the terminal)
+        --theme NAME      light or dark (default: that of the reader)
+        --axis N          the axis that INDICES address
+        --batch-dims N    how many leading axes DATA and INDICES share
+        --window N,...    the sizes of a window
+        --mode MODE       what to do with an index out of bounds
+        --fill-value V    the value that --mode fill writes
+        --reduction NAME  of a scatter: {", ".join(reductions.NAMES)}
+        --no-init-val     leave the elements of DATA out of the reduction where they are updated
+    """
+    add_options(
+        draw,
+        table,
+        function={"choices": FUNCTIONS},
+        updates={"nargs": "?"},
+        output={"type": _picture_file},
+        theme={"choices": ("light", "dark")},
+        axis={"type": int},
+        batch_dims={"type": int},
+        window={"type": _sizes, "dest": "window_shape"},
+        reduction={"choices": reductions.NAMES},
+        no_init_val={"action": "store_const", "const": False, "dest": "use_init_val"},
     )
     add_common(draw, _draw)
 

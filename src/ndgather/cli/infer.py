@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
 from ndgather.cli.inputs import add_sizes
-from ndgather.cli.options import add_command, add_common, completed_by, domain_names, operator_names
+from ndgather.cli.options import add_command, add_common, add_options, domain_names, operator_names
 from ndgather.errors import DTypeError, ModelError, one_line
 from ndgather.messages import shown
 from ndgather.models.graph import port_dtype_name
@@ -56,27 +56,27 @@ def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     summary = "infer the types and shapes of a model or a call"
     infer = add_command(commands, "infer", summary, DESCRIPTION, EXAMPLES)
-    what = infer.add_argument(
-        "target", metavar="WHAT", help="FILE.onnx, FILE.xml, or an operator such as GatherND"
-    )
-    completed_by(what, operator_names)
-    infer.add_argument(
-        "words",
-        nargs="*",
-        metavar="[NAME=]TYPE",
-        help="of a call: its inputs, and its attributes as NAME=VALUE",
-    )
-    domain = infer.add_argument("--domain", metavar="DOMAIN", help="the domain of the operator")
-    completed_by(domain, domain_names)
-    which = infer.add_mutually_exclusive_group()
-    which.add_argument("--version", type=int, metavar="N", help="this version of the operator")
-    which.add_argument("--opset", type=int, metavar="N", help="the version of this opset")
+    table = """
+        TARGET           FILE.onnx, FILE.xml, or an operator such as GatherND
+        WORDS            of a call: its inputs, and its attributes as NAME=VALUE
+        --domain DOMAIN  the domain of the operator
+    """
+    target = {"metavar": "WHAT", "completer": operator_names}
+    words = {"metavar": "[NAME=]TYPE", "nargs": "*"}
+    add_options(infer, table, target=target, words=words, domain={"completer": domain_names})
+    table = """
+        --version N  this version of the operator
+        --opset N    the version of this opset
+    """
+    number = {"type": int}
+    add_options(infer.add_mutually_exclusive_group(), table, version=number, opset=number)
     add_sizes(infer, "an open size of the model")
-    infer.add_argument("--all", action="store_true", help="print all values of an ONNX model")
-    infer.add_argument(
-        "-o", "--output", type=Path, metavar="OUT.onnx", help="save the model with its types"
-    )
-    infer.add_argument("--json", action="store_true", help="print the types as JSON")
+    table = """
+        --all                 print all values of an ONNX model
+        -o --output OUT.onnx  save the model with its types
+        --json                print the types as JSON
+    """
+    add_options(infer, table, output={"type": Path})
     add_common(infer, _infer)
 
 
@@ -98,8 +98,8 @@ def _infer(options: argparse.Namespace) -> None:
     )
     found = _of_call(operator, options.words)
     row = operator.row
-    inputs = [each.name for each in row.inputs]
-    outputs = [each.name for each in row.outputs]
+    inputs = [tensor.name for tensor in row.inputs]
+    outputs = [tensor.name for tensor in row.outputs]
     _print(
         options,
         {
@@ -134,20 +134,20 @@ def _of_model(options: argparse.Namespace) -> Values:
 
 
 def _of_ports(ports: Sequence[Port]) -> dict[str, TensorType]:
-    return {
-        each.name: TensorType(
-            None if each.dtype is None else port_dtype_name(each.dtype),
-            None if each.shape is None else tuple(None if size == "?" else size
-                                                  for size in each.shape),
-        )
-        for each in ports
-    }  # fmt: skip
+    types = {}
+    for port in ports:
+        dtype = None if port.dtype is None else port_dtype_name(port.dtype)
+        shape = None
+        if port.shape is not None:
+            shape = tuple(None if size == "?" else size for size in port.shape)
+        types[port.name] = TensorType(dtype, shape)
+    return types
 
 
 def _of_call(operator: Operator, given: list[str]) -> Inference:
     """Infer one call from what a command line says of its inputs and attributes."""
-    names = [each.name for each in operator.row.inputs]
-    attributes = {each.name: each.type for each in operator.row.attributes}
+    names = [tensor.name for tensor in operator.row.inputs]
+    attributes = {attribute.name: attribute.type for attribute in operator.row.attributes}
     types: list[Any] = []
     named: dict[str, Any] = {}
     for text in given:
@@ -168,7 +168,7 @@ def _input(name: str, text: str) -> Any:
     if text.removeprefix("-").isdecimal():
         return int(text)
     dtype, colon, sizes = text.partition(":")
-    dims = tuple(_size(name, text, each) for each in sizes.split(",") if sizes)
+    dims = tuple(_size(name, text, size) for size in sizes.split(",") if sizes)
     return TensorType(dtype or None, dims if colon else None)
 
 
@@ -197,8 +197,8 @@ def _attribute(text: str, kind: AttributeType) -> object:
 def _print(
     options: argparse.Namespace, values: Values, operator: str = "", found: Inference | None = None
 ) -> None:
-    equal = {each.name: each.equals for each in found.equalities} if found else {}
-    types = [(role, name, known) for role, each in values.items() for name, known in each.items()]
+    equal = {output.name: output.equals for output in found.equalities} if found else {}
+    types = [(role, *item) for role, named in values.items() for item in named.items()]
     if options.json:
         lists: dict[str, list[object]] = {f"{role}s": [] for role in values}
         for role, name, known in types:
@@ -208,11 +208,12 @@ def _print(
         return
     if operator:
         print(operator)
-    rows = [
-        (role, one_line(name), known.dtype or "?", "?" if known.shape is None else
-         shown(["?" if size is None else size for size in _sizes(known.shape)]))
-        for role, name, known in types
-    ]  # fmt: skip
+    rows = []
+    for role, name, known in types:
+        sizes = "?"
+        if known.shape is not None:
+            sizes = shown(["?" if size is None else size for size in _sizes(known.shape)])
+        rows.append((role, one_line(name), known.dtype or "?", sizes))
     widths = [max(map(len, column), default=0) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))

@@ -6,11 +6,13 @@ import argparse
 import logging
 import math
 import os
+import re
 import shutil
 import sys
 import threading
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
-
-    from ndgather.models.graph import NodeTime
-    from ndgather.stored import Estimate
 
 
 FORMATS = ("text", "md", "json")
@@ -56,17 +55,34 @@ def add_command(
     return parser
 
 
+def add_options(parser: Any, table: str, **settings: dict[str, Any]) -> None:
+    """Add the arguments of a table that reads as the help does.
+
+    A line has the syntax of an argument, two spaces or more, and its text, which indented lines
+    continue. `settings` are what else `add_argument` takes, by the name of the argument.
+    """
+    for entry in re.split(r"\n(?=\S)", cleandoc(table)):
+        syntax, text = re.split(r"\s{2,}", entry, maxsplit=1)
+        *flags, metavar = syntax.split()
+        options: dict[str, Any] = {"metavar": metavar}
+        if metavar.startswith("-"):
+            flags, options = [*flags, metavar], {"action": "store_true"}
+        name = (flags or [metavar.lower()])[-1].lstrip("-").replace("-", "_")
+        options |= settings.get(name, {})
+        completer = options.pop("completer", None)  # argcomplete reads this attribute
+        argument = parser.add_argument(*flags or [name], help=" ".join(text.split()), **options)
+        argument.completer = completer
+
+
 def add_page_options(
     parser: argparse.ArgumentParser, domain: str, work: Callable[[argparse.Namespace], None]
 ) -> None:
-    completed_by(parser.add_argument("--domain", metavar="DOMAIN", help=domain), domain_names)
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default=FORMATS[0],
-        metavar="FORMAT",
-        help=f"{', '.join(FORMATS)} (default: {FORMATS[0]})",
-    )
+    table = f"""
+        --domain DOMAIN  {domain}
+        --format FORMAT  {", ".join(FORMATS)} (default: {FORMATS[0]})
+    """
+    formats = {"choices": FORMATS, "default": FORMATS[0]}
+    add_options(parser, table, domain={"completer": domain_names}, format=formats)
     add_common(parser, work)
 
 
@@ -75,15 +91,13 @@ def add_common(
     work: Callable[[argparse.Namespace], int | None],
     more: str = "",
 ) -> None:
-    """Add what every command takes; `more` is what it does for ``--verbose``."""
-    parser.add_argument(
-        "--threads",
-        type=positive,
-        metavar="N",
-        help="how many threads to use (default: all that this process may use)",
-    )
-    parser.add_argument("-v", "--verbose", action="store_true", help=f"log to standard error{more}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    """Add the options of every command; `more` is what it does for ``--verbose``."""
+    table = f"""
+        --threads N   how many threads to use (default: all that this process may use)
+        -v --verbose  log to standard error{more}
+        --debug       show the traceback of an error
+    """
+    add_options(parser, table, threads={"type": positive})
     parser.set_defaults(work=work, parser=parser)
 
 
@@ -94,15 +108,15 @@ def with_later_words(options: argparse.Namespace, unknown: Sequence[str]) -> lis
     """
     if "words" not in options:
         return list(unknown)
-    options.words += [each for each in unknown if not each.startswith("-")]
-    return [each for each in unknown if each.startswith("-")]
+    options.words += [word for word in unknown if not word.startswith("-")]
+    return [word for word in unknown if word.startswith("-")]
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
     """Exit with the usage of `parser`; suggest the option with a similar name."""
     if not unknown:
         return
-    words = [each.partition("=")[0] for each in unknown if each.startswith("-")]
+    words = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     known = list(parser._option_string_actions)  # argparse has no public list of them
     meant = next(filter(None, (similar(word, known) for word in words)), None)
     hint = f"; did you mean {meant}?" if meant else ""
@@ -111,38 +125,44 @@ def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> N
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add the options of commands that read stored arrays."""
-    parser.add_argument(
-        "--memory",
-        metavar="SIZE",
-        help="limit of the buffers for a stored array, as 512MiB; the result and 8 bytes per "
-        "point are extra",
-    )
-    parser.add_argument(
-        "--quiet", action="store_true", help="no progress bar (shown on terminals only)"
-    )
+    table = """
+        --memory SIZE  limit of the buffers for a stored array, as 512MiB; the result and 8 bytes
+                       per point are extra
+        --quiet        no progress bar (shown on terminals only)
+    """
+    add_options(parser, table)
 
 
 class Named(argparse.Action):
-    """Collect ``NAME=FILE`` options in a dict."""
+    """Collect ``NAME=VALUE`` options in a dict; `read` converts a value, or raises ValueError."""
 
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+    def __init__(
+        self,
+        option_strings: Sequence[str],
+        dest: str,
+        read: Callable[[str], object] = str,
+        **options: Any,
+    ) -> None:
         super().__init__(option_strings, dest, default={}, **options)
+        self._read = read
 
     def __call__(
         self,
-        parser: argparse.ArgumentParser,
+        _parser: argparse.ArgumentParser,
         namespace: argparse.Namespace,
         values: object,
-        option_string: str | None = None,
+        _option: str | None = None,
     ) -> None:
-        del parser, option_string
-        name, equals, file = str(values).partition("=")
-        if not (name and equals and file):
+        name, equals, text = str(values).partition("=")
+        if not (name and equals and text):
             raise argparse.ArgumentError(self, f"{values!r} is not of the form {self.metavar}")
         named = getattr(namespace, self.dest)
         if name in named:
             raise argparse.ArgumentError(self, f"{name!r} is given twice")
-        setattr(namespace, self.dest, {**named, name: file})
+        try:
+            setattr(namespace, self.dest, {**named, name: self._read(text)})
+        except ValueError as error:
+            raise argparse.ArgumentError(self, str(error)) from None
 
 
 def positive(text: str) -> int:
@@ -153,51 +173,35 @@ def positive(text: str) -> int:
 
 def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
     """Add ``--runtime``, which takes names with commas between them, and may be repeated."""
-    runtimes = parser.add_argument(
-        "--runtime",
-        dest="runtimes",
-        action="extend",
-        type=_names,
-        default=[],
-        metavar="NAME,...",
-        help=about,
-    )
-    completed_by(runtimes, runtime_names)
+    collects = {"dest": "runtimes", "action": "extend", "type": _names, "default": []}
+    runtime = {**collects, "completer": runtime_names}
+    add_options(parser, f"--runtime NAME,...  {about}", runtime=runtime)
 
 
 def add_loading(parser: argparse.ArgumentParser, name: str, file: str, more: str = "") -> None:
     """Add the options with which a runtime loads a model."""
-    parser.add_argument(
-        "--provider",
-        dest="providers",
-        action="append",
-        default=[],
-        metavar=name,
-        help="an execution provider of onnxruntime, or the device of OpenVINO (default: the "
-        f"CPU){more}",
-    )
-    parser.add_argument(
-        "--library",
-        dest="libraries",
-        action="append",
-        default=[],
-        metavar=file,
-        help=f"a library of custom operators that the runtime loads{more}",
-    )
+    table = f"""
+        --provider {name}  an execution provider of onnxruntime, or the device of OpenVINO
+            (default: the CPU){more}
+        --library {file}  a library of custom operators that the runtime loads{more}
+    """
+    collects = {"action": "append", "default": []}
+    provider, library = ({"dest": name, **collects} for name in ("providers", "libraries"))
+    add_options(parser, table, provider=provider, library=library)
 
 
 def operator_names(**_: object) -> list[str]:
     """Return the completions for the name of an operator."""
     from ndgather.published import operators  # noqa: PLC0415 - only for the shell
 
-    return sorted({each.name for each in operators()})
+    return sorted({operator.name for operator in operators()})
 
 
 def domain_names(**_: object) -> list[str]:
     """Return the completions for the name of a domain."""
     from ndgather.published import operators  # noqa: PLC0415 - only for the shell
 
-    return sorted({each.domain for each in operators()})
+    return sorted({operator.domain for operator in operators()})
 
 
 def runtime_names(**_: object) -> list[str]:
@@ -207,23 +211,15 @@ def runtime_names(**_: object) -> list[str]:
     return sorted(MODEL_NAMES)
 
 
-def completed_by(argument: argparse.Action, names: Callable[..., list[str]]) -> None:
-    """Complete an argument to names in the shell."""
-    argument.completer = names  # type: ignore[attr-defined]  # argcomplete looks for it
-
-
 SHELLS = ("bash", "zsh", "fish")
 
 
-class Completion:
-    """``ndgather completion``: print the code that completes command lines in a shell."""
-
-    DESCRIPTION = """\
+COMPLETION = """\
 Print the code with which a shell completes the commands, options, names and
 files of ndgather (pip install 'ndgather[completion]').
 """
 
-    EXAMPLES = """\
+COMPLETION_EXAMPLES = """\
 examples, each for the file that the shell reads when it starts:
   ndgather completion bash >> ~/.bashrc
   ndgather completion zsh >> ~/.zshrc
@@ -231,21 +227,20 @@ examples, each for the file that the shell reads when it starts:
   ndgather completion fish > ~/.config/fish/completions/ndgather.fish
 """
 
-    @classmethod
-    def add_to(cls, commands: Any) -> None:
-        """Add this command to the command line."""
-        summary = "print the code that completes command lines in a shell"
-        parser = add_command(commands, "completion", summary, cls.DESCRIPTION, cls.EXAMPLES)
-        parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
-        add_common(parser, cls._print)
 
-    @staticmethod
-    def _print(options: argparse.Namespace) -> None:
-        try:
-            from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an extra
-        except ModuleNotFoundError:
-            raise messages.extra_missing("argcomplete", "completion") from None
-        print(shellcode(["ndgather"], shell=options.shell))
+def add_completion(commands: Any) -> None:
+    summary = "print the code that completes command lines in a shell"
+    parser = add_command(commands, "completion", summary, COMPLETION, COMPLETION_EXAMPLES)
+    add_options(parser, f"SHELL  {', '.join(SHELLS)}", shell={"choices": SHELLS})
+    add_common(parser, _completion)
+
+
+def _completion(options: argparse.Namespace) -> None:
+    try:
+        from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError:
+        raise messages.extra_missing("argcomplete", "completion") from None
+    print(shellcode(["ndgather"], shell=options.shell))
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
@@ -284,6 +279,11 @@ def terminal() -> int:
     return min(max(shutil.get_terminal_size().columns, narrowest), widest)
 
 
+def page_width() -> int:
+    """Return the limit of lines: that of a terminal, and 0, no limit, for a file or a program."""
+    return terminal() if sys.stdout.isatty() else 0
+
+
 class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return one_line(super().format(record))
@@ -315,7 +315,7 @@ def columns(
     file: Path | None,
 ) -> tuple[str, ...]:
     count = math.prod(shape) * dtype.itemsize
-    rate = f"{_scaled(count / seconds, RATES)}/s" if count and seconds else ""
+    rate = f"{scaled(count / seconds, RATES)}/s" if count and seconds else ""
     passed = "" if seconds is None else time_text(seconds)
     return (name, shown(shape), port_dtype_name(dtype), passed, rate, str(file or ""))
 
@@ -334,34 +334,15 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
     print("\n".join(line[2:].rstrip() for line in lines))
 
 
-def print_nodes(nodes: Sequence[NodeTime]) -> None:
-    """Print the time and size of every node, the slowest first."""
-    print()
-    for each in sorted(nodes, key=lambda node: -node.seconds):
-        size = _scaled(each.bytes, RATES)
-        print(f"{time_text(each.seconds):>8}  {size:>8}  {each.operator}  {one_line(each.name)}")
-
-
-def print_estimate(found: Estimate, result: str = "the result has") -> None:
-    """Print what a call would read, and the memory that it needs."""
-    known = "" if found.stored_is_known else "about "
-    stored = f"{known}{_scaled(found.stored_bytes, RATES)}"
-    print(
-        f"{found.points} points in {found.chunks} chunks: {_scaled(found.decoded_bytes, RATES)} "
-        f"to decode, {stored} as they are stored; {result} "
-        f"{_scaled(found.result_bytes, RATES)}; memory at most {_scaled(found.memory_bytes, RATES)}"
-    )
-
-
 def time_text(seconds: float) -> str:
-    return _scaled(seconds, TIMES)
+    return scaled(seconds, TIMES)
 
 
 def node_count(count: int) -> str:
     return f"{count} node" if count == 1 else f"{count} nodes"
 
 
-def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
+def scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
     """Format `value` in the largest unit below it, with at least three digits."""
     size, unit = next((item for item in units if value >= item[0]), units[-1])
     return f"{value / size:#.3g} {unit}".replace(". ", " ")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.options import (
     add_command,
+    add_options,
     add_page_options,
-    completed_by,
     operator_names,
-    terminal,
+    page_width,
 )
 
 if TYPE_CHECKING:
@@ -55,25 +53,17 @@ examples:
 """
 
 
-def _add_doc(commands: Any) -> None:
+def add_doc(commands: Any) -> None:
     doc = add_command(commands, "doc", "show the page of an operator", DOC, DOC_EXAMPLES)
-    name = doc.add_argument("name", metavar="NAME", help="the operator, such as GatherND")
-    completed_by(name, operator_names)
-    which = doc.add_mutually_exclusive_group()
-    which.add_argument(
-        "--version",
-        type=int,
-        metavar="N",
-        help="this version of the operator (default: the newest)",
-    )
-    which.add_argument(
-        "--opset", type=int, metavar="N", help="the version that is in force in this opset"
-    )
-    doc.add_argument(
-        "--diff",
-        metavar="[DOMAIN:]VERSION",
-        help="add the differences from this version, of this domain or another",
-    )
+    add_options(doc, "NAME  the operator, such as GatherND", name={"completer": operator_names})
+    table = """
+        --version N  this version of the operator (default: the newest)
+        --opset N    the version that is in force in this opset
+    """
+    number = {"type": int}
+    add_options(doc.add_mutually_exclusive_group(), table, version=number, opset=number)
+    about = "add the differences from this version, of this domain or another"
+    add_options(doc, f"--diff [DOMAIN:]VERSION  {about}")
     add_page_options(
         doc,
         "the domain: ai.onnx, com.microsoft or openvino (default: the first one "
@@ -92,28 +82,22 @@ def _doc(options: argparse.Namespace) -> None:
         opset=options.opset,
         diff=options.diff,
         format=options.format,
-        width=_width(),
+        width=page_width(),
     )
     print(text, end="")
 
 
-def _add_ops(commands: Any) -> None:
+def add_ops(commands: Any) -> None:
     ops = add_command(commands, "ops", "list the operator versions", OPS, OPS_EXAMPLES)
-    name = ops.add_argument("name", nargs="?", metavar="NAME", help="only operators of this name")
-    completed_by(name, operator_names)
+    name = {"nargs": "?", "completer": operator_names}
+    add_options(ops, "NAME  only operators of this name", name=name)
     add_page_options(ops, "only operators of this domain", _ops)
 
 
 def _ops(options: argparse.Namespace) -> None:
     from ndgather import pages  # noqa: PLC0415 - no other command needs it
 
-    text = pages.operator_table(options.name, options.domain, format=options.format, width=_width())
+    text = pages.operator_table(
+        options.name, options.domain, format=options.format, width=page_width()
+    )
     print(text, end="")
-
-
-def _width() -> int:
-    """Return the limit of lines: that of a terminal, and none for a file or a program."""
-    return terminal() if sys.stdout.isatty() else 0
-
-
-COMMANDS = (SimpleNamespace(add_to=_add_ops), SimpleNamespace(add_to=_add_doc))

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather.cli.inputs import add_inputs, compare_outputs, inputs_of
 from ndgather.cli.options import (
+    RATES,
     Named,
     add_command,
     add_common,
     add_loading,
+    add_options,
     columns,
-    completed_by,
     node_bar,
     node_count,
-    print_nodes,
     print_table,
     runtime_names,
+    scaled,
     time_text,
 )
 from ndgather.errors import FileError, ModelError, one_line
@@ -31,7 +32,7 @@ from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ndgather.models.graph import Run
 
@@ -81,37 +82,28 @@ all.
 def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     run = add_command(commands, "run", "run a model on arrays from files", DESCRIPTION, EXAMPLES)
-    run.add_argument("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
+    add_options(run, "MODEL  the model: FILE.onnx or FILE.xml")
     add_inputs(run)
+    table = """
+        --output NAME=FILE  save an output of the model as FILE.npy or FILE.pb; may be repeated
+        --output-dir DIR    save every output as DIR/NAME.npy; DIR is created if it does not exist
+    """
+    output = {"dest": "outputs", "action": Named}
     keep = run.add_mutually_exclusive_group()
-    keep.add_argument(
-        "--output",
-        dest="outputs",
-        action=Named,
-        metavar="NAME=FILE",
-        help="save an output of the model as FILE.npy or FILE.pb; may be repeated",
-    )
-    keep.add_argument(
-        "--output-dir",
-        type=Path,
-        metavar="DIR",
-        help="save every output as DIR/NAME.npy; DIR is created if it does not exist",
-    )
-    runtime = run.add_argument(
-        "--runtime",
-        metavar="NAME",
-        help="onnxruntime, openvino, reference, or a module (default: onnxruntime if it is "
-        "installed and loads the model, else reference)",
-    )
-    completed_by(runtime, runtime_names)
-    run.add_argument(
-        "--accept-runtime",
-        action="store_true",
-        help="continue if a node of the runtime differs from its specification, and report it",
-    )
+    add_options(keep, table, output=output, output_dir={"type": Path})
+    table = """
+        --runtime NAME    onnxruntime, openvino, reference, or a module (default: onnxruntime if it
+                          is installed and loads the model, else reference)
+        --accept-runtime  continue if a node of the runtime differs from its specification, and
+                          report it
+    """
+    add_options(run, table, runtime={"completer": runtime_names})
     add_loading(run, "NAME", "FILE")
-    run.add_argument("--json", action="store_true", help="print the results as JSON")
-    run.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    table = """
+        --json   print the results as JSON
+        --quiet  print nothing but errors
+    """
+    add_options(run, table)
     more = ", and print the time and the bytes of each node, the slowest first (onnxruntime and "
     add_common(run, _run, f"{more}reference)")
 
@@ -129,16 +121,20 @@ def _run(options: argparse.Namespace) -> None:
             )
     files = {name: Path(file) for name, file in options.outputs.items()}
     if options.output_dir is not None:
-        files = _files_in(options.output_dir, names)
+        clean = {name: re.sub(r"[^A-Za-z0-9._-]", "_", name) for name in names}
+        files = {name: options.output_dir / f"{stem}.npy" for name, stem in clean.items()}
     targets: set[Path] = set()
     for name, file in files.items():
-        tensor_files.check_place(file)
         if file.resolve() in targets:
             raise FileError(
                 f"{file}: cannot be written: output {name!r} and another one would both be "
                 "written there (allowed: --output NAME=FILE for each)"
             )
         targets.add(file.resolve())
+    if options.output_dir is not None:
+        tensor_files.make_folder(options.output_dir)
+    for file in files.values():
+        tensor_files.check_place(file)
 
     inputs = inputs_of(options, model.inputs)
     with node_bar(options) as progress:
@@ -146,40 +142,34 @@ def _run(options: argparse.Namespace) -> None:
         result = model.run(inputs, **of_nodes)
     compared = compare_outputs(options, result.outputs)
     tensor_files.write_all(
-        {files[each.name]: each.array for each in result.outputs if each.name in files}
+        {files[output.name]: output.array for output in result.outputs if output.name in files}
     )
 
-    seconds = time.perf_counter() - start
+    seconds, not_loaded = time.perf_counter() - start, getattr(model, "not_loaded", "")
     if options.json:
-        print(
-            json.dumps(_as_json(result, seconds, files, getattr(model, "not_loaded", "")), indent=2)
-        )
+        print(json.dumps(_as_json(result, seconds, files, not_loaded), indent=2))
     elif not options.quiet:
         _print(result, seconds, files)
-        if getattr(model, "not_loaded", ""):
-            print(f"\n{model.not_loaded}")
+        if not_loaded:
+            print(f"\n{not_loaded}")
         if options.verbose:
-            print_nodes(result.nodes)
+            print()
+            for node in sorted(result.nodes, key=lambda node: -node.seconds):
+                size, name = scaled(node.bytes, RATES), one_line(node.name)
+                print(f"{time_text(node.seconds):>8}  {size:>8}  {node.operator}  {name}")
         if compared:
             outputs = "1 output is that" if compared == 1 else f"{compared} outputs are those"
             print(f"{outputs} of {options.place}.")
 
 
 def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:
-    print_table(
-        [
-            columns(
-                output.name,
-                output.array.shape,
-                output.array.dtype,
-                output.seconds,
-                files.get(output.name),
-            )
-            for output in result.outputs
-        ]
-    )
-    for each in result.differences:
-        print(f"\ndiffers: {each}")
+    rows = []
+    for output in result.outputs:
+        array, file = output.array, files.get(output.name)
+        rows.append(columns(output.name, array.shape, array.dtype, output.seconds, file))
+    print_table(rows)
+    for difference in result.differences:
+        print(f"\ndiffers: {difference}")
     for node, why in result.left:
         print(f"\nnot compared: {one_line(node)}, for {one_line(why)}")
     if result.runtime == "reference":
@@ -205,16 +195,16 @@ def _as_json(
         "nodes": {"ndgather": result.own_nodes, "others": result.other_nodes},
         "differences": list(result.differences),
         "not_compared": [{"node": node, "why": why} for node, why in result.left],
-        "node_times": [asdict(each) for each in result.nodes],
+        "node_times": [asdict(node) for node in result.nodes],
         "outputs": [
             {
-                "name": each.name,
-                "dtype": port_dtype_name(each.array.dtype),
-                "shape": list(each.array.shape),
-                "seconds": each.seconds,
-                "file": str(files[each.name]) if each.name in files else None,
+                "name": output.name,
+                "dtype": port_dtype_name(output.array.dtype),
+                "shape": list(output.array.shape),
+                "seconds": output.seconds,
+                "file": str(files[output.name]) if output.name in files else None,
             }
-            for each in result.outputs
+            for output in result.outputs
         ],
     }
 
@@ -240,18 +230,3 @@ def _load(options: argparse.Namespace) -> Any:
         profile=options.verbose,
         in_place=True,
     )
-
-
-def _files_in(folder: Path, names: Sequence[str]) -> dict[str, Path]:
-    """Return a file in `folder` for each output; create the folder."""
-    files: dict[str, Path] = {}
-    for name in names:
-        file = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.npy"
-        if file in files.values():
-            raise FileError(
-                f"{file}: cannot be written: output {name!r} and another one would both be "
-                "written there (allowed: --output NAME=FILE for each)"
-            )
-        files[name] = file
-    tensor_files.make_folder(folder)
-    return files

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
-from ndgather.cli.options import Named, add_command, add_common, add_reading, bar, time_text
+from ndgather.cli.options import (
+    Named,
+    add_command,
+    add_common,
+    add_options,
+    add_reading,
+    bar,
+    time_text,
+)
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
@@ -41,43 +49,30 @@ def add_to(commands: Any) -> None:
     """Add this command to the command line."""
     summary = "look up the values of a data set at the labels in a table"
     parser = add_command(commands, "sel", summary, DESCRIPTION, EPILOG)
-    parser.add_argument("data", metavar="DATA", help="the data set to read from")
-    parser.add_argument("points", metavar="POINTS", type=Path, help="the table of points")
-    parser.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="OUT", help="the table with values"
-    )
-    parser.add_argument(
-        "--variable",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a variable of DATA; may be repeated (default: all that have these coordinates)",
-    )
-    parser.add_argument(
-        "--method",
-        choices=METHODS,
-        metavar="METHOD",
-        help="for labels between those of DATA: the 'nearest' one, the one before ('pad') or "
-        "after ('backfill'), or 'linear' interpolation (default: exact labels only)",
-    )
-    parser.add_argument(
-        "--tolerance",
-        action=Named,
-        metavar="NAME=DISTANCE",
-        help="largest distance to the label, for a coordinate: lat=0.5, time=1h; may be repeated",
-    )
-    parser.add_argument(
-        "--missing",
-        choices=("raise", "nan"),
-        default="raise",
-        metavar="WHAT",
-        help="for labels that do not exist: 'raise' an error (default) or return 'nan'",
-    )
-    parser.add_argument(
-        "--period",
-        action=Named,
-        metavar="NAME=LENGTH",
-        help="the period of a coordinate, such as lon=360; may be repeated",
+    table = """
+        DATA             the data set to read from
+        POINTS           the table of points
+        -o --output OUT  the table with values
+        --variable NAME  a variable of DATA; may be repeated (default: all that have these
+                         coordinates)
+        --method METHOD  for labels between those of DATA: the 'nearest' one, the one before
+                         ('pad') or after ('backfill'), or 'linear' interpolation (default: exact
+                         labels only)
+        --tolerance NAME=DISTANCE  largest distance to the label, for a coordinate: lat=0.5,
+                                   time=1h; may be repeated
+        --missing WHAT   for labels that do not exist: 'raise' an error (default) or return 'nan'
+        --period NAME=LENGTH  the period of a coordinate, such as lon=360; may be repeated
+    """
+    add_options(
+        parser,
+        table,
+        points={"type": Path},
+        output={"required": True, "type": Path},
+        variable={"action": "append", "default": []},
+        method={"choices": METHODS},
+        tolerance={"action": Named},
+        missing={"choices": ("raise", "nan"), "default": "raise"},
+        period={"action": Named},
     )
     add_reading(parser)
     add_common(parser, work)

@@ -39,7 +39,7 @@ class Answer:
 
 
 class RuntimeProcess:
-    """One model in one runtime, in a process of its own.
+    """One model in one runtime, in a separate process.
 
     Attributes
     ----------
@@ -65,13 +65,14 @@ class RuntimeProcess:
         if kind == "version":
             self.version = what
         else:
-            self.failed = _answer(kind, what)
+            self.failed = Answer(**{kind: what})
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> Answer:
         """Run the model once; after a crash every run is a crash."""
         if self.failed is not None:
             return self.failed
-        answer = _answer(*self._ask((list(names), dict(inputs))))
+        kind, what = self._ask((list(names), dict(inputs)))
+        answer = Answer(**{kind: what})
         if answer.crashed is not None:
             self.failed = answer
         return answer
@@ -114,10 +115,6 @@ class RuntimeProcess:
             self._child.kill()
             self._child.wait()
         self._printed.close()
-
-
-def _answer(kind: str, what: Any) -> Answer:
-    return Answer(**{kind: what})
 
 
 def _serve(name: str) -> None:

@@ -1,11 +1,11 @@
-"""Operators that the reference evaluator of onnx gets wrong, implemented as specified.
+"""Operators for the reference evaluator of onnx, where its own differ from the specification.
 
-Up to opset 13 the evaluator takes BatchNormalization for training if `momentum` is set, and assumes
-four axes in GlobalMaxPool. Up to opset 12 Softmax, LogSoftmax and Hardmax work on a matrix whose
-columns are all axes from `axis` on; the evaluator applies them along one axis, as from opset 13. It
-caps the fourth output of Attention in mode 0; the specification caps later. It does not accept
-scalar limits of NonMaxSuppression, as specified, nor leaving out the first, whose default keeps no
-box.
+- BatchNormalization up to opset 13: onnx assumes training wherever `momentum` is present.
+- GlobalMaxPool: onnx assumes four axes.
+- Softmax, LogSoftmax and Hardmax up to opset 12: they flatten their input to a matrix; onnx works
+  along one axis, as from opset 13.
+- Attention: onnx caps the products that are the fourth output in mode 0.
+- NonMaxSuppression: onnx raises for limits that are scalars, and without the first limit.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ndgather.errors import ModelError
 
 Array = NDArray[Any]
 
-_TRAINING_BY_ATTRIBUTE = 14  # the version from which `training_mode` says it
-_TEST_BY_OUTPUTS = 7  # the version from which the number of outputs says it
-_WITHOUT_SPATIAL = 9  # the version from which `spatial` is gone
+_TRAINING_BY_ATTRIBUTE = 14  # from this opset on `training_mode` decides
+_TEST_BY_OUTPUTS = 7  # from this opset on the number of outputs decides
+_WITHOUT_SPATIAL = 9  # from this opset on there is no `spatial`
 _EPSILON = 1e-5
 
 
 class BatchNormalization(BatchNormalization_14):
-    """``scale * (x - mean) / sqrt(var + epsilon) + bias`` for each channel, by given mean and var.
+    """``scale * (x - mean) / sqrt(var + epsilon) + bias`` for every channel.
 
-    Training, where mean and variance are those of `x`, is refused up to opset 13.
+    Up to opset 13 it raises in training mode, where mean and variance are those of `x`.
     """
 
     op_domain = ""
@@ -41,7 +41,7 @@ class BatchNormalization(BatchNormalization_14):
     def _run(  # type: ignore[override]  # onnx leaves it untyped
         self, x: Array, scale: Array, bias: Array, mean: Array, var: Array, **attributes: Any
     ) -> tuple[Array, ...]:
-        given = {each.name: each for each in self.onnx_node.attribute}
+        present = {attribute.name: attribute for attribute in self.onnx_node.attribute}
         opset = self.run_params["opsets"][self.domain]
         if opset >= _TRAINING_BY_ATTRIBUTE:
             outputs: tuple[Array, ...] = super()._run(x, scale, bias, mean, var, **attributes)  # type: ignore[no-untyped-call]
@@ -49,23 +49,24 @@ class BatchNormalization(BatchNormalization_14):
         if opset >= _TEST_BY_OUTPUTS:
             trains = sum(map(bool, self.onnx_node.output)) > 1
         else:
-            trains = "is_test" not in given or given["is_test"].i == 0
+            trains = "is_test" not in present or present["is_test"].i == 0
         if trains:
             raise ModelError(
                 f"BatchNormalization of opset {opset} is in training mode (allowed: mean and "
                 "variance as given)"
             )
-        epsilon = given["epsilon"].f if "epsilon" in given else _EPSILON
+        epsilon = present["epsilon"].f if "epsilon" in present else _EPSILON
         by_channel = (-1, *(1,) * (x.ndim - 2))
-        if opset < _WITHOUT_SPATIAL and "spatial" in given and given["spatial"].i == 0:
-            by_channel = x.shape[1:]  # each element of a channel has its own
-        scale, bias, mean, var = (each.reshape(by_channel) for each in (scale, bias, mean, var))
+        if opset < _WITHOUT_SPATIAL and "spatial" in present and present["spatial"].i == 0:
+            by_channel = x.shape[1:]  # every element of a channel has its own statistics
+        arrays = (array.reshape(by_channel) for array in (scale, bias, mean, var))
+        scale, bias, mean, var = arrays
         y = scale * ((x - mean) / np.sqrt(var + var.dtype.type(epsilon))) + bias
         return (y.astype(x.dtype),)
 
 
 class GlobalMaxPool(OpRun):
-    """The largest element of each channel: the maximum over every axis after the first two."""
+    """The largest element of every channel, over all axes after the first two."""
 
     op_domain = ""
 
@@ -73,21 +74,21 @@ class GlobalMaxPool(OpRun):
         return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
 
 
-_ALONG_ONE_AXIS = 13  # the version from which Softmax and its like are
+_ALONG_ONE_AXIS = 13  # from this opset on Softmax and the like work along one axis
 
 
 class _OfRows(OpRun):
-    """An operator that takes each row of a matrix by itself."""
+    """An operator on the rows of a matrix."""
 
     op_domain = ""
 
     def _run(self, x: Array, **_attributes: object) -> tuple[Array]:
-        given = {each.name: each.i for each in self.onnx_node.attribute}
+        values = {attribute.name: attribute.i for attribute in self.onnx_node.attribute}
         if self.run_params["opsets"][self.domain] >= _ALONG_ONE_AXIS:
-            axis = given.get("axis", -1)
+            axis = values.get("axis", -1)
             rows = self._of_rows(np.moveaxis(x, axis, -1))
             return (np.ascontiguousarray(np.moveaxis(rows, -1, axis)),)
-        axis = given.get("axis", 1)
+        axis = values.get("axis", 1)
         axis += x.ndim if axis < 0 else 0
         before = int(np.prod(x.shape[:axis]))
         matrix = x.reshape(before, int(np.prod(x.shape[axis:])))
@@ -98,7 +99,7 @@ class _OfRows(OpRun):
 
 
 class Softmax(_OfRows):
-    """``exp(x) / sum(exp(x))`` of each row."""
+    """``exp(x) / sum(exp(x))`` of every row."""
 
     def _of_rows(self, x: Array) -> Array:
         if not x.size:
@@ -108,7 +109,7 @@ class Softmax(_OfRows):
 
 
 class LogSoftmax(_OfRows):
-    """``log(exp(x) / sum(exp(x)))`` of each row."""
+    """``log(exp(x) / sum(exp(x)))`` of every row."""
 
     def _of_rows(self, x: Array) -> Array:
         if not x.size:
@@ -118,7 +119,7 @@ class LogSoftmax(_OfRows):
 
 
 class Hardmax(_OfRows):
-    """1 at the first largest element of each row, and 0 elsewhere."""
+    """1 at the first largest element of every row, and 0 elsewhere."""
 
     def _of_rows(self, x: Array) -> Array:
         y = np.zeros_like(x)
@@ -127,7 +128,7 @@ class Hardmax(_OfRows):
         return y
 
 
-_PRODUCTS = 3  # the output of Attention that is chosen by its mode
+_PRODUCTS = 3  # the output of Attention that `qk_matmul_output_mode` selects
 
 
 class Attention(OpRun):
@@ -138,31 +139,31 @@ class Attention(OpRun):
     def _run(self, *inputs: Array, **_attributes: object) -> tuple[Array, ...]:
         node = self.onnx_node
         outputs = self._by_onnx(node, inputs)
-        given = {each.name: each for each in node.attribute}
-        caps = "softcap" in given and given["softcap"].f > 0
-        mode = given["qk_matmul_output_mode"].i if "qk_matmul_output_mode" in given else 0
+        present = {attribute.name: attribute for attribute in node.attribute}
+        caps = "softcap" in present and present["softcap"].f > 0
+        mode = present["qk_matmul_output_mode"].i if "qk_matmul_output_mode" in present else 0
         if not caps or mode or not any(node.output[_PRODUCTS:]):
             return outputs
         uncapped = NodeProto()
         uncapped.CopyFrom(node)
-        uncapped.attribute.remove(given["softcap"])
+        uncapped.attribute.remove(present["softcap"])
         return (*outputs[:_PRODUCTS], self._by_onnx(uncapped, inputs)[_PRODUCTS])
 
     def _by_onnx(self, node: NodeProto, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
-        made = load_op("", "Attention", self.run_params["opsets"][self.domain])
-        outputs: tuple[Array, ...] = made(node, self.run_params).run(*inputs)
+        attention = load_op("", "Attention", self.run_params["opsets"][self.domain])
+        outputs: tuple[Array, ...] = attention(node, self.run_params).run(*inputs)
         return outputs
 
 
 class NonMaxSuppression(_BoxesOfOnnx):
-    """``[batch, class, box]`` of each box kept; limits are scalars, or have one element."""
+    """``[batch, class, box]`` of every box kept; limits are scalars, or have one element."""
 
     op_domain = ""
 
     def _run(
         self, boxes: Array, scores: Array, *limits: Array | None, **attributes: Any
     ) -> tuple[Array]:
-        most, *others = (None if each is None else each.reshape(-1) for each in limits or (None,))
+        most, *others = (None if n is None else n.reshape(-1) for n in limits or (None,))
         if most is None or most[0] <= 0:
             return (np.empty((0, 3), np.int64),)
         (kept,) = super()._run(boxes, scores, most, *others, **attributes)  # type: ignore[no-untyped-call]

@@ -18,9 +18,9 @@ def version() -> str:
 
 
 class _Session:
-    """A model in the evaluator, which has no threads and no devices to choose."""
+    """A model in the evaluator, which has no threads and no devices to select."""
 
-    def __init__(self, source: ModelSource) -> None:
+    def __init__(self, source: ModelSource, _options: LoadOptions) -> None:
         model = model_with_data(source)
         corrected = import_module("ndgather.runtimes.corrected_ops").CORRECTED
         evaluator = import_module("onnx.reference").ReferenceEvaluator
@@ -31,5 +31,4 @@ class _Session:
         return values
 
 
-def session(source: ModelSource, _options: LoadOptions) -> _Session:
-    return _Session(source)
+session = _Session

@@ -63,12 +63,12 @@ class _Session:
                 self._folder.cleanup()
             raise
         self._numbers = {
-            each.name: _OTHER_TYPES[each.type][0]
-            for each in self._session.get_inputs()
-            if each.type in _OTHER_TYPES
+            port.name: _OTHER_TYPES[port.type][0]
+            for port in self._session.get_inputs()
+            if port.type in _OTHER_TYPES
         }
         self._others = {
-            each.name for each in self._session.get_outputs() if each.type in _OTHER_TYPES
+            port.name for port in self._session.get_outputs() if port.type in _OTHER_TYPES
         }
 
     def profile(self) -> list[tuple[str, str, float, int]]:
@@ -79,13 +79,13 @@ class _Session:
         self._folder.cleanup()
         return [
             (
-                each["name"].removesuffix("_kernel_time"),
-                each["args"]["op_name"],
-                each["dur"] * 1e-6,
-                int(each["args"].get("output_size", 0)),
+                event["name"].removesuffix("_kernel_time"),
+                event["args"]["op_name"],
+                event["dur"] * 1e-6,
+                int(event["args"].get("output_size", 0)),
             )
-            for each in events
-            if each.get("cat") == "Node" and each["name"].endswith("_kernel_time")
+            for event in events
+            if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
         ]
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
@@ -100,11 +100,10 @@ class _Session:
             for name, array in inputs.items()
         }
         results = self._session.run_with_ort_values(list(names), ort_values)
-        return [_array(each) for each in results]
+        return [_array(value) for value in results]
 
 
-def session(source: ModelSource, options: LoadOptions) -> _Session:
-    return _Session(source, options)
+session = _Session
 
 
 # Types that the interface to NumPy does not support, with their numbers in ONNX and names.

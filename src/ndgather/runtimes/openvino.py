@@ -26,11 +26,7 @@ def _openvino() -> Any:
 _SETTINGS = {"INFERENCE_PRECISION_HINT": "f32"}
 
 # Types of ml_dtypes: their bits are passed.
-_NAMES = {
-    "bfloat16": "bf16",
-    "float8_e4m3fn": "f8e4m3",
-    "float8_e5m2": "f8e5m2",
-}
+_NAMES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
 def version() -> str:
@@ -55,15 +51,14 @@ class _Session:
         self._compiled = core.compile_model(model, device, settings)
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
-        known = {name for each in self._compiled.inputs for name in each.get_names()}
-        given = {name: _tensor(array) for name, array in inputs.items() if name in known}
-        outputs = self._compiled(given)
+        known = {name for port in self._compiled.inputs for name in port.get_names()}
+        tensors = {name: _tensor(array) for name, array in inputs.items() if name in known}
+        outputs = self._compiled(tensors)
         ports = [self._compiled.output(name) for name in names]
         return [_array(np.array(outputs[port]), port.element_type) for port in ports]
 
 
-def session(source: ModelSource, options: LoadOptions) -> _Session:
-    return _Session(source, options)
+session = _Session
 
 
 def _tensor(array: Array) -> Any:

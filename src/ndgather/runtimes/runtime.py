@@ -1,4 +1,4 @@
-"""The runtimes of ONNX models that are known, and what a module that adapts one offers."""
+"""The known runtimes of ONNX models, and the interface of a module that adapts another one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Runtime:
     Attributes
     ----------
     name : str
-        The name that users give.
+        The name that users pass.
     module : str
         The module that must be installed.
     adapter : str
-        The module that calls it: it has ``session(source, options)``, which returns a `Session`.
+        The module that calls it by ``session(source, options)``, which returns a `Session`.
     maps_tensors : bool
         Whether it reads tensors from files beside the bytes of a model, which takes less memory.
     """
@@ -70,13 +70,7 @@ MODEL_NAMES = {
 
 
 def model_runtime(name: str) -> Runtime:
-    """Return the runtime of this name, or the one that a module of the user adapts.
-
-    Raises
-    ------
-    LookupError
-        There is no such runtime.
-    """
+    """Return the runtime of this name, or that of a module of the user; raises LookupError."""
     if name in MODEL_NAMES:
         return MODEL_NAMES[name]
     if "." in name and is_module(name):
@@ -113,8 +107,8 @@ class LoadOptions:
     libraries : tuple of str
         Paths of libraries of custom operators.
     profile : bool
-        Whether to measure the time of each node, which the session's `profile` returns if it has
-        that method.
+        Whether to measure the time of every node; `profile` of the session returns the times, if
+        it has this method.
     """
 
     threads: int | None = None

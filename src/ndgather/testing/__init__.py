@@ -1,9 +1,9 @@
 """Calls with known answers, for testing this package or what is built on it.
 
-A `Call` holds the arguments of one call of `gather_nd`, `gather_elements` or `gather`. Its expected
-result is computed by the plain loops of `ndgather.testing.reference` alone, to the last bit: the
-loops run on the numbers of the elements, and the result is assembled from the bytes of the elements
-with these numbers. `ndgather.testing.strategies` draws calls (it needs Hypothesis).
+A `Call` holds the arguments of one call of `gather_nd`, `gather_elements` or `gather`. `expected`
+computes its result by the plain loops of `ndgather.testing.reference`, to the last bit: the loops
+run on the numbers of the elements, and the result consists of the bytes of these elements.
+`ndgather.testing.strategies` draws calls (it needs Hypothesis).
 
 Examples
 --------
@@ -88,12 +88,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadEntry:
-    """An entry of `indices` that is out of bounds, as `IndexOutOfBoundsError` tells it.
+    """An entry of `indices` that is out of bounds, as `IndexOutOfBoundsError` reports it.
 
     Attributes
     ----------
     position : tuple of int
-        Where in `indices` it stands.
+        The position of the entry in `indices`.
     value : int
         The entry.
     axis, size : int
@@ -118,7 +118,7 @@ def bad_entries(call: Call) -> list[BadEntry]:
     Returns
     -------
     list of BadEntry
-        Its first is the one that `IndexOutOfBoundsError` tells, and its length the `count`.
+        The first is the one that `IndexOutOfBoundsError` reports; the length is its `count`.
     """
     bad = []
     for position in np.ndindex(call.indices.shape):
@@ -132,7 +132,7 @@ def bad_entries(call: Call) -> list[BadEntry]:
 
 
 def expected(call: Call) -> Array:
-    """Return the answer by the definition, bit for bit, as a new array in C order.
+    """Return the result by the definition, bit for bit, as a new array in C order.
 
     Parameters
     ----------
@@ -155,21 +155,30 @@ def expected(call: Call) -> Array:
     loops = getattr(reference, call.function)
     positions = loops(numbers, call.indices, **options, fill_value=FILLED)
     dtype, filled = call.data.dtype, call.options.get("fill_value")
-    if filled is None:
-        filled = np.zeros(1, dtype)[0] if not moves_as_bytes(dtype) else np.zeros((), dtype)
-    if not moves_as_bytes(dtype):
-        values = [*call.data.flat, filled]
-        answer = np.empty(positions.shape, dtype)
-        for position, number in np.ndenumerate(positions):
-            answer[position] = values[number]
-        return answer
-    elements = [*split(call.data), *split(np.asarray(filled, dtype))]
-    stored = b"".join(elements[number] for number in positions.flat)
-    return np.ndarray(positions.shape, dtype, bytearray(stored))
+    fill = np.zeros(1, dtype)
+    if filled is not None and moves_as_bytes(dtype):
+        fill = np.asarray(filled, dtype).reshape(1)
+    elif filled is not None:
+        fill[0] = filled
+    return elements_at(positions, call.data, fill)
+
+
+def elements_at(numbers: Array, *sources: Array) -> Array:
+    """Return the elements with these numbers, counted through all sources in turn, bit for bit."""
+    dtype = sources[0].dtype
+    if moves_as_bytes(dtype):
+        elements = [element for source in sources for element in _split(source)]
+        stored = b"".join(elements[number] for number in numbers.flat)
+        return np.ndarray(numbers.shape, dtype, bytearray(stored))
+    values = [value for source in sources for value in source.flat]
+    result = np.empty(numbers.shape, dtype)
+    for position, number in np.ndenumerate(numbers):
+        result[position] = values[number]
+    return result
 
 
 def moves_as_bytes(dtype: np.dtype[Any]) -> bool:
-    """Tell whether an element is its bytes, and no reference to something elsewhere.
+    """Return whether an element consists of its bytes, and is not a reference to an object.
 
     Parameters
     ----------
@@ -179,18 +188,18 @@ def moves_as_bytes(dtype: np.dtype[Any]) -> bool:
     Returns
     -------
     bool
-        False for objects, records that hold some, and ``numpy.dtypes.StringDType``.
+        False for objects, records that contain objects, and ``numpy.dtypes.StringDType``.
     """
     return not (dtype.hasobject or dtype.char == "T")
 
 
 def element_bytes(array: Array) -> bytes:
-    """Return the bytes of every element in C order, padding and NaN payloads included.
+    """Return the bytes of all elements in C order, with padding and NaN payloads.
 
     Parameters
     ----------
     array : array
-        An array of any strides, whose elements are their bytes.
+        An array with any strides, without references to objects.
 
     Returns
     -------
@@ -209,26 +218,25 @@ def element_bytes(array: Array) -> bytes:
     return np.ascontiguousarray(array.view(f"V{array.dtype.itemsize}")).tobytes()
 
 
-def split(array: Array) -> list[bytes]:
-    """Return the bytes of each element, in C order; see `element_bytes`."""
+def _split(array: Array) -> list[bytes]:
     width, stored = array.dtype.itemsize, element_bytes(array)
     return [stored[width * k : width * (k + 1)] for k in range(array.size)]
 
 
 def assert_same_elements(actual: object, desired: Array) -> None:
-    """Raise AssertionError unless both have one shape, one dtype and the same bits.
+    """Raise AssertionError unless both have the same shape, dtype and bits.
 
     Parameters
     ----------
     actual : object
-        What a function returned: it has to be a plain `numpy.ndarray`, of any strides.
+        The result of a function: a plain `numpy.ndarray` with any strides.
     desired : array
-        What it should be. Elements that are references are compared by identity, then by value.
+        The expected result. References to objects are compared by identity, then by value.
 
     Raises
     ------
     AssertionError
-        They differ; the text says in what, and names the first element.
+        They differ; the text names the first difference.
 
     Examples
     --------
@@ -240,9 +248,7 @@ def assert_same_elements(actual: object, desired: Array) -> None:
     ...
     AssertionError: 1 elements differ, the first at (0,): 0000000000000000, not 0000000000000080
     """
-    assert type(actual) is np.ndarray, f"a {type(actual).__name__} is no plain array"
-    assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
-    assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"
+    actual = assert_same_form(actual, desired)
     if not moves_as_bytes(desired.dtype):
         for position, value in np.ndenumerate(desired):
             found = actual[position]
@@ -258,3 +264,11 @@ def assert_same_elements(actual: object, desired: Array) -> None:
     first = tuple(int(i) for i in np.unravel_index(wrong[0], desired.shape))
     got, want = (row[wrong[0]].tobytes().hex() for row in rows)
     raise AssertionError(f"{wrong.size} elements differ, the first at {first}: {got}, not {want}")
+
+
+def assert_same_form(actual: object, desired: Array) -> Array:
+    """Return `actual` if it is a plain array of the shape and dtype of `desired`."""
+    assert type(actual) is np.ndarray, f"a {type(actual).__name__} is no plain array"
+    assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
+    assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"
+    return actual

@@ -1,13 +1,12 @@
 """Hypothesis strategies that draw calls of the scatter functions.
 
-They are the counterpart of `ndgather.testing.strategies`, and use its layouts, its index values
-and its types of elements. What must come of a call is `expected_scatter`, made by the loops of
+`expected_scatter` computes the expected result of a call by the loops of
 `ndgather.testing.reference`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,21 +15,24 @@ from numpy.typing import NDArray
 
 from ndgather.array_call import _core
 from ndgather.reductions import NAMES, every, meaningful, number_kind
-from ndgather.testing import Call, element_bytes, moves_as_bytes, reference, split
+from ndgather.testing import (
+    Call,
+    assert_same_elements,
+    assert_same_form,
+    elements_at,
+    reference,
+)
 from ndgather.testing.strategies import (
     FLAVOURS,
     INDEX_DTYPES,
     arranged,
     distinct,
-    fill_indices,
-    gather_elements_geometry,
-    sides,
+    draw_case,
+    with_indices,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ndgather.testing.strategies import Geometry
+    from collections.abc import Sequence
 
 __all__ = [
     "NUMBER_DTYPES",
@@ -139,23 +141,6 @@ def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
 
 
 @st.composite
-def scatter_nd_geometry(draw: st.DrawFn, flavour: str) -> Geometry:
-    side = sides(flavour)
-    rank = draw(st.sampled_from((2, 1, 3, 4, 2, 0)))
-    shape = tuple(draw(st.lists(side, min_size=rank, max_size=rank)))
-    shallowest = draw(st.sampled_from((1, 1, 1, 1, 0)))
-    depth = draw(st.integers(min(shallowest, rank), rank))
-    middle = draw(st.lists(side, max_size=2))
-    return shape, (*middle, depth), {}
-
-
-GEOMETRIES: dict[str, Callable[[str], st.SearchStrategy[Geometry]]] = {
-    "scatter_nd": scatter_nd_geometry,
-    "scatter_elements": gather_elements_geometry,
-}
-
-
-@st.composite
 def scatter_calls(
     draw: st.DrawFn,
     function: str,
@@ -182,13 +167,11 @@ def scatter_calls(
     ScatterCall
         With ``reduction="none"`` the elements of data and updates all differ.
     """
-    flavour = draw(st.sampled_from(flavours))
-    mode = "raise" if flavour == "stray" else draw(st.sampled_from(modes))
-    data_shape, shape, options = draw(GEOMETRIES[function](flavour))
-    dtype, index_dtype = draw(st.sampled_from(dtypes)), draw(st.sampled_from(index_dtypes))
-    allowed = [each for each in reductions if each in meaningful(dtype)]
+    case = draw_case(draw, function, dtypes, index_dtypes, modes, flavours)
+    data_shape, shape, dtype = case.data_shape, case.indices.shape, case.dtype
+    allowed = [name for name in reductions if name in meaningful(dtype)]
     reduction = draw(st.sampled_from(allowed))
-    options = {**options, "mode": mode, "reduction": reduction}
+    options = {**case.options, "reduction": reduction}
     if reduction != "none" and draw(st.booleans()):
         options["use_init_val"] = False
     updates_shape = shape
@@ -201,14 +184,14 @@ def scatter_calls(
     else:
         seed = draw(st.integers(0, 2**32))
         data, updates = numbers(data_shape, dtype, seed), numbers(updates_shape, dtype, seed + 7)
-    data, updates = draw(arranged(data)), draw(arranged(updates))
-
-    indices = np.zeros(shape, index_dtype)
     call = ScatterCall(
-        function=function, data=data, indices=indices, updates=updates, options=options
+        function=function,
+        data=draw(arranged(data)),
+        indices=case.indices,
+        updates=draw(arranged(updates)),
+        options=options,
     )
-    fill_indices(draw, call, flavour)
-    return replace(call, indices=draw(arranged(indices)))
+    return with_indices(draw, call, case.flavour)
 
 
 def expected_scatter(call: ScatterCall) -> Array:
@@ -234,19 +217,10 @@ def expected_scatter(call: ScatterCall) -> Array:
     if call.options["reduction"] != "none":
         result: Array = loops(data, call.indices, updates, **call.options)
         return result
-    # Elements are only moved: the loops run on their numbers, which stand for the bytes.
+    # Elements are only copied: the loops run on their numbers.
     of_data = np.arange(data.size).reshape(data.shape)
     of_updates = data.size + np.arange(updates.size).reshape(updates.shape)
-    sources = loops(of_data, call.indices, of_updates, **call.options)
-    if moves_as_bytes(data.dtype):
-        elements = [*split(data), *split(updates)]
-        stored = b"".join(elements[number] for number in sources.flat)
-        return np.ndarray(sources.shape, data.dtype, bytearray(stored))
-    values = [*data.flat, *updates.flat]
-    result = np.empty(sources.shape, data.dtype)
-    for position, number in np.ndenumerate(sources):
-        result[position] = values[number]
-    return result
+    return elements_at(loops(of_data, call.indices, of_updates, **call.options), data, updates)
 
 
 def assert_same_numbers(actual: object, desired: Array) -> None:
@@ -264,9 +238,7 @@ def assert_same_numbers(actual: object, desired: Array) -> None:
     AssertionError
         Their shapes, dtypes or elements differ, or a NaN stands in one of them only.
     """
-    assert type(actual) is np.ndarray, f"a {type(actual).__name__} is no plain array"
-    assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
-    assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"
+    actual = assert_same_form(actual, desired)
     if desired.dtype.kind == "c":
         assert_same_numbers(actual.real.copy(), desired.real.copy())
         assert_same_numbers(actual.imag.copy(), desired.imag.copy())
@@ -276,8 +248,7 @@ def assert_same_numbers(actual: object, desired: Array) -> None:
     if desired.dtype.char == "g":  # some of its bytes hold nothing
         np.testing.assert_array_equal(actual[~nan], desired[~nan], strict=True)
         np.testing.assert_array_equal(np.signbit(actual[~nan]), np.signbit(desired[~nan]))
-        return
-    found, wanted = (np.frombuffer(element_bytes(each), np.uint8) for each in (actual, desired))
-    width = desired.itemsize
-    found, wanted = found.reshape(*nan.shape, width), wanted.reshape(*nan.shape, width)
-    np.testing.assert_array_equal(found[~nan], wanted[~nan], strict=True)
+    else:
+        without_nan = actual.copy()
+        without_nan[nan] = desired[nan]
+        assert_same_elements(without_nan, desired)

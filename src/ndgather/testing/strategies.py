@@ -7,7 +7,7 @@ with ``@given(gather_nd_calls())`` and compare with `ndgather.testing.expected`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from hypothesis import assume
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ndgather.array_call import _core
 from ndgather.testing import Call, moves_as_bytes
+from ndgather.testing.layouts import LAYOUTS, strided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+AnyCall = TypeVar("AnyCall", bound=Call)
 
 #: The names of the modes of gathers.
 MODES = _core.GATHER_MODES
@@ -103,73 +105,6 @@ def distinct(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return np.ndarray(shape, dtype, bytearray(stored[:, :width].tobytes() or b"\0"))
 
 
-def contiguous(values: Array, axes: Sequence[int], steps: Sequence[int], offset: int = 0) -> Array:
-    """Return an array equal to `values` whose memory has `axes` in order and skips by `steps`."""
-    room = [abs(step) * size for step, size in zip(steps, values.shape, strict=True)]
-    room = [room[axis] for axis in axes]
-    if moves_as_bytes(values.dtype):
-        width = values.dtype.itemsize
-        memory = np.full(offset + width * int(np.prod(room, dtype=int)) + 1, 0xA5, np.uint8)
-        whole: Array = np.ndarray(room, values.dtype, memory.data, offset)
-    else:
-        whole = np.empty(room, values.dtype)
-    skips: tuple[Any, ...] = (*(slice(None, None, step) for step in steps), ...)
-    view: Array = whole.transpose(np.argsort(axes))[skips]
-    if moves_as_bytes(values.dtype):
-        as_bytes = f"V{values.dtype.itemsize}"
-        view.view(as_bytes)[...] = values.view(as_bytes)
-    else:
-        view[...] = values
-    return view
-
-
-def in_c_order(values: Array) -> Array:
-    return contiguous(values, range(values.ndim), [1] * values.ndim)
-
-
-def in_fortran_order(values: Array) -> Array:
-    return contiguous(values, range(values.ndim)[::-1], [1] * values.ndim)
-
-
-def reversed_axes(values: Array) -> Array:
-    return contiguous(values, range(values.ndim), [-1] * values.ndim)
-
-
-def every_second(values: Array) -> Array:
-    return contiguous(values, range(values.ndim), [2] * values.ndim)
-
-
-def unaligned(values: Array) -> Array:
-    return contiguous(values, range(values.ndim), [1] * values.ndim, offset=1)
-
-
-def read_only(values: Array) -> Array:
-    array = in_c_order(values)
-    array.flags.writeable = False
-    return array
-
-
-def repeated_first(values: Array) -> Array:
-    return np.broadcast_to(in_c_order(values[:1]), values.shape) if values.ndim else values
-
-
-def repeated_last(values: Array) -> Array:
-    return np.broadcast_to(in_c_order(values[..., :1]), values.shape) if values.ndim else values
-
-
-#: What lays an array out anew in memory, by the name of the layout.
-LAYOUTS: dict[str, Callable[[Array], Array]] = {
-    "C": in_c_order,
-    "F": in_fortran_order,
-    "negative strides": reversed_axes,
-    "every second": every_second,
-    "unaligned": unaligned,
-    "read-only": read_only,
-    "stride 0, first axis": repeated_first,
-    "stride 0, last axis": repeated_last,
-}
-
-
 @st.composite
 def arranged(
     draw: st.DrawFn, values: Array, layouts: Sequence[str] = (*LAYOUTS, "C", "mixed")
@@ -193,7 +128,7 @@ def arranged(
         return LAYOUTS[layout](values)
     axes = draw(st.permutations(range(values.ndim)))
     steps = draw(st.tuples(*[st.sampled_from((1, 2, -1, -3))] * values.ndim))
-    return contiguous(values, axes, steps, offset=draw(st.integers(0, 3)))
+    return strided(values, axes, steps, offset=draw(st.integers(0, 3)))
 
 
 @st.composite
@@ -213,7 +148,7 @@ def arranged_in(
     """
     axes = draw(st.permutations(range(len(shape))))
     steps = draw(st.tuples(*[st.sampled_from((1, 1, 2, -1))] * len(shape)))
-    strides = contiguous(np.zeros(shape, dtype), axes, steps).strides
+    strides = strided(np.zeros(shape, dtype), axes, steps).strides
     pairs = list(zip(shape, strides, strict=True))
     lowest = sum(min(0, (size - 1) * stride) for size, stride in pairs if size)
     highest = sum(max(0, (size - 1) * stride) for size, stride in pairs if size)
@@ -265,10 +200,23 @@ def gather_geometry(draw: st.DrawFn, flavour: str) -> Geometry:
     return shape, (*shape[:batch_dims], *middle), {"axis": axis, "batch_dims": batch_dims}
 
 
+@st.composite
+def scatter_nd_geometry(draw: st.DrawFn, flavour: str) -> Geometry:
+    side = sides(flavour)
+    rank = draw(st.sampled_from((2, 1, 3, 4, 2, 0)))
+    shape = tuple(draw(st.lists(side, min_size=rank, max_size=rank)))
+    shallowest = draw(st.sampled_from((1, 1, 1, 1, 0)))
+    depth = draw(st.integers(min(shallowest, rank), rank))
+    middle = draw(st.lists(side, max_size=2))
+    return shape, (*middle, depth), {}
+
+
 GEOMETRIES: dict[str, Callable[[str], st.SearchStrategy[Geometry]]] = {
     "gather_nd": gather_nd_geometry,
     "gather_elements": gather_elements_geometry,
     "gather": gather_geometry,
+    "scatter_nd": scatter_nd_geometry,
+    "scatter_elements": gather_elements_geometry,
 }
 
 
@@ -294,8 +242,34 @@ def stray_values(size: int, dtype: np.dtype[Any]) -> st.SearchStrategy[int]:
     return st.sampled_from(far) | st.integers(size, min(3 * size + 1, high))
 
 
-def fill_indices(draw: st.DrawFn, call: Call, flavour: str) -> None:
-    """Draw the entries of the indices of `call`, which is of `flavour`."""
+class DrawnCase(NamedTuple):
+    """What is drawn first of a call; `indices` are zeros."""
+
+    flavour: str
+    data_shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    indices: Array
+    options: dict[str, Any]
+
+
+def draw_case(
+    draw: st.DrawFn,
+    function: str,
+    dtypes: Sequence[np.dtype[Any]],
+    index_dtypes: Sequence[np.dtype[Any]],
+    modes: Sequence[str],
+    flavours: Sequence[str],
+) -> DrawnCase:
+    flavour = draw(st.sampled_from(flavours))
+    mode = "raise" if flavour == "stray" else draw(st.sampled_from(modes))
+    data_shape, shape, options = draw(GEOMETRIES[function](flavour))
+    dtype, index_dtype = draw(st.sampled_from(dtypes)), draw(st.sampled_from(index_dtypes))
+    indices = np.zeros(shape, index_dtype)
+    return DrawnCase(flavour, data_shape, dtype, indices, {**options, "mode": mode})
+
+
+def with_indices(draw: st.DrawFn, call: AnyCall, flavour: str) -> AnyCall:
+    """Draw the entries and the layout of the indices of `call`."""
     indices = call.indices
 
     def size_at(position: tuple[int, ...]) -> int:
@@ -309,6 +283,7 @@ def fill_indices(draw: st.DrawFn, call: Call, flavour: str) -> None:
         for stray in strays:
             position = tuple(map(int, np.unravel_index(stray, indices.shape)))
             indices[position] = draw(stray_values(size_at(position), indices.dtype))
+    return replace(call, indices=draw(arranged(indices)))
 
 
 @st.composite
@@ -349,21 +324,16 @@ def calls(
     >>> expected(call).size > 0
     True
     """
-    flavour = draw(st.sampled_from(flavours))
-    mode = "raise" if flavour == "stray" else draw(st.sampled_from(modes))
-    data_shape, shape, options = draw(GEOMETRIES[function](flavour))
-    dtype, index_dtype = draw(st.sampled_from(dtypes)), draw(st.sampled_from(index_dtypes))
-    data = draw(arranged(distinct(data_shape, dtype)))
-    options = {**options, "mode": mode}
+    case = draw_case(draw, function, dtypes, index_dtypes, modes, flavours)
+    dtype, mode, options = case.dtype, case.options["mode"], case.options
+    data = draw(arranged(distinct(case.data_shape, dtype)))
     if mode == "fill" and draw(st.booleans()):
         element = np.zeros((), dtype)
         element[()] = distinct((5,), dtype)[4]
         options["fill_value"] = element if moves_as_bytes(dtype) else element[()]
 
-    indices = np.zeros(shape, index_dtype)
-    call = Call(function=function, data=data, indices=indices, options=options)
-    fill_indices(draw, call, flavour)
-    return replace(call, indices=draw(arranged(indices)))
+    call = Call(function=function, data=data, indices=case.indices, options=options)
+    return with_indices(draw, call, case.flavour)
 
 
 def gather_nd_calls(**limits: Any) -> st.SearchStrategy[Call]:
