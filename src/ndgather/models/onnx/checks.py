@@ -25,7 +25,6 @@ from ndgather.models.graph.diagnostics import (
 from ndgather.models.onnx.files import Source, open_model
 from ndgather.models.onnx.inference import InferredNode, infer_types, origins
 from ndgather.models.onnx.nodes import (
-    file_domain,
     is_published,
     nodes,
     row_domain,
@@ -219,16 +218,13 @@ def _check_other_nodes(model: ModelProto) -> Iterator[Finding]:
 
 def _check_types(where: str, scope: Scope, node: NodeProto, opset: int) -> Iterator[Finding]:
     try:
-        schema = defs.get_schema(node.op_type, opset, file_domain(DEFAULT_DOMAIN))
+        schema = defs.get_schema(node.op_type, opset, "")
     except (defs.SchemaError, TypeError):
         return
-    allowed = {item.type_param_str: item.allowed_type_strs for item in schema.type_constraints}
-    for number, name in enumerate(node.input):
+    for number, name in enumerate(node.input if schema.inputs else ()):
         dtype = scope.type_of(name).dtype if name else None
-        if dtype is None or not schema.inputs:
-            continue
         formal = schema.inputs[min(number, len(schema.inputs) - 1)]
-        if schema_type(dtype) not in allowed.get(formal.type_str, [formal.type_str]):
+        if dtype is not None and schema_type(dtype) not in formal.types:
             operator = f"ai.onnx {node.op_type}-{schema.since_version}"
             what = f"{formal.name} = {name!r} is {dtype}, which this version does not take"
             yield _error(where, operator, "types", what)

@@ -519,17 +519,12 @@ def _last_lines(comparison: Comparison) -> Iterator[str]:
         yield f"output {name}: {difference}"
     for node, why in comparison.left:
         yield f"not compared: {node}, because {why}"
-    yield _summary(comparison)
-
-
-def _summary(comparison: Comparison) -> str:
-    """Count the nodes that are the same everywhere."""
     same = [node for node in comparison.nodes if node.same]
     ran = sum(all(run.status != "not run" for run in node.runs) for node in same)
     other = "other " if len(same) < len(comparison.nodes) else ""
     nodes, are = ("node", "is") if ran == 1 else ("nodes", "are")
-    text = f"{ran} {other}gather or scatter {nodes} {are} the same in every runtime"
-    return f"{text}; {len(same) - ran} did not run in every one." if ran < len(same) else f"{text}."
+    rest = f"; {len(same) - ran} did not run in every one" if ran < len(same) else ""
+    yield f"{ran} {other}gather or scatter {nodes} {are} the same in every runtime{rest}."
 
 
 def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:

@@ -75,12 +75,12 @@ def _check_names(model: ModelProto, path: object) -> None:
     for message in messages_in(model):
         for field, value in message.ListFields():
             texts = value if hasattr(value, "append") else (value,)
-            if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in texts):
-                text = next(text for text in texts if isinstance(text, bytes))
-                raise ModelError(
-                    f"{path}: cannot be read as an ONNX model: {field.name} = {text[:40]!r} is not "
-                    "UTF-8 text"
-                )
+            for text in texts if field.type == field.TYPE_STRING else ():
+                if isinstance(text, bytes):
+                    raise ModelError(
+                        f"{path}: cannot be read as an ONNX model: {field.name} = {text[:40]!r} "
+                        "is not UTF-8 text"
+                    )
 
 
 def messages_in(message: Any) -> Iterator[Any]:

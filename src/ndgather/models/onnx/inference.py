@@ -15,6 +15,7 @@ from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, listed, reason, shown
 from ndgather.models.arguments import whole_number
+from ndgather.models.graph.diagnostics import Facts
 from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.nodes import (
     OpNode,
@@ -30,7 +31,7 @@ from ndgather.models.onnx.nodes import (
     with_one_name,
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import Kind, RankAtLeast, Role, TensorType
+from ndgather.published.schema import RankAtLeast, Role, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -337,31 +338,23 @@ def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
             f"value {name!r}: dtype = {known.dtype} is not what the model declares "
             f"(allowed: {declared.dtype})"
         )
-    if not _fits(declared.shape, known.shape):
+    dims, sizes = _first_dims(known.shape), declared.shape
+    if not isinstance(sizes, tuple):
+        shape = known.shape if isinstance(known.shape, tuple) else None
+        return TensorType(declared.dtype or known.dtype, shape)
+    too_short = isinstance(known.shape, tuple) and len(dims) < len(sizes)
+    pairs = [*zip(sizes, dims, strict=False)]
+    if (
+        too_short
+        or len(dims) > len(sizes)
+        or any(a != b and isinstance(a, int) and isinstance(b, int) for a, b in pairs)
+    ):
         raise ShapeError(
             f"value {name!r}: shape = {_shown(known.shape)} is not what the model declares "
             f"(allowed: {_shown(declared.shape)})"
         )
-    dtype = declared.dtype or known.dtype
-    if not isinstance(declared.shape, tuple):
-        return TensorType(dtype, known.shape if isinstance(known.shape, tuple) else None)
-    dims = _first_dims(known.shape)
-    merged = [
-        dim if before is None or isinstance(dim, int) else before
-        for before, dim in zip(declared.shape, dims, strict=False)
-    ]
-    return TensorType(dtype, (*merged, *declared.shape[len(merged) :]))
-
-
-def _fits(declared: Shape, known: Shape) -> bool:
-    """Return whether a tensor can have both shapes."""
-    if not isinstance(declared, tuple) or known is None:
-        return True
-    dims = _first_dims(known)
-    if len(dims) > len(declared) or (isinstance(known, tuple) and len(dims) < len(declared)):
-        return False
-    pairs = zip(declared, dims, strict=False)
-    return all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs)
+    merged = [dim if size is None or isinstance(dim, int) else size for size, dim in pairs]
+    return TensorType(declared.dtype or known.dtype, (*merged, *sizes[len(merged) :]))
 
 
 def _first_dims(shape: Shape) -> tuple[Dim, ...]:
@@ -442,7 +435,6 @@ def origins(scope: Scope, name: str) -> Iterator[tuple[Scope, str, NodeProto | N
 
 # Inputs for a model
 
-_TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
 _IMAGE_SHAPE = (1, 3, 64, 64)  # of four axes: batch, channels, height, width
 _SIZE = 16
 _MOST_ELEMENTS = 2**40
@@ -562,19 +554,14 @@ def highest_indices(
 def _highest_index(op_node: OpNode) -> int:
     """Return the highest index that is valid on every axis that a node indexes, at least 0."""
     try:
-        row, attributes = op_node.operator().row, op_node.attributes()
+        row = op_node.operator().row
+        types = dict(zip((item.role for item in row.inputs), op_node.types(), strict=False))
+        facts = Facts.of(row, declared=types, inferred=types, attributes=op_node.attributes())
     except NdgatherError:
         return 0
-    data, indices = (known.shape for known in op_node.types()[:2])
+    data = types[Role.DATA].shape
     if not isinstance(data, tuple) or not data:
         return 0
-    if row.kind in _TUPLES:
-        first = int(attributes.get("batch_dims", 0))
-        depth = indices[-1] if isinstance(indices, tuple) and indices else None
-        last = first + depth if isinstance(depth, int) else len(data)
-    else:
-        axis_is_an_input = any(item.role is Role.AXIS for item in row.inputs)
-        first = 0 if axis_is_an_input else int(attributes.get("axis", 0)) % len(data)
-        last = first + 1
-    sizes = data[first:last]
+    axes = facts.indexed_axes(facts.depth)
+    sizes = data[facts.batch_dims :] if axes is None else data[axes.start : axes.stop]
     return min((size - 1 if isinstance(size, int) and size else 0 for size in sizes), default=0)

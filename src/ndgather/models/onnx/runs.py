@@ -664,31 +664,25 @@ def load_options(
 ) -> dict[str, LoadOptions]:
     """Return the options of every runtime."""
     count = None if threads is None else whole_number(caller, "threads", threads, 1)
-    providers = _by_runtime(caller, runtimes, "providers", providers)
-    libraries = _by_runtime(caller, runtimes, "libraries", libraries)
-    return {
-        name: LoadOptions(threads=count, providers=providers[name], libraries=libraries[name])
-        for name in runtimes
-    }
-
-
-def _by_runtime(
-    caller: str, runtimes: Sequence[str], argument: str, value: object
-) -> dict[str, tuple[str, ...]]:
-    if isinstance(value, Mapping):
-        named = {name: names(caller, f"{argument}[{name!r}]", item) for name, item in value.items()}
-    else:
-        able = [name for name in runtimes if name != REFERENCE] or runtimes
-        named = dict.fromkeys(able, names(caller, argument, value))
-    for name in named:
-        if name not in runtimes:
-            raise ModelError(
-                f"{caller}: {argument} names the runtime {name!r}, which is not one of those that "
-                f"run the model (allowed: {listed(runtimes)}){did_you_mean(name, runtimes)}"
-            )
-    if named.get(REFERENCE):
-        raise ModelError(
-            f"runtime = {REFERENCE!r} takes no providers or libraries, as "
-            f"{listed(named[REFERENCE])} (allowed: a runtime that does)"
-        )
-    return {name: named.get(name, ()) for name in runtimes}
+    able = [name for name in runtimes if name != REFERENCE] or runtimes
+    options = {name: LoadOptions(threads=count) for name in runtimes}
+    for argument, value in ("providers", providers), ("libraries", libraries):
+        by_name = value
+        if not isinstance(by_name, Mapping):
+            by_name = dict.fromkeys(able, names(caller, argument, value))
+        for name, item in by_name.items():
+            if name not in runtimes:
+                raise ModelError(
+                    f"{caller}: {argument} names the runtime {name!r}, which is not one of those "
+                    f"that run the model (allowed: {listed(runtimes)})"
+                    f"{did_you_mean(name, runtimes)}"
+                )
+            texts = names(caller, f"{argument}[{name!r}]", item)
+            if texts and name == REFERENCE:
+                raise ModelError(
+                    f"runtime = {REFERENCE!r} takes no providers or libraries, as {listed(texts)} "
+                    "(allowed: a runtime that does)"
+                )
+            changes: dict[str, Any] = {argument: texts}
+            options[name] = replace(options[name], **changes)
+    return options
