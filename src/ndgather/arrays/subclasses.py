@@ -1,8 +1,7 @@
 """Subclasses of NumPy's array, such as quantities with units, by the protocols of NumPy.
 
 The core moves the values. `__array_finalize__` copies what else a class has, such as a unit, to the
-result, as in ``data.take``; an assignment converts values of another unit. No package of such a
-class is named here.
+result, as in ``data.take``; an assignment converts values of another unit.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     plain = replace(call, data=_plain(call.data), indices=_plain(call.indices))
     results = cotangents(plain, data_shape)
     if isinstance(results, tuple):
-        return tuple(_wrapped(call, each) for each in results)
+        return tuple(_wrapped(call, cotangent) for cotangent in results)
     return _wrapped(call, results)
 
 
@@ -80,11 +79,9 @@ def _plain(value: Any) -> Any:
 
 
 def _has_meaning(value: Any) -> bool:
-    """Whether the class of `value` defines arithmetic of its own."""
-    return (
-        isinstance(value, np.ndarray)
-        and type(value).__array_ufunc__ is not np.ndarray.__array_ufunc__
-    )
+    """Whether `value` is an array of a class that defines arithmetic."""
+    plain = np.ndarray.__array_ufunc__
+    return isinstance(value, np.ndarray) and type(value).__array_ufunc__ is not plain
 
 
 def _wrapped(call: Call, result: Array) -> Any:

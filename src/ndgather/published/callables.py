@@ -118,7 +118,7 @@ def planned(
 ) -> tuple[Call, tuple[Any, ...]]:
     """Check all of a call but its index values; return a call of the core, and the result's shape.
 
-    A result of the core has the same elements, but may have another shape.
+    The core may return the same elements in another shape.
     """
     types = {role: type_of(array) for role, array in arrays.items()}
     values = {Role.AXIS: arrays[Role.AXIS]} if Role.AXIS in arrays else {}
@@ -368,7 +368,7 @@ class Operator:
         Parameters
         ----------
         *types : TensorType
-            One for each input, in the order of the specification. Sizes may be numbers, names,
+            One for every input, in the order of the specification. Sizes may be numbers, names,
             or None if they are unknown; so may the whole shape and the dtype.
         constants : mapping of str to array_like, optional
             Known values of inputs, by the name of the input. Known indices are checked.

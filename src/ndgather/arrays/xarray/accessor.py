@@ -1,4 +1,4 @@
-"""``.ndgather`` of DataArrays and Datasets: selection of many points at once, and its reverse."""
+"""``.ndgather`` of DataArrays and Datasets: select many points at once, and add at them."""
 
 from __future__ import annotations
 
@@ -267,8 +267,8 @@ def _request(
 
 def _options(caller: str, memory: Any, progress: Any, executor: Any) -> arrays.Options:
     call = Call(caller, "gather_nd", None, None)
-    call = array_call.checked(replace(call, memory=memory, progress=progress, executor=executor))
-    return arrays.Options(caller, call.memory, call.progress, call.executor)
+    call = replace(call, memory=memory, progress=progress, executor=executor)
+    return arrays.Options(array_call.checked(call))
 
 
 def _add_at(

@@ -1,15 +1,15 @@
 """Values at points of the array of a variable, which is in memory or is read lazily.
 
-xarray wraps a stored array once for each step of its decoding. These steps work element by element:
-points are gathered from the innermost array, and then decoded by the same steps. An array that is
-wrapped in another way is read in boxes through its own indexing.
+xarray wraps a stored array once for every step of its decoding. These steps work element by
+element: points are gathered from the innermost array, and then decoded by the same steps. An array
+that is wrapped in another way is read in boxes by indexing it.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,7 +18,6 @@ from xarray.core import indexing
 from xarray.core.dtypes import maybe_promote
 
 from ndgather import api
-from ndgather.array_call import Call
 from ndgather.dispatch import adapter_name
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, box_shape
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
     from ndgather.stored.plan import Plan
 
@@ -42,12 +42,9 @@ _CACHES = (indexing.CopyOnWriteArray, indexing.MemoryCachedArray, indexing.Numpy
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The name of a call in error texts, and its options for stored arrays."""
+    """What a selection needs besides positions."""
 
-    caller: str
-    memory: Any = None
-    progress: Any = None
-    executor: Any = None
+    call: Call  # a gather without arrays, with the options for stored arrays
     name: str = ""  # of the variable
     chunks: Any = None  # of the stored array, if its variable knows them
     plans: list[Plan] = field(default_factory=list)  # shared by the variables of a data set
@@ -55,8 +52,8 @@ class Options:
 
 def chunks_of(variable: Any) -> Sequence[int] | None:
     """Return the shape of the chunks that a variable was read from, as backends note it."""
-    found: Any = variable.encoding.get("chunksizes") or variable.encoding.get("chunks")
-    return found if isinstance(found, tuple) else None
+    chunks: Any = variable.encoding.get("chunksizes") or variable.encoding.get("chunks")
+    return chunks if isinstance(chunks, tuple) else None
 
 
 def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
@@ -66,8 +63,8 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
         stored = array.get_array()
         stored = getattr(stored, "_h5ds", stored)
         if stored.shape == array.shape and stored.dtype == dtype and adapter_name(stored):
-            found: Reader = import_module(adapter_name(stored) or "").reader(stored)
-            return found
+            reader: Reader = import_module(adapter_name(stored) or "").reader(stored)
+            return reader
     if chunks is None or len(chunks) != len(array.shape):
         chunks = box_shape(array.shape, dtype.itemsize, _BOX_BYTES)
     grid = Grid.regular(array.shape, chunks)
@@ -76,7 +73,7 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
 
 @dataclass(frozen=True, slots=True)
 class BoxReader:
-    """Reads boxes of any array of xarray by its own indexing."""
+    """Reads boxes of any array of xarray by indexing it."""
 
     array: Any
     name: str
@@ -97,23 +94,14 @@ class BoxReader:
         return np.asarray(taken, self.dtype)
 
 
-@dataclass(frozen=True, slots=True)
 class TransposedReader:
     """Reads an array with its axes in another order."""
 
-    reader: Reader
-    order: tuple[int, ...]  # of axes of the array
-    name: str
-    dtype: np.dtype[Any]
-    grid: Grid
-    chunk_bytes: int
-    stored_bytes: int
-    in_flight: int
-
-    @classmethod
-    def of(cls, reader: Reader, order: tuple[int, ...]) -> TransposedReader:
-        sizes = reader.chunk_bytes, reader.stored_bytes, reader.in_flight
-        return cls(reader, order, reader.name, reader.dtype, reader.grid.along(order), *sizes)
+    def __init__(self, reader: Reader, order: tuple[int, ...]) -> None:
+        self.reader, self.order = reader, order
+        self.name, self.dtype, self.grid = reader.name, reader.dtype, reader.grid.along(order)
+        self.chunk_bytes, self.stored_bytes = reader.chunk_bytes, reader.stored_bytes
+        self.in_flight = reader.in_flight
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         there = tuple(chunk[self.order.index(axis)] for axis in range(len(chunk)))
@@ -157,11 +145,11 @@ def take(array: Any, key: Key, options: Options) -> Array:
     )
     if not absent.any():
         return _take(array, key, options)
-    found = tuple(
+    present = tuple(
         entry if isinstance(entry, slice) else np.broadcast_to(entry, absent.shape)[~absent]
         for entry in key
     )
-    values = _take(array, found, options)
+    values = _take(array, present, options)
     dtype, missing = maybe_promote(np.dtype(int) if values.dtype == bool else values.dtype)
     result = np.full((*absent.shape, *values.shape[1:]), missing, dtype)
     result[~absent] = values
@@ -171,47 +159,36 @@ def take(array: Any, key: Key, options: Options) -> Array:
 def _take(array: Any, key: Key, options: Options) -> Array:
     inner, of_inner, steps = unwrapped(array, key)
     key = of_inner or ()
-    if not isinstance(inner, np.ndarray):
-        return decoded(steps, _from_store(inner, key, options))
+    in_memory = isinstance(inner, np.ndarray)
+    if not in_memory and any(
+        isinstance(entry, slice) and not _is_whole(entry, size)
+        for entry, size in zip(key, inner.shape, strict=True)
+    ):
+        key = _without_slices(key, inner.shape)
     front = [axis for axis, entry in enumerate(key) if not isinstance(entry, slice)]
     positions = [entry for entry in key if not isinstance(entry, slice)]
-    part = inner[tuple(entry if isinstance(entry, slice) else slice(None) for entry in key)]
+    if not in_memory:
+        behind = [axis for axis, entry in enumerate(key) if isinstance(entry, slice)]
+        reader = open_reader(inner, options.chunks, options.name)
+        call = replace(options.call, indices=tuples(positions))
+        transposed = TransposedReader(reader, (*front, *behind))
+        return decoded(steps, calls.gather(call, transposed, options.plans))
+    box = inner[tuple(entry if isinstance(entry, slice) else slice(None) for entry in key)]
     if len(front) == 1:
-        values = api.gather(part, positions[0], axis=front[0])
+        values = api.gather(box, positions[0], axis=front[0])
         rank = positions[0].ndim
         values = np.moveaxis(values, range(front[0], front[0] + rank), range(rank))
     else:
-        values = api.gather_nd(np.moveaxis(part, front, range(len(front))), tuples(positions))
+        values = api.gather_nd(np.moveaxis(box, front, range(len(front))), tuples(positions))
     return decoded(steps, values)
-
-
-def _from_store(array: Any, key: Key, options: Options) -> Array:
-    if any(
-        isinstance(entry, slice) and not _is_whole(entry, size)
-        for entry, size in zip(key, array.shape, strict=True)
-    ):
-        key = _without_slices(key, array.shape)
-    front = [axis for axis, entry in enumerate(key) if not isinstance(entry, slice)]
-    behind = [axis for axis, entry in enumerate(key) if isinstance(entry, slice)]
-    reader = open_reader(array, options.chunks, options.name)
-    call = Call(
-        options.caller,
-        "gather_nd",
-        None,
-        tuples([entry for entry in key if not isinstance(entry, slice)]),
-        memory=options.memory,
-        progress=options.progress,
-        executor=options.executor,
-    )
-    return calls.gather(call, TransposedReader.of(reader, (*front, *behind)), options.plans)
 
 
 def tuples(positions: list[Positions]) -> Positions:
     """Return positions on several axes as index tuples, along a last axis."""
-    shape = np.broadcast_shapes(*(each.shape for each in positions))
+    shape = np.broadcast_shapes(*(array.shape for array in positions))
     indices = np.empty((*shape, len(positions)), np.int64)
-    for axis, along in enumerate(positions):
-        indices[..., axis] = along
+    for axis, array in enumerate(positions):
+        indices[..., axis] = array
     return indices
 
 
@@ -222,8 +199,8 @@ def _is_whole(entry: slice | Positions, size: int) -> bool:
 def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
     """Return the key that takes from an array what `key` takes from the selection `first` of it.
 
-    `first` has a number, a slice or a 1-d array of positions for each axis of an array of this
-    shape; `key` has an entry for each axis that is left.
+    `first` has a number, a slice or a 1-d array of positions for every axis of an array of this
+    shape; `key` has an entry for every axis that is left.
     """
     whole = [_is_whole(entry, size) for entry, size in zip(first, shape, strict=True)]
     along = [np.arange(size)[entry] for entry, size in zip(first, shape, strict=True)]
@@ -241,7 +218,7 @@ def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
 
 
 def _without_slices(key: Key, shape: Sequence[int]) -> Key:
-    """Return a key of arrays; each one in place of a slice varies along an axis of its own."""
+    """Return a key of arrays; every slice becomes an array along one more axis."""
     count = sum(isinstance(entry, slice) for entry in key)
     arrays: list[Positions] = []
     axis = 0

@@ -314,7 +314,7 @@ def select(
             )
     coords = {name: exchanged.pop(name) for name in bare.coords if name in exchanged}
     stand_in = bare.assign_coords(xarray.Coordinates(coords, indexes={})).assign(exchanged)
-    with errors_of_xarray(options.caller, positions):
+    with errors_of_xarray(options.call.caller, positions):
         taken = stand_in.isel(positions)
     for name in lost:
         if name in taken.coords and taken[name].dims == (name,):

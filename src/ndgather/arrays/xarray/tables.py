@@ -27,11 +27,11 @@ _ZARR_SUFFIX = ".zarr"
 def values_at(
     place: str, points: Path, names: Sequence[str], options: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """Return the table of `points` with a column for each variable of the data set at `place`.
+    """Return the table of `points` with a column for every variable of the data set at `place`.
 
     Columns named as labels of the data set select; other columns are kept. `names` are the
     variables, or none for every variable that the points select from; `options` are those of
-    `Accessor.sel`. A variable with further dimensions gives a row for each of their labels.
+    `Accessor.sel`. A variable with more dimensions has a row for every one of their labels.
     """
     table = read(points)
     with opened(place) as data:
@@ -48,7 +48,9 @@ def values_at(
                 f"{points}: has a column {one_line(str(twice[0]))}, which is the name of a "
                 f"variable that is selected (allowed: columns of other names)"
             )
-        dim = _unused("point", chosen.sizes)
+        dim = "point"
+        while dim in chosen.sizes:
+            dim += "_"
         labels = {
             name: xarray.DataArray(_labels(points, table[name], data.indexes[name]), dims=dim)
             for name in columns
@@ -133,18 +135,12 @@ def _labels(points: Path, column: pd.Series[Any], index: pd.Index[Any]) -> Any:
 
 
 def _joined(table: pd.DataFrame, result: xarray.Dataset, dim: str) -> pd.DataFrame:
-    """Return the table with the values, a row for each point and label of another dimension."""
+    """Return the table with the values, a row for every point and label of other dimensions."""
     table = table.set_axis(pd.RangeIndex(len(table), name=dim), axis="index")
     plain = result.reset_coords(drop=True).drop_vars(dim, errors="ignore")
     others = [name for name in plain.sizes if name != dim]
     values = plain.to_dataframe(dim_order=[dim, *others]).reset_index(others)
     return table.join(values, how="right" if others else "left").reset_index(drop=True)
-
-
-def _unused(name: str, names: Mapping[Any, int]) -> str:
-    while name in names:
-        name += "_"
-    return name
 
 
 def _listed(names: Iterable[object]) -> str:
