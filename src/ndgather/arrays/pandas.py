@@ -103,7 +103,7 @@ def _gather_of_table(call: Call, indices: Any) -> Any:
     rows = row_indices(call, data.shape)
     if rows is not None:
         numbers = one_axis(call, rows)
-        columns = [_taken(call, data.iloc[:, each], numbers) for each in range(data.shape[1])]
+        columns = [_taken(call, data.iloc[:, column], numbers) for column in range(data.shape[1])]
         table = _table(data, columns, _labels(data.index, numbers), data.columns)
         return table if rows.ndim else table.iloc[0]
     if call.kind == "gather" and not call.batch_dims and call.axis in (1, -1):
@@ -118,7 +118,7 @@ def _cells(call: Call, numbers: Indices, indices: Any) -> Any:
     if numbers.ndim != 2:
         one_axis(call, numbers)
     data: pd.DataFrame = call.data
-    columns = [data.iloc[:, each] for each in range(data.shape[1])]
+    columns = [data.iloc[:, number] for number in range(data.shape[1])]
     stacked = pd.concat(columns, ignore_index=True) if columns else pd.Series(dtype=np.float64)
     stacked.name = None
     row, column = np.divmod(numbers, max(len(columns), 1))
@@ -133,7 +133,7 @@ def _cells(call: Call, numbers: Indices, indices: Any) -> Any:
     down = call.kind == "gather_elements" and call.axis in (0, -2)
     return _table(
         data,
-        [_taken(call, stacked, below[:, each]) for each in range(width)],
+        [_taken(call, stacked, below[:, number]) for number in range(width)],
         pd.RangeIndex(count) if down else data.index[:count],
         data.columns[:width] if down else pd.RangeIndex(width),
     )
@@ -142,7 +142,7 @@ def _cells(call: Call, numbers: Indices, indices: Any) -> Any:
 def _table(
     data: pd.DataFrame, columns: list[pd.Series], labels: pd.Index, names: pd.Index
 ) -> pd.DataFrame:
-    table = data._constructor(dict(enumerate(each.array for each in columns)), index=labels)
+    table = data._constructor(dict(enumerate(column.array for column in columns)), index=labels)
     return table.set_axis(names, axis=1).__finalize__(data)
 
 
@@ -150,7 +150,7 @@ def _scatter(call: Call) -> Any:
     """Return data with its labels and new values, all of one type of NumPy."""
     data = call.data
     dtypes = data.dtypes.unique().tolist() if isinstance(data, pd.DataFrame) else [data.dtype]
-    if len(dtypes) > 1 or not all(isinstance(each, np.dtype) for each in dtypes):
+    if len(dtypes) > 1 or not all(isinstance(dtype, np.dtype) for dtype in dtypes):
         raise no_scatter(call, " and ".join(map(str, dtypes)))
     updates = _PANDAS.plain(call.caller, call.updates_name, call.updates)
     values = slow_path.run(replace(call, data=data.to_numpy(), updates=updates))

@@ -77,8 +77,7 @@ def _gather_of_table(call: Call) -> Any:
             return data[:, numbers.tolist()]
         raise ShapeError(
             f"{call.caller}: indices name columns of a DataFrame twice, or have rank "
-            f"{numbers.ndim} (allowed: each column once, in one axis; write data.to_numpy() for an "
-            f"array)"
+            f"{numbers.ndim} (allowed: every column once, in one axis; write data.to_numpy())"
         )
     numbers = rows if rows is not None else flat_indices(call, data.shape)
     if numbers.ndim != 1:
@@ -90,7 +89,7 @@ def _gather_of_table(call: Call) -> Any:
         )
     row, column = np.divmod(numbers, max(data.width, 1))
     below = np.where(numbers == FILLED, FILLED, column * data.height + row)
-    stacked = pl.concat([each.rename("") for each in data.get_columns()], rechunk=False)
+    stacked = pl.concat([series.rename("") for series in data.get_columns()], rechunk=False)
     return _taken(call, stacked, below)
 
 

@@ -1,7 +1,7 @@
 """Arrays, tables and tensors of Arrow.
 
 Indices without nulls are read where they are, and the result stays in the memory that the core
-filled. Arrow copies other elements by flat indices. Nulls are copied as nulls, and an element that
+filled. Arrow copies all else by flat indices. Nulls are copied as nulls, and an element that
 is filled is null without a fill value. In a scatter an element becomes null if it is null, or an
 update to it is (`ndgather.arrays.masked`).
 """
@@ -48,7 +48,7 @@ def _to_numpy(caller: str, name: str, value: Any) -> Any:
     if isinstance(value, pa.Tensor):
         return value.to_numpy()
     if isinstance(value, _TABLES):
-        columns = [_to_numpy(caller, name, each) for each in value.columns]
+        columns = [_to_numpy(caller, name, column) for column in value.columns]
         return np.stack(columns, -1) if columns else np.empty((value.num_rows, 0), np.int64)
     if value.null_count:
         raise has_nulls(caller, name, f"{name}.drop_null()")
@@ -102,8 +102,8 @@ def _taken(call: Call, data: Any, numbers: Indices) -> Any:
         return data.take(pa.array(numbers))
     with fill_errors(call, call.fill_value, data.type):
         filled = pa.array([call.fill_value]).cast(data.type)
-    parts = data.chunks if isinstance(data, pa.ChunkedArray) else [data]
-    extended = pa.chunked_array([*parts, filled], type=data.type)
+    chunks = data.chunks if isinstance(data, pa.ChunkedArray) else [data]
+    extended = pa.chunked_array([*chunks, filled], type=data.type)
     taken = extended.take(pa.array(np.where(numbers == FILLED, len(data), numbers)))
     return taken if isinstance(data, pa.ChunkedArray) else taken.combine_chunks()
 
@@ -114,9 +114,9 @@ def _gather_of_table(call: Call) -> Any:
     if numbers is None or numbers.ndim != 1:
         raise ShapeError(
             f"{call.caller}: data = {type(data).__name__} object gives only whole rows (allowed: "
-            f"one index for each row, along axis 0; write data.column(...) for one column)"
+            f"one index for every row, along axis 0; write data.column(...) for one column)"
         )
-    columns = [_taken(call, each, numbers) for each in data.columns]
+    columns = [_taken(call, column, numbers) for column in data.columns]
     return type(data).from_arrays(columns, schema=data.schema)
 
 
@@ -131,12 +131,12 @@ def _scatter(call: Call) -> Any:
             nothing = pa.types.is_null(updates.type)
             updates = _masked(updates.cast(data.type) if nothing else updates)
         result = slow_path.run(replace(call, data=_masked(data), updates=updates))
-        made = pa.array(result.data, type=data.type, mask=np.ma.getmaskarray(result))
+        array = pa.array(result.data, type=data.type, mask=np.ma.getmaskarray(result))
     else:
         updates = _ARROW.plain(call.caller, call.updates_name, updates)
         values = slow_path.run(replace(call, data=_numpy(data), updates=updates))
-        made = _array(data.type, values) if _is_plain(data) else pa.array(values, type=data.type)
-    return pa.chunked_array([made]) if isinstance(data, pa.ChunkedArray) else made
+        array = _array(data.type, values) if _is_plain(data) else pa.array(values, type=data.type)
+    return pa.chunked_array([array]) if isinstance(data, pa.ChunkedArray) else array
 
 
 def _masked(column: Any) -> Any:

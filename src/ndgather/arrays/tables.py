@@ -43,7 +43,7 @@ class Package:
         return dispatch.adapter_name(value) == f"ndgather.arrays.{self.name}"
 
     def plain(self, caller: str, name: str, value: Any) -> Any:
-        """Return an argument of the package as a NumPy array, and other arguments as they are."""
+        """Return an argument of the package as a NumPy array, and every other as it is."""
         return self.to_numpy(caller, name, value) if self.has(value) else value
 
     def run(self, call: Call) -> Any:
@@ -112,7 +112,7 @@ def row_indices(call: Call, shape: tuple[int, int]) -> Indices | None:
     of_rows = call.axis in (0, -2) if call.kind == "gather" else indices[-1:] == (1,)
     if call.kind not in ("gather", "gather_nd") or not of_rows or call.batch_dims != 0:
         return None
-    shapes = [SimpleNamespace(shape=each) for each in (shape, indices)]
+    shapes = [SimpleNamespace(shape=x) for x in (shape, indices)]
     slow_path.result_shape(replace(call, data=shapes[0], indices=shapes[1]))
     return flat_indices(replace(call, axis=0), shape[:1])
 

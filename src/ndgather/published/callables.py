@@ -318,7 +318,7 @@ class Operator:
         return result  # type: ignore[no-any-return]  # an array, of the library of data
 
     def show(self, *inputs: ArrayLike, **named: Any) -> Picture:
-        """Draw a call of the operator: where each element of its result comes from.
+        """Draw a call of the operator: where every element of its result comes from.
 
         Parameters
         ----------
@@ -395,8 +395,8 @@ class Operator:
         >>> import ndgather
         >>> from ndgather import TensorType
         >>> op = ndgather.operator("GatherND", version=13)
-        >>> found = op.infer(TensorType("float32", ("N", "C")), TensorType("int64", (8, 2)))
-        >>> found.outputs
+        >>> inferred = op.infer(TensorType("float32", ("N", "C")), TensorType("int64", (8, 2)))
+        >>> inferred.outputs
         (TensorType(dtype='float32', shape=(8,)),)
         >>> op.infer(TensorType("float32", (5,)), TensorType(), constants={"indices": [[9]]})
         Traceback (most recent call last):
@@ -409,14 +409,14 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         )
         return infer(self.row, declared, attributes, values=values)
 
-    def infer_shape(self, *given: Shape | Sequence[int | str | None], **named: Any) -> Shape:
+    def infer_shape(self, *shapes: Shape | Sequence[int | str | None], **named: Any) -> Shape:
         """Return the shape of the result for shapes of the inputs.
 
         Parameters
         ----------
-        *given : tuple of int, str or None; RankAtLeast; or None
-            One shape for each input. A size may be a name or None (unknown). `RankAtLeast` gives
-            the first sizes of a shape, and None stands for a shape of unknown rank.
+        *shapes : tuple of int, str or None; RankAtLeast; or None
+            One shape for every input. A size may be a name or None (unknown). `RankAtLeast` has
+            the first sizes of a shape, and None is a shape of unknown rank.
         **named
             Attributes by their names, and the values of inputs such as an axis.
 
@@ -438,7 +438,7 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         >>> gather.infer_shape((4, 5), None)
         RankAtLeast(first=(None,))
         """
-        types = (TensorType(None, shape) for shape in given)  # type: ignore[arg-type]  # infer checks
+        types = (TensorType(None, shape) for shape in shapes)  # type: ignore[arg-type]  # infer checks
         return self.infer(*types, **named).outputs[0].shape
 
     def diff(self, other: Operator) -> tuple[Difference, ...]:
@@ -452,7 +452,7 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         Returns
         -------
         tuple of Difference
-            One for each rule that differs, in a fixed order, with the name of the rule (``what``)
+            One for every rule that differs, in a fixed order, with the name of the rule (``what``)
             and its value on both sides (``here`` and ``there``). It is empty if only the wording
             of the two texts differs.
 
@@ -461,7 +461,7 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         >>> import ndgather
         >>> new = ndgather.operator("GatherND", version=13)
         >>> old = ndgather.operator("GatherND", version=12)
-        >>> [(each.what, each.here, each.there) for each in new.diff(old)]
+        >>> [(rule.what, rule.here, rule.there) for rule in new.diff(old)]
         [('inputs.data.types', ('bfloat16',), ())]
         """
         return tuple(differences(self.row, other.row))

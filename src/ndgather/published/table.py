@@ -39,9 +39,7 @@ def operators(name: str | None = None, domain: str | None = None) -> tuple[Opera
     if domain is not None:
         domain = _string("operators", "domain", domain)
         domain = ALIASES.get(domain, domain)
-    return tuple(
-        each for each in _OPERATORS if name in {None, each.name} and domain in {None, each.domain}
-    )
+    return tuple(op for op in _OPERATORS if name in {None, op.name} and domain in {None, op.domain})
 
 
 def operator(
@@ -97,11 +95,11 @@ def operator(
     name, domain = _string("operator", "name", name), _string("operator", "domain", domain)
     version = None if version is None else _integer("version", version)
     opset = None if opset is None else _integer("opset", opset)
-    known = {each.version: each for each in operators(name, domain)}
+    known = {op.version: op for op in operators(name, domain)}
     if not known:
-        names = sorted({each.name for each in operators(domain=domain)})
+        names = sorted({op.name for op in operators(domain=domain)})
         if not names:
-            domains = sorted({each.domain for each in operators()})
+            domains = sorted({op.domain for op in operators()})
             raise messages.unknown_choice("operator", "domain", domain, domains)
         raise AttributeValueError(
             f"operator: name = {name!r} is unknown in domain {domain!r} (allowed: "
@@ -123,7 +121,7 @@ def operator(
             f"at least {min(known)})"
         )
     if version is None:
-        version = max(each for each in known if opset is None or each <= opset)
+        version = max(since for since in known if opset is None or since <= opset)
     return known[version]
 
 

@@ -32,7 +32,7 @@ def run(call: Call) -> Any:
     """Return the result of a call with arguments of xarray.
 
     If `data` is a DataArray, so is the result: its leading dimensions are those of `indices`, if
-    that is a DataArray too, and the others are those of `data`, with their coordinates.
+    that is a DataArray too, and the rest are those of `data`, with their coordinates.
     """
     for name, value in call.named():
         if not isinstance(value, _NAMED) and dispatch.adapter_name(value) == __name__:

@@ -24,7 +24,7 @@ Method = Literal["nearest", "pad", "ffill", "backfill", "bfill", "linear"] | Non
 
 _METHODS = ("nearest", "pad", "backfill", "linear")
 _SYNONYMS = {"ffill": "pad", "bfill": "backfill"}
-_ARRAY = "<the array>"  # the name of a DataArray in a Dataset made of it
+_ARRAY = "<the array>"  # the name of a DataArray in its Dataset
 
 
 class Accessor(Generic[T]):
@@ -55,7 +55,7 @@ class Accessor(Generic[T]):
         Parameters
         ----------
         indexers, **labels
-            Labels along each dimension, as for ``sel`` of xarray: DataArrays, arrays, lists,
+            Labels along the dimensions, as for ``sel`` of xarray: DataArrays, arrays, lists,
             single labels, slices. A dict may have names that are options here.
         method : {None, "nearest", "pad", "backfill", "linear"}
             None looks up labels that are on the axis. "nearest" takes the nearest label, of two
@@ -63,9 +63,9 @@ class Accessor(Generic[T]):
             the one after. "linear" interpolates between both, as ``interp`` does: NaN outside of
             the axis, and the value itself at a label of the axis. Slices ignore the method.
         tolerance : number, duration, array or dict, optional
-            The greatest distance to the label that is taken. A dict has one for each name.
+            The greatest distance to the label that is taken. A dict has tolerances by name.
         missing : {"raise", "nan"}, default "raise"
-            What happens if a label is not found. With "nan", every variable of the axis is NaN
+            What happens if a label does not exist. With "nan", every variable of the axis is NaN
             there, its coordinate too, in the type that ``reindex`` gives: integers of 8 and 16
             bits become float32, other integers and booleans float64, text and objects object.
         period : dict, optional
@@ -84,7 +84,7 @@ class Accessor(Generic[T]):
         Raises
         ------
         LabelError
-            A label is not found, labels of the axis repeat, or they are unsorted and a method
+            A label does not exist, labels of the axis repeat, or they are unsorted and a method
             needs an order.
         CallError, DTypeError, ShapeError, AttributeValueError
             A name or an option is unknown, or labels are of another type than the axis.
@@ -120,10 +120,10 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
                 "sel: tolerance is given, but method = 'linear' looks for no nearest label "
                 "(allowed: None)"
             )
-        own: Any = self._data
-        if isinstance(own, xarray.DataArray) and own.dtype.kind not in "uifc":
+        array: Any = self._data
+        if isinstance(array, xarray.DataArray) and array.dtype.kind not in "uifc":
             raise DTypeError(
-                f"sel: method = 'linear' has no meaning for values of {own.dtype} (allowed: "
+                f"sel: method = 'linear' has no meaning for values of {array.dtype} (allowed: "
                 f"numbers)"
             )
         return self._like(interpolation.interpolate(self._dataset(), wanted, request, options))
@@ -142,7 +142,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         Parameters
         ----------
         indexers, **positions
-            Positions along each dimension, as for ``isel`` of xarray. Negative positions count
+            Positions along the dimensions, as for ``isel`` of xarray. Negative positions count
             from the end.
         memory, progress, executor
             For arrays that are read lazily; see `ndgather.gather_nd`.
@@ -197,14 +197,14 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         ----------
         values : DataArray, array, number or list
             The values of the points, in the dtype of the array. A DataArray has some of the
-            dimensions that `sel` gives for these labels, and is broadcast along the others; an
+            dimensions that `sel` returns for these labels, and is broadcast along the others; an
             array has all of them, in this order.
         indexers, **labels
             Where to add, as for `sel`, but without slices.
         method, tolerance, period
             How labels are looked up; see `sel`.
         missing : {"raise", "drop"}, default "raise"
-            Whether to leave out values whose label is not found.
+            Whether to leave out values whose label does not exist.
 
         Returns
         -------
@@ -225,24 +225,25 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         >>> counts.ndgather.add_at(1, lat=strikes, method="nearest").values
         array([0, 1, 2])
         """
-        own: Any = self._data
-        if isinstance(own, xarray.Dataset):
-            raise not_an_array("add_at", "data", own)
+        array: Any = self._data
+        if isinstance(array, xarray.Dataset):
+            raise not_an_array("add_at", "data", array)
         wanted = selection.merged("add_at", indexers, labels)
         request = _request("add_at", method, _METHODS[:-1], tolerance, missing, "drop", period)
         _, positions = selection.positions(self._dataset(), wanted, request)
-        result: Any = _add_at(own, values, positions)
+        result: Any = _add_at(array, values, positions)
         return result  # type: ignore[no-any-return]  # a DataArray, as self._data
 
     def _dataset(self) -> xarray.Dataset:
-        own: Any = self._data
-        if isinstance(own, xarray.Dataset):
-            return own
-        return xarray.Dataset({_ARRAY: own.variable}, coords=own.coords)
+        data: Any = self._data
+        if isinstance(data, xarray.Dataset):
+            return data
+        return xarray.Dataset({_ARRAY: data.variable}, coords=data.coords)
 
     def _like(self, data: xarray.Dataset) -> T:
-        own: Any = self._data
-        result: Any = data if isinstance(own, xarray.Dataset) else data[_ARRAY].rename(own.name)
+        result: Any = data
+        if isinstance(self._data, xarray.DataArray):
+            result = data[_ARRAY].rename(self._data.name)
         return result  # type: ignore[no-any-return]  # of the type of self._data
 
 
@@ -276,20 +277,20 @@ def _add_at(
 ) -> xarray.DataArray:
     """Return `array` with `values` added at positions; positions of -1 are left out."""
     points: dict[Hashable, Any] = {}
-    for dim, each in positions.items():
-        if isinstance(each, slice) or np.asarray(each).dtype.kind == "b":
+    for dim, position in positions.items():
+        if isinstance(position, slice) or np.asarray(position).dtype.kind == "b":
             raise DTypeError(
                 f"add_at: {dim} is a slice or a mask (allowed: labels); leave a dimension out to "
                 f"add along all of it"
             )
-        variable = each.variable if isinstance(each, xarray.DataArray) else each
+        variable = position.variable if isinstance(position, xarray.DataArray) else position
         if not isinstance(variable, xarray.Variable):
-            variable = xarray.Variable((dim,) * np.ndim(each), each)
+            variable = xarray.Variable((dim,) * np.ndim(position), position)
         points[dim] = variable
     with selection.errors_of_xarray("add_at", positions):
         bare = xarray.Variable(array.dims, stand_in(array.shape, np.dtype(np.uint8)))
         sizes = bare.isel(points).sizes
-    of_points = {dim for each in points.values() for dim in each.dims}
+    of_points = {dim for variable in points.values() for dim in variable.dims}
     for dim in of_points.intersection(array.dims):  # points may move along a dimension of the array
         points.setdefault(dim, xarray.Variable((dim,), np.arange(array.sizes[dim])))
     front = [dim for dim in array.dims if dim in points]
@@ -298,8 +299,7 @@ def _add_at(
     wanted = lead | {dim: array.sizes[dim] for dim in behind}
     updates: Any = _updates(array.dtype, values, sizes)
     updates = updates.set_dims(wanted).transpose(*wanted)
-    places = [points[dim].set_dims(lead).transpose(*lead).values for dim in front]
-    indices = arrays.tuples(places)
+    indices = arrays.tuples([points[dim].set_dims(lead).transpose(*lead).values for dim in front])
     indices[(indices < 0).any(-1)] = np.iinfo(np.int64).max
     moved = array.variable.transpose(*front, *behind)
     call = Call(

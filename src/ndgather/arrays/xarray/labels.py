@@ -39,7 +39,7 @@ class SortedLabels:
     """Distinct labels of an axis in ascending order."""
 
     values: Array  # int64 or float64; times as int64
-    places: Array  # the position of each value on the axis
+    order: Array  # the position of every value on the axis
     descending: bool = False  # the axis falls: "pad" means the next greater label
     unit: str | None = None  # of times
     period: Any = None  # then the first and the last value are neighbours across the seam
@@ -47,7 +47,7 @@ class SortedLabels:
     def positions(
         self, labels: Array, method: str | None = None, limit: Array | None = None
     ) -> Positions:
-        """Return the positions of labels, or of their neighbours; -1 for labels not found."""
+        """Return the positions of labels, or of their neighbours; -1 where there is none."""
         positions = np.full(labels.shape, -1, np.intp)
         if self.descending and method is not None:
             method = _SWAPPED.get(method, method)
@@ -60,7 +60,7 @@ class SortedLabels:
                     value = self.values[near]
                     distance = _difference(np.maximum(value, wanted), np.minimum(value, wanted))
                     exists &= distance <= (limit[block] if limit.ndim else limit)
-            positions[block] = np.where(exists & self._is_a_label(wanted), self.places[near], -1)
+            positions[block] = np.where(exists & self._is_a_label(wanted), self.order[near], -1)
         return positions
 
     def brackets(self, labels: Array) -> tuple[Positions, Positions, Array]:
@@ -77,7 +77,7 @@ class SortedLabels:
             share = (block - self.values[lower]).astype(np.float64) / span
         inside = (block >= self.values[0]) & (block <= self.values[last])
         share = np.where(inside & self._is_a_label(block), share, np.nan)
-        return self.places[lower], self.places[upper], share
+        return self.order[lower], self.order[upper], share
 
     def _neighbours(self, labels: Array, method: str | None) -> tuple[Positions, NDArray[np.bool]]:
         """Return which of `values` a label stands for, and whether there is one."""
@@ -109,7 +109,7 @@ class SortedLabels:
         return np.where((labels < first) | (labels > last), labels - self.period * turns, labels)
 
     def _count_below(self, labels: Array) -> Positions:
-        """Return the number of values below each label; any number for NaN."""
+        """Return the number of values below every label; any number for NaN."""
         intervals = self._intervals if labels.size > self.values.size // 8 else None
         if intervals is None:
             return np.searchsorted(self.values, labels)
@@ -121,7 +121,7 @@ class SortedLabels:
 
     @cached_property
     def _intervals(self) -> tuple[Positions, int, Array] | None:
-        """Return the number of values below each interval, the most inside one, and the values.
+        """Return the number of values below every interval, the most inside one, and the values.
 
         None if a binary search is better.
         """
@@ -165,7 +165,7 @@ def look_up(
     tolerance: Any = None,
     period: Any = None,
 ) -> Positions:
-    """Return the positions of labels on an axis, in the shape of `labels`; -1 if not found."""
+    """Return the positions of labels on an axis, in the shape of `labels`, or -1."""
     flat = np.ravel(labels)
     _check_unique(caller, name, index)
     is_sorted = index.is_monotonic_increasing or index.is_monotonic_decreasing
@@ -253,7 +253,7 @@ def _comparable(index: pd.Index[Any], labels: Array) -> tuple[Array, Array] | No
         if not set(kinds) <= set("iuf") or np.dtype(np.uint64) in types:
             return None
         number = np.float64 if "f" in kinds else np.int64
-        too_wide = max(each.itemsize for each in types) > 8
+        too_wide = max(dtype.itemsize for dtype in types) > 8
         return None if too_wide else (values.astype(number), labels.astype(number))
     common: Any = np.result_type(values, labels)
     if np.datetime_data(common)[0] == "generic" or np.datetime_data(common)[1] != 1:

@@ -113,7 +113,7 @@ def positions(
         if dim in result:
             raise CallError(
                 f"{caller}: {name} selects along {dim}, which another argument selects along "
-                f"(allowed: one argument for each dimension)"
+                f"(allowed: one argument for a dimension)"
             )
         result[dim] = position
     return data, {dim: without_coords(position, result) for dim, position in result.items()}
@@ -167,7 +167,7 @@ def _of_one_axis(
         return index.dim, _by_index(index, name, label, request)  # it may select several
     if labels.dtype.kind == "b":
         return index.dim, _like(label, labels)
-    found = look_up(
+    positions = look_up(
         caller,
         name,
         index.index,
@@ -176,9 +176,9 @@ def _of_one_axis(
         tolerance=request.tolerance_of(name),
         period=request.period.get(name),
     )
-    if request.missing == "raise" and (found < 0).any():
-        raise _missing(request, name, index.index, labels, found)
-    return index.dim, _like(label, found)
+    if request.missing == "raise" and (positions < 0).any():
+        raise _missing(request, name, index.index, labels, positions)
+    return index.dim, _like(label, positions)
 
 
 def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) -> Any:
@@ -344,10 +344,10 @@ def _not_an_array(caller: str, name: Hashable, indexer: object) -> DTypeError:
 
 
 def _missing(
-    request: Request, name: Hashable, index: pd.Index[Any], labels: Any, found: Any
+    request: Request, name: Hashable, index: pd.Index[Any], labels: Any, positions: Any
 ) -> LabelError:
-    """Return the error of the first label that is not found, with the labels nearest to it."""
-    bad = np.argwhere(found < 0)
+    """Return the error of the first label that does not exist, with the nearest labels."""
+    bad = np.argwhere(positions < 0)
     at = tuple(int(i) for i in bad[0])
     label, limit = labels[at], request.tolerance_of(name)
     near: list[Any] = []

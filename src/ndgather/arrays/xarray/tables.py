@@ -118,7 +118,7 @@ def _variables(
     if names:
         return list(names)
     dims = {data[name].dims[0] for name in columns}
-    return [str(name) for name, each in data.data_vars.items() if dims <= set(each.dims)]
+    return [str(name) for name, array in data.data_vars.items() if dims <= set(array.dims)]
 
 
 def _labels(points: Path, column: pd.Series[Any], index: pd.Index[Any]) -> Any:

@@ -100,7 +100,7 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]:
     """Return the findings that affect every runtime or one of `runtimes`.
 
-    Names match in any case and in part: ``"openvino"`` means every device of OpenVINO.
+    A name may be a part, in any case: ``"openvino"`` means every device of OpenVINO.
     """
     wanted = [name.lower() for name in runtimes]
     return [

@@ -226,8 +226,8 @@ def _bounds(text: str) -> tuple[int, int | None]:
     if text in {"?", "-1"}:
         return 0, None
     lowest, dots, highest = text.partition("..")
-    for part in (lowest, highest):
-        if part and not (NUMBER.fullmatch(part) and int(part) <= LARGEST_SIZE):
+    for size in (lowest, highest):
+        if size and not (NUMBER.fullmatch(size) and int(size) <= LARGEST_SIZE):
             raise ValueError(text)
     if not dots:
         return int(lowest), int(lowest)

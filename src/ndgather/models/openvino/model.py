@@ -139,7 +139,7 @@ class Model:
         Returns
         -------
         Run
-            `outputs`, each with its name, array and time; and the time of all layers.
+            `outputs`, with their names, arrays and times; and the time of all layers.
 
         Raises
         ------

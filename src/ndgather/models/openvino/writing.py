@@ -64,14 +64,14 @@ def write(graph: Graph, path: FilePath, constants: FilePath | None = None) -> tu
     writer = _Writer(translated)
     text = writer.xml()
     replace_file(
-        (beside, lambda part: part.write_bytes(writer.content)),
-        (place, lambda part: part.write_bytes(text)),
+        (beside, lambda file: file.write_bytes(writer.content)),
+        (place, lambda file: file.write_bytes(text)),
     )
     return findings
 
 
 class _Writer:
-    """Writes the layers of a graph; `places` has the layer and output port of every value."""
+    """Writes the layers of a graph; `ports` has the layer and output port of every value."""
 
     def __init__(self, graph: Graph) -> None:
         self.types = value_types(graph)
@@ -80,7 +80,7 @@ class _Writer:
         self.layers = ElementTree.SubElement(self.net, "layers")
         self.edges = ElementTree.SubElement(self.net, "edges")
         self.taken: set[str] = set()
-        self.places: dict[str, tuple[int, int]] = {}
+        self.ports: dict[str, tuple[int, int]] = {}
         self.tensor_names: dict[str, list[str]] = {}
         for output in graph.outputs:
             self.tensor_names.setdefault(output.value, []).append(output.name)
@@ -141,14 +141,14 @@ class _Writer:
             side = ElementTree.SubElement(layer, "input")
             for port, value in enumerate(inputs):
                 self._port(side, port, value)
-                ends = map(str, (*self.places[value], number, port))
+                ends = map(str, (*self.ports[value], number, port))
                 names = ("from-layer", "from-port", "to-layer", "to-port")
                 ElementTree.SubElement(self.edges, "edge", dict(zip(names, ends, strict=True)))
         if output is not None:
             port_element = self._port(ElementTree.SubElement(layer, "output"), len(inputs), output)
             if output in self.tensor_names:
                 port_element.set("names", _joined(dict.fromkeys(self.tensor_names[output])))
-            self.places[output] = (number, len(inputs))
+            self.ports[output] = (number, len(inputs))
         return layer
 
     def _port(self, side: ElementTree.Element, number: int, value: str) -> ElementTree.Element:

@@ -76,7 +76,7 @@ def _read_header(
             )
     except Exception as error:  # a MemoryError too: of the parser, at the deepest brackets
         raise ValueError(f"its header cannot be parsed: {reason(error)}") from error
-    if len(shape) > HIGHEST_RANK or any(type(each) is not int or each < 0 for each in shape):
+    if len(shape) > HIGHEST_RANK or any(type(size) is not int or size < 0 for size in shape):
         raise ValueError(f"its shape is not a tuple of at most {HIGHEST_RANK} sizes")
     if dtype.itemsize == 0:
         raise ValueError(f"elements of its dtype {dtype} have no bytes")

@@ -192,7 +192,7 @@ def _writer(path: Path, array: Array) -> Callable[[Path], object]:
     if path.suffix == ".pb":
         from ndgather.models.tensors import pb_tensor  # noqa: PLC0415 - slow, and an extra
 
-        return lambda part: part.write_bytes(pb_tensor.tensor_to_bytes(array, path))
+        return lambda file: file.write_bytes(pb_tensor.tensor_to_bytes(array, path))
     if array.dtype.kind in "OT":  # strings as Python objects become fixed-width strings
         fixed = array.astype(np.str_) if all(isinstance(x, str) for x in array.flat) else None
         if fixed is None or not np.array_equal(fixed, array):  # NumPy drops NULs at the end
