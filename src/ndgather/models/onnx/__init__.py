@@ -49,7 +49,7 @@ __all__ = [
     "tensor_to_bytes",
 ]
 
-# What a run in a runtime does not need, such as the evaluator of onnx, which takes 20 MB.
+# Modules that a run in a runtime does not need, such as the evaluator of onnx, which takes 20 MB.
 _LATER = {
     "Backend": "onnx.evaluator",
     "Comparison": "onnx.comparison",

@@ -1,4 +1,4 @@
-"""Search for inputs on which runtimes disagree: random ones with a few edge cases, made small."""
+"""Search for small inputs on which runtimes disagree: random values with a few edge cases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Parting:
     inputs : dict of str to array
         The inputs by their names.
     what : str
-        What is special about them.
+        Their edge cases.
     tries : int
         How many inputs were run, these included.
     report : Comparison
@@ -72,7 +72,7 @@ def search(
     Every try takes random inputs and sets a few elements of one of them to edge cases: negative
     indices, the ends of an axis, indices out of bounds, repeated indices, NaN, infinities and huge
     values. Every second try also sets the sizes that the model leaves open to 0, 1, 2 or 3. The
-    first inputs on which the runtimes disagree are made as small as possible.
+    first inputs on which the runtimes disagree are reduced to smaller ones on which they still do.
 
     Parameters
     ----------

@@ -150,7 +150,10 @@ class Model:
         token = _COUNTS.set(counts)
         try:
             evaluator = Evaluator(with_one_name(self._proto))
-            evaluator.report(progress)
+            if progress is not None:
+                ended = itertools.count(1)
+                for step in evaluator.steps:
+                    step.ended = lambda: progress(next(ended), len(evaluator.steps))
             with np.errstate(all="ignore"):  # a NaN or an infinity is a value, as in a runtime
                 values: Any = evaluator.run(names, fitted)
         except (NdgatherError, MemoryError):
@@ -189,13 +192,6 @@ class Evaluator(ReferenceEvaluator):
         super().__init__(proto, **{**options, "new_ops": [*_OPS, *CORRECTED]})
         self.steps = [_Step(node) for node in self.rt_nodes_]
         self.rt_nodes_ = self.steps
-
-    def report(self, progress: Callable[[int, int], object] | None) -> None:
-        """Call `progress` after every node of the main graph."""
-        if progress is not None:
-            ended = itertools.count(1)
-            for step in self.steps:
-                step.ended = lambda: progress(next(ended), len(self.steps))
 
 
 class _Step(TimedNode):

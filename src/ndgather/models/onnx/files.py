@@ -112,7 +112,7 @@ def load_tensors(model: ModelProto, folder: str) -> None:
     check_tensors(model, folder)
     try:
         external_data_helper.load_external_data_for_model(model, folder)
-    except Exception as error:  # onnx has rules of its own
+    except Exception as error:  # onnx raises errors of several kinds
         raise messages.unreadable(folder or ".", error) from error
 
 
@@ -251,7 +251,7 @@ def map_tensor(tensor: TensorProto, folder: Folder) -> Array | None:
 
 
 def make_external(tensor: TensorProto, location: str, offset: int, length: int) -> None:
-    """Refer to a file in place of the values of a tensor."""
+    """Replace the values of a tensor by a reference to a file."""
     tensor.ClearField("raw_data")
     del tensor.external_data[:]
     tensor.data_location = TensorProto.EXTERNAL
@@ -365,7 +365,7 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
 
 
 def _fields(mapped: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the number of every field, and where it, its value and the next field start."""
+    """Yield the number of every field, and the offsets of it, of its value and of its end."""
     while start < end:
         tag, value = _varint(mapped, start)
         wire_type, after = tag & 7, value

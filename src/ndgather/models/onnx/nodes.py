@@ -170,8 +170,8 @@ def implementation(op_type: str, domain: str, opset: int) -> Operator:
     Returns
     -------
     Operator
-        Takes the inputs of the node by position and its attributes by name, and raises for what
-        this version does not allow.
+        Takes the inputs of the node by position and its attributes by name, and raises an error for
+        a call that this version does not allow.
 
     Raises
     ------
@@ -392,7 +392,7 @@ class Scope:
 def tensor_array(tensor: TensorProto, name: str, folder: Folder | None = None) -> Array:
     try:
         return np.asarray(numpy_helper.to_array(tensor, str(folder or "")))
-    except Exception as error:  # it believes what the tensor says of itself
+    except Exception as error:  # onnx does not check the type and the dims of the tensor
         raise FileError(f"constant {name!r}: cannot be read: {reason(error)}") from error
 
 
