@@ -28,7 +28,7 @@ from ndgather.cli.options import (
     refuse_unknown,
     with_later_words,
 )
-from ndgather.errors import ModelError, NdgatherError, one_line
+from ndgather.errors import NdgatherError, one_line
 from ndgather.messages import reason
 from ndgather.settings import set_num_threads
 
@@ -123,8 +123,13 @@ def _run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
         return 2
     if arguments is None and _runs_in_a_runtime(options):
         status = _run_in_child()
+        if status is not None and status >= 0:
+            return status
         if status is not None:
-            return _report(options, status)
+            runtime, name = options.runtime or "the runtime", signal.Signals(-status).name
+            text = one_line(f"{options.model}: {runtime} ended the process that ran it ({name})")
+            print(f"ndgather {options.command}: error: {text}", file=sys.stderr)
+            return 1
     try:
         with _terminating_cleanly(), log_to_stderr(options.verbose):
             if options.threads is not None:
@@ -154,16 +159,6 @@ def _runs_in_a_runtime(options: argparse.Namespace) -> bool:
         and Path(options.model).suffix != ".xml"
         and options.runtime != "reference"
     )
-
-
-def _report(options: argparse.Namespace, status: int) -> int:
-    """Return the exit status of a child; write an error where a signal ended it."""
-    if status >= 0:
-        return status
-    runtime, name = options.runtime or "the runtime", signal.Signals(-status).name
-    error = ModelError(f"{options.model}: {runtime} ended the process that ran it ({name})")
-    print(f"ndgather {options.command}: error: {one_line(str(error))}", file=sys.stderr)
-    return 1
 
 
 def _drop_output() -> None:

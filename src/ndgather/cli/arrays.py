@@ -77,7 +77,6 @@ class ArrayCommand:
     options: tuple[str, ...] = ()
 
     def add_to(self, commands: Any) -> None:
-        """Add this command to the command line."""
         scatters = self.kind.scatters
         parser = add_command(
             commands,
@@ -149,15 +148,15 @@ class ArrayCommand:
         arrays = [indices]
         read = open_path.opened if stored else tensor_files.read
         if options.dry_run:
-            found = estimate(self.kind.value, read(options.data), indices, **arguments)
-            about = "" if found.stored_is_known else "about "
+            needed = estimate(self.kind.value, read(options.data), indices, **arguments)
+            about = "" if needed.stored_is_known else "about "
             subject = "the updates have" if self.kind.scatters else "the result has"
             print(
-                f"{found.points} points in {found.chunks} chunks: "
-                f"{scaled(found.decoded_bytes, RATES)} to decode, "
-                f"{about}{scaled(found.stored_bytes, RATES)} as they are stored; "
-                f"{subject} {scaled(found.result_bytes, RATES)}; "
-                f"memory at most {scaled(found.memory_bytes, RATES)}"
+                f"{needed.points} points in {needed.chunks} chunks: "
+                f"{scaled(needed.decoded_bytes, RATES)} to decode, "
+                f"{about}{scaled(needed.stored_bytes, RATES)} as they are stored; "
+                f"{subject} {scaled(needed.result_bytes, RATES)}; "
+                f"memory at most {scaled(needed.memory_bytes, RATES)}"
             )
             return
         arguments["progress"] = bar(options) if stored else None

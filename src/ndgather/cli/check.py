@@ -47,7 +47,6 @@ The exit status is 1 if a finding is at least as severe as --fail-on.
 
 
 def add_to(commands: Any) -> None:
-    """Add this command to the command line."""
     check = add_command(commands, "check", "find errors in a model", DESCRIPTION, EXAMPLES)
     models = {"nargs": "+", "metavar": "MODEL"}
     add_options(check, "MODELS  the models: FILE.onnx or FILE.xml", models=models)
@@ -69,26 +68,26 @@ def add_to(commands: Any) -> None:
 def _check(options: argparse.Namespace) -> int:
     names = options.runtimes
     diagnostics.check_runtimes(names)
-    found = {model: _findings(model) for model in options.models}
+    results = {model: _findings(model) for model in options.models}
     if names:
-        found = {model: diagnostics.about(listed, names) for model, listed in found.items()}
+        results = {model: diagnostics.about(listed, names) for model, listed in results.items()}
     if options.sarif:
-        print(json.dumps(diagnostics.to_sarif(found, __version__), indent=2))
+        print(json.dumps(diagnostics.to_sarif(results, __version__), indent=2))
     elif options.json:
-        several = len(found) > 1
+        several = len(results) > 1
         objects = [
             {"model": model, **finding} if several else finding
-            for model, findings in found.items()
+            for model, findings in results.items()
             for finding in diagnostics.to_json(diagnostics.worst_first(findings))
         ]
         print(json.dumps(objects, indent=2))
     else:
         width = page_width()
-        tables = {model: diagnostics.table(listed, width) for model, listed in found.items()}
+        tables = {model: diagnostics.table(listed, width) for model, listed in results.items()}
         heads = [f"{model}\n{text}" for model, text in tables.items()]
         print("\n\n".join(heads if len(tables) > 1 else tables.values()))
     least = Severity(options.fail_on)
-    return int(any(diagnostics.at_least(findings, least) for findings in found.values()))
+    return int(any(diagnostics.at_least(findings, least) for findings in results.values()))
 
 
 def _findings(path: str) -> Sequence[Finding]:

@@ -50,7 +50,6 @@ RUNTIMES = ("onnxruntime", "openvino")
 
 
 def add_to(commands: Any) -> None:
-    """Add this command to the command line."""
     summary = "find the node that differs between runtimes, and which one is right"
     compare = add_command(commands, "compare", summary, DESCRIPTION, EXAMPLES)
     add_options(compare, "MODEL  the model: FILE.onnx")
@@ -93,11 +92,7 @@ def _compare(options: argparse.Namespace) -> int:
     searched: dict[str, object] | None = None
     if options.search is not None:
         example = onnx.search(
-            options.model,
-            options.search,
-            seed=options.random or 0,
-            sizes=options.sizes,
-            **how,
+            options.model, options.search, seed=options.random or 0, sizes=options.sizes, **how
         )
         if example is None:
             if options.json:
@@ -113,30 +108,27 @@ def _compare(options: argparse.Namespace) -> int:
                 f"The runtimes disagree on input {example.tries} ({one_line(example.what)}); "
                 f"saved to {options.keep}/.\n"
             )
-        found = example.report
+        result = example.report
     else:
-        found = onnx.compare(
-            options.model,
-            inputs_of(options, ports),
-            **how,
-        )
+        result = onnx.compare(options.model, inputs_of(options, ports), **how)
     if options.html is not None:
-        page = comparison.to_html(found, proto, options.model)
+        page = comparison.to_html(result, proto, options.model)
         replace_file((options.html, lambda part: part.write_text(page, encoding="utf-8")))
     if options.json:
-        report = comparison.to_json(found)
+        report = comparison.to_json(result)
         print(json.dumps({**report, "search": searched} if searched else report, indent=2))
     else:
-        print(comparison.to_text(found))
-    return int(not found.same)
+        print(comparison.to_text(result))
+    return int(not result.same)
 
 
 def _by_runtime(texts: Sequence[str], runtimes: Sequence[str]) -> dict[str, list[str]]:
-    """Read what is for one runtime by its name, and for all that load things otherwise."""
-    found: dict[str, list[str]] = {}
+    """Sort ``RUNTIME=VALUE`` by runtime; a value without a runtime is for all that load files."""
+    by_runtime: dict[str, list[str]] = {}
     able = [name for name in runtimes if name != "reference"] or runtimes
     for text in texts:
         name, equals, value = text.partition("=")
-        for runtime in [name] if equals and name in runtimes else able:
-            found.setdefault(runtime, []).append(value if equals and name in runtimes else text)
-    return found
+        named = bool(equals) and name in runtimes
+        for runtime in [name] if named else able:
+            by_runtime.setdefault(runtime, []).append(value if named else text)
+    return by_runtime

@@ -56,7 +56,6 @@ OUT is written completely or not at all.
 
 
 def add_to(commands: Any) -> None:
-    """Add this command to the command line."""
     summary = "convert a model to another version, operator or format"
     convert = add_command(commands, "convert", summary, DESCRIPTION, EXAMPLES)
     table = """
@@ -76,15 +75,15 @@ def add_to(commands: Any) -> None:
 def _convert(options: argparse.Namespace) -> None:
     from_ir, to_ir = Path(options.model).suffix == ".xml", options.output.suffix == ".xml"
     tensor_files.check_place(options.output, (".onnx",) if from_ir else (".onnx", ".xml"))
-    given = {name: getattr(options, name) for name in ("opset", "domain", "operator", "strict")}
+    target = {name: getattr(options, name) for name in ("opset", "domain", "operator", "strict")}
     findings: Sequence[diagnostics.Finding] = ()
     if from_ir or to_ir:
         from ndgather.models import interchange  # noqa: PLC0415 - slow, and two extras
 
         if from_ir:
-            count, findings = interchange.openvino_to_onnx(options.model, options.output, **given)
+            count, findings = interchange.openvino_to_onnx(options.model, options.output, **target)
         else:
-            for name in (name for name, value in given.items() if value):
+            for name in (name for name, value in target.items() if value):
                 raise ModelError(
                     f"{options.output}: --{name} does not apply (allowed: for a result in an "
                     f".onnx file)"
@@ -94,7 +93,7 @@ def _convert(options: argparse.Namespace) -> None:
     else:
         from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
-        result = onnx.conversion(options.model, **given)
+        result = onnx.conversion(options.model, **target)
         onnx.save(result, options.output)
         count, findings = len(result.model.graph.node), result.findings
     print(f"{one_line(str(options.output))}: {node_count(count)}")

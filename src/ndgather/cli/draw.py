@@ -41,7 +41,6 @@ ENDINGS = (".svg", ".png")
 
 
 def add_to(commands: Any) -> None:
-    """Add this command to the command line."""
     summary = "draw where every element of a result comes from"
     draw = add_command(commands, "draw", summary, DESCRIPTION, EXAMPLES)
     table = f"""
@@ -85,12 +84,12 @@ def _draw(options: argparse.Namespace) -> None:
     data: Any = (open_path.opened if stored else tensor_files.read)(options.data)
     files = [options.indices] + [options.updates] * (options.updates is not None)
     arrays = [data, *map(tensor_files.read, files)]
-    given = {name: getattr(options, name) for name in _OPTIONS}
-    given = {name: value for name, value in given.items() if value is not None}
+    arguments = {name: getattr(options, name) for name in _OPTIONS}
+    arguments = {name: value for name, value in arguments.items() if value is not None}
     if options.fill_value is not None:
-        given["fill_value"] = fill_value(options.fill_value, data.dtype)
+        arguments["fill_value"] = fill_value(options.fill_value, data.dtype)
     function: Callable[..., show.Picture] = getattr(show, options.function.replace("-", "_"))
-    picture = function(*arrays, **given)
+    picture = function(*arrays, **arguments)
     if options.output is None:
         print(picture.to_text(terminal()))
     else:

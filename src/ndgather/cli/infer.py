@@ -53,7 +53,6 @@ for any number of further axes.
 
 
 def add_to(commands: Any) -> None:
-    """Add this command to the command line."""
     summary = "infer the types and shapes of a model or a call"
     infer = add_command(commands, "infer", summary, DESCRIPTION, EXAMPLES)
     table = """
@@ -90,24 +89,20 @@ def _infer(options: argparse.Namespace) -> None:
     from ndgather.pages.catalog import find  # noqa: PLC0415 - no model needs it
 
     operator = find(
-        "infer",
-        options.target,
-        domain=options.domain,
-        version=options.version,
-        opset=options.opset,
+        "infer", options.target, domain=options.domain, version=options.version, opset=options.opset
     )
-    found = _of_call(operator, options.words)
+    inference = _of_call(operator, options.words)
     row = operator.row
     inputs = [tensor.name for tensor in row.inputs]
     outputs = [tensor.name for tensor in row.outputs]
     _print(
         options,
         {
-            "input": dict(zip(inputs, found.inputs, strict=True)),
-            "output": dict(zip(outputs, found.outputs, strict=True)),
+            "input": dict(zip(inputs, inference.inputs, strict=True)),
+            "output": dict(zip(outputs, inference.outputs, strict=True)),
         },
         str(row),
-        found,
+        inference,
     )
 
 
@@ -144,13 +139,13 @@ def _of_ports(ports: Sequence[Port]) -> dict[str, TensorType]:
     return types
 
 
-def _of_call(operator: Operator, given: list[str]) -> Inference:
-    """Infer one call from what a command line says of its inputs and attributes."""
+def _of_call(operator: Operator, words: list[str]) -> Inference:
+    """Infer one call from the inputs and attributes on a command line."""
     names = [tensor.name for tensor in operator.row.inputs]
     attributes = {attribute.name: attribute.type for attribute in operator.row.attributes}
     types: list[Any] = []
     named: dict[str, Any] = {}
-    for text in given:
+    for text in words:
         name, equals, value = text.partition("=")
         if not equals:
             types.append(_input(names[len(types)] if len(types) < len(names) else "input", text))
@@ -186,7 +181,7 @@ def _size(name: str, text: str, size: str) -> Dim:
 
 
 def _attribute(text: str, kind: AttributeType) -> object:
-    """Read an attribute; what cannot be read stays text, for the operator to refuse."""
+    """Read an attribute; what cannot be read stays text, and the operator raises."""
     if kind is AttributeType.BOOL and text in {"true", "false"}:
         return text == "true"
     if kind is AttributeType.INT and text.removeprefix("-").isdecimal():
@@ -195,9 +190,12 @@ def _attribute(text: str, kind: AttributeType) -> object:
 
 
 def _print(
-    options: argparse.Namespace, values: Values, operator: str = "", found: Inference | None = None
+    options: argparse.Namespace,
+    values: Values,
+    operator: str = "",
+    inference: Inference | None = None,
 ) -> None:
-    equal = {output.name: output.equals for output in found.equalities} if found else {}
+    equal = {output.name: output.equals for output in inference.equalities} if inference else {}
     types = [(role, *item) for role, named in values.items() for item in named.items()]
     if options.json:
         lists: dict[str, list[object]] = {f"{role}s": [] for role in values}

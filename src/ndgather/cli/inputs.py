@@ -115,24 +115,24 @@ def compare_outputs(options: argparse.Namespace, outputs: Sequence[Output]) -> i
 
 
 def _compare(
-    name: str, found: Array, expected: Array, file: Path, options: argparse.Namespace
+    name: str, actual: Array, expected: Array, file: Path, options: argparse.Namespace
 ) -> None:
-    forms = [f"{port_dtype_name(array.dtype)} {array.shape}" for array in (found, expected)]
+    forms = [f"{port_dtype_name(array.dtype)} {array.shape}" for array in (actual, expected)]
     if forms[0] != forms[1]:
         raise ModelError(f"output {name!r} is {forms[0]}, and {forms[1]} in {file}")
-    if found.dtype.kind in "OUST":
-        differs = found.astype(object) != expected.astype(object)
+    if actual.dtype.kind in "OUST":
+        differs = actual.astype(object) != expected.astype(object)
     else:
-        wide = np.result_type(found, np.float64)
+        wide = np.result_type(actual, np.float64)
         close = np.isclose(
-            found.astype(wide), expected.astype(wide), options.rtol, options.atol, equal_nan=True
+            actual.astype(wide), expected.astype(wide), options.rtol, options.atol, equal_nan=True
         )
         differs = ~close
     if np.any(differs):
         position = tuple(map(int, np.argwhere(differs)[0]))
         where = f"[{', '.join(map(str, position))}]"
         raise ModelError(
-            f"output {name!r}: {name}{where} = {found[position]} differs from "
+            f"output {name!r}: {name}{where} = {actual[position]} differs from "
             f"{expected[position]} in {file}"
         )
 

@@ -11,6 +11,7 @@ import shutil
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from inspect import cleandoc
 from pathlib import Path
@@ -190,18 +191,14 @@ def add_loading(parser: argparse.ArgumentParser, name: str, file: str, more: str
     add_options(parser, table, provider=provider, library=library)
 
 
-def operator_names(**_: object) -> list[str]:
-    """Return the completions for the name of an operator."""
+def _published(attribute: str, **_: object) -> list[str]:
+    """Return the completions for an attribute of the published operators."""
     from ndgather.published import operators  # noqa: PLC0415 - only for the shell
 
-    return sorted({operator.name for operator in operators()})
+    return sorted({getattr(operator, attribute) for operator in operators()})
 
 
-def domain_names(**_: object) -> list[str]:
-    """Return the completions for the name of a domain."""
-    from ndgather.published import operators  # noqa: PLC0415 - only for the shell
-
-    return sorted({operator.domain for operator in operators()})
+operator_names, domain_names = partial(_published, "name"), partial(_published, "domain")
 
 
 def runtime_names(**_: object) -> list[str]:

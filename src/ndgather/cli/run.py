@@ -80,7 +80,6 @@ all.
 
 
 def add_to(commands: Any) -> None:
-    """Add this command to the command line."""
     run = add_command(commands, "run", "run a model on arrays from files", DESCRIPTION, EXAMPLES)
     add_options(run, "MODEL  the model: FILE.onnx or FILE.xml")
     add_inputs(run)

@@ -46,7 +46,6 @@ OUT are .csv or .parquet. OUT is written completely or not at all.
 
 
 def add_to(commands: Any) -> None:
-    """Add this command to the command line."""
     summary = "look up the values of a data set at the labels in a table"
     parser = add_command(commands, "sel", summary, DESCRIPTION, EPILOG)
     table = """
@@ -107,9 +106,9 @@ def work(options: argparse.Namespace) -> None:
     )
 
 
-def _numbers(given: dict[str, str]) -> dict[str, object]:
+def _numbers(lengths: dict[str, str]) -> dict[str, object]:
     """Convert lengths that are numbers; durations such as 1h stay strings."""
-    return {name: _number(text) for name, text in given.items()}
+    return {name: _number(text) for name, text in lengths.items()}
 
 
 def _number(text: str) -> object:

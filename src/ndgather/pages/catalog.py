@@ -20,11 +20,11 @@ def select(caller: str, name: str | None, domain: str | None) -> tuple[Operator,
     if not in_domain:
         domains = list(dict.fromkeys(op.domain for op in operators()))
         raise messages.unknown_choice(caller, "domain", domain, domains)
-    found = tuple(op for op in in_domain if name is None or _key(op.name) == _key(name))
-    if not found:
+    matches = tuple(op for op in in_domain if name is None or _key(op.name) == _key(name))
+    if not matches:
         names = list(dict.fromkeys(op.name for op in in_domain))
         raise messages.unknown_choice(caller, "name", name, names)
-    return found
+    return matches
 
 
 def find(
@@ -36,10 +36,10 @@ def find(
     opset: int | None = None,
 ) -> Operator:
     """Return `operator`; without a domain, of the default one or else the first that has it."""
-    found = select(caller, name, domain)
-    domains = [op.domain for op in found]
+    matches = select(caller, name, domain)
+    domains = [op.domain for op in matches]
     domain = DEFAULT_DOMAIN if DEFAULT_DOMAIN in domains else domains[0]
-    return operator(found[0].name, domain=domain, version=version, opset=opset)
+    return operator(matches[0].name, domain=domain, version=version, opset=opset)
 
 
 def counterpart(caller: str, here: Operator, wanted: str) -> Operator:
@@ -62,11 +62,7 @@ def _key(name: str) -> str:
 
 
 def operator_table(
-    name: str | None = None,
-    domain: str | None = None,
-    *,
-    format: str = "md",
-    width: int = 80,
+    name: str | None = None, domain: str | None = None, *, format: str = "md", width: int = 80
 ) -> str:
     """Return a table of the operator versions of a name, of a domain, or of all.
 
@@ -83,12 +79,8 @@ def operator_table(
     AttributeValueError
         There is no such operator, domain or format.
     """
-    found = select("ops", name, domain)
-    return render("ops", _table_document(found), format=format, width=width)
-
-
-def _table_document(found: tuple[Operator, ...]) -> Document:
-    first = found[0]
+    matches = select("ops", name, domain)
+    first = matches[0]
     rows = tuple(
         (
             op.domain,
@@ -98,7 +90,7 @@ def _table_document(found: tuple[Operator, ...]) -> Document:
             rule_texts.OUTSIDE_IN_SHORT[op.row.index_rule.outside],
             ", ".join(attribute.name for attribute in op.row.attributes),
         )
-        for op in found
+        for op in matches
     )
     columns = (
         ("since", "the version of the domain that introduced it"),
@@ -117,8 +109,9 @@ def _table_document(found: tuple[Operator, ...]) -> Document:
         Code((f"ndgather doc {first.name} --domain {first.domain} --version {first.version}",)),
     )
     titles = ("domain", "operator", "since", "index", "others", "attributes")
-    section = Section(f"{len(found)} versions", (Table(titles, rows), Facts(columns)))
-    return Document("Operators", lead, (section,))
+    section = Section(f"{len(matches)} versions", (Table(titles, rows), Facts(columns)))
+    document = Document("Operators", lead, (section,))
+    return render("ops", document, format=format, width=width)
 
 
 def operator_page(
@@ -165,6 +158,6 @@ def operator_page(
     | --------------- | ------------------- | ------------------- |
     | types of `data` | also `bfloat16`     | none of these       |
     """
-    found = find("doc", name, domain=domain, version=version, opset=opset)
-    other = None if diff is None else counterpart("doc", found, diff)
-    return render("doc", operator_document(found, other), format=format, width=width)
+    here = find("doc", name, domain=domain, version=version, opset=opset)
+    there = None if diff is None else counterpart("doc", here, diff)
+    return render("doc", operator_document(here, there), format=format, width=width)

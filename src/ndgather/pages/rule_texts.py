@@ -103,11 +103,7 @@ OUTSIDE = {
     Outside.ZEROS: "zeros in the result",
     Outside.UNDEFINED: "undefined in the text; this package raises an error",
 }
-OUTSIDE_IN_SHORT = {
-    Outside.RAISE: "error",
-    Outside.ZEROS: "zeros",
-    Outside.UNDEFINED: "undefined",
-}
+OUTSIDE_IN_SHORT = {Outside.RAISE: "error", Outside.ZEROS: "zeros", Outside.UNDEFINED: "undefined"}
 _EQUAL = "the first `batch_dims` sizes of `indices` and `data` must be equal"
 BATCH = {
     BatchRule.NONE: NONE,

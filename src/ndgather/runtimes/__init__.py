@@ -1,1 +1,1 @@
-"""Other programs that run ONNX models: one module for each; `runtime` lists them."""
+"""Other programs that run ONNX models: one module for every program; `runtime` lists them."""

@@ -1,6 +1,6 @@
 """Models run in child processes, so that a crash of a runtime ends the child alone.
 
-The parent sends the source and the options of a model first, then names and inputs for each run,
+The parent sends the source and the options of a model first, then names and inputs for every run,
 all pickled. The child answers ``("version", text)``, ``("values", list)`` or ``("refused", text)``.
 What the runtime prints goes to standard error.
 """

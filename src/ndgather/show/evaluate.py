@@ -68,9 +68,14 @@ class Evaluation:
 
 def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
     """Make a call, or only check it if its data is large or stored; with `error`, do neither."""
-    updates = _without_labels(call.updates)
+    data, readable, grid = _data(call)
+    indices, updates = _without_labels(call.indices), _without_labels(call.updates)
+    indices = slow_path.native_indices(call.caller, indices, call.indices_name)
     is_mapped = isinstance(call.data, np.memmap)
-    call, readable, grid = _with_numpy_arrays(call)
+    array = updates
+    if call.scatters:
+        array = _numpy_array(call.caller, call.updates_name, updates)
+    call = replace(call, data=data, indices=indices, updates=array)
     dense_shape = result = None
     notes: list[str] = []
     if error is None:
@@ -96,17 +101,8 @@ def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
     )
 
 
-def _with_numpy_arrays(call: Call) -> tuple[Call, bool, Grid | None]:
-    """Return a call with NumPy arrays, whether data can be read, and the chunks of data if any."""
-    data, readable, grid = _data(call)
-    indices, updates = _without_labels(call.indices), call.updates
-    indices = slow_path.native_indices(call.caller, indices, call.indices_name)
-    if call.scatters:
-        updates = _numpy_array(call.caller, call.updates_name, _without_labels(updates))
-    return replace(call, data=data, indices=indices, updates=updates), readable, grid
-
-
 def _data(call: Call) -> tuple[Array, bool, Grid | None]:
+    """Return data as an array, whether its values can be read, and its chunks if any."""
     module = dispatch.adapter_name(call.data) or ""
     if module.startswith("ndgather.stored.") and not isinstance(call.data, np.memmap):
         reader = reader_of(call)
@@ -217,8 +213,8 @@ def entries_shape(call: Call) -> tuple[int, ...]:
 
 def batch_dims(call: Call) -> int:
     """Return how many leading axes data and indices share."""
-    given = int(call.batch_dims)
-    return given + call.indices.ndim if given < 0 else given
+    dims = int(call.batch_dims)
+    return dims + call.indices.ndim if dims < 0 else dims
 
 
 def resolve_entries(
@@ -247,8 +243,8 @@ def resolve_entries(
 
 
 def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Position) -> Entry:
-    found: Any = call.indices[position]
-    values = (int(found),) if takes_integers(call) else tuple(found.tolist())
+    entry: Any = call.indices[position]
+    values = (int(entry),) if takes_integers(call) else tuple(entry.tolist())
     first = int(call.axis) % call.data.ndim if takes_integers(call) else batch_dims(call)
     coordinates = tuple(_coordinate(call, raw, first + n) for n, raw in enumerate(values))
     start = data = None

@@ -138,13 +138,13 @@ def _column_widths(
     panel: Panel, entries: Sequence[EntryLabel]
 ) -> dict[tuple[str | None, ...], list[float]]:
     """Return the widths of columns, the same for all planes that have the same labels."""
-    found: dict[tuple[str | None, ...], list[float]] = {}
+    by_labels: dict[tuple[str | None, ...], list[float]] = {}
     for plane in panel.planes:
         least = [
             _GAP - _COLUMN_GAP if label is None else max(_LEAST, text_width(label, "head") + 4)
             for label in plane.columns
         ]
-        widths = found.setdefault(plane.columns, least)
+        widths = by_labels.setdefault(plane.columns, least)
         for row in plane.cells:
             for column, cell in enumerate(row):
                 if cell is not None:
@@ -156,7 +156,9 @@ def _column_widths(
             chips = sum(_chip_width(box, entries) for box in boxes[: _MOST_CHIPS + 1])
             others = (boxes[0].columns[1] - first) * _LEAST
             widths[first] = max(widths[first], chips + 8 - others)
-    return {columns: [width + _COLUMN_GAP for width in widths] for columns, widths in found.items()}
+    return {
+        columns: [width + _COLUMN_GAP for width in widths] for columns, widths in by_labels.items()
+    }
 
 
 def _plane(grid: _Grid, entries: Sequence[EntryLabel], is_entry: bool) -> Iterator[Shape | Group]:

@@ -203,7 +203,7 @@ class _Panels:
         most = max(_CELLS // max(len(drawn.entries) * math.prod(self.call.window_shape), 1), 2)
         columns = _LIMITS[1][0]
         some = some_coordinates([shape[axis] for axis in axes], min(most, 3 * columns))
-        self.slices = {axis: found[:columns] for axis, found in zip(axes, some, strict=True)}
+        self.slices = {axis: span[:columns] for axis, span in zip(axes, some, strict=True)}
         addressed = [
             [self.slices.get(axis, (*span[:1], *span[-1:])) for axis, span in enumerate(entry.data)]
             for entry in drawn.entries
@@ -383,15 +383,15 @@ def _plane(
 
 def with_gaps(coordinates: Sequence[int], size: int) -> tuple[int | None, ...]:
     """Return coordinates with None wherever some are left out between two of them, or at an end."""
-    found: list[int | None] = []
+    result: list[int | None] = []
     before = -1
     for at in (*coordinates, size):
         if at > before + 1 and size:
-            found.append(None)
+            result.append(None)
         if at < size:
-            found.append(at)
+            result.append(at)
         before = at
-    return tuple(found)
+    return tuple(result)
 
 
 _OPTIONS = ("axis", "batch_dims", "reduction", "mode", "fill_value", "use_init_val")

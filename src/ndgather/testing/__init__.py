@@ -20,7 +20,7 @@ A property of a function that gathers, here of `ndgather.gather_nd` itself::
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -71,19 +71,17 @@ class Call:
 
     def axis_of(self, position: tuple[int, ...]) -> int:
         """Return the axis of data that the entry of `indices` at `position` addresses."""
-        if self.function == "gather_nd":
+        if self.function.endswith("_nd"):
             return int(self.options.get("batch_dims", 0)) + position[-1]
         return int(self.options.get("axis", 0)) % self.data.ndim
 
     def __str__(self) -> str:
-        def shown(array: Array) -> str:
-            return f"<{array.dtype} {array.shape} strides {array.strides}>"
-
-        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
-        return (
-            f"{self.function}({shown(self.data)}, {shown(self.indices)}{options})\n"
-            f"data = {self.data!r}\nindices = {self.indices!r}"
-        )
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        arguments = [f"<{a.dtype} {a.shape} strides {a.strides}>" for a in arrays.values()]
+        arguments += [f"{name}={value!r}" for name, value in self.options.items()]
+        lines = [f"{name} = {array!r}" for name, array in arrays.items()]
+        return "\n".join([f"{self.function}({', '.join(arguments)})", *lines])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,16 +248,16 @@ def assert_same_elements(actual: object, desired: Array) -> None:
     """
     actual = assert_same_form(actual, desired)
     if not moves_as_bytes(desired.dtype):
-        for position, value in np.ndenumerate(desired):
-            found = actual[position]
-            assert found is value or (found == value) is True, (
-                f"{position}: {found!r}, not {value!r}"
+        for position, wanted in np.ndenumerate(desired):
+            value = actual[position]
+            assert value is wanted or (value == wanted) is True, (
+                f"{position}: {value!r}, not {wanted!r}"
             )
         return
     stored = element_bytes(actual), element_bytes(desired)
     if stored[0] == stored[1]:
         return
-    rows = [np.frombuffer(each, np.uint8).reshape(desired.size, -1) for each in stored]
+    rows = [np.frombuffer(memory, np.uint8).reshape(desired.size, -1) for memory in stored]
     wrong = np.flatnonzero((rows[0] != rows[1]).any(axis=1))
     first = tuple(int(i) for i in np.unravel_index(wrong[0], desired.shape))
     got, want = (row[wrong[0]].tobytes().hex() for row in rows)

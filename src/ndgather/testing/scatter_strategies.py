@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 
 from ndgather.array_call import _core
 from ndgather.reductions import NAMES, every, meaningful, number_kind
-from ndgather.testing import (
-    Call,
-    assert_same_elements,
-    assert_same_form,
-    elements_at,
-    reference,
-)
+from ndgather.testing import Call, assert_same_elements, assert_same_form, elements_at, reference
 from ndgather.testing.strategies import (
     FLAVOURS,
     INDEX_DTYPES,
@@ -49,7 +43,7 @@ Array = NDArray[Any]
 #: The names of the modes of scatters.
 SCATTER_MODES = _core.SCATTER_MODES
 
-#: Types that every reduction or some take, some of them in the other byte order.
+#: Types that some reductions accept, some of them in the other byte order.
 NUMBER_DTYPES: tuple[np.dtype[Any], ...] = (
     *(np.dtype(char) for char in "?bhiqBHIQefdgFDG"),
     *map(np.dtype, (">i2", ">u4", ">i8", ">f2", ">f4", ">f8", ">c8")),
@@ -69,8 +63,8 @@ class ScatterCall(Call):
     data, indices, updates : array
         The arguments of that name.
     options : dict
-        The other arguments by their names: `reduction`, and where they are given `axis`, `mode`
-        and `use_init_val`.
+        The other arguments by their names: `reduction`, and optionally `axis`, `mode` and
+        `use_init_val`.
 
     Examples
     --------
@@ -88,18 +82,6 @@ class ScatterCall(Call):
     """
 
     updates: Array
-
-    def axis_of(self, position: tuple[int, ...]) -> int:
-        if self.function == "scatter_nd":
-            return position[-1]
-        return int(self.options["axis"]) % self.data.ndim
-
-    def __str__(self) -> str:
-        updates = self.updates
-        return (
-            f"{Call.__str__(self)}\n"
-            f"updates = {updates!r} <{updates.dtype} {updates.shape} strides {updates.strides}>"
-        )
 
 
 def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
@@ -236,7 +218,7 @@ def assert_same_numbers(actual: object, desired: Array) -> None:
     Raises
     ------
     AssertionError
-        Their shapes, dtypes or elements differ, or a NaN stands in one of them only.
+        Their shapes, dtypes or elements differ, or only one of them has a NaN.
     """
     actual = assert_same_form(actual, desired)
     if desired.dtype.kind == "c":

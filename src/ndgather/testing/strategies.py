@@ -41,7 +41,7 @@ AnyCall = TypeVar("AnyCall", bound=Call)
 #: The names of the modes of gathers.
 MODES = _core.GATHER_MODES
 
-# Copies must not be crowded out by the other two.
+# Most calls copy something.
 FLAVOURS = ("value",) * 7 + ("empty",) * 2 + ("stray",) * 2
 
 #: The types of indices, in both byte orders.
@@ -53,7 +53,7 @@ INDEX_DTYPES = tuple(
     if order == "=" or width != "1"
 )
 
-#: Types of elements of each width and kind, some of them structured or in the other byte order.
+#: Types of elements of every width and kind, some of them structured or in the other byte order.
 DATA_DTYPES: tuple[np.dtype[Any], ...] = (
     *(np.dtype(char) for char in "?bhiqBHIQefdgFD"),
     *map(np.dtype, ("M8[s]", "m8[ns]", "S1", "S5", "U3", "V1", "V3", "V7", "V13", "O")),
@@ -144,7 +144,7 @@ def arranged_in(
     shape : tuple of int
         Its shape.
     dtype : numpy.dtype
-        Its type. The elements are what the bytes of `memory` say.
+        Its type. The elements are the bytes of `memory`.
     """
     axes = draw(st.permutations(range(len(shape))))
     steps = draw(st.tuples(*[st.sampled_from((1, 1, 2, -1))] * len(shape)))

@@ -1,7 +1,7 @@
 """The types of the corpus, and how it is read.
 
-Each file of ``corpus/`` holds ``rules`` and ``cases``. A case names its rule; the rule holds the
-sentence that decides it and where that is written.
+Every file of ``corpus/`` has ``rules`` and ``cases``. A case names its rule; the rule has the
+sentence that decides it and its source.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ class Rule:
     source : str
         Where it is written.
     quoted : bool
-        Whether `text` stands there word for word.
+        Whether `text` is a quotation.
     of_version : bool
         Whether it is a rule of one published version, such as its list of types. A library
-        that offers other functions for the same work cannot be held to it.
+        that offers other functions for the same work need not follow it.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """The call must give one of these tensors, bit for bit."""
+    """The call must return one of these tensors, bit for bit."""
 
     choices: tuple[Tensor, ...]
 
@@ -124,7 +124,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The call must be refused."""
+    """The call must raise."""
 
     kind: RefusalKind
 
@@ -134,7 +134,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undefined:
-    """The text gives no result: a refusal is right, and so are elements of the inputs and zeros.
+    """The text defines no result: raising is right, and so are elements of the inputs and zeros.
 
     A crash is wrong, and so is anything from elsewhere in memory.
     """
@@ -148,12 +148,12 @@ Expected: TypeAlias = Value | Refusal | Undefined
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One call of one operator, and what must come of it.
+    """One call of one operator, and its expected result.
 
     Attributes
     ----------
     seen : str or None
-        Where this went wrong: a public report.
+        A public report of a library that was wrong.
     """
 
     name: str

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 What: TypeAlias = Literal["result", "refused", "crashed", "unable"]
 
-HEAD, TAIL = 60, 140  # what is kept of a long message: its start, and the end that says why
+HEAD, TAIL = 60, 140  # letters that are kept of a long message: its start and its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ def result(value: object) -> Outcome:
     """Return the outcome of a call that gave `value`."""
     array = np.asarray(value)
     if array.dtype.kind in "OUST":
-        texts = tuple(_text(each) for each in array.reshape(-1))
+        texts = tuple(_text(value) for value in array.reshape(-1))
         return Outcome(what="result", dtype=STRING, shape=array.shape, elements=texts)
     stored = array.astype(array.dtype.newbyteorder("="), copy=False).tobytes().hex()
     return Outcome(what="result", dtype=array.dtype.name, shape=array.shape, elements=stored)
@@ -80,7 +80,7 @@ def shown_elements(outcome: Outcome, most: int = 8) -> str:
     """Write the first elements of a result, numbers as numbers."""
     elements = outcome.elements
     if not isinstance(elements, str):
-        parts: list[str] = [repr(each) for each in elements or ()]
+        parts: list[str] = [repr(text) for text in elements or ()]
     else:
         try:
             numbers = np.frombuffer(bytes.fromhex(elements), np.dtype(outcome.dtype))
@@ -144,12 +144,12 @@ def _judge_refusal(case: Case, outcome: Outcome) -> tuple[Verdict, str]:
 
 def _is_from_inputs(case: Case, outcome: Outcome) -> bool:
     """Tell whether every element of a result is zero or one of data or updates."""
-    found = _elements(outcome)
-    allowed = {"", "0" * max(map(len, found), default=0)}
+    elements = _elements(outcome)
+    allowed = {"", "0" * max(map(len, elements), default=0)}
     for name, tensor in case.inputs.items():
         if name in ("data", "updates"):
             allowed |= _elements(result(tensor.array()))
-    return found <= allowed
+    return elements <= allowed
 
 
 def _elements(outcome: Outcome) -> set[str]:
