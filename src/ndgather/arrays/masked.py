@@ -46,7 +46,7 @@ def run(call: Call) -> Any:
         out=None if out is None else out.data,
     )
     values = slow_path.run(plain)
-    mask = _scattered_mask(call) if call.scatters else _gathered_mask(call)
+    mask = _mask(call)
     if out is None:
         out = np.ma.MaskedArray.__array_wrap__(data, values)
     if mask is not None or np.ma.getmask(out) is not np.ma.nomask:
@@ -58,23 +58,18 @@ def _is_masked(value: Any) -> bool:
     return isinstance(value, np.ma.MaskedArray)
 
 
-def _gathered_mask(call: Call) -> Mask | None:
-    """Return the mask of the result; None where nothing in it is masked."""
-    outside = call.mode == "fill" and call.fill_value is None
-    if np.ma.getmask(call.data) is np.ma.nomask and not outside:
+def _mask(call: Call) -> Mask | None:
+    """Return the mask of the result; None if nothing in it is masked."""
+    nothing, updates = np.ma.nomask, np.ma.getmask(call.updates)
+    fills = call.mode == "fill" and not call.scatters
+    outside = fills and call.fill_value is None
+    if np.ma.getmask(call.data) is nothing and updates is nothing and not outside:
         return None
     mask = np.ma.getmaskarray(call.data)
-    fill = np.full((), outside, mask.dtype) if call.mode == "fill" else None
-    return slow_path.run(replace(call, data=mask, fill_value=fill, out=None))
-
-
-def _scattered_mask(call: Call) -> Mask | None:
-    """Return the mask of data after the updates; None where nothing is masked."""
-    updates = np.ma.getmask(call.updates)
-    if updates is np.ma.nomask and np.ma.getmask(call.data) is np.ma.nomask:
-        return None
-    mask = np.ma.getmaskarray(call.data)
-    if updates is np.ma.nomask:
+    if not call.scatters:
+        fill = np.full((), outside, mask.dtype) if fills else None
+        return slow_path.run(replace(call, data=mask, fill_value=fill, out=None))
+    if updates is nothing:
         updates = np.zeros(np.shape(call.updates), mask.dtype)
     reduction = "none" if call.reduction == "none" else "max"  # of booleans: or
     return slow_path.run(replace(call, data=mask, updates=updates, reduction=reduction, out=None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -266,13 +267,10 @@ def _known_inside(call: NodeCall, meaning: Meaning) -> bool:
         return False
     else:
         axis, count = meaning.axis % len(data), 1
-    if not all(isinstance(size, int) for size in data[axis : axis + count]):
-        return False
-    try:
+    with suppress(IndexOutOfBoundsError):
         check_indices(call.origin, data, indices, axis)
-    except IndexOutOfBoundsError:
-        return False
-    return True
+        return all(isinstance(size, int) for size in data[axis : axis + count])
+    return False
 
 
 def _equal_off_axis(data: Shape, indices: Shape, axis: int | None) -> bool:

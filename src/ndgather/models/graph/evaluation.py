@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +29,8 @@ def dtype_of(name: str) -> np.dtype[Any]:
     """Return the dtype with this name; strings are Python objects."""
     if name == "string":
         return np.dtype(object)
-    try:
+    with suppress(TypeError):
         return np.dtype(name)
-    except TypeError:
-        pass
     try:
         import ml_dtypes  # noqa: PLC0415 - only some types need it
     except ModuleNotFoundError as missing:
@@ -94,7 +92,7 @@ def _integral(dtype: np.dtype[Any]) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class TimedNode:
-    """A node that runs: its name and operator, the values it reads and gives, and its time."""
+    """A node that runs: its operator, the values it reads and produces, and its time."""
 
     name: str
     title: str

@@ -35,10 +35,10 @@ def check_regular(path: Path) -> None:
     """Raise for pipes and devices, which may have no end or block the reader."""
     try:
         mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(21, "Is a directory")
     except (OSError, ValueError) as error:  # ValueError: a NUL in its name
         raise messages.unreadable(path, error) from error
-    if stat.S_ISDIR(mode):
-        raise messages.unreadable(path, IsADirectoryError(21, "Is a directory"))
     if not stat.S_ISREG(mode):
         raise FileError(f"{path}: cannot be read: is not a regular file")
 
