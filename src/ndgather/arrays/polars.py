@@ -98,21 +98,19 @@ def _scatter(call: Call) -> pl.Series:
     if isinstance(data, pl.DataFrame) or not (data.dtype.is_numeric() or data.dtype == pl.Boolean):
         dtypes = data.dtypes if isinstance(data, pl.DataFrame) else data.dtype
         raise no_scatter(call, dtypes)
-    if not _with_nulls(data) and not _with_nulls(updates):
-        updates = updates.to_numpy() if _POLARS.has(updates) else updates
-        values = slow_path.run(replace(call, data=data.to_numpy(), updates=updates))
-        return pl.Series(data.name, values)
-    masked = _masked(updates) if isinstance(updates, pl.Series) else updates
-    result = slow_path.run(replace(call, data=_masked(data), updates=masked))
-    values = pl.DataFrame({data.name: result.data, "mask": np.ma.getmaskarray(result)})
-    return values.select(pl.when(~pl.col("mask")).then(pl.col(data.name))).to_series()
-
-
-def _with_nulls(value: Any) -> bool:
-    return isinstance(value, pl.Series) and value.null_count() > 0
+    if isinstance(updates, pl.Series):
+        updates = _masked(updates)
+    elif _POLARS.has(updates):
+        updates = updates.to_numpy()
+    result = slow_path.run(replace(call, data=_masked(data), updates=updates))
+    values, mask = pl.Series(data.name, result.data), np.ma.getmask(result)
+    return values if mask is np.ma.nomask else values.set(pl.Series(mask), None)
 
 
 def _masked(series: pl.Series) -> Any:
+    """Return a masked array, which has no mask if there are no nulls."""
+    if not series.null_count():
+        return np.ma.array(series.to_numpy())
     nothing = False if series.dtype == pl.Boolean else 0
     return np.ma.array(series.fill_null(nothing).to_numpy(), mask=series.is_null().to_numpy())
 

@@ -34,7 +34,7 @@ AttributeValue: TypeAlias = int | str | bool
 def bind(
     row: OperatorVersion, inputs: Sequence[object], named: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, AttributeValue]]:
-    """Separate inputs from attributes, check the attributes and add their defaults."""
+    """Separate inputs from attributes, check attributes and add their defaults."""
     names = [item.name for item in row.inputs]
     if len(inputs) > len(names):
         raise _wrong_inputs(row, len(inputs))
@@ -59,14 +59,13 @@ def bind_arrays(
 ) -> tuple[dict[Role, Array], dict[str, AttributeValue]]:
     """Return an array of any library for every input, and the attributes."""
     bound, attributes = bind(row, inputs, named)
+    if len(bound) < len(row.inputs):
+        raise _wrong_inputs(row, len(bound))
     arrays = {}
     for item in row.inputs:
-        if item.name in bound:
-            value = bound[item.name]
-            kept = item.role is not Role.AXIS and keeps_its_kind(value)
-            arrays[item.role] = value if kept else _numpy_array(row, item.name, value)
-    if len(arrays) < len(row.inputs):
-        raise _wrong_inputs(row, len(arrays))
+        value = bound[item.name]
+        kept = item.role is not Role.AXIS and keeps_its_kind(value)
+        arrays[item.role] = value if kept else _numpy_array(row, item.name, value)
     return arrays, attributes
 
 
