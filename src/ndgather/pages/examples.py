@@ -48,33 +48,15 @@ class ExampleCall:
     data_dtype: str = "int32"
 
 
-def _read() -> dict[str, tuple[ExampleCall, ...]]:
-    text = files("ndgather.pages").joinpath("examples.toml").read_text(encoding="utf-8")
-    return {
-        name: tuple(ExampleCall(**{"data": _GRID, **call}) for call in calls)
-        for name, calls in tomllib.loads(text).items()
-    }
-
-
-_CALLS = _read()
+_FILE = tomllib.loads(files("ndgather.pages").joinpath("examples.toml").read_text("utf-8"))
+PUBLISHED_LAYERS: dict[str, list[tuple[list[int], list[int], int]]] = _FILE.pop("layers")
+_PUBLISHED: dict[str, str] = _FILE.pop("published")
+_CALLS = {
+    name: tuple(ExampleCall(**{"data": _GRID, **call}) for call in calls)
+    for name, calls in _FILE.items()
+}
 CALLS = {kind: _CALLS[kind.value] for kind in Kind}
-PUBLISHED_EXAMPLES = {
-    "ai.onnx GatherElements-11": _CALLS["published_elements"],
-    "ai.onnx GatherElements-13": _CALLS["published_elements"],
-    "ai.onnx GatherND-11": _CALLS["published_tuples"],
-    "ai.onnx GatherND-12": _CALLS["published_tuples"],
-    "ai.onnx GatherND-13": _CALLS["published_tuples"],
-    "com.microsoft GatherND-1": _CALLS["published_tuples"],
-    "openvino GatherND-8": _CALLS["published_batches"],
-}
-# The layers in a published text: the shapes of data and indices, and `batch_dims`.
-PUBLISHED_LAYERS = {
-    "openvino GatherND-8": (
-        ((1000, 256, 10, 15), (25, 125, 3), 0),
-        ((30, 2, 100, 35), (30, 2, 3, 1), 2),
-        ((1, 64, 64, 320), (1, 64, 64, 1, 1), 3),
-    )
-}
+PUBLISHED_EXAMPLES = {name: _CALLS[key] for name, key in _PUBLISHED.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -247,8 +247,9 @@ def _published_examples(operator: Operator) -> Iterator[Section]:
     blocks: list[Block] = [*_examples(PUBLISHED_EXAMPLES.get(name, ()), operator)]
     layers = []
     for data, indices, batch_dims in PUBLISHED_LAYERS.get(name, ()):
-        result = operator.infer_shape(data, indices, batch_dims=batch_dims)
-        layers.append(tuple(f"`{cell}`" for cell in (data, indices, batch_dims, result)))
+        shapes = tuple(data), tuple(indices)
+        result = operator.infer_shape(*shapes, batch_dims=batch_dims)
+        layers.append(tuple(f"`{cell}`" for cell in (*shapes, batch_dims, result)))
     if layers:
         titles = ("shape of data", "shape of indices", "batch_dims", "shape of the result")
         blocks.append(Table(titles, tuple(layers)))
