@@ -1,7 +1,6 @@
-// gather.h - slices at checked offsets, and the loop that copies them to the dense array.
+// gather.h - moves of slices between the indexed and the dense array, in either direction, and the loop that gathers.
 //
-// A copy needs the width of what it copies, never its dtype. Every copy has the same signature, so that the loop calls
-// one through a pointer.
+// A move needs the width of what it copies, never its dtype.
 #pragma once
 
 #include "walk.h"
@@ -19,7 +18,7 @@ namespace ndgather::NDGATHER_ISA {
 template <class Visit>
 [[gnu::always_inline]] inline void each_run(const Plan& plan, Visit visit) noexcept {
   if (plan.slice_rank == 0) return visit(0, 0);
-  const SliceDim inner = plan.slice[plan.slice_rank - 1];
+  const Dim inner = plan.slice[plan.slice_rank - 1];
   Size coordinate[kMaxRank];
   for (int d = 0; d < plan.slice_rank - 1; ++d) coordinate[d] = 0;
   Size indexed = 0, dense = 0;
@@ -28,7 +27,7 @@ template <class Visit>
     for (Size e = 0; e < inner.size; ++e) visit(indexed + e * inner.indexed, dense + e * inner.dense);
     int d = plan.slice_rank - 2;
     for (; d >= 0; --d) {
-      const SliceDim& dim = plan.slice[d];
+      const Dim& dim = plan.slice[d];
       indexed += dim.indexed;
       dense += dim.dense;
       if (++coordinate[d] < dim.size) break;
@@ -64,31 +63,38 @@ template <class Visit>
   }
 }
 
-using Copy = void (*)(const Plan& plan, const Size* at, Size n, char* dense, Size step) noexcept;
+// Calls move(to, from) for every run of n slices: of a gather, the dense array is written to.
+template <bool Gathers, class Move>
+[[gnu::always_inline]] inline void each_move(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n,
+                                             Move move) noexcept {
+  char *const to = Gathers ? plan.dense : plan.indexed, *const from = Gathers ? plan.indexed : plan.dense;
+  each_slice(plan, at, dense, n, [=](Size indexed, Size offset) {
+    move(to + (Gathers ? offset : indexed), static_cast<const char*>(from) + (Gathers ? indexed : offset));
+  });
+}
 
-template <int Width>
-void copy_elements(const Plan& plan, const Size* at, Size n, char* dense, Size step) noexcept {
-  const char* const from = plan.indexed;
-  if (step == Width) {
+template <bool Gathers, int Width>
+void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
+  if (Gathers && dense.step == Width && plan.slice_rank == 0) {
+    char* const to = plan.dense + dense.first;
+    const char* const from = plan.indexed;
 #pragma GCC unroll 8
-    for (Size i = 0; i < n; ++i) std::memcpy(dense + i * Width, from + at[i], Width);
+    for (Size i = 0; i < n; ++i) std::memcpy(to + i * Width, from + at[i], Width);
   } else {
-    for (Size i = 0; i < n; ++i) std::memcpy(dense + i * step, from + at[i], Width);
+    each_move<Gathers>(plan, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
   }
 }
 
 // Widths from Half + 1 to 2 * Half: two pieces that overlap in the middle.
-template <int Half>
-void copy_halves(const Plan& plan, const Size* at, Size n, char* dense, Size step) noexcept {
-  const char* const from = plan.indexed;
-  const Size second = plan.width - Half;
-  for (Size i = 0; i < n; ++i) {
+template <bool Gathers, int Half>
+void move_halves(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
+  each_move<Gathers>(plan, at, dense, n, [second = plan.width - Half](char* to, const char* from) {
     char low[Half], high[Half];
-    std::memcpy(low, from + at[i], Half);
-    std::memcpy(high, from + at[i] + second, Half);
-    std::memcpy(dense + i * step, low, Half);
-    std::memcpy(dense + i * step + second, high, Half);
-  }
+    std::memcpy(low, from, Half);
+    std::memcpy(high, from + second, Half);
+    std::memcpy(to, low, Half);
+    std::memcpy(to + second, high, Half);
+  });
 }
 
 // A row of at least one line, line by line: for rows of some KiB memcpy takes string instructions, which start slowly.
@@ -131,26 +137,17 @@ inline void finish_writes() noexcept {
 #endif
 }
 
-template <void copy(char*, const char*, Size) noexcept>
-void copy_rows(const Plan& plan, const Size* at, Size n, char* dense, Size step) noexcept {
-  for (Size i = 0; i < n; ++i) copy(dense + i * step, plan.indexed + at[i], plan.width);
-}
-
-// Slices with gaps in one of the arrays; Width 0: runs of any other width.
-template <int Width>
-void copy_strided(const Plan& plan, const Size* at, Size n, char* dense, Size step) noexcept {
-  const std::size_t width = Width ? Width : static_cast<std::size_t>(plan.width);
-  each_slice(plan, at, {0, step, nullptr}, n, [=, to = dense, from = plan.indexed](Size indexed, Size offset) {
-    std::memcpy(to + offset, from + indexed, width);
-  });
+template <bool Gathers, void copy(char*, const char*, Size) noexcept>
+void move_rows(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
+  each_move<Gathers>(plan, at, dense, n, [width = plan.width](char* to, const char* from) { copy(to, from, width); });
 }
 
 // Blocks in which some positions are to be filled.
-inline void copy_or_fill(const Plan& plan, const Size* at, Size n, char* dense, Size step) noexcept {
+inline void copy_or_fill(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
   const auto element = static_cast<std::size_t>(plan.element);
   for (Size i = 0; i < n; ++i) {
     each_run(plan, [&](Size indexed_offset, Size dense_offset) {
-      char* const to = dense + i * step + dense_offset;
+      char* const to = plan.dense + dense.first + i * dense.step + dense_offset;
       if (at[i] != kOutside) {
         std::memcpy(to, plan.indexed + at[i] + indexed_offset, static_cast<std::size_t>(plan.width));
       } else if (plan.fill == nullptr) {
@@ -162,42 +159,34 @@ inline void copy_or_fill(const Plan& plan, const Size* at, Size n, char* dense, 
   }
 }
 
-inline Copy pick_copy(const Plan& plan, bool nontemporal) noexcept {
-  if (plan.slice_rank > 0) {
-    switch (plan.width) {
-      case 1: return copy_strided<1>;
-      case 2: return copy_strided<2>;
-      case 4: return copy_strided<4>;
-      case 8: return copy_strided<8>;
-      default: return copy_strided<0>;
-    }
-  }
+template <bool Gathers>
+Store pick_move(const Plan& plan, bool nontemporal) noexcept {
   switch (plan.width) {
-    case 1: return copy_elements<1>;
-    case 2: return copy_elements<2>;
-    case 4: return copy_elements<4>;
-    case 8: return copy_elements<8>;
-    case 12: return copy_elements<12>;
-    case 16: return copy_elements<16>;
-    case 32: return copy_elements<32>;
-    case 64: return copy_elements<64>;
+    case 1: return move_elements<Gathers, 1>;
+    case 2: return move_elements<Gathers, 2>;
+    case 4: return move_elements<Gathers, 4>;
+    case 8: return move_elements<Gathers, 8>;
+    case 12: return move_elements<Gathers, 12>;
+    case 16: return move_elements<Gathers, 16>;
+    case 32: return move_elements<Gathers, 32>;
+    case 64: return move_elements<Gathers, 64>;
     default: break;
   }
-  if (plan.width <= 4) return copy_halves<2>;
-  if (plan.width <= 8) return copy_halves<4>;
-  if (plan.width <= 16) return copy_halves<8>;
-  if (plan.width <= 32) return copy_halves<16>;
-  if (plan.width <= 64) return copy_halves<32>;
-  return nontemporal ? copy_rows<write_row> : copy_rows<copy_row>;
+  if (plan.width <= 4) return move_halves<Gathers, 2>;
+  if (plan.width <= 8) return move_halves<Gathers, 4>;
+  if (plan.width <= 16) return move_halves<Gathers, 8>;
+  if (plan.width <= 32) return move_halves<Gathers, 16>;
+  if (plan.width <= 64) return move_halves<Gathers, 32>;
+  return nontemporal ? move_rows<Gathers, write_row> : move_rows<Gathers, copy_row>;
 }
 
 // Gathers the positions [begin, end). False: an index is outside its axis; nothing outside of the indexed array was
 // read, and the dense array is partly written.
 inline bool gather(const Plan& plan, const Schedule& schedule, Size begin, Size end) noexcept {
-  const Copy copy = pick_copy(plan, schedule.nontemporal);
+  const Store copy = pick_move<true>(plan, schedule.nontemporal);
   const Size step = plan.inner().dense;
   const bool good = walk_blocks<Block, false>(plan, schedule, begin, end, [&](const Block& block) {
-    (block.good ? copy : copy_or_fill)(plan, block.at, block.n, plan.dense + block.dense, step);
+    (block.good ? copy : copy_or_fill)(plan, block.at, {block.dense, step, nullptr}, block.n);
   });
   if (schedule.nontemporal) finish_writes();
   return good;

@@ -1,7 +1,6 @@
 // loops.cpp - the loops, compiled for the instruction set that NDGATHER_ISA names; see CMakeLists.txt.
 #include "check.h"
 #include "panels.h"
-#include "partition.h"
 
 #define NDGATHER_JOINED(a, b) a##b
 #define NDGATHER_NAMED(a, b) NDGATHER_JOINED(a, b)

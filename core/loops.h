@@ -22,9 +22,9 @@ struct DenseOffsets {
   const Size* listed;  // null: all of them, one step apart
 };
 
-// Applies n updates, in order, at n checked offsets. Repeated ones are therefore applied one after the other, as the
-// loops of the specifications have it.
-using Store = void (*)(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept;
+// Moves n slices, in order, between n checked offsets and the dense array: repeated updates are applied one after the
+// other, as the loops of the specifications have it.
+using Store = void (*)(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept;
 
 struct Loops {
   const char* name;  // of the instruction set

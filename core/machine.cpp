@@ -1,11 +1,9 @@
 // machine.cpp - asking the system for the sizes of caches, and the processor for instruction sets.
-#include "machine.h"
+#include "loops.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-
-#include "loops.h"
 
 #if defined(__APPLE__)
 #include <sys/sysctl.h>

@@ -18,12 +18,12 @@ namespace ndgather::NDGATHER_ISA {
 inline Plan panel_of(const Plan& plan, const Panels& panels, Size number) noexcept {
   Plan panel = plan;
   panel.loop_rank = 2;
-  const LoopDim* const inner = &plan.inner();
+  const Dim* const inner = &plan.inner();
   panel.loop[0] = inner[panels.swapped ? 0 : -1];
   panel.loop[1] = inner[panels.swapped ? -1 : 0];
   Size plane = number / panels.per_plane;
   for (int d = plan.loop_rank - 3; d >= 0; --d) {
-    const LoopDim& dim = plan.loop[d];
+    const Dim& dim = plan.loop[d];
     const Size at = plane % dim.size;
     plane /= dim.size;
     panel.indices += at * dim.index;
@@ -81,24 +81,29 @@ inline CopyGrid pick_grid(Size width) noexcept {
   }
 }
 
-// Packs the columns of the data into `buffer` and calls use(panel) with a plan that reads there.
-template <class Use>
-bool in_packed(Plan& panel, const Panels& panels, char* buffer, bool write_back, Use use) noexcept {
-  char* const columns = panel.indexed;
-  IndexColumn& column = panel.column[0];
-  const Size stride = column.stride, bytes = panel.inner().size * panel.width;
-  copy_panel(buffer, panels.pitch, columns, stride, column.extent, bytes);
-  panel.indexed = buffer;
-  column.stride = panels.pitch;
-  if (!use(panel)) return false;
-  if (write_back) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
-  return true;
-}
-
-// Calls use(part) with plans that walk column after column, and whose dense array is `buffer`: it is copied from the
-// real one before, or to it afterwards.
-template <class Use>
-bool in_transposed(const Plan& panel, const Panels& panels, char* buffer, bool reads_dense, Use use) noexcept {
+// Runs one panel of a scatter, or of a gather where the store is null.
+inline bool run_panel(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
+  const Panels& panels = schedule.panels;
+  const bool scatters = store != nullptr;
+  Schedule within;  // what a panel is looked up in is in the cache; the indices need not be
+  within.prefetch_indices = schedule.prefetch_indices;
+  const auto run = [&](const Plan& part) {
+    return scatters ? scatter(part, within, store, 0, part.positions) : gather(part, within, 0, part.positions);
+  };
+  Plan panel = panel_of(plan, panels, number);
+  if (panels.packed) {
+    char* const columns = panel.indexed;
+    IndexColumn& column = panel.column[0];
+    const Size stride = column.stride, bytes = panel.inner().size * panel.width;
+    copy_panel(buffer, panels.pitch, columns, stride, column.extent, bytes);
+    panel.indexed = buffer;
+    column.stride = panels.pitch;
+    if (!run(panel)) return false;
+    if (scatters) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
+    return true;
+  }
+  // Parts that walk column after column, and whose dense array is `buffer`: it is copied from the real one before, or to
+  // it afterwards.
   const CopyGrid copy = pick_grid(panel.width);
   const Size all = panel.loop[0].size, columns = panel.loop[1].size, width = panel.width;
   for (Size row = 0; row < all; row += panels.rows) {
@@ -107,30 +112,18 @@ bool in_transposed(const Plan& panel, const Panels& panels, char* buffer, bool r
     keep_range(part, 0, row, row + size);
     std::swap(part.loop[0], part.loop[1]);
     char* const dense = part.dense;
-    LoopDim& rows = part.loop[1];
+    Dim& rows = part.loop[1];
     const Size next_row = rows.dense;
-    if (reads_dense) copy(buffer, width, panels.pitch, dense, next_row, width, size, columns);
+    if (scatters) copy(buffer, width, panels.pitch, dense, next_row, width, size, columns);
     part.dense = buffer;
     part.loop[0].dense = panels.pitch;
     rows.dense = width;
     part.dense_linear = panels.pitch == size * width;
     join_runs(part, kTuning.short_run);
-    if (!use(part)) return false;
-    if (!reads_dense) copy(dense, next_row, width, buffer, width, panels.pitch, size, columns);
+    if (!run(part)) return false;
+    if (!scatters) copy(dense, next_row, width, buffer, width, panels.pitch, size, columns);
   }
   return true;
-}
-
-inline bool run_panel(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
-  const Panels& panels = schedule.panels;
-  Schedule within;  // what a panel is looked up in is in the cache; the indices need not be
-  within.prefetch_indices = schedule.prefetch_indices;
-  const auto use = [&](const Plan& part) {
-    return store == nullptr ? gather(part, within, 0, part.positions) : scatter(part, within, store, 0, part.positions);
-  };
-  Plan panel = panel_of(plan, panels, number);
-  return panels.packed ? in_packed(panel, panels, buffer, store != nullptr, use)
-                       : in_transposed(panel, panels, buffer, store != nullptr, use);
 }
 
 }  // namespace ndgather::NDGATHER_ISA

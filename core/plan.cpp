@@ -29,7 +29,7 @@ void set_column(Plan& plan, int c, const Array& indexed, Size axis) {
 void set_slice(Plan& plan, const Array& indexed, Size first, const Array& dense, Size dense_first) {
   plan.slice_rank = 0;
   for (Size d = first; d < indexed.rank; ++d) {
-    plan.slice[plan.slice_rank++] = {indexed.shape[d], indexed.strides[d], dense.strides[dense_first + d - first]};
+    plan.slice[plan.slice_rank++] = {indexed.shape[d], 0, indexed.strides[d], dense.strides[dense_first + d - first]};
   }
 }
 
@@ -62,17 +62,17 @@ void order_slice(Plan& plan) {
   };
   int rank = 0;
   for (int d = 0; d < plan.slice_rank; ++d) {
-    SliceDim dim = plan.slice[d];
+    Dim dim = plan.slice[d];
     if (dim.size == 1) continue;
     if (dim.indexed < 0 && dim.dense < 0) {
       plan.indexed += (dim.size - 1) * dim.indexed;
       plan.dense += (dim.size - 1) * dim.dense;
-      dim = {dim.size, -dim.indexed, -dim.dense};
+      dim = {dim.size, 0, -dim.indexed, -dim.dense};
     }
     int e = rank++;
     plan.slice[e] = dim;
     for (; e > 0; --e) {
-      SliceDim &outer = plan.slice[e - 1], &inner = plan.slice[e];
+      Dim &outer = plan.slice[e - 1], &inner = plan.slice[e];
       if (compare(outer.indexed, inner.indexed) + compare(outer.dense, inner.dense) >= 0) break;
       std::swap(outer, inner);
     }
@@ -80,43 +80,37 @@ void order_slice(Plan& plan) {
   plan.slice_rank = rank;
 }
 
-void merge_loops(Plan& plan) {
+// Merges neighbouring dims whose strides allow it, and drops those of size 1; returns how many are left.
+int merge(Dim* dims, int count) {
   int rank = 0;
-  for (int d = 0; d < plan.loop_rank; ++d) {
-    const LoopDim inner = plan.loop[d];
+  for (int d = 0; d < count; ++d) {
+    const Dim inner = dims[d];
     if (inner.size == 1) continue;
     if (rank > 0) {
-      LoopDim& outer = plan.loop[rank - 1];
+      Dim& outer = dims[rank - 1];
       if (outer.index == inner.size * inner.index && outer.indexed == inner.size * inner.indexed &&
           outer.dense == inner.size * inner.dense) {
         outer = {outer.size * inner.size, inner.index, inner.indexed, inner.dense};
         continue;
       }
     }
-    plan.loop[rank++] = inner;
+    dims[rank++] = inner;
   }
-  if (rank == 0) plan.loop[rank++] = {1, 0, 0, 0};
-  plan.loop_rank = rank;
+  return rank;
+}
+
+void merge_loops(Plan& plan) {
+  plan.loop_rank = merge(plan.loop, plan.loop_rank);
+  if (plan.loop_rank == 0) plan.loop[plan.loop_rank++] = {1, 0, 0, 0};
   plan.dense_linear = true;
-  for (int d = 0; d + 1 < rank; ++d) {
+  for (int d = 0; d + 1 < plan.loop_rank; ++d) {
     plan.dense_linear &= plan.loop[d].dense == plan.loop[d + 1].size * plan.loop[d + 1].dense;
   }
 }
 
 void merge_slice(Plan& plan) {
   order_slice(plan);
-  int rank = 0;
-  for (int d = 0; d < plan.slice_rank; ++d) {
-    const SliceDim inner = plan.slice[d];
-    if (rank > 0) {
-      SliceDim& outer = plan.slice[rank - 1];
-      if (outer.indexed == inner.size * inner.indexed && outer.dense == inner.size * inner.dense) {
-        outer = {outer.size * inner.size, inner.indexed, inner.dense};
-        continue;
-      }
-    }
-    plan.slice[rank++] = inner;
-  }
+  int rank = merge(plan.slice, plan.slice_rank);
   if (rank > 0 && plan.slice[rank - 1].indexed == plan.width && plan.slice[rank - 1].dense == plan.width) {
     plan.width *= plan.slice[--rank].size;
   }
@@ -188,17 +182,23 @@ void plan_tuples(Plan& plan, const Array& indexed, const Array& indices, const A
   set_arrays(plan, indexed, indices.bytes, dense);
 }
 
+// Axes behind the gathered one along which all index values are the same are slices, as with indices that were
+// expanded: the first value stands for a row.
 void plan_elements(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis) {
   plan.tuples = false;
   plan.any_order = true;
   plan.loop_rank = indices.rank;
-  for (int d = 0; d < indices.rank; ++d) {
+  while (plan.loop_rank > axis + 1 && indices.strides[plan.loop_rank - 1] == 0) --plan.loop_rank;
+  for (int d = 0; d < plan.loop_rank; ++d) {
     plan.loop[d] = {indices.shape[d], indices.strides[d], d == axis ? 0 : indexed.strides[d], dense.strides[d]};
   }
   plan.column_count = 1;
   plan.column_stride = 0;
   set_column(plan, 0, indexed, axis);
   plan.slice_rank = 0;
+  for (int d = plan.loop_rank; d < indices.rank; ++d) {
+    plan.slice[plan.slice_rank++] = {indices.shape[d], 0, indexed.strides[d], dense.strides[d]};
+  }
   set_arrays(plan, indexed, indices.bytes, dense);
 }
 
@@ -285,8 +285,8 @@ void simplify(Plan& plan) {
 
 void join_runs(Plan& plan, Size most) {
   if (plan.loop_rank < 2 || plan.joined.run > 0) return;
-  const LoopDim inner = plan.inner();
-  LoopDim& outer = plan.loop[plan.loop_rank - 2];
+  const Dim inner = plan.inner();
+  Dim& outer = plan.loop[plan.loop_rank - 2];
   if (inner.size > most || outer.dense != inner.size * inner.dense) return;
   bool repeated = inner.index != 0;
   for (int d = 0; d + 1 < plan.loop_rank; ++d) repeated &= plan.loop[d].index == 0;
@@ -298,16 +298,15 @@ void join_runs(Plan& plan, Size most) {
 
 void loop_over_slices(Plan& plan) {
   for (int d = 0; d < plan.slice_rank; ++d) {
-    const SliceDim& dim = plan.slice[d];
-    plan.loop[plan.loop_rank++] = {dim.size, 0, dim.indexed, dim.dense};
-    plan.positions *= dim.size;
+    plan.loop[plan.loop_rank++] = plan.slice[d];
+    plan.positions *= plan.slice[d].size;
   }
   plan.slice_rank = 0;
   merge_loops(plan);
 }
 
 void keep_range(Plan& plan, int d, Size begin, Size end) {
-  LoopDim& dim = plan.loop[d];
+  Dim& dim = plan.loop[d];
   plan.indices += begin * dim.index;
   plan.indexed += begin * dim.indexed;
   plan.dense += begin * dim.dense;

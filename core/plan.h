@@ -16,14 +16,51 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "refusal.h"
-
 namespace ndgather {
 
 using Size = std::ptrdiff_t;
 static_assert(sizeof(Size) == 8, "ndgather needs a 64-bit platform");
 
 inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
+
+// Why a call is refused: a rule and two numbers. The list below is the only one; Python gets the names from it and writes
+// the texts (src/ndgather/slow_path.py).
+//
+// none: the call is not refused.
+// raised: a Python exception is set, so nothing is left to explain.
+// fallback: the call needs Python, which converts arguments or takes several steps.
+// signature: the arguments do not fit the function; the facts are the names of the last of them.
+// axis, batch_dims: out of range; the facts are the lowest and the highest allowed value.
+// batch_size, window_size: the fact is the axis. off_axis: the facts are that axis and the gathered axis.
+// window_rank: the shapes of data, of starts and of a window do not fit.
+#define NDGATHER_RULES(RULE)                                                                      \
+  RULE(none) RULE(raised) RULE(fallback) RULE(signature)                                          \
+  RULE(index_dtype) RULE(data_rank) RULE(index_rank) RULE(ranks_differ)                           \
+  RULE(batch_dims) RULE(axis) RULE(option_type) RULE(mode)                                        \
+  RULE(batch_size) RULE(depth) RULE(off_axis) RULE(updates_shape)                                 \
+  RULE(window_rank) RULE(window_size)                                                             \
+  RULE(result_rank) RULE(result_size)                                                             \
+  RULE(out_type) RULE(out_dtype) RULE(out_shape) RULE(out_read_only) RULE(out_overlaps_itself)    \
+  RULE(out_overlaps_input)                                                                        \
+  RULE(out_of_bounds) RULE(indices_changed)
+
+enum class Rule : int {
+#define NDGATHER_RULE(name) name,
+  NDGATHER_RULES(NDGATHER_RULE)
+#undef NDGATHER_RULE
+};
+
+inline constexpr const char* kRuleNames[] = {
+#define NDGATHER_RULE(name) #name,
+    NDGATHER_RULES(NDGATHER_RULE)
+#undef NDGATHER_RULE
+};
+
+struct Refusal {
+  Rule rule = Rule::none;
+  Size first = 0, second = 0;
+  explicit operator bool() const { return rule != Rule::none; }
+};
 
 // A borrowed view of an array.
 struct Array {
@@ -61,8 +98,8 @@ enum class ElementType : std::uint8_t {
   opaque,  // no arithmetic
 };
 
-// One dim of the box of positions, and how far a step in it leads in each array.
-struct LoopDim {
+// One dim of the box of positions or of the slices, and how far a step in it leads in each array.
+struct Dim {
   Size size, index, indexed, dense;
 };
 
@@ -70,10 +107,6 @@ struct IndexColumn {
   Size extent;  // size of the addressed axis
   Size wrap;    // added to negative values: extent, or 0 where negative values are not allowed
   Size stride;
-};
-
-struct SliceDim {
-  Size size, indexed, dense;
 };
 
 // The two innermost loop dims as one, which stays as the innermost: the base advances by `step` within a run, and by
@@ -108,11 +141,11 @@ struct Plan {
   // in mode `fill`, so that the call does not end half way.
   bool checked = false;
   // Left uninitialised on purpose: a small call touches only the few entries that it uses.
-  LoopDim loop[kMaxRank];
+  Dim loop[kMaxRank];
   IndexColumn column[kMaxRank];
-  SliceDim slice[kMaxRank];
+  Dim slice[kMaxRank];
 
-  const LoopDim& inner() const { return loop[loop_rank - 1]; }
+  const Dim& inner() const { return loop[loop_rank - 1]; }
 
   // Whether a position whose index is outside is filled, or its update dropped.
   bool fills() const { return mode == Mode::fill || checked; }

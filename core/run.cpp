@@ -2,12 +2,15 @@
 #include "run.h"
 
 #include <atomic>
+#include <cstring>
 #include <mutex>
 
 #include "pool.h"
 
 namespace ndgather {
 namespace {
+
+constexpr Schedule kUnscheduled;  // of small calls
 
 // Shares tasks between threads; each returns whether all index values were inside.
 template <class Work>
@@ -25,38 +28,12 @@ bool run_panels(const Plan& plan, const Schedule& schedule, Store store, char* b
   });
 }
 
-bool run_scheduled_gather(Plan& plan, int threads, Stop* stop) noexcept {
-  if (is_small(plan)) {
-    join_runs(plan, kTuning.short_run);
-    return loops().gather(plan, {}, 0, plan.positions);
-  }
-  plan.any_order = true;  // each position writes to a place of its own
-  arrange(plan);
-  const Schedule schedule = schedule_gather(plan, threads);
-  if (schedule.panels.count > 0) {
-    const pool::Scratch buffers(schedule.panels.buffer * schedule.threads);
-    if (!buffers) return loops().gather(plan, schedule, 0, plan.positions);
-    return run_panels(plan, schedule, nullptr, buffers.memory(), stop);
-  }
-  if (plan.width <= 16) join_runs(plan, kTuning.short_run);
-  const Size parts = schedule.task_bytes > 0 ? (plan.width + schedule.task_bytes - 1) / schedule.task_bytes : 1;
-  return share_all(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
-    const Size begin = task / parts * schedule.task_positions;
-    const Size end = std::min(begin + schedule.task_positions, plan.positions);
-    if (parts == 1) return loops().gather(plan, schedule, begin, end);
-    Plan part = plan;
-    const Size first = task % parts * schedule.task_bytes;
-    keep_bytes(part, first, std::min(first + schedule.task_bytes, plan.width));
-    return loops().gather(part, schedule, begin, end);
-  });
-}
-
 // Applies all updates of a plan on one thread, in order. Between chunks the call may be stopped.
 bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction, ElementType type, Stop* stop,
                       int worker) noexcept {
   join_runs(plan, kTuning.short_run);
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
-  const Size chunk = schedule_check(plan, 1).task_positions;  // about 20 ms
+  const Size chunk = stop == nullptr ? plan.positions : schedule_check(plan, 1).task_positions;  // about 20 ms
   for (Size begin = 0; begin < plan.positions; begin += chunk) {
     if (stop != nullptr && stop->reached(worker)) return true;
     if (!loops().scatter(plan, schedule, store, begin, std::min(begin + chunk, plan.positions))) return false;
@@ -106,15 +83,41 @@ Outside check_all(const Plan& check, Stop* stop) noexcept {
 }  // namespace
 
 bool run_gather(Plan& plan, Stop* stop) noexcept {
-  simplify(plan);
   if (plan.is_empty()) return true;
-  return run_scheduled_gather(plan, threads(), stop);
+  if (plan.loop_rank + plan.slice_rank + plan.column_count == 0 && plan.width <= kTuning.block_bytes) {
+    std::memcpy(plan.dense, plan.indexed, static_cast<std::size_t>(plan.width));
+    return true;
+  }
+  simplify(plan);
+  if (is_small(plan)) {
+    join_runs(plan, kTuning.short_run);
+    return loops().gather(plan, kUnscheduled, 0, plan.positions);
+  }
+  plan.any_order = true;  // each position writes to a place of its own
+  arrange(plan);
+  const Schedule schedule = schedule_gather(plan, threads());
+  if (schedule.panels.count > 0) {
+    const pool::Scratch buffers(schedule.panels.buffer * schedule.threads);
+    if (!buffers) return loops().gather(plan, schedule, 0, plan.positions);
+    return run_panels(plan, schedule, nullptr, buffers.memory(), stop);
+  }
+  if (plan.width <= 16) join_runs(plan, kTuning.short_run);
+  const Size parts = schedule.task_bytes > 0 ? (plan.width + schedule.task_bytes - 1) / schedule.task_bytes : 1;
+  return share_all(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
+    const Size begin = task / parts * schedule.task_positions;
+    const Size end = std::min(begin + schedule.task_positions, plan.positions);
+    if (parts == 1) return loops().gather(plan, schedule, begin, end);
+    Plan part = plan;
+    const Size first = task % parts * schedule.task_bytes;
+    keep_bytes(part, first, std::min(first + schedule.task_bytes, plan.width));
+    return loops().gather(part, schedule, begin, end);
+  });
 }
 
 bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) noexcept {
   simplify(plan);
   if (plan.is_empty()) return true;
-  if (is_small(plan)) return scatter_in_order(plan, {}, reduction, type, nullptr, 0);
+  if (is_small(plan)) return scatter_in_order(plan, kUnscheduled, reduction, type, nullptr, 0);
   arrange(plan);
   const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);

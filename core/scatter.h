@@ -1,16 +1,12 @@
 // scatter.h - the walk of a gather with the two arrays swapped: stores that assign or reduce, and the loop over them.
 #pragma once
 
+#include <bit>
+
 #include "gather.h"
 #include "reduction.h"
 
 namespace ndgather::NDGATHER_ISA {
-
-template <class Apply>
-void each_update(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n, Apply apply) noexcept {
-  each_slice(plan, at, updates, n, [=, to = plan.indexed, from = static_cast<const char*>(plan.dense)](
-                                       Size indexed, Size dense) { apply(to + indexed, from + dense); });
-}
 
 template <Reduction R, class T>
 void reduce_element(char* to, const char* from) noexcept {
@@ -27,7 +23,7 @@ template <Reduction R, class T>
 }
 
 template <Reduction R, class T>
-[[gnu::noinline]] void reduce_spaced(char* to, const char* from, const SliceDim& line) noexcept {
+[[gnu::noinline]] void reduce_spaced(char* to, const char* from, const Dim& line) noexcept {
   for (Size e = 0; e < line.size; ++e) reduce_element<R, T>(to + e * line.indexed, from + e * line.dense);
 }
 
@@ -35,14 +31,14 @@ template <Reduction R, class T>
 // own would be half of the engine, and a call is little beside a run.
 [[gnu::noinline]] inline void reduce_runs(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
                                           void (*reduce)(char*, const char*, Size) noexcept) noexcept {
-  each_update(plan, at, updates, n, [=, width = plan.width](char* to, const char* from) { reduce(to, from, width); });
+  each_move<false>(plan, at, updates, n, [=, width = plan.width](char* to, const char* from) { reduce(to, from, width); });
 }
 
 [[gnu::noinline]] inline void reduce_lines(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
-                                           void (*reduce)(char*, const char*, const SliceDim&) noexcept) noexcept {
+                                           void (*reduce)(char*, const char*, const Dim&) noexcept) noexcept {
   Plan lines = plan;
-  const SliceDim& line = plan.slice[--lines.slice_rank];
-  each_update(lines, at, updates, n, [&](char* to, const char* from) { reduce(to, from, line); });
+  const Dim& line = plan.slice[--lines.slice_rank];
+  each_move<false>(lines, at, updates, n, [&](char* to, const char* from) { reduce(to, from, line); });
 }
 
 template <Reduction R, class T>
@@ -55,39 +51,11 @@ void store_reduced(const Plan& plan, const Size* at, const DenseOffsets& updates
 
 // One-byte elements that C++ knows nothing of: the result for every pair is in a table.
 inline void store_table(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
-  each_update(plan, at, updates, n, [table = plan.table, width = plan.width](char* to, const char* from) {
+  each_move<false>(plan, at, updates, n, [table = plan.table, width = plan.width](char* to, const char* from) {
     for (Size b = 0; b < width; ++b) {
       to[b] = table[static_cast<unsigned char>(to[b]) * 256 + static_cast<unsigned char>(from[b])];
     }
   });
-}
-
-template <int Width>
-void store_elements(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
-  each_update(plan, at, updates, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
-}
-
-template <void copy(char*, const char*, Size) noexcept>
-void store_rows(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
-  each_update(plan, at, updates, n, [width = plan.width](char* to, const char* from) { copy(to, from, width); });
-}
-
-inline void copy_bytes(char* to, const char* from, Size width) noexcept {
-  std::memcpy(to, from, static_cast<std::size_t>(width));
-}
-
-inline Store pick_assignment(const Plan& plan, bool nontemporal) noexcept {
-  switch (plan.width) {
-    case 1: return store_elements<1>;
-    case 2: return store_elements<2>;
-    case 4: return store_elements<4>;
-    case 8: return store_elements<8>;
-    case 16: return store_elements<16>;
-    case 32: return store_elements<32>;
-    default: break;
-  }
-  if (plan.width < kLine) return store_rows<copy_bytes>;
-  return nontemporal ? store_rows<write_row> : store_rows<copy_row>;
 }
 
 template <class T>
@@ -107,7 +75,7 @@ Store pick_reduced(Reduction reduction) noexcept {
 
 // nullptr where the reduction has no meaning for the type.
 inline Store pick_store(const Plan& plan, Reduction reduction, ElementType type, bool nontemporal) noexcept {
-  if (reduction == Reduction::none) return pick_assignment(plan, nontemporal);
+  if (reduction == Reduction::none) return pick_move<false>(plan, nontemporal);
   switch (type) {
     case ElementType::i8: return pick_reduced<std::int8_t>(reduction);
     case ElementType::i16: return pick_reduced<std::int16_t>(reduction);
@@ -159,6 +127,82 @@ inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Siz
   });
   if (schedule.nontemporal) finish_writes();
   return good;
+}
+
+// A scatter whose destination is shared out between threads: all index tuples are checked and their offsets recorded; then
+// each owner reads these and applies, in order, the updates of its own.
+
+// Writes the offsets of the positions [begin, end). False: an index is outside its axis.
+inline bool record_offsets(const Plan& plan, Size begin, Size end, Size* out) noexcept {
+  return walk_blocks<Block, false>(plan, {}, begin, end, [&](const Block& block) {
+    std::memcpy(out, block.at, static_cast<std::size_t>(block.n) * sizeof(Size));
+    out += block.n;
+  });
+}
+
+// Appends to `own` what lies in [first, first + size) among n offsets, whose updates are `step` apart from `dense` on.
+// Without a branch: which they are cannot be predicted.
+inline void pick_owned(Updates& own, const Size* offsets, Size n, Size first, std::uint64_t size, Size dense,
+                       Size step) noexcept {
+  Size kept = own.n, i = 0;
+#if defined(__AVX512F__)
+  const __m512i begin = _mm512_set1_epi64(first), length = _mm512_set1_epi64(static_cast<long long>(size));
+  const __m512i steps = _mm512_mullo_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi64(step));
+  for (; i + 8 <= n; i += 8) {
+    const __m512i updates = _mm512_add_epi64(_mm512_set1_epi64(dense + i * step), steps);
+    const __m512i at = _mm512_loadu_si512(offsets + i);
+    const __mmask8 mine = _mm512_cmplt_epu64_mask(_mm512_sub_epi64(at, begin), length);
+    unsigned lanes = mine;
+    asm("" : "+r"(lanes));  // GCC 12 may keep the mask as one byte in memory, and count the bits of four
+    _mm512_storeu_si512(own.at + kept, _mm512_maskz_compress_epi64(mine, at));
+    _mm512_storeu_si512(own.listed + kept, _mm512_maskz_compress_epi64(mine, updates));
+    kept += std::popcount(lanes);
+  }
+#endif
+  for (; i < n; ++i) {
+    own.at[kept] = offsets[i];
+    own.listed[kept] = dense + i * step;
+    kept += Size{static_cast<std::uint64_t>(offsets[i]) - static_cast<std::uint64_t>(first) < size};
+  }
+  own.n = kept;
+}
+
+// The hardware does not predict which updates are the owner's: longer ones are prefetched too.
+struct PrefetchOwned {
+  PrefetchBlock<true> slices;
+  bool updates;
+  [[gnu::always_inline]] void operator()(const Updates& own) const noexcept {
+    slices(own);
+    if (updates) prefetch_slices(slices.plan.dense, slices.plan.width, own.listed, own.n);
+  }
+};
+
+// Applies the recorded updates of one owner.
+inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
+                        int owner) noexcept {
+  const Size first = partition.border[owner];
+  const auto size = static_cast<std::uint64_t>(partition.border[owner + 1]) - static_cast<std::uint64_t>(first);
+  const Size step = plan.inner().dense;
+  const Size part = std::max<Size>(block_size(plan, {}) / 2, 1);  // a block has room for two
+  const Size* offsets = partition.offsets;
+  Cursor cursor(plan, partition.begin);
+  Size left = partition.end - partition.begin;
+  const auto fill = [&](Updates& own) {
+    own.n = 0;
+    while (left > 0 && own.n <= part) {
+      const Size n = std::min({left, part, cursor.left});
+      pick_owned(own, offsets, n, first, size, cursor.dense, step);
+      offsets += n;
+      left -= n;
+      cursor.advance(n);
+    }
+    return true;
+  };
+  const PrefetchOwned prefetch_owned{{plan, schedule.prefetch && !schedule.nontemporal}, plan.width > kLine};
+  each_block<Updates>(schedule.prefetch || prefetch_owned.updates, fill, prefetch_owned, [&](const Updates& own) {
+    store(plan, own.at, {0, 0, own.listed}, own.n);
+  });
+  if (schedule.nontemporal) finish_writes();
 }
 
 }  // namespace ndgather::NDGATHER_ISA

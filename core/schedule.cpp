@@ -24,7 +24,7 @@ bool leaves_cache(const Plan& plan) {
   Size lookups = 1, span = reach;
   bool inner = true;
   for (int d = plan.loop_rank - 1; d >= 0; --d) {
-    const LoopDim& dim = plan.loop[d];
+    const Dim& dim = plan.loop[d];
     inner &= dim.indexed == 0;
     if (inner) lookups *= dim.size;
     span += dim.size * std::abs(dim.indexed);
@@ -78,7 +78,7 @@ void split_positions(Schedule& schedule, const Plan& plan) {
 
 // Columns are packed where rows are looked up about as often as packing reads them, and have to be waited for: in data
 // larger than half the last cache, or, where rows compete for the same cache sets, than the second-level cache.
-Size packed_columns(const Plan& plan, const LoopDim& along, const LoopDim& across) {
+Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
   constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multiple
   if (across.indexed != plan.width || along.indexed != 0) return 0;
   const Size rows = plan.column[0].extent, cache = caches().second_level;
@@ -90,7 +90,7 @@ Size packed_columns(const Plan& plan, const LoopDim& along, const LoopDim& acros
 
 // Where the dense array lies in another order than the indices or the data, a walk along either would touch a line of
 // the other for every element.
-bool is_crossed(const LoopDim& along, const LoopDim& across) {
+bool is_crossed(const Dim& along, const Dim& across) {
   const bool crossed = std::abs(across.index) >= kLine || (across.index == 0 && std::abs(across.indexed) >= kLine);
   return crossed && std::abs(along.index) < kLine && std::abs(along.dense) >= kLine && across.indexed != 0;
 }
@@ -99,8 +99,8 @@ bool is_crossed(const LoopDim& along, const LoopDim& across) {
 Panels panels_across(const Plan& plan, bool swapped, Size threads, bool scatters) {
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2) return {};
   if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
-  const LoopDim* const inner = &plan.inner();
-  const LoopDim &along = inner[swapped ? 0 : -1], &across = inner[swapped ? -1 : 0];
+  const Dim* const inner = &plan.inner();
+  const Dim &along = inner[swapped ? 0 : -1], &across = inner[swapped ? -1 : 0];
   if (across.dense != plan.width || plan.positions <= kTuning.short_run) return {};
   for (int d = 0; scatters && d + 2 < plan.loop_rank; ++d) {
     if (plan.loop[d].indexed == 0) return {};  // planes would write to the same elements
@@ -157,7 +157,7 @@ void spread_slices(Plan& plan) {
 // A loop dim whose steps write to parts of the destination that lie apart.
 bool set_split_dim(Schedule& schedule, const Plan& plan) {
   for (int d = 0; d < plan.loop_rank; ++d) {
-    const LoopDim& dim = plan.loop[d];
+    const Dim& dim = plan.loop[d];
     const Size parts = std::min(dim.size, std::abs(dim.indexed) * dim.size / kTuning.own_bytes);
     if (parts < schedule.threads) continue;
     schedule.split_dim = d;
@@ -171,7 +171,8 @@ bool set_split_dim(Schedule& schedule, const Plan& plan) {
 
 double nanoseconds(const Plan& plan) {
   const double speed = plan.slice_rank > 0 ? 2 : 16;  // bytes in a nanosecond
-  const double each = 1 + 0.5 * plan.column_count + (leaves_cache(plan) ? 4 : 0);
+  const bool misses = plan.positions > kTuning.small_positions && leaves_cache(plan);
+  const double each = 1 + 0.5 * plan.column_count + (misses ? 4 : 0);
   return static_cast<double>(plan.positions) * each + estimated_bytes(plan) / speed;
 }
 
@@ -190,13 +191,13 @@ bool order_loops(Plan& plan) {
     return (outer > inner) - (outer < inner);
   };
   // Lookups in one column after the other stay in cache, wherever its elements lie.
-  const auto compare_indexed = [&](const LoopDim& outer, const LoopDim& inner) {
+  const auto compare_indexed = [&](const Dim& outer, const Dim& inner) {
     const bool along = inner.indexed == 0;
     if (along == (outer.indexed == 0)) return compare(outer.indexed, inner.indexed);
     if (column_is_cached) return along ? 1 : -1;
     return along ? compare(outer.indexed, column.stride) : compare(column.stride, inner.indexed);
   };
-  const auto swapped = [&](const LoopDim& outer, const LoopDim& inner) {
+  const auto swapped = [&](const Dim& outer, const Dim& inner) {
     const int votes = compare(outer.index, inner.index) + compare_indexed(outer, inner) +
                       compare(outer.dense, inner.dense);
     // A short run costs more than a stride, unless all arrays follow it.

@@ -2,7 +2,6 @@
 // measured stand here, and docs/design.md says how; a threshold of a single rule stands at that rule.
 #pragma once
 
-#include "machine.h"
 #include "plan.h"
 
 namespace ndgather {
@@ -23,6 +22,13 @@ struct Tuning {
 };
 inline constexpr Tuning kTuning;
 
+// Sizes of caches in bytes: those that the system tells, else common ones.
+struct Caches {
+  Size second_level = Size{1} << 20;  // of one core
+  Size last_level = Size{1} << 25;    // shared
+};
+const Caches& caches() noexcept;
+
 inline constexpr Size kLine = 64;    // bytes of a cache line
 inline constexpr Size kBlock = 256;  // offsets that are computed before they are used
 
@@ -38,7 +44,7 @@ struct Panels {
   Size buffer = 0;      // bytes of the copy
 };
 
-// A scatter of some positions whose destination is shared out between owners; see partition.h.
+// A scatter of some positions whose destination is shared out between owners; see scatter.h.
 inline constexpr int kMostOwners = 16;  // every owner reads all offsets
 struct Partition {
   Size* offsets;  // of the positions [begin, end), checked

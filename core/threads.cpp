@@ -7,10 +7,14 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #define NDGATHER_HAS_FORK
+#endif
+#if defined(__linux__)
+#include <sched.h>
 #endif
 
 namespace ndgather {
@@ -74,6 +78,40 @@ bool spin_until(Condition holds) noexcept {
   return false;
 }
 
+// Where a sleeping thread may wake. Linux often wakes a thread on the processor of whoever wakes it, though others are
+// idle, and there it waits for the caller: the call takes as long as on one thread. So the caller takes its processor
+// out of the mask of a thread that it is about to wake, and that thread puts it back once it runs.
+class WakingMask {
+ public:
+#if defined(__linux__)
+  void leave_out(int processor) noexcept {
+    if (narrowed_ || processor < 0 || processor >= CPU_SETSIZE) return;
+    if (pthread_getaffinity_np(thread_, sizeof whole_, &whole_) != 0 || !CPU_ISSET(processor, &whole_)) return;
+    narrow_ = whole_;
+    CPU_CLR(processor, &narrow_);
+    if (CPU_COUNT(&narrow_) > 0) narrowed_ = pthread_setaffinity_np(thread_, sizeof narrow_, &narrow_) == 0;
+  }
+  // On the thread itself. Leaves a mask alone that somebody else has set meanwhile.
+  void restore() noexcept {
+    cpu_set_t now;
+    if (std::exchange(narrowed_, false) && pthread_getaffinity_np(thread_, sizeof now, &now) == 0 &&
+        CPU_EQUAL(&now, &narrow_)) {
+      pthread_setaffinity_np(thread_, sizeof whole_, &whole_);
+    }
+  }
+  static int processor() noexcept { return sched_getcpu(); }
+
+ private:
+  const pthread_t thread_ = pthread_self();
+  bool narrowed_ = false;
+  cpu_set_t whole_, narrow_;
+#else
+  void leave_out(int) noexcept {}
+  void restore() noexcept {}
+  static int processor() noexcept { return -1; }
+#endif
+};
+
 // Lives as long as the process: its threads may sleep on it until the very end.
 class Team {
  public:
@@ -85,16 +123,21 @@ class Team {
 
   void run(Job& job, int workers) noexcept {
     start(workers - 1);
-    int sleepers;
+    Helper* called = nullptr;
     {
       const std::lock_guard lock(mutex_);
       job_ = &job;
       next_worker_ = 1;
       workers_ = workers;
-      sleepers = std::min(asleep_, workers - 1 - spinning_.load(std::memory_order_relaxed));
+      for (int n = workers - 1 - spinning_.load(std::memory_order_relaxed); n > 0 && asleep_ != nullptr; --n) {
+        Helper* const helper = std::exchange(asleep_, asleep_->next_asleep);
+        helper->next_called = std::exchange(called, helper);
+        helper->mask.leave_out(WakingMask::processor());
+        helper->is_called = true;
+      }
       jobs_.fetch_add(1, std::memory_order_release);
     }
-    for (; sleepers > 0; --sleepers) wake_.notify_one();
+    for (; called != nullptr; called = called->next_called) called->wake.notify_one();
     job.work(0);
     {
       const std::lock_guard lock(mutex_);
@@ -107,6 +150,14 @@ class Team {
   }
 
  private:
+  struct Helper {  // one of the threads
+    std::condition_variable wake;
+    WakingMask mask;
+    bool is_called = false;
+    Helper* next_asleep;
+    Helper* next_called = nullptr;  // of the caller
+  };
+
   void start(int count) noexcept {
     try {
       for (; started_ < count; ++started_) std::thread([this] { live(); }).detach();
@@ -116,11 +167,15 @@ class Team {
   }
 
   void live() noexcept {
+    Helper self;
     std::unique_lock lock(mutex_);
     for (;;) {
-      ++asleep_;
-      wake_.wait(lock, [this] { return wanted(); });
-      --asleep_;
+      if (!wanted()) {
+        self.is_called = false;
+        self.next_asleep = std::exchange(asleep_, &self);
+        self.wake.wait(lock, [&] { return self.is_called; });
+        self.mask.restore();
+      }
       while (wanted()) {
         Job& job = *job_;
         const int worker = next_worker_++;
@@ -144,9 +199,10 @@ class Team {
 
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::mutex mutex_;
-  std::condition_variable wake_, done_;
+  std::condition_variable done_;
   Job* job_ = nullptr;
-  int started_ = 0, workers_ = 0, next_worker_ = 0, asleep_ = 0;
+  Helper* asleep_ = nullptr;
+  int started_ = 0, workers_ = 0, next_worker_ = 0;
   std::atomic<int> working_{0}, spinning_{0};
   std::atomic<unsigned> jobs_{0};  // posted so far: what a spinning thread waits for
 };

@@ -18,7 +18,7 @@ struct Cursor {
 
   Cursor(const Plan& p, Size begin) noexcept : plan(p), index(p.indices), base(0), dense(0) {
     for (int d = plan.loop_rank - 1; d >= 0; --d) {
-      const LoopDim& dim = plan.loop[d];
+      const Dim& dim = plan.loop[d];
       coordinate[d] = begin % dim.size;
       begin /= dim.size;
       move(dim, coordinate[d]);
@@ -31,11 +31,11 @@ struct Cursor {
     move(plan.inner(), n);
     left -= n;
     if (left > 0) return;
-    const LoopDim& inner = plan.inner();
+    const Dim& inner = plan.inner();
     move(inner, -inner.size);
     left = inner.size;
     for (int d = plan.loop_rank - 2; d >= 0; --d) {
-      const LoopDim& dim = plan.loop[d];
+      const Dim& dim = plan.loop[d];
       move(dim, 1);
       if (++coordinate[d] < dim.size) return;
       move(dim, -dim.size);
@@ -44,7 +44,7 @@ struct Cursor {
   }
 
  private:
-  void move(const LoopDim& dim, Size steps) noexcept {
+  void move(const Dim& dim, Size steps) noexcept {
     index += steps * dim.index;
     base += steps * dim.indexed;
     dense += steps * dim.dense;
@@ -79,7 +79,7 @@ struct Walk {
 
   explicit Walk(const Plan& p, const Schedule& schedule = {}) noexcept
       : plan(p), offsets(pick_offsets(p)), repeated(p.joined.index != 0) {
-    const LoopDim& inner = plan.inner();
+    const Dim& inner = plan.inner();
     const Joined& joined = plan.joined;
     const Size step = joined.run > 0 ? joined.step : inner.indexed;
     const Size end = joined.run + std::min(inner.size, kBlock), first_run = joined.run > 0 ? joined.run : end;

@@ -25,6 +25,21 @@ PyDataMem_Handler handler = {
 
 }  // namespace
 
+// `unit`: bytes for which a stride counts one.
+inline void View::copy(const Array& of, Size element, std::size_t unit) {
+  array_.bytes = of.bytes;
+  array_.rank = of.rank;
+  element_ = element;
+  is_empty_ = false;
+  // Strides that nobody steps by may be any number, too large to be multiplied: they are 0 here.
+  for (int d = 0; d < of.rank; ++d) {
+    const Size size = shape_[d] = of.shape[d];
+    is_empty_ |= size == 0;
+    strides_[d] = size <= 1 ? 0 : static_cast<Size>(static_cast<std::size_t>(of.strides[d]) * unit);
+  }
+  if (is_empty_) std::fill_n(strides_, of.rank, 0);
+}
+
 void View::take(PyArrayObject* of) {
   numpy_ = of;
   copy({static_cast<char*>(PyArray_DATA(of)), PyArray_NDIM(of), reinterpret_cast<const Size*>(PyArray_DIMS(of)),
@@ -44,7 +59,7 @@ bool View::take(const dlpack::Tensor& of) {
   }
   type_ = of.type;
   char* const first = static_cast<char*>(of.data) + of.byte_offset;
-  copy({first, of.rank, shape, strides != nullptr ? strides : dense}, bits / 8, bits / 8);
+  copy({first, of.rank, shape, strides != nullptr ? strides : dense}, bits / 8, static_cast<std::size_t>(bits / 8));
   return of.data != nullptr || is_empty_;  // else a stand-in without memory
 }
 
@@ -62,17 +77,6 @@ bool View::has_type_of(const View& other) const {
     return kind() != 0 && kind() == other.kind() && element_ == other.element_;
   }
   return PyArray_EquivTypes(PyArray_DESCR(numpy_), PyArray_DESCR(other.numpy_));
-}
-
-// `unit`: bytes for which a stride counts one.
-void View::copy(const Array& of, Size element, Size unit) {
-  array_.bytes = of.bytes;
-  array_.rank = of.rank;
-  element_ = element;
-  is_empty_ = false;
-  for (int d = 0; d < of.rank; ++d) is_empty_ |= (shape_[d] = of.shape[d]) == 0;
-  // Strides that nobody steps by may be any number, too large to be multiplied: they are 0 here.
-  for (int d = 0; d < of.rank; ++d) strides_[d] = is_empty_ || shape_[d] == 1 ? 0 : of.strides[d] * unit;
 }
 
 bool View::has_shape(const Shape& shape) const {

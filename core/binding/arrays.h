@@ -46,7 +46,7 @@ class View {
   Refusal refuse_as_out(const Shape& shape, bool is_writeable) const;
 
  private:
-  void copy(const Array& of, Size element, Size unit);
+  void copy(const Array& of, Size element, std::size_t unit);
   bool may_overlap_itself() const;
 
   Size shape_[kMaxRank], strides_[kMaxRank];

@@ -70,8 +70,13 @@ PyObject* Call::run() {
 }
 
 Refusal Call::read_options() {
-  if (auto refusal = read_integer(given_[kAxis], kAxis, options_.axis)) return refusal;
-  if (auto refusal = read_integer(given_[kBatchDims], kBatchDims, options_.batch_dims)) return refusal;
+  const bool elements = kind_ == Kind::gather_elements || kind_ == Kind::scatter_elements;
+  if (elements || kind_ == Kind::gather) {
+    if (auto refusal = read_integer(given_[kAxis], kAxis, options_.axis)) return refusal;
+  }
+  if (!elements) {
+    if (auto refusal = read_integer(given_[kBatchDims], kBatchDims, options_.batch_dims)) return refusal;
+  }
   if (kind_ == Kind::gather_windows && !read_shape(given_[kWindowShape], options_.window, options_.window_rank)) {
     return {Rule::raised};
   }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "call.h"
-#include "functions.h"
 
 namespace ndgather {
 namespace {

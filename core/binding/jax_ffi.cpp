@@ -7,7 +7,7 @@
 #include <string>
 
 #include "../run.h"
-#include "functions.h"
+#include "call.h"
 
 namespace ndgather {
 namespace {

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "../pool.h"
-#include "functions.h"
+#include "call.h"
 
 namespace ndgather {
 namespace {

@@ -4,10 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "../machine.h"
 #include "../pool.h"
 #include "call.h"
-#include "functions.h"
 
 namespace {
 

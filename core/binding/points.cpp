@@ -3,7 +3,6 @@
 
 #include "../group.h"
 #include "call.h"
-#include "functions.h"
 #include "gil.h"
 
 namespace ndgather {
@@ -47,7 +46,7 @@ bool plan_move(PointMove& move, const Array& chunk, const Array& dense, PyObject
   for (int d = 0; d < slices; ++d) {
     const Size size = written.shape[first_written + d];
     if (size != read.shape[first_read + d]) return false;
-    move.plan.slice[d] = {size, written.strides[first_written + d], read.strides[first_read + d]};
+    move.plan.slice[d] = {size, 0, written.strides[first_written + d], read.strides[first_read + d]};
   }
   simplify(move.plan);
   return true;
@@ -141,6 +140,7 @@ Refusal PointCall::plan_points(PyObject* steps, PointGrid& grid) {
   plan_slices(plan_, kind_, packed, indices, none, local);
   if (given_[kNegative] == Py_False) plan_.refuse_negative();
   plan_.width = 1;
+  loop_over_slices(plan_);
   simplify(plan_);
   return {};
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "refusal.h"
+#include "plan.h"
 
 namespace ndgather::random_calls {
 

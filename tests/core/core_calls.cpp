@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "machine.h"
 #include "pool.h"
 #include "random_call.h"
 #include "run.h"

@@ -23,17 +23,15 @@ class Fault(NamedTuple):
 
 FAULTS = {
     # an index equal to the size of its axis is allowed
-    "size-is-inside": Fault(
-        "index_policy.h", "return at < static_cast", "return at <= static_cast"
-    ),
+    "size-is-inside": Fault("offsets.h", "return at < static_cast", "return at <= static_cast"),
     # negative indices do not count from the end
-    "negative-as-is": Fault("index_policy.h", "wide + ((wide >> 63) & column.wrap)", "wide"),
+    "negative-as-is": Fault("offsets.h", "wide + ((wide >> 63) & column.wrap)", "wide"),
     # they count from the end of an axis that is one shorter
-    "negative-off-by-one": Fault("index_policy.h", "& column.wrap)", "& (column.wrap - 1))"),
+    "negative-off-by-one": Fault("offsets.h", "& column.wrap)", "& (column.wrap - 1))"),
     # mode clip ends one before the last entry
-    "clip-before-last": Fault("index_policy.h", ": last;", ": last - (last > 0);"),
+    "clip-before-last": Fault("offsets.h", ": last;", ": last - (last > 0);"),
     # mode wrap leaves a negative remainder
-    "wrap-negative": Fault("index_policy.h", "rest + ((rest >> 63) & column.extent)", "rest"),
+    "wrap-negative": Fault("offsets.h", "rest + ((rest >> 63) & column.extent)", "rest"),
     # one index of a tuple inside its axis is enough
     "one-column-inside": Fault("offsets.h", "good &= inside;", ""),
     # batch axes do not move the offset in data
@@ -56,18 +54,16 @@ FAULTS = {
     ),
     # the owner of a part of a partition applies the first updates of the next one too
     "owners-overlap": Fault(
-        "partition.h",
+        "scatter.h",
         "- static_cast<std::uint64_t>(first);",
         "- static_cast<std::uint64_t>(first) + 4;",
     ),
     # the updates of a partition are counted from the first position of the call
-    "owned-from-the-start": Fault(
-        "partition.h", "cursor(plan, partition.begin)", "cursor(plan, 0)"
-    ),
+    "owned-from-the-start": Fault("scatter.h", "cursor(plan, partition.begin)", "cursor(plan, 0)"),
     # every panel of a plane begins at its first column
     "panels-start-alike": Fault("panels.h", "number % panels.per_plane * panels.columns", "0"),
     # what a scatter added to a packed panel stays in the buffer
-    "panel-not-copied-back": Fault("panels.h", "if (write_back)", "if (write_back && !write_back)"),
+    "panel-not-copied-back": Fault("panels.h", "if (scatters) copy_panel", "if (false) copy_panel"),
     # an entry on the border of two chunks counts as one of the chunk before
     "cut-is-before": Fault("group.cpp", "last, Size(c))", "last, Size(c) - 1)"),
     # the points are not sorted by the highest digit of their chunk

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "machine.h"
 #include "operators.h"
 #include "run.h"
 

@@ -185,3 +185,32 @@ def test_rows_of_fortran_arrays_replaced(count: int, reduction: str, threads: in
     result = ndgather.scatter_nd(data, indices, updates, reduction=reduction, mode="drop", out=data)
     assert result is data
     np.testing.assert_array_equal(data, expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_expanded_indices_are_as_those_written_out(axis: int, mode: str, order: str) -> None:
+    random = np.random.default_rng(axis)
+    data = np.asarray(random.integers(0, 99, (30, 20, 7, 5)), order=order)
+    bad = 10 * (mode != "raise")
+    values = random.integers(-data.shape[axis] - bad, data.shape[axis] + bad, (25, 18, 1, 1))
+    expanded = np.broadcast_to(values, (25, 18, 6, 5))
+    written = expanded.copy()
+    result = ndgather.gather_elements(data, expanded, axis, mode=mode)
+    np.testing.assert_array_equal(result, ndgather.gather_elements(data, written, axis, mode=mode))
+    updates = np.asarray(random.integers(0, 99, expanded.shape), order=order)
+    options = {"axis": axis, "mode": "drop" if mode == "fill" else mode}
+    for reduction in ("none", "add", "max"):
+        np.testing.assert_array_equal(
+            ndgather.scatter_elements(data, expanded, updates, reduction=reduction, **options),
+            ndgather.scatter_elements(data, written, updates, reduction=reduction, **options),
+        )
+
+
+def test_a_bad_entry_of_expanded_indices_is_counted_everywhere() -> None:
+    expanded = np.broadcast_to(np.array([[1], [9], [2]]), (3, 4))
+    with pytest.raises(ndgather.errors.IndexOutOfBoundsError) as caught:
+        ndgather.gather_elements(np.zeros((3, 4)), expanded, 0)
+    assert caught.value.position == (1, 0)
+    assert caught.value.count == 4
