@@ -244,3 +244,15 @@ def test_indices_that_repeat():
     data = np.random.default_rng(0).standard_normal((5000, 100)).astype("f4")
     result = ndgather.gather_elements(data, indices, 0)
     np.testing.assert_array_equal(result, looked_up(data, indices, 0), strict=True)
+
+
+def test_updates_along_the_first_axis_of_long_rows(threads):
+    """Rows of a page lie far apart: columns are packed, and copied back."""
+    random = np.random.default_rng(1)
+    data = random.integers(0, 99, (2048, 1024), dtype="i4")
+    indices = random.integers(-2048, 2048, (1200, 1024))
+    updates = random.integers(0, 99, indices.shape, dtype="i4")
+    expected = data.copy()
+    np.add.at(expected, (indices, np.arange(1024)), updates)
+    result = ndgather.scatter_elements(data, indices, updates, 0, reduction="add")
+    np.testing.assert_array_equal(result, expected)
