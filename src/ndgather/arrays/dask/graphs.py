@@ -211,7 +211,8 @@ def _gather_block(
     if error is not None:
         raise error
     indices = points.plain(call.caller, call.indices_name, block, shape)
-    part = data[(*box, ...)] if isinstance(data, np.ndarray) else data  # of no axes: an array
+    inside: Any = (*box, ...)  # of no axes: an array, not an element
+    part = data[inside] if isinstance(data, np.ndarray) else data
     return slow_path.run(replace(call, data=part, indices=indices))
 
 
