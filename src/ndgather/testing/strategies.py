@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ndgather.array_call import _core
 from ndgather.testing import Call, moves_as_bytes
-from ndgather.testing.layouts import LAYOUTS, strided
+from ndgather.testing import layouts as array_layouts
+from ndgather.testing.layouts import strided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +38,9 @@ __all__ = [
 
 Array = NDArray[Any]
 AnyCall = TypeVar("AnyCall", bound=Call)
+
+#: Functions that copy an array to another layout in memory, by the name of the layout.
+LAYOUTS = array_layouts.LAYOUTS
 
 #: The names of the modes of gathers.
 MODES = _core.GATHER_MODES
