@@ -479,32 +479,27 @@ def check_indices(
     `data` are the first sizes of data or all; unknown ones allow any index. `axis` is the axis
     that indices address, or the first axis of index tuples.
     """
-    if indices.size == 0:
-        return
     by_tuple = row.kind in _BY_TUPLE
     columns = indices if by_tuple else indices[..., None]
-    sizes = data[axis : axis + columns.shape[-1]]
-    bounds = {
-        column: (-size if row.index_rule.negative else 0, size)
-        for column, size in enumerate(sizes)
-        if isinstance(size, int)
-    }
     outside = np.zeros(columns.shape, bool)
-    for column, (lowest, size) in bounds.items():
-        values = columns[..., column]
-        outside[..., column] = (values < lowest) | (values >= size)
+    for column, size in enumerate(data[axis : axis + columns.shape[-1]]):
+        if isinstance(size, int):
+            lowest = -size if row.index_rule.negative else 0
+            values = columns[..., column]
+            outside[..., column] = (values < lowest) | (values >= size)
     if not outside.any():
         return
-    *lead, column = (int(at) for at in np.unravel_index(np.argmax(outside), outside.shape))
-    position = (*lead, column) if by_tuple else tuple(lead)
-    lowest, size = bounds[column]
+    position = tuple(int(at) for at in np.unravel_index(np.argmax(outside), outside.shape))
+    axis += position[-1]
+    position = position if by_tuple else position[:-1]
+    known: Any = data[axis]
     raise messages.index_out_of_bounds(
         str(row),
         position=position,
         value=int(indices[position]),
-        axis=axis + column,
-        size=size,
-        lowest=lowest,
+        axis=axis,
+        size=known,
+        lowest=-known if row.index_rule.negative else 0,
         count=int(np.count_nonzero(outside)),
         total=indices.size,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -176,7 +176,7 @@ class IndexRule:
         return self.outside is not Outside.ZEROS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Erratum:
     """An error in a published text: its place, a quote, and what is correct."""
 
@@ -194,11 +194,11 @@ class OperatorVersion:
     since: int  # the first version of the domain with this text
     kind: Kind
     inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
     index_rule: IndexRule
     summary: str
     formula: str
     source: str
+    outputs: tuple[Output, ...] = (Output(name="output", type_variable="T"),)
     attributes: tuple[Attribute, ...] = ()
     batch_rule: BatchRule = BatchRule.NONE
     off_axis_rule: OffAxisRule = OffAxisRule.FREE
@@ -210,6 +210,11 @@ class OperatorVersion:
 
     def __str__(self) -> str:
         return f"{self.domain} {self.name}-{self.since}"
+
+    def version(self, since: int, **changes: Any) -> OperatorVersion:
+        """Return another version of this operator, whose text has a similar address."""
+        source = self.source.replace(f"-{self.since}", f"-{since}")
+        return replace(self, since=since, source=source, **changes)
 
     def attribute(self, name: str) -> Attribute | None:
         return next((item for item in self.attributes if item.name == name), None)

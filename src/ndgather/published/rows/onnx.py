@@ -22,7 +22,6 @@ from ndgather.published.schema import (
     Kind,
     OffAxisRule,
     OperatorVersion,
-    Output,
     Outside,
     Role,
     reduction_attribute,
@@ -35,26 +34,25 @@ TENSOR_TYPES = (*INTEGERS, *FLOATS, "bool", "string", *COMPLEX)
 _WITH_BFLOAT16 = (*TENSOR_TYPES, "bfloat16")
 _CHANGELOG = "https://github.com/onnx/onnx/blob/main/docs/Changelog.md"
 
-_DATA = Input(name="data", role=Role.DATA, type_variable="T", types=TENSOR_TYPES)
+DATA = Input(name="data", role=Role.DATA, type_variable="T", types=TENSOR_TYPES)
 _INDICES_64 = Input(
     name="indices", role=Role.INDICES, type_variable="tensor(int64)", types=("int64",)
 )
-_INDICES = Input(name="indices", role=Role.INDICES, type_variable="Tind", types=("int32", "int64"))
+INDICES = Input(name="indices", role=Role.INDICES, type_variable="Tind", types=("int32", "int64"))
 _UPDATES = Input(
     name="updates", role=Role.UPDATES, type_variable="T", types=TENSOR_TYPES, lowest_rank=0
 )
-_OUTPUT = Output(name="output", type_variable="T")
-_DATA_13 = replace(_DATA, types=_WITH_BFLOAT16)
+_DATA_13 = replace(DATA, types=_WITH_BFLOAT16)
 _UPDATES_13 = replace(_UPDATES, types=_WITH_BFLOAT16)
 
-_AXIS = Attribute(
+AXIS = Attribute(
     name="axis",
     type=AttributeType.INT,
     range=AttributeRange.AXIS,
     default=0,
     summary="the axis of data that is indexed; a negative value counts from the last axis",
 )
-_BATCH_DIMS = Attribute(
+BATCH_DIMS = Attribute(
     name="batch_dims",
     type=AttributeType.INT,
     range=AttributeRange.BATCH_BELOW_RANKS,
@@ -67,35 +65,30 @@ _REDUCTION_18 = reduction_attribute("none", "add", "mul", "max", "min")
 _FROM_BOTH_ENDS = IndexRule(negative=True, outside=Outside.RAISE)
 
 _ANY_TYPE = Erratum(
-    place="Type Constraints",
-    quote="Constrain input and output types to any tensor type.",
-    truth="the list excludes tensor types: the 8-bit and 4-bit floats, 4-bit integers, and "
+    "Type Constraints",
+    "Constrain input and output types to any tensor type.",
+    "the list excludes tensor types: the 8-bit and 4-bit floats, 4-bit integers, and "
     "bfloat16 before version 13",
 )
 _NO_RANK_CONDITION = Erratum(
-    place="Summary, point 1",
-    quote="There is no dependency condition to be met between ranks `r` and `q`",
-    truth="the later points hold the ranks together: a tuple is no longer than the axes it "
+    "Summary, point 1",
+    "There is no dependency condition to be met between ranks `r` and `q`",
+    "the later points hold the ranks together: a tuple is no longer than the axes it "
     "addresses, and from version 12 on b < min(q, r)",
 )
 _INVERSE_OF_SCATTER_ND = Erratum(
-    place="Summary",
-    quote="This operator is the inverse of `ScatterND`.",
-    truth="only for distinct tuples and batch_dims = 0: ScatterND has no batch_dims",
+    "Summary",
+    "This operator is the inverse of `ScatterND`.",
+    "only for distinct tuples and batch_dims = 0: ScatterND has no batch_dims",
 )
-_ZERO_SIZE_NOTE = (
-    "Sizes of zero are not mentioned. They follow from the formula: no tuples give an empty "
-    "result, and every tuple into an axis of size 0 is out of bounds, even if the slice "
-    "that it would copy is empty."
+_ZERO_SIZES = (
+    "Sizes of zero are not mentioned. They follow from the formula: no {} give an empty result, "
+    "and every {} into an axis of size 0 is out of bounds, even if the slice that it would copy is "
+    "empty."
 )
 _ALWAYS_CHECKED_NOTE = (
     "The text makes an index out of bounds an error without exception, so it is reported even "
     "if the result has no elements."
-)
-_ZERO_SIZE_NOTE_OF_SLICES = (
-    "Sizes of zero are not mentioned. They follow from the formula: no indices give an empty "
-    "result, and every index into an axis of size 0 is out of bounds, even if the slice "
-    "that it would copy is empty."
 )
 _RANK_0_NOTE = (
     "Indices of any rank are allowed, including rank 0: by the formula the result then has one "
@@ -106,45 +99,42 @@ _LEAST_DEPTH_NOTE = (
     "does; this package refuses it for this operator."
 )
 
-_gather_nd_11 = OperatorVersion(
+gather_nd_11 = OperatorVersion(
     name="GatherND",
     domain=DOMAIN,
     since=11,
     kind=Kind.GATHER_ND,
-    inputs=(_DATA, _INDICES_64),
-    outputs=(_OUTPUT,),
+    inputs=(DATA, _INDICES_64),
     index_rule=_FROM_BOTH_ENDS,
     lowest_depth=1,
     summary="Copies the slices of data that the index tuples on the last axis of indices address.",
     formula="output[p] = data[*indices[p]] for every p in indices.shape[:-1]; "
     "output.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
     source=f"{_CHANGELOG}#GatherND-11",
-    notes=(_LEAST_DEPTH_NOTE, _ZERO_SIZE_NOTE, _ALWAYS_CHECKED_NOTE),
+    notes=(_LEAST_DEPTH_NOTE, _ZERO_SIZES.format("tuples", "tuple"), _ALWAYS_CHECKED_NOTE),
     errata=(
         _NO_RANK_CONDITION,
         Erratum(
-            place="output, case 2",
-            quote="Let us think of each such `r` ranked tensor as `indices_slice`.",
-            truth="each is a tensor of rank 1 and length r",
+            "output, case 2",
+            "Let us think of each such `r` ranked tensor as `indices_slice`.",
+            "each is a tensor of rank 1 and length r",
         ),
         _INVERSE_OF_SCATTER_ND,
         _ANY_TYPE,
     ),
 )
-_gather_nd_12 = replace(
-    _gather_nd_11,
-    since=12,
-    attributes=(_BATCH_DIMS,),
+gather_nd_12 = gather_nd_11.version(
+    12,
+    attributes=(BATCH_DIMS,),
     batch_rule=BatchRule.EQUAL,
     summary="Copies the slices of data that the index tuples on the last axis of indices address, "
     "batch by batch where data and indices share leading axes.",
     formula="output[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
     "output.shape = indices.shape[:-1] + data.shape[b+k:], b = batch_dims, "
     "k = indices.shape[-1]",
-    source=f"{_CHANGELOG}#GatherND-12",
     notes=(
         _LEAST_DEPTH_NOTE,
-        _ZERO_SIZE_NOTE,
+        _ZERO_SIZES.format("tuples", "tuple"),
         _ALWAYS_CHECKED_NOTE,
         "The text has no negative batch_dims: the attribute is a number of axes, and this "
         "package refuses negative values. Some tools compute a wrong shape from it.",
@@ -153,51 +143,48 @@ _gather_nd_12 = replace(
     ),
     errata=(
         Erratum(
-            place="Outputs",
-            quote="Tensor of rank q + r - indices_shape[-1] - 1.",
-            truth="q + r - indices_shape[-1] - 1 - b, as the Summary has it",
+            "Outputs",
+            "Tensor of rank q + r - indices_shape[-1] - 1.",
+            "q + r - indices_shape[-1] - 1 - b, as the Summary has it",
         ),
         Erratum(
-            place="Summary, point 5",
-            quote="-data_shape[i] <= indices[...,i] <= data_shape[i] - 1",
-            truth="data_shape[b+i]: tuples address the axes after the batch axes",
+            "Summary, point 5",
+            "-data_shape[i] <= indices[...,i] <= data_shape[i] - 1",
+            "data_shape[b+i]: tuples address the axes after the batch axes",
         ),
         Erratum(
-            place="output, cases 2 and 3",
-            quote="data[0:b-1,indices_slice]",
-            truth="one coordinate for each batch axis, no slice of them: "
-            "data[p[0], ..., p[b-1], *tuple]",
+            "output, cases 2 and 3",
+            "data[0:b-1,indices_slice]",
+            "one coordinate for each batch axis, no slice of them: data[p[0], ..., p[b-1], *tuple]",
         ),
         Erratum(
-            place="output, case 2",
-            quote="Let us think of each such `r-b` ranked tensor as `indices_slice`.",
-            truth="each is a tensor of rank 1 and length r-b",
+            "output, case 2",
+            "Let us think of each such `r-b` ranked tensor as `indices_slice`.",
+            "each is a tensor of rank 1 and length r-b",
         ),
         Erratum(
-            place="output, case 3",
-            quote="filled into the corresponding location of the `(q-b-1)`-dimensional tensor",
-            truth="the output has rank q-1 + r-b-k; q-b-1 counts only its middle axes",
+            "output, case 3",
+            "filled into the corresponding location of the `(q-b-1)`-dimensional tensor",
+            "the output has rank q-1 + r-b-k; q-b-1 counts only its middle axes",
         ),
         _NO_RANK_CONDITION,
         Erratum(
-            place="Summary and attribute batch_dims",
-            quote="the gather starts from the `b+1` dimension",
-            truth="the axis with index b: the Summary counts axes from 1, the attribute from 0",
+            "Summary and attribute batch_dims",
+            "the gather starts from the `b+1` dimension",
+            "the axis with index b: the Summary counts axes from 1, the attribute from 0",
         ),
         _INVERSE_OF_SCATTER_ND,
         Erratum(
-            place="Summary, point 4",
-            quote="should have a value between 1 (inclusive) and rank `r-b` (inclusive)",
-            truth="only more than r-b is called an error; what 0 does is left unsaid",
+            "Summary, point 4",
+            "should have a value between 1 (inclusive) and rank `r-b` (inclusive)",
+            "only more than r-b is called an error; what 0 does is left unsaid",
         ),
         _ANY_TYPE,
     ),
 )
-_gather_nd_13 = replace(
-    _gather_nd_12,
-    since=13,
+gather_nd_13 = gather_nd_12.version(
+    13,
     inputs=(_DATA_13, _INDICES_64),
-    source=f"{_CHANGELOG}#GatherND-13",
 )
 
 _OFF_AXIS_NOTE = (
@@ -206,24 +193,21 @@ _OFF_AXIS_NOTE = (
     "the leading part; larger ones would be out of bounds, and nothing is broadcast."
 )
 _INVERSE_OF_SCATTER_ELEMENTS = Erratum(
-    place="Summary",
-    quote="This operator is also the inverse of ScatterElements.",
-    truth="for distinct indices only",
+    "Summary", "This operator is also the inverse of ScatterElements.", "for distinct indices only"
 )
 _LIKE_TORCH_GATHER = Erratum(
-    place="Summary",
-    quote="It is similar to Torch's gather operation.",
-    truth="torch.gather refuses negative indices, and it states the rule for the other axes",
+    "Summary",
+    "It is similar to Torch's gather operation.",
+    "torch.gather refuses negative indices, and it states the rule for the other axes",
 )
 
-_gather_elements_11 = OperatorVersion(
+gather_elements_11 = OperatorVersion(
     name="GatherElements",
     domain=DOMAIN,
     since=11,
     kind=Kind.GATHER_ELEMENTS,
-    inputs=(_DATA, _INDICES),
-    outputs=(_OUTPUT,),
-    attributes=(_AXIS,),
+    inputs=(DATA, INDICES),
+    attributes=(AXIS,),
     index_rule=_FROM_BOTH_ENDS,
     off_axis_rule=OffAxisRule.AT_MOST,
     summary="Copies one element of data for each element of indices, which replaces the "
@@ -234,31 +218,28 @@ _gather_elements_11 = OperatorVersion(
     notes=(_OFF_AXIS_NOTE, _ALWAYS_CHECKED_NOTE),
     errata=(
         Erratum(
-            place="Examples 1 and 2",
-            quote="output = [ [ [1, 1], [4, 3], ], ]",
-            truth="one pair of brackets too many: the outputs have shapes (2, 2) and (2, 3)",
+            "Examples 1 and 2",
+            "output = [ [ [1, 1], [4, 3], ], ]",
+            "one pair of brackets too many: the outputs have shapes (2, 2) and (2, 3)",
         ),
         _LIKE_TORCH_GATHER,
         _INVERSE_OF_SCATTER_ELEMENTS,
         _ANY_TYPE,
     ),
 )
-_gather_elements_13 = replace(
-    _gather_elements_11,
-    since=13,
-    inputs=(_DATA_13, _INDICES),
-    source=f"{_CHANGELOG}#GatherElements-13",
+gather_elements_13 = gather_elements_11.version(
+    13,
+    inputs=(_DATA_13, INDICES),
     errata=(_LIKE_TORCH_GATHER, _INVERSE_OF_SCATTER_ELEMENTS, _ANY_TYPE),
 )
 
-_gather_1 = OperatorVersion(
+gather_1 = OperatorVersion(
     name="Gather",
     domain=DOMAIN,
     since=1,
     kind=Kind.GATHER,
-    inputs=(_DATA, replace(_INDICES, lowest_rank=0)),
-    outputs=(_OUTPUT,),
-    attributes=(_AXIS,),
+    inputs=(DATA, replace(INDICES, lowest_rank=0)),
+    attributes=(AXIS,),
     index_rule=IndexRule(negative=False, outside=Outside.RAISE),
     summary="Copies whole slices of data along one axis; the axes of indices replace it.",
     formula="output[o, p, s] = data[o, indices[p], s]; "
@@ -271,35 +252,30 @@ _gather_1 = OperatorVersion(
     ),
     errata=(_ANY_TYPE,),
 )
-_gather_11 = replace(
-    _gather_1,
-    since=11,
+gather_11 = gather_1.version(
+    11,
     index_rule=_FROM_BOTH_ENDS,
-    source=f"{_CHANGELOG}#Gather-11",
-    notes=(_RANK_0_NOTE, _ZERO_SIZE_NOTE_OF_SLICES, _ALWAYS_CHECKED_NOTE),
+    notes=(_RANK_0_NOTE, _ZERO_SIZES.format("indices", "index"), _ALWAYS_CHECKED_NOTE),
 )
-_gather_13 = replace(
-    _gather_11,
-    since=13,
-    inputs=(_DATA_13, replace(_INDICES, lowest_rank=0)),
-    source=f"{_CHANGELOG}#Gather-13",
+gather_13 = gather_11.version(
+    13,
+    inputs=(_DATA_13, replace(INDICES, lowest_rank=0)),
     errata=(
         Erratum(
-            place="Summary, table",
-            quote="output[r, s, q] = data[ [indices[r, s], q]",
-            truth="data[indices[r, s], q]: a stray bracket, as in the row below it",
+            "Summary, table",
+            "output[r, s, q] = data[ [indices[r, s], q]",
+            "data[indices[r, s], q]: a stray bracket, as in the row below it",
         ),
         _ANY_TYPE,
     ),
 )
 
-_scatter_nd_11 = OperatorVersion(
+scatter_nd_11 = OperatorVersion(
     name="ScatterND",
     domain=DOMAIN,
     since=11,
     kind=Kind.SCATTER_ND,
-    inputs=(_DATA, _INDICES_64, _UPDATES),
-    outputs=(_OUTPUT,),
+    inputs=(DATA, _INDICES_64, _UPDATES),
     index_rule=IndexRule(negative=True, outside=Outside.UNDEFINED),
     duplicates=Duplicates.FORBIDDEN,
     summary="Copies data and replaces the slices that the index tuples address with the updates.",
@@ -315,19 +291,16 @@ _scatter_nd_11 = OperatorVersion(
     ),
     errata=(_ANY_TYPE,),
 )
-_scatter_nd_13 = replace(
-    _scatter_nd_11,
-    since=13,
+scatter_nd_13 = scatter_nd_11.version(
+    13,
     inputs=(_DATA_13, _INDICES_64, _UPDATES_13),
-    source=f"{_CHANGELOG}#ScatterND-13",
 )
 _REDUCTION_NOTE = (
     "What max and min do with NaN, and what a reduction does with bool, string and complex "
     "data, is not defined."
 )
-_scatter_nd_16 = replace(
-    _scatter_nd_13,
-    since=16,
+scatter_nd_16 = scatter_nd_13.version(
+    16,
     attributes=(_REDUCTION_16,),
     duplicates=Duplicates.FORBIDDEN_WITHOUT_REDUCTION,
     summary="Copies data, and replaces the slices that the index tuples address with the "
@@ -335,32 +308,28 @@ _scatter_nd_16 = replace(
     formula="output = copy of data; output[*indices[p]] = f(output[*indices[p]], updates[p]) "
     "for every p in indices.shape[:-1], in any order; "
     "updates.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
-    source=f"{_CHANGELOG}#ScatterND-16",
-    notes=(*_scatter_nd_13.notes, _REDUCTION_NOTE),
+    notes=(*scatter_nd_13.notes, _REDUCTION_NOTE),
 )
-_scatter_nd_18 = replace(
-    _scatter_nd_16,
-    since=18,
+scatter_nd_18 = scatter_nd_16.version(
+    18,
     attributes=(_REDUCTION_18,),
-    source=f"{_CHANGELOG}#ScatterND-18",
     errata=(
         Erratum(
-            place="attribute reduction",
-            quote="'mul':  reduction using the addition operation.",
-            truth="multiplication",
+            "attribute reduction",
+            "'mul':  reduction using the addition operation.",
+            "multiplication",
         ),
         _ANY_TYPE,
     ),
 )
 
-_scatter_elements_11 = OperatorVersion(
+scatter_elements_11 = OperatorVersion(
     name="ScatterElements",
     domain=DOMAIN,
     since=11,
     kind=Kind.SCATTER_ELEMENTS,
-    inputs=(_DATA, _INDICES, _UPDATES),
-    outputs=(_OUTPUT,),
-    attributes=(_AXIS,),
+    inputs=(DATA, INDICES, _UPDATES),
+    attributes=(AXIS,),
     index_rule=_FROM_BOTH_ENDS,
     off_axis_rule=OffAxisRule.AT_MOST,
     duplicates=Duplicates.SILENT,
@@ -371,44 +340,38 @@ _scatter_elements_11 = OperatorVersion(
     source=f"{_CHANGELOG}#ScatterElements-11",
     notes=(_OFF_AXIS_NOTE,),
 )
-_scatter_elements_13 = replace(
-    _scatter_elements_11,
-    since=13,
-    inputs=(_DATA_13, _INDICES, _UPDATES_13),
-    source=f"{_CHANGELOG}#ScatterElements-13",
+scatter_elements_13 = scatter_elements_11.version(
+    13,
+    inputs=(_DATA_13, INDICES, _UPDATES_13),
 )
-_scatter_elements_16 = replace(
-    _scatter_elements_13,
-    since=16,
-    attributes=(_AXIS, _REDUCTION_16),
+scatter_elements_16 = scatter_elements_13.version(
+    16,
+    attributes=(AXIS, _REDUCTION_16),
     duplicates=Duplicates.FORBIDDEN_WITHOUT_REDUCTION,
     formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = f(the element "
     "there, updates[p]) for every p in indices.shape; updates.shape = indices.shape",
-    source=f"{_CHANGELOG}#ScatterElements-16",
     notes=(_OFF_AXIS_NOTE, _REDUCTION_NOTE),
 )
-_scatter_elements_18 = replace(
-    _scatter_elements_16,
-    since=18,
-    attributes=(_AXIS, _REDUCTION_18),
-    source=f"{_CHANGELOG}#ScatterElements-18",
+scatter_elements_18 = scatter_elements_16.version(
+    18,
+    attributes=(AXIS, _REDUCTION_18),
 )
 
 ROWS = (
-    _gather_nd_11,
-    _gather_nd_12,
-    _gather_nd_13,
-    _gather_elements_11,
-    _gather_elements_13,
-    _gather_1,
-    _gather_11,
-    _gather_13,
-    _scatter_nd_11,
-    _scatter_nd_13,
-    _scatter_nd_16,
-    _scatter_nd_18,
-    _scatter_elements_11,
-    _scatter_elements_13,
-    _scatter_elements_16,
-    _scatter_elements_18,
+    gather_nd_11,
+    gather_nd_12,
+    gather_nd_13,
+    gather_elements_11,
+    gather_elements_13,
+    gather_1,
+    gather_11,
+    gather_13,
+    scatter_nd_11,
+    scatter_nd_13,
+    scatter_nd_16,
+    scatter_nd_18,
+    scatter_elements_11,
+    scatter_elements_13,
+    scatter_elements_16,
+    scatter_elements_18,
 )

@@ -1,13 +1,14 @@
 """OpenVINO: GatherND, GatherElements, Gather, ScatterNDUpdate, ScatterElementsUpdate.
 
-A row states only what its version changed. Here the axis of Gather and of
-ScatterElementsUpdate is an input.
+A row states only what its version changed, the first one of an operator what differs from ONNX.
+Here the axis of Gather and of ScatterElementsUpdate is an input.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from ndgather.published.rows import onnx
 from ndgather.published.schema import (
     FLOATS,
     INTEGERS,
@@ -19,10 +20,7 @@ from ndgather.published.schema import (
     Erratum,
     IndexRule,
     Input,
-    Kind,
     OffAxisRule,
-    OperatorVersion,
-    Output,
     Outside,
     Role,
     reduction_attribute,
@@ -60,7 +58,6 @@ _AXIS = Input(
     summary="a scalar or one element: the axis of data that is indexed; a negative value "
     "counts from the last axis",
 )
-_OUTPUT = Output(name="output", type_variable="T")
 
 _FROM_THE_FRONT = IndexRule(negative=False, outside=Outside.UNDEFINED)
 _FROM_BOTH_ENDS = IndexRule(negative=True, outside=Outside.RAISE)
@@ -75,23 +72,11 @@ _UNDEFINED_NOTE = (
     "gives zeros."
 )
 
-_gather_nd_5 = OperatorVersion(
-    name="GatherND",
+_gather_nd_5 = replace(
+    onnx.gather_nd_12,
     domain=DOMAIN,
     since=5,
-    kind=Kind.GATHER_ND,
     inputs=(_DATA, _INDICES),
-    outputs=(_OUTPUT,),
-    attributes=(
-        Attribute(
-            name="batch_dims",
-            type=AttributeType.INT,
-            range=AttributeRange.BATCH_BELOW_RANKS,
-            default=0,
-            summary="how many leading axes data and indices share; tuples address the axes "
-            "after them",
-        ),
-    ),
     index_rule=_FROM_THE_FRONT,
     batch_rule=BatchRule.FUSED,
     lowest_depth=0,
@@ -117,34 +102,29 @@ _gather_nd_5 = OperatorVersion(
     ),
     errata=(
         Erratum(
-            place="attribute batch_dims",
-            quote="to be broadcastable",
-            truth="equal: with data of batch size N and indices of 1 the stated output shape "
+            "attribute batch_dims",
+            "to be broadcastable",
+            "equal: with data of batch size N and indices of 1 the stated output shape "
             "would have 1",
         ),
         Erratum(
-            place="attribute batch_dims, note",
-            quote="use the :doc:`GatherND_8 <gather-8>` operation",
-            truth="the link leads to Gather-8, not to GatherND-8",
+            "attribute batch_dims, note",
+            "use the :doc:`GatherND_8 <gather-8>` operation",
+            "the link leads to Gather-8, not to GatherND-8",
         ),
         Erratum(
-            place="Detailed description",
-            quote="`indices.shape[-1] <= data.rank`",
-            truth="indices.shape[-1] <= data.rank - batch_dims",
+            "Detailed description",
+            "`indices.shape[-1] <= data.rank`",
+            "indices.shape[-1] <= data.rank - batch_dims",
         ),
     ),
 )
-_gather_nd_8 = replace(
-    _gather_nd_5,
-    since=8,
+_gather_nd_8 = _gather_nd_5.version(
+    8,
     index_rule=replace(_FROM_THE_FRONT, negative=True),
     batch_rule=BatchRule.EQUAL,
-    summary="Copies the slices of data that the index tuples on the last axis of indices address, "
-    "batch by batch where data and indices share leading axes.",
-    formula="output[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
-    "output.shape = indices.shape[:-1] + data.shape[b+k:], b = batch_dims, "
-    "k = indices.shape[-1]",
-    source=f"{_PAGES}/gather-nd-8.html",
+    summary=onnx.gather_nd_12.summary,
+    formula=onnx.gather_nd_12.formula,
     notes=(
         "Older revisions of the page state the range [0, s-1]. Pull request 30764 of June 2025 "
         "made it [-s, s-1] in the same version, and the CPU plugin counts negative indices "
@@ -160,51 +140,32 @@ _gather_nd_8 = replace(
     ),
     errata=(
         Erratum(
-            place="Detailed description",
-            quote="output[i_0, ..., i_{K-2},:,...,:] = data[indices[i_0, ..., i_{K-2}],:,...,:]",
-            truth="for batch_dims = 0 only; otherwise data[i_0, ..., i_{b-1}, "
+            "Detailed description",
+            "output[i_0, ..., i_{K-2},:,...,:] = data[indices[i_0, ..., i_{K-2}],:,...,:]",
+            "for batch_dims = 0 only; otherwise data[i_0, ..., i_{b-1}, "
             "indices[i_0, ..., i_{K-2}],:,...,:]",
         ),
         Erratum(
-            place="Detailed description",
-            quote="indices.shape[-1] <= data.rank",
-            truth="indices.shape[-1] <= data.rank - batch_dims",
+            "Detailed description",
+            "indices.shape[-1] <= data.rank",
+            "indices.shape[-1] <= data.rank - batch_dims",
         ),
+        Erratum("Inputs", "in the range ``[0, s-1]``", "[-s, s-1] since June 2025"),
         Erratum(
-            place="Inputs",
-            quote="in the range ``[0, s-1]``",
-            truth="[-s, s-1] since June 2025",
-        ),
-        Erratum(
-            place="Example 6",
-            quote="<--- the second batch, shape = (2, 3, 4)",
-            truth="with batch_dims = 2 there are six batches; the label is that of example 5",
+            "Example 6",
+            "<--- the second batch, shape = (2, 3, 4)",
+            "with batch_dims = 2 there are six batches; the label is that of example 5",
         ),
     ),
 )
 
-_gather_elements_6 = OperatorVersion(
-    name="GatherElements",
+_gather_elements_6 = replace(
+    onnx.gather_elements_11,
     domain=DOMAIN,
     since=6,
-    kind=Kind.GATHER_ELEMENTS,
     inputs=(_DATA, replace(_INDICES, types=("int32", "int64"))),
-    outputs=(_OUTPUT,),
-    attributes=(
-        Attribute(
-            name="axis",
-            type=AttributeType.INT,
-            range=AttributeRange.AXIS,
-            required=True,
-            summary="the axis of data that is indexed; a negative value counts from the last axis",
-        ),
-    ),
-    index_rule=_FROM_BOTH_ENDS,
+    attributes=(replace(onnx.AXIS, default=None, required=True),),
     off_axis_rule=OffAxisRule.EQUAL,
-    summary="Copies one element of data for each element of indices, which replaces the "
-    "coordinate of its position along one axis.",
-    formula="output[p] = data[*p[:axis], indices[p], *p[axis+1:]] for every p in "
-    "indices.shape; output.shape = indices.shape",
     source=f"{_PAGES}/gather-elements-6.html",
     notes=(
         "Older revisions of the page state the range [0, s-1]. Pull request 30800 of June 2025 "
@@ -217,30 +178,25 @@ _gather_elements_6 = OperatorVersion(
     ),
     errata=(
         Erratum(
-            place="Detailed description",
-            quote="Optional attribute ``axis``",
-            truth="the attribute is required and has no default",
+            "Detailed description",
+            "Optional attribute ``axis``",
+            "the attribute is required and has no default",
         ),
     ),
 )
 
 _AXIS_ONE = Erratum(
-    place="Inputs",
-    quote="*axis* equal to 1 means that gathering is performed over the first dimension",
-    truth="over the dimension with index 1, the second",
+    "Inputs",
+    "*axis* equal to 1 means that gathering is performed over the first dimension",
+    "over the dimension with index 1, the second",
 )
 
-_gather_1 = OperatorVersion(
-    name="Gather",
+_gather_1 = replace(
+    onnx.gather_1,
     domain=DOMAIN,
-    since=1,
-    kind=Kind.GATHER,
     inputs=(_DATA, replace(_INDICES, lowest_rank=0), _AXIS),
-    outputs=(_OUTPUT,),
+    attributes=(),
     index_rule=_FROM_THE_FRONT,
-    summary="Copies whole slices of data along one axis; the axes of indices replace it.",
-    formula="output[o, p, s] = data[o, indices[p], s]; "
-    "output.shape = data.shape[:axis] + indices.shape + data.shape[axis+1:]",
     source=f"{_PAGES}/gather-1.html",
     notes=(
         _UNDEFINED_NOTE,
@@ -248,17 +204,12 @@ _gather_1 = OperatorVersion(
         _TYPES_NOTE,
     ),
     errata=(
-        Erratum(
-            place="Inputs",
-            quote="``[0, input1[axis] - 1]``",
-            truth="[0, input1.shape[axis] - 1]",
-        ),
+        Erratum("Inputs", "``[0, input1[axis] - 1]``", "[0, input1.shape[axis] - 1]"),
         _AXIS_ONE,
     ),
 )
-_gather_7 = replace(
-    _gather_1,
-    since=7,
+_gather_7 = _gather_1.version(
+    7,
     attributes=(
         Attribute(
             name="batch_dims",
@@ -274,7 +225,6 @@ _gather_7 = replace(
     "batch by batch where data and indices share leading axes.",
     formula="output[o, p, s] = data[o, indices[o[:b], p], s]; output.shape = "
     "data.shape[:axis] + indices.shape[b:] + data.shape[axis+1:], b = batch_dims",
-    source=f"{_PAGES}/gather-7.html",
     notes=(
         _UNDEFINED_NOTE,
         "The page calls the operator identical to TensorFlow's; where that leaves an index to "
@@ -282,19 +232,13 @@ _gather_7 = replace(
         _TYPES_NOTE,
     ),
     errata=(
-        Erratum(
-            place="Inputs",
-            quote="``[0, data[axis] - 1]``",
-            truth="[0, data.shape[axis] - 1]",
-        ),
+        Erratum("Inputs", "``[0, data[axis] - 1]``", "[0, data.shape[axis] - 1]"),
         _AXIS_ONE,
     ),
 )
-_gather_8 = replace(
-    _gather_7,
-    since=8,
+_gather_8 = _gather_7.version(
+    8,
     index_rule=IndexRule(negative=True, outside=Outside.ZEROS),
-    source=f"{_PAGES}/gather-8.html",
     notes=(
         "An index outside [-s, s-1] gives zeros (example 7). The zero of a bool is false, of a "
         "string the empty string; along an axis of size 0 every index gives zeros.",
@@ -306,24 +250,19 @@ _gather_8 = replace(
 _NUMERIC_NOTE = "Numeric is taken to mean: neither bool nor string."
 _SCATTER_INDICES = replace(_INDICES, types=("int32", "int64"))
 
-_scatter_nd_update_3 = OperatorVersion(
+_scatter_nd_update_3 = replace(
+    onnx.scatter_nd_11,
     name="ScatterNDUpdate",
     domain=DOMAIN,
     since=3,
-    kind=Kind.SCATTER_ND,
     inputs=(
         replace(_DATA, types=_NUMBERS),
         _SCATTER_INDICES,
         replace(_UPDATES, types=_NUMBERS, lowest_rank=0),
     ),
-    outputs=(_OUTPUT,),
     index_rule=_FROM_THE_FRONT,
     duplicates=Duplicates.UNDEFINED,
     one_element_updates=True,
-    summary="Copies data and replaces the slices that the index tuples address with the updates.",
-    formula="output = copy of data; output[*indices[p]] = updates[p] for every p in "
-    "indices.shape[:-1]; updates.shape = indices.shape[:-1] + data.shape[k:], "
-    "k = indices.shape[-1]",
     source=f"{_PAGES}/scatter-nd-update-3.html",
     notes=(
         _UNDEFINED_NOTE,
@@ -332,10 +271,10 @@ _scatter_nd_update_3 = OperatorVersion(
         _NUMERIC_NOTE,
         _TYPES_NOTE,
     ),
+    errata=(),
 )
-_scatter_nd_update_15 = replace(
-    _scatter_nd_update_3,
-    since=15,
+_scatter_nd_update_15 = _scatter_nd_update_3.version(
+    15,
     inputs=(
         replace(_DATA, types=(*_NUMBERS, "bool")),
         _SCATTER_INDICES,
@@ -344,12 +283,8 @@ _scatter_nd_update_15 = replace(
     attributes=(reduction_attribute("none", "sum", "sub", "prod", "min", "max"),),
     index_rule=_FROM_BOTH_ENDS,
     duplicates=Duplicates.ANY_ORDER,
-    summary="Copies data, and replaces the slices that the index tuples address with the "
-    "updates, or combines them.",
-    formula="output = copy of data; output[*indices[p]] = f(output[*indices[p]], updates[p]) "
-    "for every p in indices.shape[:-1], in any order; "
-    "updates.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
-    source=f"{_PAGES}/scatter-nd-update-15.html",
+    summary=onnx.scatter_nd_16.summary,
+    formula=onnx.scatter_nd_16.formula,
     notes=(
         "No minimum length of a tuple is given; by the formula the update of an empty tuple "
         "is combined with the whole tensor.",
@@ -359,47 +294,41 @@ _scatter_nd_update_15 = replace(
     ),
     errata=(
         Erratum(
-            place="Example 1",
-            quote="output  = [1, 11, 3, 10, 4, 6, 13, 12]",
-            truth="[1, 11, 3, 10, 14, 6, 13, 12], or 9 for 14: index 4 is named twice, in any "
+            "Example 1",
+            "output  = [1, 11, 3, 10, 4, 6, 13, 12]",
+            "[1, 11, 3, 10, 14, 6, 13, 12], or 9 for 14: index 4 is named twice, in any "
             "order, and none of its updates is 4",
         ),
         Erratum(
-            place="XML example 1",
-            quote="values: [50, 20, 20, 4]",
-            truth="[50, 40, 20, 4], or another of its duplicates; and indices of shape (5,) "
+            "XML example 1",
+            "values: [50, 20, 20, 4]",
+            "[50, 40, 20, 4], or another of its duplicates; and indices of shape (5,) "
             "should have the shape (5, 1)",
         ),
         Erratum(
-            place="Detailed description, snippet",
-            quote="func(tuple(out[indices[ndidx]]), updates[ndidx])",
-            truth="func(out[tuple(indices[ndidx])], updates[ndidx])",
+            "Detailed description, snippet",
+            "func(tuple(out[indices[ndidx]]), updates[ndidx])",
+            "func(out[tuple(indices[ndidx])], updates[ndidx])",
         ),
-        Erratum(
-            place="Inputs",
-            quote="``len(data.shape[j] + index)``",
-            truth="data.shape[j] + index",
-        ),
+        Erratum("Inputs", "``len(data.shape[j] + index)``", "data.shape[j] + index"),
     ),
 )
 
-_scatter_elements_update_3 = OperatorVersion(
+_scatter_elements_update_3 = replace(
+    onnx.scatter_elements_11,
     name="ScatterElementsUpdate",
     domain=DOMAIN,
     since=3,
-    kind=Kind.SCATTER_ELEMENTS,
     inputs=(
         replace(_DATA, types=_NUMBERS),
         _INDICES,
         replace(_UPDATES, types=_NUMBERS),
         _AXIS,
     ),
-    outputs=(_OUTPUT,),
+    attributes=(),
     index_rule=IndexRule(negative=False, outside=Outside.RAISE),
     off_axis_rule=OffAxisRule.AT_MOST_EVERYWHERE,
     duplicates=Duplicates.ANY_ORDER,
-    summary="Copies data and replaces one element for each element of updates, at the "
-    "coordinates of its position, of which the one along axis is taken from indices.",
     formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = updates[p] "
     "for every p in indices.shape, in any order; updates.shape = indices.shape",
     source=f"{_PAGES}/scatter-elements-update-3.html",
@@ -411,9 +340,8 @@ _scatter_elements_update_3 = OperatorVersion(
         _TYPES_NOTE,
     ),
 )
-_scatter_elements_update_12 = replace(
-    _scatter_elements_update_3,
-    since=12,
+_scatter_elements_update_12 = _scatter_elements_update_3.version(
+    12,
     inputs=(_DATA, _INDICES, _UPDATES, _AXIS),
     attributes=(
         reduction_attribute("none", "sum", "prod", "min", "max", "mean"),
@@ -432,7 +360,6 @@ _scatter_elements_update_12 = replace(
     formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = f(the element "
     "there, updates[p]) for every p in indices.shape, in any order; "
     "updates.shape = indices.shape",
-    source=f"{_PAGES}/scatter-elements-update-12.html",
     notes=(
         "The mean of integers is rounded down; bool has no mean, and its sum and prod are OR "
         "and AND.",
@@ -441,15 +368,11 @@ _scatter_elements_update_12 = replace(
     ),
     errata=(
         Erratum(
-            place="Detailed description, 2D case, axis = 1",
-            quote="reduction(updates[i][j], output[indices[i][j]][j]) if axis = 1",
-            truth="reduction(updates[i][j], output[i][indices[i][j]])",
+            "Detailed description, 2D case, axis = 1",
+            "reduction(updates[i][j], output[indices[i][j]][j]) if axis = 1",
+            "reduction(updates[i][j], output[i][indices[i][j]])",
         ),
-        Erratum(
-            place="Inputs",
-            quote="``len(data.shape[axis] + index)``",
-            truth="data.shape[axis] + index",
-        ),
+        Erratum("Inputs", "``len(data.shape[axis] + index)``", "data.shape[axis] + index"),
     ),
 )
 
