@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Chunk = tuple[int, ...]  # the number of a chunk along each axis
     Box = tuple[slice, ...]
+    Permits = SimpleQueue[NDArray[np.uint8] | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,14 +81,7 @@ class Grid:
 
     def extent(self, chunk: Chunk) -> tuple[int, ...]:
         """Return the shape of a chunk."""
-        return tuple(
-            [
-                min(step, size - number * step)
-                if isinstance(step, int)
-                else int(step[number + 1] - step[number])
-                for number, size, step in zip(chunk, self.shape, self.steps, strict=True)
-            ]
-        )
+        return tuple([part.stop - part.start for part in self.box(chunk)])
 
     def is_like(self, other: Grid) -> bool:
         """Whether another grid has the same shape and the same chunks."""
@@ -147,20 +141,12 @@ class Writer(Reader, Protocol):
         """Replace a chunk by `values`, which have the shape of its box."""
 
 
-class Turns:
-    """A number of permits to hold a decoded chunk, each with the memory to decode it into."""
-
-    def __init__(self, count: int) -> None:
-        self._free: SimpleQueue[NDArray[np.uint8] | None] = SimpleQueue()
-        for _ in range(count):
-            self._free.put(None)
-
-    def take(self) -> NDArray[np.uint8] | None:
-        """Wait for a permit; return its memory, if it has been used before."""
-        return self._free.get()
-
-    def give_back(self, memory: NDArray[np.uint8] | None) -> None:
-        self._free.put(memory)
+def permits(count: int) -> Permits:
+    """Return permits to hold a decoded chunk, each of which carries memory that was used before."""
+    free: Permits = SimpleQueue()
+    for _ in range(count):
+        free.put(None)
+    return free
 
 
 class Buffers:
@@ -171,10 +157,10 @@ class Buffers:
     """
 
     def __init__(
-        self, turns: Turns | None = None, stopped: Callable[[], bool] = lambda: False
+        self, turns: Permits | None = None, stopped: Callable[[], bool] = lambda: False
     ) -> None:
         self.stopped = stopped  # whether the call has ended early, and requests are cancelled
-        self._turns = turns or Turns(1)
+        self._turns = turns or permits(1)
         self._has_turn = False
         self._decoded: NDArray[np.uint8] | None = None
         self._memory: dict[str, NDArray[np.uint8]] = {}
@@ -198,7 +184,7 @@ class Buffers:
     def take_turn(self) -> None:
         """Wait for a permit; for readers that decode into memory of their own."""
         if not self._has_turn:
-            self._decoded = self._turns.take()
+            self._decoded = self._turns.get()
             self._has_turn = True
 
     def release(self) -> None:
@@ -206,7 +192,7 @@ class Buffers:
         if self._has_turn:
             self._has_turn = False
             memory, self._decoded = self._decoded, None
-            self._turns.give_back(memory)
+            self._turns.put(memory)
 
 
 def box_shape(shape: Sequence[int], item_bytes: int, most_bytes: int = 2**20) -> tuple[int, ...]:

@@ -88,7 +88,7 @@ class DatasetReader:
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         box = self.grid.box(chunk)
-        shape = tuple(each.stop - each.start for each in box)
+        shape = self.grid.extent(chunk)
         if self._filters is not None:
             whole = self._decoded(self._filters, tuple(each.start for each in box), buffers)
             if whole is not None:

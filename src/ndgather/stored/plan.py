@@ -296,26 +296,14 @@ def _points(call: Call, grid: Grid) -> Points:
     if len(begins) == 1:
         sorted_blocks = [sort(0)]
     else:
-        sorted_blocks = _on_threads(sort, begins)
+        try:
+            with ThreadPoolExecutor(_core.get_num_threads(), "ndgather-points") as pool:
+                sorted_blocks = list(pool.map(sort, begins))
+        except RuntimeError:  # no thread
+            sorted_blocks = [sort(begin) for begin in begins]
         _core.release_memory()  # else it would stay allocated while chunks are read
     runs = runs_of_blocks(sorted_blocks, begins, count, math.prod(grid.counts))
     return Points(bits, local, positions, block, *runs)
-
-
-def _on_threads(
-    sort: Callable[[int], tuple[Array, Array]], begins: range
-) -> list[tuple[Array, Array]]:
-    """Sort every block, on threads if the system provides any."""
-    pool = ThreadPoolExecutor(_core.get_num_threads(), "ndgather-points")
-    try:
-        tasks = [pool.submit(sort, begin) for begin in begins]
-    except RuntimeError:  # no thread
-        pool.shutdown(cancel_futures=True)
-        return [sort(begin) for begin in begins]
-    try:
-        return [task.result() for task in tasks]
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def runs_of_blocks(

@@ -17,13 +17,15 @@ from ndgather import messages
 from ndgather.array_call import _core
 from ndgather.errors import AttributeValueError, NdgatherError, StoredArrayError, one_line
 from ndgather.messages import reason
-from ndgather.stored.chunks import Buffers, Turns
+from ndgather.stored.chunks import Buffers, permits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
+
+    Request = tuple[Chunk, bool, Callable[[Array], Any]]  # as `Job` has them
 
 _MEMORY = 2**26  # bytes on their way to and from an executor, by default
 _TASK_BYTES = 2**20  # a task of an executor has at least so many, or `_MOST_CHUNKS`
@@ -90,10 +92,37 @@ def _on_threads(
 ) -> Generator[int, None, None]:
     """Let threads read and do the jobs; yield the numbers of steps that are done."""
     readers, decoding = workers(call, reader, steps)
-    run = _Run(call, reader, steps, job_of, Turns(decoding))
+    turns, lock = permits(decoding), threading.Lock()
+    todo, done, stopped = iter(range(steps)), 0, False
+    news: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry per thread
+
+    def work() -> None:
+        nonlocal done
+        buffers = Buffers(turns, lambda: stopped)
+        try:
+            while True:
+                with lock:
+                    step = None if stopped else next(todo, None)
+                if step is None:
+                    return
+                job = job_of(step)
+                job.use(_values(call.caller, reader, job.chunk, job.is_read, buffers))
+                buffers.release()
+                with lock:
+                    done += 1
+                    # Waking the caller takes longer than a small chunk.
+                    if call.progress is not None or done == steps:
+                        news.put(done)
+        except BaseException as error:
+            news.put(error)
+        finally:
+            buffers.release()
+            ended.put(None)
+
     threads = [
         threading.Thread(
-            name="ndgather-reader", target=copy_context().run, args=(run.work,), daemon=True
+            name="ndgather-reader", target=copy_context().run, args=(work,), daemon=True
         )
         for _ in range(readers)
     ]
@@ -102,17 +131,17 @@ def _on_threads(
             for thread in threads:
                 thread.start()
         if not any(thread.ident for thread in threads):
-            run.work()
-        done = 0
-        while done < steps:
-            news = run.news.get()
-            if isinstance(news, BaseException):
-                raise news
-            done = news
-            yield done
+            work()
+        reported = 0
+        while reported < steps:
+            item = news.get()
+            if isinstance(item, BaseException):
+                raise item
+            reported = item
+            yield reported
     finally:
-        run.stopped = True
-        _join([thread for thread in threads if thread.ident], run.ended)
+        stopped = True
+        _join([thread for thread in threads if thread.ident], ended)
 
 
 def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -> None:
@@ -132,49 +161,6 @@ def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -
         thread.join()
     if interrupt is not None:
         raise interrupt
-
-
-class _Run:
-    """The state that the threads of one walk share.
-
-    `news` has the numbers of steps that are done, or an error. Waking the caller takes longer than
-    a small chunk: without progress, only the last number is put.
-    """
-
-    def __init__(
-        self, call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job], turns: Turns
-    ) -> None:
-        self.news: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
-        self.ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry per thread
-        self.stopped = False
-        self._call, self._reader, self._job_of, self._turns = call, reader, job_of, turns
-        self._steps, self._taken, self._done = steps, 0, 0
-        self._lock = threading.Lock()
-
-    def work(self) -> None:
-        """Read chunks and do their jobs until none is left."""
-        buffers = Buffers(self._turns, lambda: self.stopped)
-        try:
-            while (step := self._next_step()) is not None:
-                job = self._job_of(step)
-                job.use(_values(self._call.caller, self._reader, job.chunk, job.is_read, buffers))
-                buffers.release()
-                with self._lock:
-                    self._done += 1
-                    if self._call.progress is not None or self._done == self._steps:
-                        self.news.put(self._done)
-        except BaseException as error:
-            self.news.put(error)
-        finally:
-            buffers.release()
-            self.ended.put(None)
-
-    def _next_step(self) -> int | None:
-        with self._lock:
-            if self.stopped or self._taken == self._steps:
-                return None
-            self._taken += 1
-            return self._taken - 1
 
 
 def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
@@ -204,28 +190,29 @@ def _by_executor(
     """Let the executor of a call read and do the jobs; yield the numbers of steps that are done."""
     most = _MEMORY if call.memory is None else call.memory
     landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    pending: dict[Any, _Task] = {}
+    pending: dict[Any, tuple[list[Job], int]] = {}
     sent = done = 0
-    tasks = _tasks(call.caller, reader, map(job_of, range(steps)), steps)
+    tasks = _tasks(map(job_of, range(steps)), steps)
     task = next(tasks, None)
     try:
         while task is not None or pending:
-            has_room = not pending or (task is not None and sent + task.bytes <= most)
+            has_room = not pending or (task is not None and sent + task[2] <= most)
             if task is not None and has_room and landed.empty():
-                with _named(call, reader, task.jobs[0].chunk):
-                    future = call.executor.submit(do_jobs, *task.arguments)
+                jobs, requests, count = task
+                with _named(call, reader, jobs[0].chunk):
+                    future = call.executor.submit(do_jobs, call.caller, reader, requests)
                     future.add_done_callback(landed.put)
-                pending[future] = task
-                sent += task.bytes
+                pending[future] = jobs, count
+                sent += count
                 task = next(tasks, None)
                 continue
             future = landed.get()
-            finished = pending.pop(future)
-            sent -= finished.bytes
-            with _named(call, reader, finished.jobs[0].chunk):
-                for job, result in zip(finished.jobs, future.result(), strict=True):
+            jobs, count = pending.pop(future)
+            sent -= count
+            with _named(call, reader, jobs[0].chunk):
+                for job, result in zip(jobs, future.result(), strict=True):
                     job.receive(result)
-            done += len(finished.jobs)
+            done += len(jobs)
             yield done
     finally:
         for future in pending:
@@ -245,40 +232,25 @@ def _named(call: Call, reader: Reader, chunk: Chunk) -> Iterator[None]:
         raise _chunk_error(call.caller, reader, chunk, what) from error
 
 
-class _Task:
-    """Some jobs that an executor does one after another."""
-
-    def __init__(self, caller: str, reader: Reader) -> None:
-        self.jobs: list[Job] = []
-        self.bytes = 0  # that are sent and received
-        self._requests: list[tuple[Chunk, bool, Callable[[Array], Any]]] = []
-        self.arguments = caller, reader, self._requests
-
-    def add(self, job: Job) -> None:
-        function, count = job.send()
-        self.jobs.append(job)
-        self.bytes += count
-        self._requests.append((job.chunk, job.is_read, function))
-
-
-def _tasks(caller: str, reader: Reader, jobs: Iterator[Job], steps: int) -> Iterator[_Task]:
-    """Join jobs into tasks that are worth sending."""
+def _tasks(jobs: Iterator[Job], steps: int) -> Iterator[tuple[list[Job], list[Request], int]]:
+    """Join jobs into tasks that are worth sending, with the bytes to send and receive."""
     most = min(max(1, steps // _TASKS), _MOST_CHUNKS)
-    task = _Task(caller, reader)
+    task: list[Job] = []
+    requests: list[Request] = []
+    size = 0
     for job in jobs:
-        task.add(job)
-        if len(task.jobs) == most or task.bytes >= _TASK_BYTES:
-            yield task
-            task = _Task(caller, reader)
-    if task.jobs:
-        yield task
+        function, count = job.send()
+        task.append(job)
+        requests.append((job.chunk, job.is_read, function))
+        size += count
+        if len(task) == most or size >= _TASK_BYTES:
+            yield task, requests, size
+            task, requests, size = [], [], 0
+    if task:
+        yield task, requests, size
 
 
-def do_jobs(
-    caller: str,
-    reader: Reader,
-    requests: Sequence[tuple[Chunk, bool, Callable[[Array], Any]]],
-) -> list[Any]:
+def do_jobs(caller: str, reader: Reader, requests: Sequence[Request]) -> list[Any]:
     """Read chunks and return what functions of their values return; executors are sent this."""
     buffers = Buffers()
     results = []
