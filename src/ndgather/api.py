@@ -9,10 +9,11 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ndgather import slow_path
+from ndgather.arguments import WINDOW_MODES, choice, sizes
 from ndgather.array_call import Call, _core
 from ndgather.errors import CallError
 from ndgather.messages import did_you_mean, shown_value
-from ndgather.slow_path import choice, result_shape, run
+from ndgather.slow_path import result_shape, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,8 +68,8 @@ def call_of(kind: str, /, *arguments: Any, **options: Any) -> Call:
         raise misused(kind, signature, tuple(options), (*arguments, *options.values())) from None
     if kind == "gather_windows":
         given["indices"] = given.pop("starts")
-        given["mode"] = choice(kind, "mode", given.get("mode", "raise"), slow_path.MODES)
-        given["window_shape"] = slow_path.sizes(kind, "window_shape", given["window_shape"])
+        given["mode"] = choice(kind, "mode", given.get("mode", "raise"), WINDOW_MODES)
+        given["window_shape"] = sizes(kind, "window_shape", given["window_shape"])
     return Call(kind, kind, **given)
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ndgather import _core
-from ndgather.errors import AttributeValueError, DTypeError
-from ndgather.messages import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,18 +16,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Call", "_core"]
-
-
-def refusal(
-    rule: str,
-    facts: tuple[Any, ...] = (0, 0),
-    data: tuple[int, ...] = (),
-    indices: tuple[int, ...] = (),
-    slices: tuple[int, ...] = (),
-    updates: tuple[int, ...] = (),
-) -> _core.Refusal:
-    """Return a refusal as the core makes it; the last four are shapes."""
-    return _core.Refusal((rule, facts, data, indices, slices, updates))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,52 +94,7 @@ class Call:
         )
 
 
-_UNITS = {"": 1, "B": 1}
-for _power, _letter in enumerate("KMGT", start=1):
-    _UNITS[f"{_letter}B"] = 1000**_power
-    _UNITS[f"{_letter}iB"] = 1024**_power
-_UNITS["kB"] = 1000  # as the SI writes it
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
-
-
 class Executor(Protocol):
     """Anything that takes functions to call elsewhere, as `concurrent.futures` has them."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any: ...
-
-
-def checked(call: Call) -> Call:
-    """Return `call` with its options checked: memory in bytes, and None for no progress."""
-    caller, progress, executor = call.caller, call.progress, call.executor
-    if progress is False:
-        progress = None
-    elif progress is not None and progress is not True and not callable(progress):
-        raise DTypeError(
-            f"{caller}: progress = {shown_value(progress)} cannot be called (allowed: True, or a "
-            f"function of the numbers of chunks done and in all)"
-        )
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise DTypeError(
-            f"{caller}: executor = {shown_value(executor)} has no method submit (allowed: an "
-            f"executor as in concurrent.futures)"
-        )
-    if call.memory is None and progress is call.progress:
-        return call
-    return replace(call, memory=_bytes(caller, call.memory), progress=progress)
-
-
-def _bytes(caller: str, memory: object) -> int | None:
-    if memory is None:
-        return None
-    if isinstance(memory, str):
-        match = _SIZE.fullmatch(memory)
-        unit = _UNITS.get(match[2]) if match else None
-        if match is not None and unit is not None:
-            return int(min(float(match[1]) * unit, sys.maxsize))  # more is no bound
-    elif isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
-        return int(memory)
-    raise AttributeValueError(
-        f"{caller}: memory = {shown_value(memory)} is not a number of bytes (allowed: an integer "
-        f"from 0 on, or a number with a unit, such as '512 MiB'; units are "
-        f"{', '.join(filter(None, _UNITS))})"
-    )

@@ -241,18 +241,13 @@ def index_out_of_bounds(
     *,
     window: Sequence[int] | None = None,
 ) -> IndexOutOfBoundsError:
-    """Return the error of an entry of indices, or of starts; `count` of `total` are bad.
-
-    Starts count from 0 to `size`, the number of places for a window.
-    """
+    """Return the error of an entry of indices, or of starts; `count` of `total` are bad."""
     where, name = str(position)[1:-1].rstrip(","), "indices"
     allowed = f"allowed: {lowest}..{size - 1}" if size else "the axis is empty"
     what = "is outside"
     if window is not None:
-        wide, name = window[axis], "starts"
-        allowed = f"allowed: {lowest}..{size - 1}"
-        what = f"lets a window of size {wide} stick out of"
-        size += wide - 1
+        name, what = "starts", f"lets a window of size {window[axis]} stick out of"
+        allowed = f"allowed: {lowest}..{size - window[axis]}"
     others = f"; {count} of {total} entries of {name} are out of bounds" if count > 1 else ""
     return IndexOutOfBoundsError(
         f"{caller}: {name}[{where}] = {value} {what} axis {axis} of data, which has size {size} "
@@ -371,6 +366,24 @@ def updates_do_not_fit(
     return ShapeError(
         f"{caller}: {name}.shape = {shown(updates)} does not fit indices and data "
         f"(allowed: {shown(expected)}){f'; {hint}' if hint else ''}"
+    )
+
+
+def windows_do_not_fit(caller: str, data: Shape, starts: Shape, window: Shape) -> ShapeError:
+    allowed = (
+        f"0..{len(data)}" if len(window) > len(data) else f"{len(window)}, as window_shape has"
+    )
+    hint = "; one start for each window is starts[:, None]" if len(starts) == 1 else ""
+    return ShapeError(
+        f"{caller}: starts.shape[-1] = {starts[-1]} does not fit window_shape = {shown(window)} "
+        f"and data {shown(data)}; starts.shape = {shown(starts)} (allowed: {allowed}){hint}"
+    )
+
+
+def window_too_large(caller: str, axis: int, data: Shape, window: Shape) -> ShapeError:
+    return ShapeError(
+        f"{caller}: window_shape[{axis}] = {window[axis]} is more than data.shape[{axis}] = "
+        f"{data[axis]}: every window sticks out (allowed: 0..{data[axis]}, or mode='fill')"
     )
 
 

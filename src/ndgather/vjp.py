@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import dispatch, messages, reductions, slow_path
+from ndgather import arguments, dispatch, messages, reductions, windows
 from ndgather.api import Call, run
-from ndgather.slow_path import choice
+from ndgather.arguments import choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -190,15 +190,15 @@ def gather_windows(
     array([ 1., 12., 20.,  0.])
     """
     caller = "vjp.gather_windows"
-    window = slow_path.sizes(caller, "window_shape", window_shape)
+    window = arguments.sizes(caller, "window_shape", window_shape)
     adapted = _adapted(Call(caller, "gather_windows", cotangent, starts, window_shape=window))
     if adapted is not None:
-        return adapted(slow_path.sizes(caller, "data_shape", data_shape))  # type: ignore[no-any-return]  # an array
+        return adapted(arguments.sizes(caller, "data_shape", data_shape))  # type: ignore[no-any-return]  # an array
     pair = _Pair(caller, "gather_nd", "scatter_nd")
     cotangent = pair.numbers(cotangent)
     result = pair.zeros(data_shape, cotangent.dtype)
-    starts = slow_path.native_indices(caller, starts, "starts")
-    slow_path.check(Call(caller, "gather_windows", result, starts, window_shape=window))
+    starts = arguments.native_indices(caller, starts, "starts")
+    windows.check(Call(caller, "gather_windows", result, starts, window_shape=window))
     depth, lead = len(window), starts.shape[:-1]
     wanted = (*lead, *window, *result.shape[depth:])
     if cotangent.shape != wanted:
@@ -358,13 +358,13 @@ class _Pair:
         return run(self.call(self.scatter_kind, data, indices, **options))
 
     def numbers(self, cotangent: ArrayLike) -> Array:
-        array = slow_path.plain_array(self.caller, "cotangent", cotangent)
+        array = arguments.plain_array(self.caller, "cotangent", cotangent)
         if reductions.number_kind(array.dtype) in ("", "b"):
             raise messages.cotangent_dtype(self.caller, array.dtype)
         return array
 
     def zeros(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        sizes = slow_path.sizes(self.caller, "data_shape", shape)
+        sizes = arguments.sizes(self.caller, "data_shape", shape)
         try:
             return np.zeros(sizes, dtype)
         except ValueError:  # more axes or more bytes than an array can have
@@ -375,7 +375,7 @@ class _Pair:
     ) -> Array:
         adapted = _adapted(self.call(self.gather_kind, cotangent, indices))
         if adapted is not None:
-            sizes = slow_path.sizes(self.caller, "data_shape", data_shape)
+            sizes = arguments.sizes(self.caller, "data_shape", data_shape)
             return adapted(sizes)  # type: ignore[no-any-return]  # an array
         cotangent = self.numbers(cotangent)
         return self.scatter(self.zeros(data_shape, cotangent.dtype), indices, cotangent, "add")
@@ -388,7 +388,7 @@ class _Pair:
         if adapted is not None:
             return adapted()  # type: ignore[no-any-return]  # two arrays
         cotangent = self.numbers(cotangent)
-        indices = slow_path.native_indices(self.caller, indices)
+        indices = arguments.native_indices(self.caller, indices)
         of_updates = run(self.call(self.gather_kind, cotangent, indices))
         if reduction == "add":
             return cotangent.copy(), of_updates

@@ -100,6 +100,12 @@ def test_out_may_overlap_data(call, shift):
     assert_same_elements(out, wanted)
 
 
+@pytest.mark.parametrize("out", [DATA, DATA[:1], DATA[0]])
+def test_out_of_another_shape_is_refused_where_it_overlaps_data(out):
+    with pytest.raises(ShapeError, match=r"out\.shape"):
+        gather_windows(DATA, [[-1, 0]], (1, 1), mode="fill", out=out)
+
+
 @pytest.mark.parametrize("dtype", INDEX_DTYPES)
 def test_extremes_of_every_index_type(dtype):
     limits = np.iinfo(dtype)

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ndgather import array_call, reductions, slow_path, vjp
+from ndgather import arguments, reductions, refusals, slow_path, vjp
 from ndgather.array_call import _core
-from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -155,11 +154,11 @@ def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
         return
     last = indices[-1:] if call.kind.endswith(("_nd", "_windows")) else ()
     likely = (1,) * len(data), (*(1,) * (len(indices) - len(last)), *last)
-    axis, batch_dims = (slow_path.integer(call, option) for option in ("axis", "batch_dims"))
+    axis, batch_dims = (arguments.integer(call, option) for option in ("axis", "batch_dims"))
     refusal = _core.slices_shape(call.kind, *likely, axis, batch_dims, call.window_shape)
     if refusal.rule != "none":
-        facts = (*refusal[:2], tuple(call.data.shape), tuple(call.indices.shape))
-        raise explain(call, array_call.refusal(*facts))
+        known = tuple(call.data.shape), tuple(call.indices.shape)
+        refusals.raise_error(call, _core.Refusal((*refusal[:2], *known, (), ())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +222,7 @@ def _resolved(call: Call, library: Arithmetic, layout: Layout, sizes: Shape) -> 
             size += call.window_shape[entry] - 1  # of the axis, not of where windows may begin
         facts = (at, int(given[entry][where]), layout.axes[entry], size, lowest)
         total = prod(shape) * len(flags)
-        return explain(call, array_call.refusal("out_of_bounds", (*facts, count, total)))
+        return refusals.out_of_bounds(call, (*facts, count, total))
 
     known = library.passes(outside, error)
     return Positions(columns=columns, outside=None if known else outside, known=known)

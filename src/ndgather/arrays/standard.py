@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import messages, slow_path
+from ndgather import arguments, messages, slow_path
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import cotangents
 from ndgather.errors import DTypeError, ShapeError
@@ -81,7 +81,7 @@ class Library:
             if not listed and hasattr(type(self.data), "__dlpack_device__"):
                 self._check_shares_host(name, value)
             plain = host_array(self.caller, name, value) if is_standard(value) else value
-            array = slow_path.native_indices(self.caller, plain, name)
+            array = arguments.native_indices(self.caller, plain, name)
             if array.dtype.kind not in "iu":
                 raise messages.index_dtype(self.caller, array.dtype, "no integer type", name)
             return self.asarray(array)
@@ -119,7 +119,7 @@ class Library:
                 raise messages.fill_value_lost(self.caller, value, dtype) from error
         if is_standard(value):
             value = host_array(self.caller, "fill_value", value)
-        return slow_path.fill_element(self.caller, value, np.dtype(name)).item()
+        return arguments.fill_element(self.caller, value, np.dtype(name)).item()
 
     def arange(self, size: int) -> Any:
         return self.xp.arange(size, dtype=self.xp.int64, **self.options)
@@ -237,7 +237,7 @@ def _on_host(call: Call) -> Call:
 
 def _gather(call: Call, library: Library) -> Any:
     call = replace(call, indices=library.indices(call.indices_name, call.indices))
-    call = slow_path.checked(call, None)
+    call = arguments.checked(call, None)
     fill = library.fill_element(0 if call.fill_value is None else call.fill_value)
     shapes = call.data.shape, call.indices.shape
     lowering.check_shapes(call, *shapes)
@@ -249,7 +249,7 @@ def _deliver(call: Call, result: Any) -> Any:
     out = call.out
     if type(out) is not type(result):
         raise messages.out_of_another_kind(call.caller, out, result)
-    slow_path.check_out(call, result.shape, out.shape)
+    arguments.check_out(call, result.shape, out.shape)
     try:
         out[...] = result
     except MemoryError:

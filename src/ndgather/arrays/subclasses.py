@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import messages, slow_path
+from ndgather import messages, refusals, slow_path
 from ndgather.array_call import _core
 from ndgather.arrays.lowering import cotangents
 from ndgather.errors import DTypeError
 from ndgather.messages import shown, shown_value
-from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +55,7 @@ def run(call: Call) -> Any:
         raise messages.out_of_another_kind(call.caller, out, result)
     refusal = _core.check_out(_plain(out), _plain(result))
     if refusal[0] != "none":
-        raise explain(call, refusal)
+        refusals.raise_error(call, refusal)
     if _plain(result).size:
         _plain(out)[...] = _like(call.caller, "out", result, out)
     return out

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import dispatch, messages, slow_path
+from ndgather import arguments, dispatch, messages, slow_path
 from ndgather.arrays.lowering import cotangents
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import no_array
@@ -67,8 +67,8 @@ class Package:
             )
         if not self.has(updates):
             if not isinstance(updates, np.ndarray) and dispatch.adapter_name(updates) is not None:
-                updates = slow_path.plain_array(caller, call.updates_name, updates)
-            plain = slow_path.native_indices(caller, call.indices, call.indices_name)
+                updates = arguments.plain_array(caller, call.updates_name, updates)
+            plain = arguments.native_indices(caller, call.indices, call.indices_name)
             call = replace(call, indices=plain, updates=updates)
         return self.carry_out(call, indices)
 

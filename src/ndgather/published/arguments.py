@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import messages, slow_path
+from ndgather import arguments, messages
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import did_you_mean, shown_value
 from ndgather.published.schema import (
@@ -143,8 +143,8 @@ def _is_integer(value: object) -> bool:
 
 def _numpy_array(row: OperatorVersion, name: str, value: object) -> Array:
     if name == Role.INDICES:
-        return slow_path.plain_indices(str(row), value)
-    return slow_path.plain_array(str(row), name, value)
+        return arguments.plain_indices(str(row), value)
+    return arguments.plain_array(str(row), name, value)
 
 
 def _checked_type(row: OperatorVersion, name: str, known: TensorType) -> TensorType:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import dispatch, slow_path
+from ndgather import arguments, dispatch, slow_path
 from ndgather.api import gather_nd, run
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
@@ -70,7 +70,7 @@ def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
     """Make a call, or only check it if its data is large or stored; with `error`, do neither."""
     data, readable, grid = _data(call)
     indices, updates = _without_labels(call.indices), _without_labels(call.updates)
-    indices = slow_path.native_indices(call.caller, indices, call.indices_name)
+    indices = arguments.native_indices(call.caller, indices, call.indices_name)
     is_mapped = isinstance(call.data, np.memmap)
     array = updates
     if call.scatters:
@@ -134,16 +134,16 @@ def _without_labels(value: object) -> object:
 def _numpy_array(caller: str, name: str, value: object) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         return value
-    return slow_path.plain_array(caller, name, value)
+    return arguments.plain_array(caller, name, value)
 
 
 def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Iterable[str]:
     """Check a call without making it; return notes on what was checked."""
     if call.scatters:
         call = slow_path.plain_scatter(call)
-        slow_path.check_updates(call, call.updates.shape, dense_shape)
+        arguments.check_updates(call, call.updates.shape, dense_shape)
     else:
-        call = slow_path.checked(call, call.data.dtype)
+        call = arguments.checked(call, call.data.dtype)
     if math.prod(entries_shape(call)) > _MOST_CHECKED:
         return ["there are too many entries to check: only those in the picture were checked"]
     chunks = grid or Grid.regular(call.data.shape, call.data.shape)

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import dispatch, messages, reductions, slow_path
+from ndgather import arguments, dispatch, messages, reductions, refusals, slow_path, windows
 from ndgather.array_call import _core
 from ndgather.errors import AttributeValueError, DTypeError, StoredArrayError, one_line
 from ndgather.messages import shown_value
 from ndgather.settings import LOGGER, counted
-from ndgather.slow_path import explain
 from ndgather.stored.chunks import stand_in
 from ndgather.stored.plan import WINDOW_BLOCK, Points, plan, shared_plan, with_data
 from ndgather.stored.walk import walk, write
@@ -45,7 +44,7 @@ def run(
         value = getattr(call, argument)
         if isinstance(value, stored):
             if argument != "data":
-                plain[argument] = slow_path.plain_array(caller, name, value)
+                plain[argument] = arguments.plain_array(caller, name, value)
         elif dispatch.adapter_name(value) == reader.__module__:  # such as a group
             raise DTypeError(
                 f"{caller}: {name} = {type(value).__name__} object is not a stored array "
@@ -93,10 +92,10 @@ def _provide_out(call: Call, shape: tuple[int, ...]) -> Array:
             raise messages.result_too_large(call.caller, shape) from None
     out: Array = call.out
     if isinstance(out, np.ndarray):
-        out = slow_path.plain_array(call.caller, "out", out)
+        out = arguments.plain_array(call.caller, "out", out)
     refusal = _core.check_out(out, stand_in(shape, call.data.dtype))
     if refusal.rule != "none":
-        raise explain(replace(call, out=out), refusal)
+        refusals.raise_error(replace(call, out=out), refusal)
     return out
 
 
@@ -114,8 +113,8 @@ def _fill_windows(made: Plan, value: Array, dense: Array) -> None:
     window, lead = made.call.window_shape, made.call.indices.shape[:-1]
     starts = made.call.indices.reshape(math.prod(lead), len(window))
     for first in range(0, len(starts), WINDOW_BLOCK):
-        some = slow_path.signed(starts[first : first + WINDOW_BLOCK])
-        low, high = slow_path.shared_parts(some, made.grid.shape[: len(window)], window)
+        some = windows.signed(starts[first : first + WINDOW_BLOCK])
+        low, high = windows.shared_parts(some, made.grid.shape[: len(window)], window)
         outside = np.flatnonzero(((low > 0) | (high < window)).any(axis=1)) + first
         if len(outside):
             dense[np.unravel_index(outside, lead) if lead else ()] = value
@@ -206,7 +205,7 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[Plan, Array]:
     call = with_data(replace(call, out=None), writer.grid, writer.dtype)
     call = slow_path.plain_scatter(call)
     updates = call.updates
-    slow_path.check_updates(call, updates.shape, slow_path.result_shape(call))
+    arguments.check_updates(call, updates.shape, slow_path.result_shape(call))
     made = plan(call, writer.grid)
     if call.reduction != "none":
         updates = updates.astype(updates.dtype.newbyteorder("="), copy=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ndgather import array_call, dispatch, slow_path
+from ndgather import arguments, dispatch
 from ndgather.array_call import Call, _core
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.plan import plan, with_data
@@ -93,11 +93,13 @@ def estimate(
     (3, 2, 800)
     """
     caller = "estimate"
-    slow_path.choice(caller, "kind", kind, _core.KINDS)
+    arguments.choice(caller, "kind", kind, _core.KINDS)
     options: dict[str, Any] = {"axis": axis, "batch_dims": batch_dims, "mode": mode}
     if kind == "gather_windows":
-        options["window_shape"] = slow_path.sizes(caller, "window_shape", window_shape)
-    call = array_call.checked(Call(caller, kind, data, indices, memory=memory, **options))
+        options["window_shape"] = arguments.sizes(caller, "window_shape", window_shape)
+    call = arguments.check_storage_options(
+        Call(caller, kind, data, indices, memory=memory, **options)
+    )
     reader = reader_of(call)
     made = plan(with_data(call, reader.grid, reader.dtype), reader.grid)
     steps = len(made)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import slow_path
+from ndgather import arguments, slow_path
 from ndgather.stored.chunks import Grid, box_shape
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _mapping(data: Any) -> mmap.mmap | None:
 def _pages(call: Call) -> int:
     """Return about how many pages a call reads; its arguments are not checked yet."""
     data: Array = call.data
-    indices = slow_path.native_indices(call.caller, call.indices)
+    indices = arguments.native_indices(call.caller, call.indices)
     if call.kind.endswith("_nd"):
         depth = indices.shape[-1] if indices.ndim else 0
         count = prod(indices.shape[:-1])

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import slow_path
+from ndgather import arguments, refusals, slow_path, windows
 from ndgather.array_call import Call, _core
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
-from ndgather.slow_path import explain
 from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ class Plan:
         for run in range(first, first + len(starts)):
             low, high = points.low[run].tolist(), points.high[run].tolist()
             window = tuple(end - begin for begin, end in zip(low, high, strict=True))
-            view = partial(slow_path.view, window=window)
+            view = partial(windows.view, window=window)
             part = dense[(..., *map(slice, low, high), *whole)]
             runs = points.starts[run : run + 1], points.stops[run : run + 1]
             copies.append(ChunkCopy(points, runs, view, part, rank))
@@ -219,7 +218,7 @@ class Plan:
 
 def plan(call: Call, grid: Grid) -> Plan:
     """Check all of a call but its `out` and updates, and group its points by chunk."""
-    indices = slow_path.native_indices(call.caller, call.indices, call.indices_name)
+    indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
     if call.kind == "gather_windows":
         if math.prod(indices.shape[:-1]) > _MOST_WINDOWS:
             raise ShapeError(
@@ -228,7 +227,7 @@ def plan(call: Call, grid: Grid) -> Plan:
             )
         # A copy: another thread may change starts that are used later, and `out` may overlap them.
         call = replace(call, indices=indices.copy())
-        slow_path.check(call)
+        windows.check(call)
     else:
         call = replace(call, indices=indices)
     dense_shape = slow_path.result_shape(call)
@@ -253,7 +252,7 @@ def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
         data = stand_in(grid.shape, dtype)
     except ValueError:
         raise _too_many_places(call.caller, grid.shape, range(len(grid.shape))) from None
-    return slow_path.checked(replace(call, data=data), dtype)
+    return arguments.checked(replace(call, data=data), dtype)
 
 
 def _too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> ShapeError:
@@ -289,7 +288,7 @@ def _points(call: Call, grid: Grid) -> Points:
         part = slice(begin, begin + block)
         result = _core.sort_points(kind, grid.steps, begin, local[part], positions[part], *options)
         if isinstance(result, _core.Refusal):
-            raise explain(call, result)
+            refusals.raise_error(call, result)
         return result
 
     begins = range(0, max(count, 1), block)
@@ -374,10 +373,10 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
     `number` is that of the first window.
     """
     window, shape = np.array(call.window_shape, np.int64), np.array(grid.shape, np.int64)
-    starts = slow_path.signed(starts).clip(-window, shape)
+    starts = windows.signed(starts).clip(-window, shape)
     if call.mode != "fill":
         starts = starts.clip(0, shape - window)
-    low, high = slow_path.shared_parts(starts, grid.shape, call.window_shape)
+    low, high = windows.shared_parts(starts, grid.shape, call.window_shape)
     member = np.flatnonzero((low < high).all(axis=1))  # the window of every part
     chunk: list[Integers] = []
     for axis, step in enumerate(grid.steps):

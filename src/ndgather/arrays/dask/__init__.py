@@ -15,7 +15,7 @@ import numpy as np
 from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
-from ndgather import array_call, dispatch, messages, slow_path
+from ndgather import arguments, dispatch, messages, slow_path, windows
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.layout import axes_of_tuples, layout_of
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
@@ -46,7 +46,7 @@ def run(call: Call) -> DaskArray:
         data = _in_memory_or_stored(caller, data)
     indices = _checked(caller, call.indices_name, call.indices)
     if not isinstance(indices, DaskArray):
-        indices = slow_path.native_indices(caller, indices, call.indices_name)
+        indices = arguments.native_indices(caller, indices, call.indices_name)
     call = replace(call, data=data, indices=indices)
     if call.scatters:
         return _scatter(replace(call, updates=_checked(caller, "updates", call.updates)))
@@ -83,7 +83,7 @@ class _Stored:
 def _in_memory_or_stored(caller: str, value: Any) -> Any:
     adapter = dispatch.adapter_name(value)
     if adapter is None or isinstance(value, np.ndarray):
-        return slow_path.plain_array(caller, "data", value)
+        return arguments.plain_array(caller, "data", value)
     try:
         reader = import_module(adapter).reader(value)
     except Exception as error:
@@ -106,7 +106,7 @@ def _gather(call: Call) -> DaskArray:
     if not isinstance(call.indices, DaskArray):
         fill = np.zeros((), dtype)
         if call.fill_value is not None:
-            fill = slow_path.fill_element(call.caller, call.fill_value, dtype)
+            fill = arguments.fill_element(call.caller, call.fill_value, dtype)
         return gather(call, layout_of(call, call.data.chunks), fill)
     if isinstance(call.data, DaskArray):
         raise _lazy_indices(call)
@@ -127,14 +127,12 @@ def _scatter(call: Call) -> DaskArray:
         whole = call.data.dtype.hasobject or not call.data.itemsize
         call = replace(call, data=from_array(call.data, chunks=-1 if whole else "auto"))
     if not isinstance(call.updates, DaskArray):
-        updates = slow_path.plain_updates(
+        updates = arguments.plain_updates(
             call.caller, call.updates, call.data.dtype, call.updates_name
         )
         call = replace(call, updates=updates)
     slices = _check_but_values(call)
-    if call.updates.shape != slices:
-        shapes = (call.data.shape, call.indices.shape, slices, call.updates.shape)
-        raise slow_path.explain(call, array_call.refusal("updates_shape", (0, 0), *shapes))
+    arguments.check_updates(call, call.updates.shape, slices)
     return scatter(call, layout_of(call, call.data.chunks))
 
 
@@ -146,7 +144,7 @@ def _check_but_values(call: Call) -> tuple[int, ...]:
     data, indices = call.data, call.indices
     small: dict[str, Any] = {"data": np.zeros((1,) * data.ndim, data.dtype)}
     if call.kind == "gather_windows":
-        slow_path.check_shapes(replace(call, data=stand_in(data.shape, data.dtype)))
+        windows.check_shapes(replace(call, data=stand_in(data.shape, data.dtype)))
         slices: tuple[int, ...] = ()
         small["window_shape"] = (1,) * indices.shape[-1]
     else:

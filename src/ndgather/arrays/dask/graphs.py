@@ -15,7 +15,7 @@ from dask.array.core import from_array, normalize_chunks
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
-from ndgather import array_call, slow_path
+from ndgather import refusals, slow_path
 from ndgather.arrays.dask import points
 from ndgather.arrays.dask.layout import axes_of_tuples
 from ndgather.errors import IndexOutOfBoundsError
@@ -194,8 +194,7 @@ def _first_error(
             negative = call.negative and call.kind != "gather_windows"
             lowest = -error.size if negative else 0
             facts = (position, error.value, error.axis, error.size, lowest, 1, prod(index_shape))
-            refusal = array_call.refusal("out_of_bounds", facts)
-            errors.append(cast("IndexOutOfBoundsError", slow_path.explain(call, refusal)))
+            errors.append(refusals.out_of_bounds(call, facts))
     return min(errors, key=lambda error: error.position, default=None)
 
 

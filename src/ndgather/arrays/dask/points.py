@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import slow_path
+from ndgather import slow_path, windows
 from ndgather.errors import NdgatherError
 from ndgather.messages import shown
 from ndgather.stored.calls import coordinates, read_at, write_at
@@ -61,7 +61,7 @@ class Sources:
         values = []
         for run, box in self.boxes or _ELEMENTS:
             shape = tuple(part.stop - part.start for part in box)
-            view = slow_path.view(block, shape) if shape else block
+            view = windows.view(block, shape) if shape else block
             values.append(read_at(self.bits, self.local[run], view))
         return values
 
@@ -94,7 +94,7 @@ def check_indices(layout: Layout, shape: Sequence[int], indices: Array) -> None:
     data = stand_in(tuple(map(sum, layout.read_chunks(shape))), np.dtype(np.uint8))
     call = replace(layout.call, data=data, indices=indices)
     if call.mode == "raise":
-        (slow_path.check if call.kind == "gather_windows" else slow_path.run)(call)
+        (windows.check if call.kind == "gather_windows" else slow_path.run)(call)
 
 
 def group(layout: Layout, region: Region, indices: Array) -> Groups:

@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import array_call, messages, slow_path
+from ndgather import arguments, messages, refusals, slow_path
 from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.jax.operation import Operation, get_route
 from ndgather.errors import AttributeValueError, DTypeError
-from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -32,7 +31,7 @@ def checked(call: Call) -> tuple[Call, Operation]:
     call = replace(call, indices=_indices(call))
     if call.scatters:
         call = replace(call, updates=_updates(call))
-    call = slow_path.checked(call, dtype)
+    call = arguments.checked(call, dtype)
     if dtype == "float4_e2m1fn" and call.reduction != "none":
         raise DTypeError(
             f"{call.caller}: data.dtype = {dtype} has no reduction {call.reduction!r} in JAX "
@@ -63,7 +62,7 @@ def array(caller: str, argument: str, value: Any) -> jax.Array:
             raise _unknown_dtype(caller, argument, value.dtype)
         _check_rank(caller, argument, value.ndim)
         return value
-    plain = slow_path.plain_array(caller, argument, value)
+    plain = arguments.plain_array(caller, argument, value)
     plain = plain.astype(plain.dtype.newbyteorder("="), copy=False)
     kept = jax.dtypes.canonicalize_dtype(plain.dtype, allow_extended_dtype=True)
     if isinstance(value, np.ndarray | np.generic) and kept != plain.dtype:
@@ -93,12 +92,12 @@ def _indices(call: Call) -> Any:
     """Return indices as integers, of JAX or of NumPy."""
     name, indices = call.indices_name, call.indices
     if not isinstance(indices, jax.Array):
-        indices = slow_path.native_indices(call.caller, indices, name)
+        indices = arguments.native_indices(call.caller, indices, name)
     _check_rank(call.caller, name, indices.ndim)
     if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
         return jnp.zeros(indices.shape, jnp.int32)
     if getattr(indices.dtype, "kind", "") not in ("i", "u"):  # a key of random numbers has none
-        raise explain(replace(call, indices=indices), array_call.refusal("index_dtype"))
+        raise refusals.index_dtype(replace(call, indices=indices))
     return indices
 
 
@@ -131,7 +130,7 @@ def _updates(call: Call) -> jax.Array:
     caller, name, updates = call.caller, call.updates_name, call.updates
     dtype = np.dtype(call.data.dtype)
     if not isinstance(updates, jax.Array):
-        return jnp.asarray(slow_path.plain_updates(caller, updates, dtype, name))
+        return jnp.asarray(arguments.plain_updates(caller, updates, dtype, name))
     if updates.dtype == dtype:
         return updates
     is_weak = getattr(updates, "weak_type", False)  # keys of random numbers have no such attribute
@@ -153,4 +152,4 @@ def _check_shapes(call: Call) -> None:
     lowering.check_shapes(call, data, indices)
     if call.scatters and all(isinstance(size, int) for size in (*data, *indices)):
         slices = lowering.layout_of(call, data, indices).result
-        slow_path.check_updates(call, call.updates.shape, slices)
+        arguments.check_updates(call, call.updates.shape, slices)

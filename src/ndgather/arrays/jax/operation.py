@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ndgather import array_call, messages, reductions
+from ndgather import messages, reductions, refusals
 from ndgather.array_call import Call, _core
 from ndgather.arrays.lowering import layout_of
-from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,10 +163,10 @@ def run(op: Operation, data: Array, indices: Array, updates: Array | None = None
     if not isinstance(result, _core.Refusal):
         return result
     if result.rule != "out_of_bounds":
-        raise explain(call, result)
+        refusals.raise_error(call, result)
     position, value, axis, size, lowest, count, total = result.facts
     repeated = [d for d in range(op.lead) if indices.shape[d] == 1]
     times = int(np.prod([lead[d] for d in repeated]))
     where = tuple(at for d, at in enumerate(position) if d not in repeated)
     facts = (where, value, axis - op.skip, size, lowest, count // times, total // times)
-    raise explain(call, array_call.refusal("out_of_bounds", facts))
+    raise refusals.out_of_bounds(call, facts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ndgather import messages, reductions, slow_path
+from ndgather import arguments, messages, reductions, slow_path
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import OF_BITS, cotangents
 from ndgather.errors import DTypeError, ShapeError
@@ -236,7 +236,7 @@ def _numpy(value: Any) -> Any:
 
 def _tensor(caller: str, data: Any) -> Any:
     """Return data as a tensor; of a variable its value now."""
-    given = data if isinstance(data, _DENSE) else slow_path.plain_array(caller, "data", data)
+    given = data if isinstance(data, _DENSE) else arguments.plain_array(caller, "data", data)
     return tf.convert_to_tensor(given)
 
 
@@ -244,7 +244,7 @@ def _indices(call: Call) -> Any:
     """Return indices as a tensor of integers, of which the number in a tuple is known."""
     name, value = call.indices_name, call.indices
     if not isinstance(value, _DENSE):
-        plain = slow_path.native_indices(call.caller, value, name)
+        plain = arguments.native_indices(call.caller, value, name)
         if plain.dtype.kind not in "iu":
             raise messages.index_dtype(call.caller, plain.dtype, "no integer type", name)
         return tf.convert_to_tensor(plain)
@@ -264,14 +264,14 @@ def _gather(call: Call) -> Any:
     data, dtype = call.data, call.data.dtype
     fill: Any = b""
     if dtype == tf.string:
-        call = slow_path.checked(call, None)
+        call = arguments.checked(call, None)
         if call.fill_value is not None:
             fill = _numpy(call.fill_value)
             if not isinstance(fill, str | bytes):
                 raise messages.fill_value_lost(call.caller, fill, dtype.name)
     else:
         known = np.dtype(dtype.as_numpy_dtype)
-        call = slow_path.checked(replace(call, fill_value=_numpy(call.fill_value)), known)
+        call = arguments.checked(replace(call, fill_value=_numpy(call.fill_value)), known)
         fill = np.zeros((), known) if call.fill_value is None else call.fill_value
     sizes = sizes_of(data), sizes_of(call.indices)
     lowering.check_shapes(call, *sizes)
@@ -288,9 +288,9 @@ def _known(sizes: Any) -> list[Any]:
 def _scatter(call: Call) -> Any:
     caller, data, updates, name = call.caller, call.data, call.updates, call.updates_name
     dtype = np.dtype(data.dtype.as_numpy_dtype)
-    call = slow_path.checked(call, dtype)
+    call = arguments.checked(call, dtype)
     if not isinstance(updates, _DENSE):
-        updates = slow_path.plain_updates(caller, updates, dtype, name)
+        updates = arguments.plain_updates(caller, updates, dtype, name)
     try:
         updates = tf.convert_to_tensor(updates)
     except (TypeError, ValueError) as error:  # objects that are no strings
@@ -317,6 +317,6 @@ def _assign(call: Call, result: Any) -> Any:
         )
     shape, given = result.shape.as_list(), out.shape.as_list()
     fits = out.shape.is_compatible_with(result.shape)
-    slow_path.check_out(call, given if fits else shape, given)
+    arguments.check_out(call, given if fits else shape, given)
     out.assign(result)
     return out

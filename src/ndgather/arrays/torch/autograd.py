@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
 
-from ndgather import dispatch, messages, slow_path
+from ndgather import arguments, dispatch, messages, slow_path
 from ndgather.array_call import _core
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
@@ -403,7 +403,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
     """
     of_result = call.data
     if not isinstance(of_result, torch.Tensor):
-        array = slow_path.plain_array(call.caller, "cotangent", of_result)
+        array = arguments.plain_array(call.caller, "cotangent", of_result)
         of_result = checks.tensor(call.caller, "cotangent", array, torch.device("cpu"))
     checks.check_layout(call.caller, "cotangent", of_result)
     if of_result.dtype == torch.bool:

@@ -12,7 +12,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
-from ndgather import exchange, messages, reductions, slow_path
+from ndgather import arguments, exchange, messages, reductions, slow_path
 from ndgather.array_call import Call, _core
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason, shown_value
@@ -127,7 +127,7 @@ def checked(call: Call) -> Call:
     check_index_type(call)
     if call.scatters and call.updates.dtype != data.dtype:
         raise _updates_dtype(call, call.updates.dtype)
-    return slow_path.checked(call, None, meaningful_reductions(data.dtype))
+    return arguments.checked(call, None, meaningful_reductions(data.dtype))
 
 
 def _updates_dtype(call: Call, dtype: object) -> DTypeError:
@@ -266,23 +266,23 @@ def with_tensors(call: Call) -> Call:
     device = next(value.device for value in values if isinstance(value, torch.Tensor))
     data = call.data
     if not isinstance(data, torch.Tensor):
-        data = tensor(caller, "data", slow_path.plain_array(caller, "data", data), device)
+        data = tensor(caller, "data", arguments.plain_array(caller, "data", data), device)
     indices = call.indices
     if not isinstance(indices, torch.Tensor):
         name = call.indices_name
         _check_memory(caller, name, indices, device)
-        plain = slow_path.native_indices(caller, indices, name)
+        plain = arguments.native_indices(caller, indices, name)
         if plain.dtype.kind not in "iu":
             raise messages.not_an_array(caller, name, indices, "is not made of integers")
         indices = tensor(caller, name, plain, device)
     call = replace(call, data=data, indices=indices)
     if call.scatters:
-        use_init_val = slow_path.truth(caller, "use_init_val", call.use_init_val)
+        use_init_val = arguments.truth(caller, "use_init_val", call.use_init_val)
         call = _promoted(replace(call, updates=_updates(call, device), use_init_val=use_init_val))
     elif call.fill_value is not None:
         call = replace(call, fill_value=_fill_value(call))
     if type(call.axis) is not int or type(call.batch_dims) is not int:
-        axis, batch_dims = (slow_path.integer(call, name) for name in ("axis", "batch_dims"))
+        axis, batch_dims = (arguments.integer(call, name) for name in ("axis", "batch_dims"))
         call = replace(call, axis=axis, batch_dims=batch_dims)
     if any(not -(2**63) <= n < 2**63 for n in (call.axis, call.batch_dims, *call.window_shape)):
         check_shapes(call)  # raises for what no operator takes
@@ -322,8 +322,8 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
     _check_memory(caller, name, value, device)
     dtype = numpy_dtype(call.data.dtype)
     if dtype is not None:
-        return tensor(caller, name, slow_path.plain_updates(caller, value, dtype, name), device)
-    plain = slow_path.plain_array(caller, name, value)
+        return tensor(caller, name, arguments.plain_updates(caller, value, dtype, name), device)
+    plain = arguments.plain_array(caller, name, value)
     if isinstance(value, np.ndarray):
         raise _updates_dtype(call, plain.dtype)
     converted = _rounded(plain, call.data.dtype)
@@ -357,7 +357,7 @@ def _fill_value(call: Call) -> Any:
             raise messages.fill_value_lost(caller, value, dtype) from error
     known = numpy_dtype(dtype)
     if known is not None:
-        return slow_path.fill_element(caller, value, known).item()
+        return arguments.fill_element(caller, value, known).item()
     try:
         converted = _rounded(np.asarray(value), dtype)
     except (TypeError, ValueError):
@@ -396,7 +396,7 @@ def check_out(call: Call, shape: tuple[int, ...]) -> None:
             f"{caller}: out = {type(out).__name__} object takes no tensor (allowed: a dense tensor)"
         )
     check_device(caller, "out", out.device, call.data.device)
-    slow_path.check_out(call, shape, out.shape)
+    arguments.check_out(call, shape, out.shape)
 
 
 KINDS = (torch.Tensor, torch.nn.Parameter)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ndgather import reductions, slow_path
+from ndgather import reductions, refusals, slow_path
+from ndgather.arguments import fill_element
 from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate, options_of, tensors_of
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
-from ndgather.slow_path import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> 
     call = _checked(kind, arguments)
     known = checks.numpy_dtype(call.data.dtype)
     if call.fill_value is not None and known is not None:
-        slow_path.fill_element(call.caller, call.fill_value, known)  # raises for a value it loses
+        fill_element(call.caller, call.fill_value, known)  # raises for a value it loses
     return run(call)
 
 
@@ -145,7 +145,7 @@ def _of_bits(call: Call) -> Any:
     if not isinstance(result, _core.Refusal):
         return result
     if result.rule != "out_overlaps_input":
-        raise explain(call, result)
+        refusals.raise_error(call, result)
     np.copyto(call.out, _of_bits(replace(call, out=None)))
     return call.out
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import numpy as np
 import xarray
 
-from ndgather import array_call, slow_path
+from ndgather import arguments, slow_path
 from ndgather.array_call import Call
 from ndgather.arrays.xarray import arrays, interpolation, selection
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
@@ -258,8 +258,8 @@ def _request(
 ) -> selection.Request:
     if method is not None:
         method = _SYNONYMS.get(method, method) if isinstance(method, str) else method
-        method = slow_path.choice(caller, "method", method, methods)
-    missing = slow_path.choice(caller, "missing", missing, ("raise", other_than_raise))
+        method = arguments.choice(caller, "method", method, methods)
+    missing = arguments.choice(caller, "missing", missing, ("raise", other_than_raise))
     selection.check_dict(caller, "period", period)
     return selection.Request(
         caller=caller, method=method, tolerance=tolerance, missing=missing, period=period or {}
@@ -269,7 +269,7 @@ def _request(
 def _options(caller: str, memory: Any, progress: Any, executor: Any) -> arrays.Options:
     call = Call(caller, "gather_nd", None, None)
     call = replace(call, memory=memory, progress=progress, executor=executor)
-    return arrays.Options(array_call.checked(call))
+    return arrays.Options(arguments.check_storage_options(call))
 
 
 def _add_at(
@@ -320,7 +320,7 @@ def _updates(dtype: Any, values: Any, sizes: Mapping[Hashable, int]) -> xarray.V
     """Return `values` with the names of their dimensions, which are those of a selection."""
     variable = values.variable if isinstance(values, xarray.DataArray) else values
     if not isinstance(variable, xarray.Variable):
-        plain = slow_path.plain_array("add_at", "values", values)
+        plain = arguments.plain_array("add_at", "values", values)
         if not isinstance(values, np.ndarray) and plain.dtype.kind in "bui":
             plain = plain.astype(dtype)  # numbers and lists, as scatter_nd takes them
         if plain.ndim not in (0, len(sizes)):

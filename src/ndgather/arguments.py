@@ -1,0 +1,345 @@
+"""The arguments of a call: options are checked, and arrays become arrays of NumPy."""
+
+from __future__ import annotations
+
+import operator
+import re
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import messages, reductions
+from ndgather.array_call import _core
+from ndgather.errors import AttributeValueError, DTypeError, ShapeError
+from ndgather.messages import shown, shown_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+
+    Array = NDArray[Any]
+    Shape = Sequence[Any]  # sizes may be unknown, or symbols of a library
+
+WINDOW_MODES = ("raise", "clip", "fill")
+
+# Methods of arrays whose conversion is costly, and what these arrays are.
+_COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
+_ON_HOST = (1, 3, 11)  # devices of DLPack: the CPU, and its memory pinned for CUDA or ROCm
+
+_UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate("KMGT", start=1):
+    _UNITS[f"{_letter}B"] = 1000**_power
+    _UNITS[f"{_letter}iB"] = 1024**_power
+_UNITS["kB"] = 1000  # as the SI writes it
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+
+
+def checked(
+    call: Call, dtype: np.dtype[Any] | None, meaningful: tuple[str, ...] | None = None
+) -> Call:
+    """Return `call` with its mode, fill value, reduction and `use_init_val` checked.
+
+    Parameters
+    ----------
+    call : Call
+        Its arrays may be of any library; only the dtype of data is used, in error texts.
+    dtype : numpy.dtype or None
+        The dtype of data as NumPy's. A fill value becomes an array of rank 0 of that dtype; with
+        None it stays as it is.
+    meaningful : tuple of str, optional
+        The reductions that data can have; by default those of `dtype`, or all.
+    """
+    caller = call.caller
+    mode = choice(caller, "mode", call.mode, modes_of(call))
+    if call.scatters:
+        reduction = choice(caller, "reduction", call.reduction, reductions.NAMES)
+        if meaningful is None:
+            meaningful = reductions.NAMES if dtype is None else reductions.meaningful(dtype)
+        if reduction not in meaningful:
+            name = dtype_name(call.data.dtype)
+            raise messages.reduction_type(caller, reduction, name, meaningful)
+        use_init_val = reduction == "none" or truth(caller, "use_init_val", call.use_init_val)
+        return replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
+    fill_value = call.fill_value
+    if fill_value is not None:
+        if mode != "fill":
+            raise messages.fill_value_unused(caller, mode)
+        if dtype is not None:
+            fill_value = fill_element(caller, fill_value, dtype)
+    unchanged = mode is call.mode and fill_value is call.fill_value
+    return call if unchanged else replace(call, mode=mode, fill_value=fill_value)
+
+
+def check_storage_options(call: Call) -> Call:
+    """Return `call` with its options checked: memory in bytes, and None for no progress."""
+    caller, progress, executor = call.caller, call.progress, call.executor
+    if progress is False:
+        progress = None
+    elif progress is not None and progress is not True and not callable(progress):
+        raise DTypeError(
+            f"{caller}: progress = {shown_value(progress)} cannot be called (allowed: True, or a "
+            f"function of the numbers of chunks done and in all)"
+        )
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise DTypeError(
+            f"{caller}: executor = {shown_value(executor)} has no method submit (allowed: an "
+            f"executor as in concurrent.futures)"
+        )
+    if call.memory is None and progress is call.progress:
+        return call
+    return replace(call, memory=_bytes(caller, call.memory), progress=progress)
+
+
+def _bytes(caller: str, memory: object) -> int | None:
+    if memory is None:
+        return None
+    if isinstance(memory, str):
+        match = _SIZE.fullmatch(memory)
+        unit = _UNITS.get(match[2]) if match else None
+        if match is not None and unit is not None:
+            return int(min(float(match[1]) * unit, sys.maxsize))  # more is no bound
+    elif isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
+        return int(memory)
+    raise AttributeValueError(
+        f"{caller}: memory = {shown_value(memory)} is not a number of bytes (allowed: an integer "
+        f"from 0 on, or a number with a unit, such as '512 MiB'; units are "
+        f"{', '.join(filter(None, _UNITS))})"
+    )
+
+
+def modes_of(call: Call) -> tuple[str, ...]:
+    """Return the modes that a call can have."""
+    if call.kind == "gather_windows":
+        return WINDOW_MODES
+    return _core.SCATTER_MODES if call.scatters else _core.GATHER_MODES
+
+
+def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) -> str:
+    """Return a string that is one of `choices`, without the methods of a subclass."""
+    word = str.__str__(value) if isinstance(value, str) else ""
+    if word not in choices:
+        raise messages.unknown_choice(caller, option, value, choices)
+    return word
+
+
+def truth(caller: str, option: str, value: object) -> bool:
+    """Return an option that is true or false."""
+    try:
+        return bool(value)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise DTypeError(
+            f"{caller}: {option} = {shown_value(value)} is neither true nor false "
+            f"(allowed: True, False)"
+        ) from error
+
+
+def integer(call: Call, option: str) -> int:
+    """Return an option that is an integer, within 64 bits."""
+    value = getattr(call, option)
+    try:
+        return min(max(operator.index(value), -(2**63)), 2**63 - 1)
+    except TypeError:
+        raise messages.option_not_integer(call.caller, option, value) from None
+
+
+def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
+    """Return a shape that is given as a sequence of sizes."""
+    cause = None
+    try:
+        shape = tuple(map(operator.index, value))  # type: ignore[call-overload]  # or it raises
+        if min(shape, default=0) >= 0:
+            return shape
+    except MemoryError:
+        raise
+    except Exception as error:
+        cause = error
+    raise ShapeError(
+        f"{caller}: {argument} = {shown_value(value)} is not a shape (allowed: integers from 0 on)"
+    ) from cause
+
+
+def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
+    """Raise ShapeError if updates do not have the shape of the slices that the indices name."""
+    if tuple(updates) != tuple(slices):
+        raise updates_do_not_fit(call, call.data.shape, call.indices.shape, slices, updates)
+
+
+def updates_do_not_fit(
+    call: Call, data: Shape, indices: Shape, slices: Shape, updates: Shape
+) -> ShapeError:
+    """Return the error, which says what to write if updates fit other indices or a broadcast."""
+    hint = ""
+    if len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
+        hint = "one index for each update is indices[:, None]"
+    elif len(updates) == 0:
+        hint = f"one value for all is np.broadcast_to(updates, {shown(slices)})"
+    return messages.updates_do_not_fit(call.caller, updates, slices, call.updates_name, hint)
+
+
+def check_out(call: Call, result: Shape, out: Shape) -> None:
+    """Raise an error if `out` does not have the dtype of data and the shape of the result."""
+    if call.out.dtype != call.data.dtype:
+        dtypes = dtype_name(call.out.dtype), dtype_name(call.data.dtype)
+        raise messages.out_dtype(call.caller, *dtypes)
+    if tuple(out) != tuple(result):
+        raise messages.out_shape(call.caller, out, result)
+
+
+def dtype_name(dtype: object) -> str:
+    """Return the name of a dtype of any library, for error texts."""
+    return str(dtype if isinstance(dtype, np.dtype) else getattr(dtype, "name", dtype))
+
+
+def plain_array(caller: str, argument: str, value: object) -> Array:
+    """Return `value` as an exact NumPy array, without a copy if it has such memory."""
+    # The import of masked arrays is delayed to their first use.
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+        raise messages.masked_array(caller, argument)
+    if isinstance(value, np.ndarray):
+        return np.ndarray.view(value, np.ndarray)
+    array = _as_array(caller, argument, value)
+    if array.dtype == object and array.ndim == 0:
+        raise messages.not_an_array(caller, argument, value, "is not an array")
+    return array
+
+
+def _as_array(
+    caller: str, argument: str, value: object, dtype: np.dtype[Any] | None = None
+) -> Array:
+    """Return ``np.asarray(value, dtype)``; containers of other libraries may raise anything."""
+    costly = _costly_conversion(value)
+    if costly is not None:
+        raise messages.costly_conversion(caller, argument, value, *costly)
+    try:
+        return np.ndarray.view(np.asarray(value, dtype), np.ndarray)
+    except MemoryError:
+        raise
+    except Exception as error:
+        why = f"is not an array: {shown_value(error, str)}"
+        raise messages.not_an_array(caller, argument, value, why) from error
+
+
+def _costly_conversion(value: object) -> tuple[str, str] | None:
+    """Return what `value` is, and how to convert it, if that is more than a view of its memory."""
+    for method, what in _COSTLY.items():
+        # Every tensor of torch has to_dense.
+        if hasattr(type(value), method) and getattr(value, "is_sparse", True):
+            return what, f"{method}()"
+    if not hasattr(type(value), "__dlpack_device__"):
+        return None
+    try:
+        device = value.__dlpack_device__()[0]  # type: ignore[attr-defined]  # it has it
+    except MemoryError:
+        raise
+    except Exception:
+        return None  # np.asarray raises a better error
+    return None if device in _ON_HOST else ("on another device", "copy to the CPU")
+
+
+def native_indices(caller: str, value: object, name: str = "indices") -> Array:
+    """Return indices in native byte order; the core checks their dtype.
+
+    An empty array of floats counts as empty indices: ``np.empty((0, 2))`` is often written for no
+    index tuples.
+    """
+    indices = plain_indices(caller, value, name)
+    return indices.astype(np.int64) if indices.size == 0 and indices.dtype.kind == "f" else indices
+
+
+def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
+    """Return indices in native byte order; an empty list has no dtype of its own."""
+    indices = plain_array(caller, name, value)
+    if indices.size == 0 and not isinstance(value, np.ndarray):
+        return indices.astype(np.int64)
+    if indices.dtype.kind in "iu" and not indices.dtype.isnative:
+        return indices.astype(indices.dtype.newbyteorder("="))
+    return indices
+
+
+def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
+    """Return `value` as one element of `dtype`, rounded at most."""
+    element = np.zeros((), dtype)
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            # A 0-d array is one element; anything else is assigned as it is, lists to objects too,
+            # and subclasses by their own rules for units and masks.
+            element[... if type(value) is np.ndarray and value.ndim == 0 else ()] = value
+        kept = _holds(element, value)
+    except MemoryError:
+        raise
+    except Exception:  # of the methods of `value`
+        kept = False
+    if not kept:
+        raise messages.fill_value_lost(caller, value, dtype)
+    return element
+
+
+def _holds(element: Array, value: Any) -> bool:
+    """Whether an element that `value` was assigned to holds it, rounded at most."""
+    dtype = element.dtype
+    kind = reductions.number_kind(dtype)
+    if kind in ("b", "i") or dtype.kind in "SUmM":
+        unlike = value != value  # noqa: PLR0124 - NaT differs from itself
+        return bool(element[()] == value) or bool(unlike)
+    if kind == "f" and dtype.isbuiltin == 2:  # the casts of other packages overflow silently
+        with np.errstate(all="ignore"):
+            return _converted(np.asarray(value, np.float64), dtype) is not None
+    return not isinstance(value, bytes) or dtype.kind != "V" or len(value) <= dtype.itemsize
+
+
+def plain_updates(caller: str, value: object, dtype: np.dtype[Any], name: str) -> Array:
+    """Return updates of `dtype`.
+
+    Arrays must have that dtype, in any byte order. Numbers and lists are converted if it holds
+    their values; floats may be rounded.
+    """
+    if isinstance(value, np.ndarray):
+        updates = plain_array(caller, name, value)
+        if not np.can_cast(updates.dtype, dtype, "equiv"):
+            raise messages.updates_dtype(caller, updates.dtype, dtype, name)
+        return updates.astype(dtype, copy=False)
+    if dtype.kind in "OT":
+        return _as_array(caller, name, value, dtype)
+    updates = plain_array(caller, name, value)
+    if updates.size == 0:
+        return updates.astype(dtype)  # an empty list has no dtype of its own
+    try:
+        with np.errstate(all="ignore"):
+            converted = _converted(updates, dtype)
+    except (TypeError, ValueError, OverflowError):
+        converted = None
+    if converted is None:
+        raise messages.updates_lost(caller, value, dtype, name)
+    return converted
+
+
+def _converted(values: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Return values in `dtype`, rounded at most, or None if one would be lost."""
+    source, target = reductions.number_kind(values.dtype), reductions.number_kind(dtype)
+    if source == "" or target == "" or "b" in (source, target):
+        if values.dtype.kind != dtype.kind:
+            return None
+        converted = values.astype(dtype)
+        kept = (values == converted) | (values != values)  # noqa: PLR0124 - NaT differs from itself
+    elif "ifc".index(source) > "ifc".index(target):
+        return None
+    else:
+        converted = values.astype(dtype)
+        if target == "i":
+            kept = values == (converted if dtype.kind in "iu" else converted.astype(np.int64))
+        elif target == "c":
+            kept = np.isfinite(values) == np.isfinite(converted)
+        else:
+            wide = converted.astype(np.result_type(values.dtype, np.float64))
+            kept = (np.isnan(values) == np.isnan(wide)) & (np.isinf(values) == np.isinf(wide))
+            if dtype.itemsize == 1:  # some of these dtypes round what is beyond to their largest
+                lowest, highest = reductions.extremes(dtype).astype(np.float64)
+                kept &= ~((values < lowest) | (values > highest))
+    return converted if kept.all() else None
