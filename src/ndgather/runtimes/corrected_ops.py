@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from onnx.reference.ops.op_batch_normalization import BatchNormalization_14
 from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression as _BoxesOfOnnx
 
 from ndgather.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Array = NDArray[Any]
 
@@ -77,55 +80,38 @@ class GlobalMaxPool(OpRun):
 _ALONG_ONE_AXIS = 13  # from this opset on Softmax and the like work along one axis
 
 
-class _OfRows(OpRun):
-    """An operator on the rows of a matrix."""
+def _by_rows(name: str, of_rows: Callable[[Array], Array]) -> type[OpRun]:
+    """Return an operator that applies a function to every row of a matrix."""
 
-    op_domain = ""
-
-    def _run(self, x: Array, **_attributes: object) -> tuple[Array]:
+    def _run(self: OpRun, x: Array, **_attributes: object) -> tuple[Array]:
         values = {attribute.name: attribute.i for attribute in self.onnx_node.attribute}
+        if not x.size:
+            return (x,)
         if self.run_params["opsets"][self.domain] >= _ALONG_ONE_AXIS:
             axis = values.get("axis", -1)
-            rows = self._of_rows(np.moveaxis(x, axis, -1))
+            rows = of_rows(np.moveaxis(x, axis, -1))
             return (np.ascontiguousarray(np.moveaxis(rows, -1, axis)),)
         axis = values.get("axis", 1)
-        axis += x.ndim if axis < 0 else 0
-        before = int(np.prod(x.shape[:axis]))
-        matrix = x.reshape(before, int(np.prod(x.shape[axis:])))
-        return (self._of_rows(matrix).reshape(x.shape),)
+        before = int(np.prod(x.shape[: axis + x.ndim if axis < 0 else axis]))
+        return (of_rows(x.reshape(before, -1)).reshape(x.shape),)
 
-    def _of_rows(self, x: Array) -> Array:
-        raise NotImplementedError
+    return type(name, (OpRun,), {"op_domain": "", "_run": _run})
 
 
-class Softmax(_OfRows):
-    """``exp(x) / sum(exp(x))`` of every row."""
-
-    def _of_rows(self, x: Array) -> Array:
-        if not x.size:
-            return x
-        powers = np.exp(x - x.max(axis=-1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+def _softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
-class LogSoftmax(_OfRows):
-    """``log(exp(x) / sum(exp(x)))`` of every row."""
-
-    def _of_rows(self, x: Array) -> Array:
-        if not x.size:
-            return x
-        less = x - x.max(axis=-1, keepdims=True)
-        return np.asarray(less - np.log(np.exp(less).sum(axis=-1, keepdims=True)))
+def _log_softmax(x: Array) -> Array:
+    less = x - x.max(axis=-1, keepdims=True)
+    return np.asarray(less - np.log(np.exp(less).sum(axis=-1, keepdims=True)))
 
 
-class Hardmax(_OfRows):
-    """1 at the first largest element of every row, and 0 elsewhere."""
-
-    def _of_rows(self, x: Array) -> Array:
-        y = np.zeros_like(x)
-        if x.size:
-            np.put_along_axis(y, x.argmax(axis=-1, keepdims=True), 1, axis=-1)
-        return y
+def _hardmax(x: Array) -> Array:
+    y = np.zeros_like(x)
+    np.put_along_axis(y, x.argmax(axis=-1, keepdims=True), 1, axis=-1)
+    return y
 
 
 _PRODUCTS = 3  # the output of Attention that `qk_matmul_output_mode` selects
@@ -174,8 +160,8 @@ CORRECTED: tuple[type[OpRun], ...] = (
     Attention,
     BatchNormalization,
     GlobalMaxPool,
-    Hardmax,
-    LogSoftmax,
     NonMaxSuppression,
-    Softmax,
+    _by_rows("Hardmax", _hardmax),
+    _by_rows("LogSoftmax", _log_softmax),
+    _by_rows("Softmax", _softmax),
 )

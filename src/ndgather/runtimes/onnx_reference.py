@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from ndgather.runtimes.corrected_ops import CORRECTED
 from ndgather.runtimes.runtime import model_with_data
 
 if TYPE_CHECKING:
@@ -14,21 +17,17 @@ if TYPE_CHECKING:
 
 
 def version() -> str:
-    return str(import_module("onnx").__version__)
+    return onnx.__version__
 
 
 class _Session:
     """A model in the evaluator, which has no threads and no devices to select."""
 
     def __init__(self, source: ModelSource, _options: LoadOptions) -> None:
-        model = model_with_data(source)
-        corrected = import_module("ndgather.runtimes.corrected_ops").CORRECTED
-        evaluator = import_module("onnx.reference").ReferenceEvaluator
-        self._evaluator = evaluator(model, new_ops=list(corrected))
+        self._evaluator = ReferenceEvaluator(model_with_data(source), new_ops=list(CORRECTED))
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
-        values: list[Any] = self._evaluator.run(list(names), dict(inputs))
-        return values
+        return list(self._evaluator.run(list(names), dict(inputs)))
 
 
 session = _Session

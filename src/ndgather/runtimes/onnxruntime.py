@@ -27,6 +27,14 @@ def _runtime() -> Any:
 
 _SILENT = 4
 _FOLDER = "session.model_external_initializers_file_folder_path"
+# Types that the interface to NumPy does not support, with their numbers in ONNX and names.
+_OTHER_TYPES = {
+    "tensor(bfloat16)": (16, "bfloat16"),
+    "tensor(float8e4m3fn)": (17, "float8_e4m3fn"),
+    "tensor(float8e4m3fnuz)": (18, "float8_e4m3fnuz"),
+    "tensor(float8e5m2)": (19, "float8_e5m2"),
+    "tensor(float8e5m2fnuz)": (20, "float8_e5m2fnuz"),
+}
 
 
 def version() -> str:
@@ -90,30 +98,20 @@ class _Session:
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
         if not self._numbers and self._others.isdisjoint(names):
-            values: list[Any] = self._session.run(list(names), dict(inputs))
-            return values
-        make = _runtime().OrtValue
-        ort_values = {
-            name: make.ortvalue_from_numpy_with_onnx_type(_bits(array), self._numbers[name])
-            if name in self._numbers
-            else make.ortvalue_from_numpy(array)
-            for name, array in inputs.items()
-        }
-        results = self._session.run_with_ort_values(list(names), ort_values)
+            arrays: list[Any] = self._session.run(list(names), dict(inputs))
+            return arrays
+        make, values = _runtime().OrtValue, {}
+        for name, array in inputs.items():
+            if name in self._numbers:
+                bits, number = array.view(f"u{array.dtype.itemsize}"), self._numbers[name]
+                values[name] = make.ortvalue_from_numpy_with_onnx_type(bits, number)
+            else:
+                values[name] = make.ortvalue_from_numpy(array)
+        results = self._session.run_with_ort_values(list(names), values)
         return [_array(value) for value in results]
 
 
 session = _Session
-
-
-# Types that the interface to NumPy does not support, with their numbers in ONNX and names.
-_OTHER_TYPES = {
-    "tensor(bfloat16)": (16, "bfloat16"),
-    "tensor(float8e4m3fn)": (17, "float8_e4m3fn"),
-    "tensor(float8e4m3fnuz)": (18, "float8_e4m3fnuz"),
-    "tensor(float8e5m2)": (19, "float8_e5m2"),
-    "tensor(float8e5m2fnuz)": (20, "float8_e5m2fnuz"),
-}
 
 
 def _array(value: Any) -> Any:
@@ -122,7 +120,3 @@ def _array(value: Any) -> Any:
     memory = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     dtype = dtype_named(_OTHER_TYPES[value.data_type()][1])
     return np.frombuffer(memory, dtype).reshape(value.shape())
-
-
-def _bits(array: Array) -> Array:
-    return array.view(f"u{array.dtype.itemsize}")

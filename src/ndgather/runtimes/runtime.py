@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ndgather.errors import DTypeError, ExtraMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,14 +21,12 @@ Array = NDArray[Any]
 STRING = "string"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Runtime:
     """One runtime.
 
     Attributes
     ----------
-    name : str
-        The name that users pass.
     module : str
         The module that must be installed.
     adapter : str
@@ -34,7 +35,6 @@ class Runtime:
         Whether it reads tensors from files beside the bytes of a model, which takes less memory.
     """
 
-    name: str
     module: str
     adapter: str
     maps_tensors: bool = False
@@ -49,22 +49,9 @@ class Runtime:
 
 
 MODEL_NAMES = {
-    runtime.name: runtime
-    for runtime in (
-        Runtime(
-            name="onnxruntime",
-            module="onnxruntime",
-            adapter="ndgather.runtimes.onnxruntime",
-            maps_tensors=True,
-        ),
-        Runtime(name="reference", module="onnx", adapter="ndgather.runtimes.onnx_reference"),
-        Runtime(
-            name="openvino",
-            module="openvino",
-            adapter="ndgather.runtimes.openvino",
-            maps_tensors=True,
-        ),
-    )
+    "onnxruntime": Runtime("onnxruntime", "ndgather.runtimes.onnxruntime", maps_tensors=True),
+    "reference": Runtime("onnx", "ndgather.runtimes.onnx_reference"),
+    "openvino": Runtime("openvino", "ndgather.runtimes.openvino", maps_tensors=True),
 }
 """The runtimes that run whole models, by name."""
 
@@ -74,7 +61,7 @@ def model_runtime(name: str) -> Runtime:
     if name in MODEL_NAMES:
         return MODEL_NAMES[name]
     if "." in name and is_module(name):
-        return Runtime(name=name, module=name, adapter=name)
+        return Runtime(name, name)
     raise LookupError(name)
 
 
@@ -126,23 +113,32 @@ class Session(Protocol):
 
 
 def dtype_named(name: str) -> np.dtype[Any]:
-    """Return the NumPy type of a name; strings are objects."""
+    """Return the type of arrays with this name, of NumPy or ml_dtypes; strings are objects."""
     if name == STRING:
         return np.dtype(object)
-    try:
+    with suppress(TypeError):
         return np.dtype(name)
-    except TypeError:
-        dtype: np.dtype[Any] = np.dtype(getattr(import_module("ml_dtypes"), name))
-        return dtype
+    if find_spec("ml_dtypes") is None:
+        raise ExtraMissingError(
+            f"dtype = {name} needs the package ml_dtypes, which is not installed "
+            f"(install it with: pip install ml_dtypes)"
+        )
+    types = import_module("ml_dtypes")
+    if not hasattr(types, name):
+        raise DTypeError(
+            f"dtype = {name!r} is not a type of arrays (allowed: types of NumPy and ml_dtypes)"
+        )
+    dtype: np.dtype[Any] = np.dtype(getattr(types, name))
+    return dtype
 
 
 def model_with_data(source: ModelSource) -> Any:
     """Return a model that contains all of its tensors."""
-    onnx = import_module("onnx")
+    import onnx  # noqa: PLC0415 - slow, and an extra
+
     if isinstance(source.content, str):
         return onnx.load(source.content)
     model = onnx.load_from_string(source.content)
     if source.folder is not None:
-        helper = import_module("onnx.external_data_helper")
-        helper.load_external_data_for_model(model, source.folder)
+        onnx.external_data_helper.load_external_data_for_model(model, source.folder)
     return model

@@ -6,7 +6,7 @@ Readers of a format return a `Graph`, and writers take one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from ndgather.errors import DTypeError, ModelError, ShapeError, one_line
 from ndgather.messages import did_you_mean, listed, shown
 from ndgather.published import operator
 from ndgather.published.schema import TensorType, dtype_name
+from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,6 +138,14 @@ class Port:
     dtype: np.dtype[Any] | None
     shape: tuple[int | str, ...] | None
     optional: bool = False
+
+    @classmethod
+    def of(cls, name: str, known: TensorType, *, optional: bool = False) -> Self:
+        dtype = None if known.dtype is None else dtype_named(known.dtype)
+        shape = None
+        if isinstance(known.shape, tuple):
+            shape = tuple("?" if size is None else size for size in known.shape)
+        return cls(name=name, dtype=dtype, shape=shape, optional=optional)
 
     def __str__(self) -> str:
         dtype = "any dtype" if self.dtype is None else port_dtype_name(self.dtype)

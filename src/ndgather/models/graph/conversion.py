@@ -312,16 +312,10 @@ def translate(
         else:
             try:
                 target = _counterpart(node.row, domain, opset)
-                findings += (
-                    Finding(
-                        where=node.name,
-                        operator=str(node.row),
-                        rule=difference.rule,
-                        what=f"{difference.source}, and in {target} {difference.target}",
-                        severity=Severity.DIFFERS,
-                    )
-                    for difference in _translate(node, target, result)
-                )
+                for rule, before, after, _ in _translate(node, target, result):
+                    what = f"{before}, and in {target} {after}"
+                    differs = Severity.DIFFERS
+                    findings.append(Finding(node.name, str(node.row), rule, what, differs))
             except NdgatherError as error:
                 raise messages.in_node(error, node.name, title(node), node.output) from error
     read = {output.value for output in graph.outputs}

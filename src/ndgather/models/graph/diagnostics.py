@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import textwrap
+import tomllib
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -57,7 +59,7 @@ _MEANINGS = {
 _ORDER = {severity: position for position, severity in enumerate(Severity)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One finding of a check."""
 
@@ -406,85 +408,18 @@ class RuntimeNote(NamedTuple):
     source: str
 
 
-_ND, _ELEMENTS, _GATHER = (Kind.GATHER_ND,), (Kind.GATHER_ELEMENTS,), (Kind.GATHER,)
-_SCATTER_ND, _SCATTER_ELEMENTS = (Kind.SCATTER_ND,), (Kind.SCATTER_ELEMENTS,)
-_GATHERS = _ND + _ELEMENTS + _GATHER
-_FRONTEND = "ONNX frontend of OpenVINO"  # it does not read an IR
-_GITHUB = "https://github.com"
-_ORT, _OV = f"{_GITHUB}/microsoft/onnxruntime", f"{_GITHUB}/openvinotoolkit/openvino"
-_TENSORRT = "https://docs.nvidia.com/deeplearning/tensorrt"
-
-RUNTIME_NOTES = (
-    RuntimeNote("index range", ERROR, _GATHERS, ("TensorFlow", "TensorRT"),
-                "TensorFlow and TensorRT give zeros on a GPU",
-                "https://www.tensorflow.org/api_docs/python/tf/gather_nd"),
-    RuntimeNote("index range", ERROR, _GATHERS, ("XLA",), "XLA takes the nearest place",
-                "https://openxla.org/stablehlo/spec#gather"),
-    RuntimeNote("index range", ERROR, _ND, ("OpenVINO",),
-                "OpenVINO reads memory without a check", f"{_OV}/pull/38297"),
-    RuntimeNote("negative index", DIFFERS, _ND + _GATHER, ("TensorFlow",),
-                "TensorFlow raises on a CPU and gives zeros on a GPU",
-                f"{_GITHUB}/tensorflow/tensorflow/issues/11101"),
-    RuntimeNote("negative index", DIFFERS, _GATHERS, ("XLA",), "XLA takes it as 0",
-                "https://openxla.org/stablehlo/spec#gather"),
-    RuntimeNote("negative index", PORTABLE, _ELEMENTS, ("torch.gather",),
-                "torch.gather raises", f"{_GITHUB}/pytorch/pytorch/issues/55143"),
-    RuntimeNote("negative index", PORTABLE, _ND + _GATHER, ("LiteRT",),
-                "LiteRT (TFLite) raises", f"{_GITHUB}/PINTO0309/onnx2tf/pull/277"),
-    RuntimeNote("negative index", PORTABLE, _ND, ("OpenVINO before June 2025",),
-                "OpenVINO GatherND-8 was specified without negative values",
-                f"{_OV}/pull/30764"),
-    RuntimeNote("negative index", PORTABLE, _ELEMENTS, ("OpenVINO before June 2025",),
-                "OpenVINO GatherElements-6 was specified without negative values",
-                f"{_OV}/pull/30800"),
-    RuntimeNote("index width", DIFFERS, _GATHERS, ("TensorRT",),
-                "TensorRT casts indices to 32 bits where data is not int64",
-                f"{_TENSORRT}/latest/_static/operators/Gather.html"),
-    RuntimeNote("64-bit integers", DIFFERS, (), ("OpenVINO CPU",),
-                "OpenVINO cuts it to 32 bits on a CPU", f"{_OV}/issues/35837"),
-    RuntimeNote("64-bit floats", DIFFERS, (), ("OpenVINO CPU",),
-                "the CPU plugin of OpenVINO has no type wider than float32",
-                "https://docs.openvino.ai/2024/openvino-workflow/running-inference/"
-                "inference-devices-and-modes/cpu-device.html"),
-    RuntimeNote("complex data", PORTABLE, (), ("onnxruntime",),
-                "onnxruntime has no complex tensors", f"{_ORT}/blob/main/docs/OperatorKernels.md"),
-    RuntimeNote("string data", PORTABLE, (), ("TensorRT",), "TensorRT has no strings",
-                f"{_TENSORRT}/latest/_static/operators/Gather.html"),
-    RuntimeNote("batch sizes", ERROR, _ND, ("onnxruntime", _FRONTEND),
-                "onnxruntime runs it where the numbers of slices divide, and the ONNX frontend of "
-                "OpenVINO where one size is 1, so the model may seem to work",
-                f"{_OV}/pull/32660"),
-    RuntimeNote("batch sizes unproved", PORTABLE, _ND, ("onnxruntime", _FRONTEND),
-                "where they differ and one is 1, onnxruntime and the ONNX frontend of OpenVINO "
-                "repeat it; the specification does not allow it", f"{_ORT}/issues/25053"),
-    RuntimeNote("batch dims", PORTABLE, _ND, ("onnxruntime symbolic_shape_infer",),
-                "the symbolic shape inference of onnxruntime ignores it and declares a wrong shape",
-                f"{_ORT}/pull/24206"),
-    RuntimeNote("empty tuples", ERROR, _ND, ("onnxruntime",),
-                "onnxruntime copies all of data for every tuple",
-                f"{_ORT}/blob/main/onnxruntime/core/providers/cpu/tensor/gather_nd.cc"),
-    RuntimeNote("tuple length", PORTABLE, _ND, ("TensorRT",),
-                "TensorRT has to know it when it builds",
-                f"{_TENSORRT}/api/c_api/classnvinfer1_1_1_i_gather_layer.html"),
-    RuntimeNote("contributed tuple length", PORTABLE, _ND, ("onnxruntime",),
-                "the shape inference of onnxruntime takes it as 0 and declares a wrong shape",
-                f"{_ORT}/blob/main/onnxruntime/core/graph/contrib_ops/contrib_defs.cc"),
-    RuntimeNote("contributed operator", PORTABLE, (), ("all but onnxruntime",),
-                "only onnxruntime has it", f"{_ORT}/blob/main/docs/ContribOperators.md"),
-    RuntimeNote("off-axis sizes", PORTABLE, _ELEMENTS,
-                ("OpenVINO", "numpy.take_along_axis", "onnx.reference"),
-                "OpenVINO and numpy.take_along_axis raise, as onnx.reference did until "
-                "September 2026", f"{_GITHUB}/onnx/onnx/pull/8444"),
-    RuntimeNote("duplicates", DIFFERS, _SCATTER_ND + _SCATTER_ELEMENTS, (),
-                "which update stays is not defined", f"{_GITHUB}/onnx/onnx/issues/3234"),
-    RuntimeNote("reduction", PORTABLE, _SCATTER_ND, ("TensorRT",),
-                "the scatter layer of TensorRT has no reduction",
-                f"{_GITHUB}/onnx/onnx-tensorrt/issues/957"),
-    RuntimeNote("reduction of halves", PORTABLE, _SCATTER_ELEMENTS, ("onnxruntime CPU",),
-                "onnxruntime does not have it on a CPU", f"{_ORT}/pull/32025"),
-    RuntimeNote("reduction of halves", PORTABLE, _SCATTER_ND, ("onnxruntime CPU",),
-                "onnxruntime does not have it on a CPU", f"{_ORT}/pull/32065"),
-)  # fmt: skip
+_FILE = files("ndgather.models.graph").joinpath("runtime_notes.toml")
+RUNTIME_NOTES = tuple(
+    RuntimeNote(
+        rule=row["rule"],
+        severity=Severity(row["severity"]),
+        kinds=tuple(map(Kind, row.get("kinds", ()))),
+        runtimes=tuple(row.get("runtimes", ())),
+        what=row["what"],
+        source=row["source"],
+    )
+    for row in tomllib.loads(_FILE.read_text("utf-8"))["note"]
+)
 
 
 def runtime_notes(facts: Facts) -> Iterator[tuple[RuntimeNote, str]]:
@@ -512,14 +447,8 @@ def check_runtimes(names: Iterable[str]) -> None:
 
 
 def finding(
-    where: str, operator: str, note: RuntimeNote, detail: str, runtimes: Sequence[str]
+    where: str, operator: str, note: RuntimeNote, detail: str, runtimes: tuple[str, ...]
 ) -> Finding:
     """Return a note on a call as a finding."""
-    return Finding(
-        where=where,
-        operator=operator,
-        rule=note.rule,
-        what=f"{detail}: {note.what}",
-        severity=note.severity,
-        runtimes=tuple(runtimes),
-    )
+    what = f"{detail}: {note.what}"
+    return Finding(where, operator, note.rule, what, note.severity, runtimes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather import messages
-from ndgather.errors import DTypeError, ExtraMissingError
+from ndgather.errors import DTypeError
 from ndgather.models.graph import CastNode, Graph, NodeTime, Output, Run, title
 from ndgather.published import operator
 from ndgather.published.schema import Kind, OperatorVersion, Role, dtype_name
+from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,27 +24,6 @@ Array = NDArray[Any]
 Position = tuple[int, ...]
 
 _MOST_POSITIONS = 8
-
-
-def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the dtype with this name; strings are Python objects."""
-    if name == "string":
-        return np.dtype(object)
-    with suppress(TypeError):
-        return np.dtype(name)
-    try:
-        import ml_dtypes  # noqa: PLC0415 - only some types need it
-    except ModuleNotFoundError as missing:
-        raise ExtraMissingError(
-            f"dtype = {name} needs the package ml_dtypes, which is not installed "
-            f"(install it with: pip install ml_dtypes)"
-        ) from missing
-    if not hasattr(ml_dtypes, name):
-        raise DTypeError(
-            f"dtype = {name!r} is not a type of arrays (allowed: types of NumPy and ml_dtypes)"
-        )
-    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-    return dtype
 
 
 def converted(array: Array, name: str) -> Array:
@@ -55,7 +35,7 @@ def converted(array: Array, name: str) -> Array:
         raise DTypeError(
             f"dtype = {source} cannot be converted to {name} (allowed: booleans, integers, floats)"
         )
-    dtype = dtype_of(name)
+    dtype = dtype_named(name)
     if name == "bool":
         return np.not_equal(array, np.zeros((), array.dtype))
     with np.errstate(all="ignore"):

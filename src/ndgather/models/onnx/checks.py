@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +13,10 @@ from onnx import defs
 from ndgather.errors import NdgatherError
 from ndgather.messages import reason
 from ndgather.models.graph.diagnostics import (
+    ERROR,
+    PORTABLE,
     Facts,
     Finding,
-    Severity,
     finding,
     has_errors,
     rule_of,
@@ -24,13 +24,7 @@ from ndgather.models.graph.diagnostics import (
 )
 from ndgather.models.onnx.files import Source, open_model
 from ndgather.models.onnx.inference import InferredNode, infer_types, origins
-from ndgather.models.onnx.nodes import (
-    is_published,
-    nodes,
-    row_domain,
-    schema_type,
-    title_of,
-)
+from ndgather.models.onnx.nodes import is_published, nodes, row_domain, schema_type, title_of
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Role, TensorType
@@ -86,7 +80,7 @@ def check(model: Source) -> tuple[Finding, ...]:
             *_check_other_nodes(inferred),
         )
     except NdgatherError as error:
-        return (_error("model", "", "model", str(error)),)
+        return (Finding("model", "", "model", str(error), ERROR),)
     if has_errors(findings):
         return findings
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
@@ -96,21 +90,8 @@ def check(model: Source) -> tuple[Finding, ...]:
     except MemoryError:
         raise
     except Exception as error:  # onnx has errors of several kinds
-        return (*findings, _error("model", "", "onnx.checker", reason(error)))
+        return (*findings, Finding("model", "", "onnx.checker", reason(error), ERROR))
     return findings
-
-
-def _error(
-    where: str, operator: str, rule: str, what: str, runtimes: tuple[str, ...] = ()
-) -> Finding:
-    return Finding(
-        where=where,
-        operator=operator,
-        rule=rule,
-        what=what,
-        severity=Severity.ERROR,
-        runtimes=runtimes,
-    )
 
 
 # Gather and scatter nodes
@@ -121,7 +102,7 @@ def _check_inferred(node: InferredNode) -> Iterator[Finding]:
     try:
         operator = op_node.operator()
     except NdgatherError as error:
-        yield _error(op_node.where, "", "opset", str(error))
+        yield Finding(op_node.where, "", "opset", str(error), ERROR)
         return
     name = str(operator.row)
     try:
@@ -137,7 +118,8 @@ def _check_inferred(node: InferredNode) -> Iterator[Finding]:
     if others:
         texts.append(f"{others} takes it")
     runtimes = tuple(dict.fromkeys(name for note, _ in notes for name in note.runtimes))
-    yield _error(op_node.where, name, rule_of(refusal, "model"), "; ".join(texts), runtimes)
+    what, rule = "; ".join(texts), rule_of(refusal, "model")
+    yield Finding(op_node.where, name, rule, what, ERROR, runtimes)
 
 
 def _facts(node: InferredNode, operator: Operator) -> Facts:
@@ -207,13 +189,11 @@ def _check_other_nodes(model: ModelProto) -> Iterator[Finding]:
             yield from _check_types(where, scope, node, opset)
         elif opset >= _SCATTER_REPLACED:
             what = f"opset {opset} has no Scatter (ScatterElements-11 replaced it)"
-            yield _error(where, "ai.onnx Scatter-9", "opset", what)
+            yield Finding(where, "ai.onnx Scatter-9", "opset", what, ERROR)
         else:
             what = "ScatterElements-11 replaced it; onnxruntime runs it, onnx.reference does not"
-            yield replace(
-                _error(where, "ai.onnx Scatter-9", "opset", what, ("onnx.reference",)),
-                severity=Severity.PORTABLE,
-            )
+            runtimes = ("onnx.reference",)
+            yield Finding(where, "ai.onnx Scatter-9", "opset", what, PORTABLE, runtimes)
 
 
 def _check_types(where: str, scope: Scope, node: NodeProto, opset: int) -> Iterator[Finding]:
@@ -227,4 +207,4 @@ def _check_types(where: str, scope: Scope, node: NodeProto, opset: int) -> Itera
         if dtype is not None and schema_type(dtype) not in formal.types:
             operator = f"ai.onnx {node.op_type}-{schema.since_version}"
             what = f"{formal.name} = {name!r} is {dtype}, which this version does not take"
-            yield _error(where, operator, "types", what)
+            yield Finding(where, operator, "types", what, ERROR)

@@ -385,15 +385,7 @@ class _Converter:
         )
 
     def _add_finding(self, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
-        self.findings.append(
-            Finding(
-                where=op_node.where,
-                operator=str(row),
-                rule=rule,
-                what=what,
-                severity=Severity.PORTABLE,
-            )
-        )
+        self.findings.append(Finding(op_node.where, str(row), rule, what, Severity.PORTABLE))
 
     def version(self, domain: str) -> int:
         """Return the version of a domain that the result imports."""

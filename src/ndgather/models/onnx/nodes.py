@@ -114,23 +114,15 @@ def model_ports(proto: ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
         kind = info.type.WhichOneof("value")
         if kind not in {"tensor_type", None}:
             raise messages.not_a_tensor("input", info.name, kind.removesuffix("_type"))
+    for info in (*proto.graph.input, *proto.graph.output):
+        if info.type.tensor_type.elem_type:
+            dtype_name(info.type.tensor_type.elem_type, info.name)  # raises if it is unknown
     defaults = {tensor.name for tensor in proto.graph.initializer}
-
-    def port(info: ValueInfoProto, *, optional: bool = False) -> Port:
-        number, shape = info.type.tensor_type.elem_type, tensor_type(info.type).shape
-        if number:
-            dtype_name(number, info.name)
-        return Port(
-            name=info.name,
-            dtype=np.dtype(helper.tensor_dtype_to_np_dtype(number)) if number else None,
-            shape=tuple("?" if dim is None else dim for dim in shape)
-            if isinstance(shape, tuple)
-            else None,
-            optional=optional,
-        )
-
-    inputs = tuple(port(info, optional=info.name in defaults) for info in proto.graph.input)
-    return inputs, tuple(map(port, proto.graph.output))
+    inputs = tuple(
+        Port.of(info.name, tensor_type(info.type), optional=info.name in defaults)
+        for info in proto.graph.input
+    )
+    return inputs, tuple(Port.of(info.name, tensor_type(info.type)) for info in proto.graph.output)
 
 
 # Operators and their domains

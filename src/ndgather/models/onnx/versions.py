@@ -1,15 +1,18 @@
 """Nodes of ONNX from one version of their operator to another, one version after the other.
 
-The tables list the attributes that a version added, removed or turned into inputs. The functions in
-`DOWN` and `UP` do the rest, and those in `FUNCTIONS` express an operator that a version does not
-have by others. Versions without an entry may differ in types only.
+``versions.toml`` lists what a version changed. The functions in `DOWN` and `UP` do what it cannot
+say, and those in `FUNCTIONS` express an operator that a version does not have by others. Versions
+without an entry may differ in types only.
 """
 
 from __future__ import annotations
 
+import tomllib
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib.resources import files
+from string import Template
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -52,7 +55,7 @@ from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import INTEGERS, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from ndgather.models.onnx.nodes import Scope
 
@@ -63,108 +66,30 @@ Step: TypeAlias = tuple[str, int]
 OLDEST = 7
 """The oldest opset of the tables; onnx converts models of older ones to it."""
 
-ABSENT = None
-"""An added attribute that has no value with the meaning of the older version."""
+_FILE = tomllib.loads(files("ndgather.models.onnx").joinpath("versions.toml").read_text("utf-8"))
 
-ONES = (1,)
-"""A list of any length that holds ones only."""
 
-_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-REDUCTIONS: dict[str, Step] = {
-    f"Reduce{name}": (f"Reduce{name}", 13 if name == "Sum" else 18) for name in _REDUCTIONS
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What a version of some operators changed; ``versions.toml`` explains the fields."""
+
+    operators: Sequence[str] = ()
+    version: int = 0
+    added: Mapping[str, object] = field(default_factory=dict)
+    removed: Mapping[str, object] = field(default_factory=dict)
+    moved: Mapping[str, int] = field(default_factory=dict)
+    words: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    negative: str = ""
+    broadcasts: bool = False
+    renamed: str = ""
+
+
+CHANGES: dict[Step, Changes] = {
+    (name, changes.version): changes
+    for changes in (Changes(**row) for row in _FILE["step"])
+    for name in changes.operators
 }
-"""Reductions, and the step in which their axes became an input."""
-
-ADDED: dict[Step, dict[str, object]] = {
-    ("ArgMax", 12): {"select_last_index": 0},
-    ("ArgMin", 12): {"select_last_index": 0},
-    ("AveragePool", 7): {"count_include_pad": 0},
-    ("AveragePool", 10): {"ceil_mode": 0},
-    ("AveragePool", 19): {"dilations": ONES},
-    ("BatchNormalization", 14): {"training_mode": 0},
-    ("Cast", 19): {"saturate": 1},
-    ("Cast", 24): {"round_mode": "up"},
-    ("CastLike", 19): {"saturate": 1},
-    ("CastLike", 24): {"round_mode": "up"},
-    ("Constant", 11): {"sparse_value": ABSENT},
-    ("DepthToSpace", 11): {"mode": "DCR"},
-    ("DequantizeLinear", 21): {"block_size": 0},
-    ("DequantizeLinear", 23): {"output_dtype": 0},
-    ("GRU", 14): {"layout": 0},
-    ("LSTM", 14): {"layout": 0},
-    ("RNN", 14): {"layout": 0},
-    ("LpPool", 18): {"ceil_mode": 0, "dilations": ONES},
-    ("MaxPool", 8): {"storage_order": 0},
-    ("MaxPool", 10): {"ceil_mode": 0, "dilations": ONES},
-    ("QuantizeLinear", 19): {"saturate": 1},
-    ("QuantizeLinear", 21): {"block_size": 0, "output_dtype": 0},
-    ("QuantizeLinear", 23): {"precision": 0},
-    ("Range", 27): {"stash_type": 1},
-    ("Reshape", 14): {"allowzero": 0},
-    ("Resize", 11): {
-        "coordinate_transformation_mode": "asymmetric",
-        "nearest_mode": "floor",
-        "exclude_outside": 0,
-        "cubic_coeff_a": -0.75,
-        "extrapolation_value": 0.0,
-    },
-    ("Resize", 18): {"antialias": 0, "axes": ABSENT, "keep_aspect_ratio_policy": "stretch"},
-    ("RoiAlign", 16): {"coordinate_transformation_mode": "output_half_pixel"},
-    ("Shape", 15): {"start": 0, "end": ABSENT},
-    ("SpaceToDepth", 28): {"mode": "DCR"},
-    ("TopK", 11): {"largest": 1, "sorted": 1},
-}
-"""Added attributes, and the values with the meaning of the older version.
-
-Attributes that only a function in `DOWN` can remove are not listed.
-"""
-
-REMOVED: dict[Step, dict[str, object]] = {
-    ("BatchNormalization", 9): {"spatial": 1},
-}
-"""Removed attributes, and the values with the meaning of the newer version."""
-
-MOVED: dict[Step, dict[str, int]] = {
-    ("Clip", 11): {"min": 1, "max": 2},
-    ("DFT", 20): {"axis": 2},
-    ("Dropout", 12): {"ratio": 1},
-    ("Pad", 11): {"pads": 1, "value": 2},
-    ("Slice", 10): {"starts": 1, "ends": 2, "axes": 3},
-    ("Split", 13): {"split": 1},
-    ("Squeeze", 13): {"axes": 1},
-    ("TopK", 10): {"k": 1},
-    ("Unsqueeze", 13): {"axes": 1},
-    ("Upsample", 9): {"scales": 1},
-    **{step: {"axes": 1} for step in REDUCTIONS.values()},
-}
-"""Attributes that became inputs, and the numbers of the inputs."""
-
-LISTS = frozenset({("TopK", "k")})
-"""Attributes that are a number, but a list of one number as an input."""
-
-WORDS: dict[Step, tuple[str, tuple[tuple[str | None, str | None], ...]]] = {
-    ("GridSample", 20): ("mode", (("bilinear", "linear"), ("bicubic", "cubic"))),
-    ("Pad", 19): ("mode", ((None, "wrap"),)),
-    ("Resize", 13): ("coordinate_transformation_mode", (("tf_half_pixel_for_nn", None),)),
-    ("Resize", 19): ("coordinate_transformation_mode", ((None, "half_pixel_symmetric"),)),
-}
-"""Attributes with other values in the older and in the newer version; None if there is none."""
-
-COUNTED_FROM_THE_END: dict[Step, str] = {
-    **{(name, 11): "axis" for name in ("ArgMax", "ArgMin", "Compress", "Concat", "Flatten")},
-    **{(name, 11): "axis" for name in ("Hardmax", "LogSoftmax", "Softmax", "Split", "OneHot")},
-    **{(name, 11): "axes" for name in ("Squeeze", "Unsqueeze", *REDUCTIONS)},
-}
-"""Axes that may be negative in the newer version only."""
-
-BROADCAST: frozenset[Step] = frozenset((name, 8) for name in ("Max", "Mean", "Min", "Sum"))
-"""Operators whose inputs must have one shape in the older version."""
-
-RENAMED: dict[Step, str] = {
-    ("Scatter", 11): "ScatterElements",
-    ("Upsample", 10): "Resize",
-}
-"""Operators that the newer version has under another name."""
+_NOTHING = Changes()
 
 
 _UNKNOWN = TensorType()
@@ -357,9 +282,9 @@ def _convert(node: Rewrite, opset: int) -> None:
         name, version = node.node.op_type, node.schema.since_version
         target = _schema(name, opset)
         newer = min((other for other in _versions(name) if other > version), default=0)
-        if opset > version and (name, newer) in RENAMED:
-            node.node.op_type = RENAMED[name, newer]
-            node.schema = defs.get_schema(node.node.op_type, newer, "")
+        renamed = CHANGES.get((name, newer), _NOTHING).renamed
+        if opset > version and renamed:
+            node.node.op_type, node.schema = renamed, defs.get_schema(renamed, newer, "")
         elif target is None and not (opset > version and newer):
             raise node.cannot_become(opset, "there is no such operator")
         elif target is None or target.since_version > version:
@@ -408,43 +333,46 @@ def _step_down(node: Rewrite, target: OpSchema) -> None:
         if node.node.op_type != step[0]:
             node.schema = defs.get_schema(node.node.op_type, step[1], "")
             return
-    if step in BROADCAST:
+    changes = CHANGES.get(step, _NOTHING)
+    if changes.broadcasts:
         shapes = [node.scope.type_of(name).shape for name in node.node.input]
-        if any(not isinstance(each, tuple) or None in each or each != shapes[0] for each in shapes):
+        known = all(isinstance(shape, tuple) and None not in shape for shape in shapes)
+        if not known or len(set(shapes)) > 1:
             raise node.cannot_become(target, "its inputs may be of different shapes")
-    if step in COUNTED_FROM_THE_END:
-        _count_axes(node, target, COUNTED_FROM_THE_END[step])
-    for name, neutral in ADDED.get(step, {}).items():
+    if changes.negative:
+        _count_axes(node, target, changes.negative)
+    for name, neutral in changes.added.items():
         value = node.get(name)
-        ones = neutral == ONES and set(value or ONES) == {1}
-        if not ones and value != neutral:
+        ones = neutral == [1] and set(value or [1]) == {1}
+        if not ones and value != (None if neutral == [] else neutral):
             raise node.cannot_become(target, f"it has no {name}, which is {value!r}")
         node.remove(name)
-    _translate_words(node, target, step, down=True)
-    for name, number in MOVED.get(step, {}).items():
+    _translate_words(node, target, changes, down=True)
+    for name, number in changes.moved.items():
         if node.input(number):
             node.set(name, _input_as_attribute(node, target, name, number))
-    if step in MOVED:
-        del node.node.input[min(MOVED[step].values()) :]
+    if changes.moved:
+        del node.node.input[min(changes.moved.values()) :]
     _finish(node, target)
 
 
 def _step_up(node: Rewrite, target: OpSchema) -> None:
     step = (node.node.op_type, target.since_version)
     _begin(node, target, step)
-    for name, neutral in REMOVED.get(step, {}).items():
+    changes = CHANGES.get(step, _NOTHING)
+    for name, neutral in changes.removed.items():
         if node.get(name) not in {neutral, None}:
             raise node.cannot_become(target, f"it has no {name}, which is {node.get(name)!r}")
         node.remove(name)
-    for name, number in MOVED.get(step, {}).items():
+    for name, number in changes.moved.items():
         value = node.get(name)
         node.remove(name)
         if value is not None:
             node.set_input(number, _attribute_as_input(node, target, name, number, value))
-    for name, neutral in ADDED.get(step, {}).items():
-        if neutral not in {ABSENT, ONES} and _default(target, name) != neutral:
+    for name, neutral in changes.added.items():
+        if neutral not in ([], [1]) and _default(target, name) != neutral:
             node.set(name, neutral)
-    _translate_words(node, target, step, down=False)
+    _translate_words(node, target, changes, down=False)
     if step in UP:
         UP[step](node, target)
     _finish(node, target)
@@ -452,11 +380,12 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
 
 def _begin(node: Rewrite, target: OpSchema, step: Step) -> None:
     """Raise for a step that is not in the tables, and write defaults that differ."""
+    changes = CHANGES.get(step, _NOTHING)
     older, newer = sorted((node.schema, target), key=lambda schema: schema.since_version)
     added = newer.attributes.keys() - older.attributes.keys()
     removed = older.attributes.keys() - newer.attributes.keys()
-    added -= added if step in DOWN else ADDED.get(step, {}).keys()
-    removed -= MOVED.get(step, {}).keys() | REMOVED.get(step, {}).keys()
+    added -= added if step in DOWN else changes.added.keys()
+    removed -= changes.moved.keys() | changes.removed.keys()
     if added or removed:
         changed = ", ".join(sorted(added | removed))
         raise node.cannot_become(target, f"{changed} changed, and how to convert it is not known")
@@ -479,15 +408,15 @@ def _finish(node: Rewrite, target: OpSchema) -> None:
     node.schema = target
 
 
-def _translate_words(node: Rewrite, target: OpSchema, step: Step, *, down: bool) -> None:
-    name, words = WORDS.get(step, ("", ()))
-    before = node.get(name)
-    for older, newer in words:
-        here, there = (newer, older) if down else (older, newer)
-        if here is not None and before == here:
-            if there is None:
-                raise node.cannot_become(target, f"it has no {name} {here!r}")
-            node.set(name, there)
+def _translate_words(node: Rewrite, target: OpSchema, changes: Changes, *, down: bool) -> None:
+    for name, words in changes.words.items():
+        before = node.get(name)
+        for older, newer in words:
+            here, there = (newer, older) if down else (older, newer)
+            if here and before == here:
+                if not there:
+                    raise node.cannot_become(target, f"it has no {name} {here!r}")
+                node.set(name, there)
 
 
 def _count_axes(node: Rewrite, target: OpSchema, name: str) -> None:
@@ -530,8 +459,8 @@ def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int,
             dtype = node.dtype(0)
             if dtype is None:
                 raise node.cannot_become(target, "the type of its input is not known")
-    as_list = (node.node.op_type, name) in LISTS
-    return node.constant([value] if as_list else value, name, dtype)
+    is_list = name == "k"  # of TopK: a number as an attribute, and a list as an input
+    return node.constant([value] if is_list else value, name, dtype)
 
 
 def _reduction_down(node: Rewrite, target: OpSchema) -> None:
@@ -741,7 +670,11 @@ DOWN: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
     ("Shape", 15): _shape_down,
     ("Softmax", 13): _softmax_down,
     ("Split", 18): _split_down,
-    **dict.fromkeys(REDUCTIONS.values(), _reduction_down),
+    **{
+        step: _reduction_down
+        for step, changes in CHANGES.items()
+        if step[0].startswith("Reduce") and changes.moved
+    },
 }
 """Functions on the way to the older version, before the tables."""
 
@@ -757,70 +690,23 @@ UP: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
 """Functions on the way to the newer version, after the tables."""
 
 
-def _trilu(node: Rewrite) -> str | None:
-    """Compare the distance of every element from the diagonal, ``column - row``, with `k`."""
-    kind, limit = _element_type(node), "k" if node.input(1) else "zero"
-    outside = "Less" if node.get("upper") else "Greater"
-    return (
-        kind
-        and f"""(x, k) => (y) {{
-        sizes = Shape (x)
-        row_axis = Constant <value = int64 {{-2}}> ()
-        column_axis = Constant <value = int64 {{-1}}> ()
-        row_count = Gather <axis = 0> (sizes, row_axis)
-        column_count = Gather <axis = 0> (sizes, column_axis)
-        zero = Constant <value = int64 {{0}}> ()
-        one = Constant <value = int64 {{1}}> ()
-        row_numbers = Range (zero, row_count, one)
-        columns = Range (zero, column_count, one)
-        column_form = Constant <value = int64[2] {{-1, 1}}> ()
-        rows = Reshape (row_numbers, column_form)
-        distance = Sub (columns, rows)
-        outside = {outside} (distance, {limit})
-        float_zero = Constant <value = float {{0.0}}> ()
-        fill = Cast <to = {kind[0]}> (float_zero)
-        y = Where (outside, fill, x)
-    }}"""
-    )
-
-
-def _reshape(node: Rewrite) -> str | None:
-    """Return an empty tensor if one of the sizes is 0.
-
-    The data has to be empty then: its length is an index into one zero, and an error otherwise.
-    """
-    kind = _element_type(node) if node.get("allowzero") else None
-    return (
-        kind
-        and f"""(x, sizes) => (y) {{
-        zero = Constant <value = int64[1] {{0}}> ()
-        zeros = Equal (sizes, zero)
-        numbers = Cast <to = 6> (zeros)
-        most = ReduceMax <keepdims = 0> (numbers)
-        some = Cast <to = 9> (most)
-        y = If (some) <
-            then_branch = empty () => ({kind[1]}[] nothing) {{
-                line = Constant <value = int64[1] {{-1}}> ()
-                flat = Reshape (x, line)
-                count = Shape (flat)
-                none = Constant <value = int64[1] {{0}}> ()
-                no_more = Gather (none, count)
-                all = Add (sizes, no_more)
-                floats = ConstantOfShape (all)
-                nothing = Cast <to = {kind[0]}> (floats)
-            }},
-            else_branch = whole () => ({kind[1]}[] reshaped) {{ reshaped = Reshape (x, sizes) }}
-        >
-    }}"""
-    )
-
-
-def _element_type(node: Rewrite) -> tuple[int, str] | None:
-    """Return the number and the name of the type of the first input."""
+def _function(name: str, node: Rewrite, **values: object) -> str | None:
+    """Return a function of the file for the type of the first input, or None if it is not known."""
     dtype = node.dtype(0)
     if dtype is None or dtype == "string":
         return None
-    return element_type(dtype), TensorProto.DataType.Name(element_type(dtype)).lower()
+    number = element_type(dtype)
+    values |= {"number": number, "dtype": TensorProto.DataType.Name(number).lower()}
+    return Template(_FILE["functions"][name]).substitute(values)
+
+
+def _trilu(node: Rewrite) -> str | None:
+    limit, outside = "k" if node.input(1) else "zero", "Less" if node.get("upper") else "Greater"
+    return _function("Trilu", node, limit=limit, outside=outside)
+
+
+def _reshape(node: Rewrite) -> str | None:
+    return _function("Reshape", node) if node.get("allowzero") else None
 
 
 def _extreme(comparison: str) -> Callable[[Rewrite], str | None]:
@@ -935,12 +821,11 @@ def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
     nodes = list(model.graph.node)
     if not text and any(True for item in nodes for _ in subgraphs(item)):
         return [], opset
-    names: dict[str, str] = {}
-    for inner in (inner for item in nodes for inner in nodes_within(item)):
-        for name in inner.output:
-            if name and name not in call.node.output:
-                names[name] = call.new_name(name)
-    for inner in (inner for item in nodes for inner in nodes_within(item)):
+    inner_nodes = [inner for item in nodes for inner in nodes_within(item)]
+    computed = (name for inner in inner_nodes for name in inner.output)
+    kept = ("", *call.node.output)
+    names = {name: call.new_name(name) for name in computed if name not in kept}
+    for inner in inner_nodes:
         inner.input[:] = [names.get(name, name) for name in inner.input]
         inner.output[:] = [names.get(name, name) for name in inner.output]
         inner.name = next(iter(inner.output), "")

@@ -27,7 +27,6 @@ from ndgather.models.graph.diagnostics import (
     rule_of,
     runtime_notes,
 )
-from ndgather.models.graph.evaluation import dtype_of
 from ndgather.models.openvino.reading import (
     HIGHEST_RANK,
     LARGEST_SIZE,
@@ -45,6 +44,7 @@ from ndgather.published.schema import (
     Shape,
     TensorType,
 )
+from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,7 +105,7 @@ def _array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[n
             f"element_type = {element.name} is not supported in constants (allowed: booleans, "
             "integers of 2, 4 and 8 to 64 bits, floats of 4 to 64 bits)"
         )
-    dtype = dtype_of(element.dtype)
+    dtype = dtype_named(element.dtype)
     if element.bits < 8:  # the first element is in the lowest bits
         shifts = np.arange(0, 8, element.bits, dtype=np.uint8)
         codes = ((content[:, None] >> shifts) & np.uint8(2**element.bits - 1)).reshape(-1)
@@ -358,8 +358,7 @@ class _Checker:
                 yield finding(f"{self.place}{layer}", title, note, detail, runtimes)
 
     def _error(self, layer: Layer, title: str, rule: str, what: str) -> Finding:
-        where = f"{self.place}{layer}"
-        return Finding(where=where, operator=title, rule=rule, what=what, severity=Severity.ERROR)
+        return Finding(f"{self.place}{layer}", title, rule, what, Severity.ERROR)
 
     def _infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], Facts | None]:
         """Return the types of the outputs of a layer, and the facts of an operator's call."""

@@ -25,7 +25,7 @@ from ndgather.models.graph import (
     unique,
     value_types,
 )
-from ndgather.models.graph.evaluation import dtype_of, evaluate
+from ndgather.models.graph.evaluation import evaluate
 from ndgather.models.openvino.layers import (
     KNOWN_TYPES,
     Constants,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from ndgather.models.graph import Array, Run
     from ndgather.models.graph.diagnostics import Finding
     from ndgather.models.openvino.reading import Layer, LayerPort
-    from ndgather.published.schema import TensorType
 
 
 class Model:
@@ -120,13 +119,13 @@ class Model:
     @property
     def inputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the inputs."""
-        return tuple(_port(item.name, item.type) for item in self.graph.inputs)
+        return tuple(Port.of(item.name, item.type) for item in self.graph.inputs)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the outputs."""
         types = value_types(self.graph)
-        return tuple(_port(item.name, types[item.value]) for item in self.graph.outputs)
+        return tuple(Port.of(item.name, types[item.value]) for item in self.graph.outputs)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Run the model.
@@ -171,14 +170,6 @@ class Model:
     def check(self) -> tuple[Finding, ...]:
         """Return what is wrong with the model: its edges, attributes, constants and ports."""
         return tuple(check_network(self.network, self.constants))
-
-
-def _port(name: str, known: TensorType) -> Port:
-    dtype = None if known.dtype is None else dtype_of(known.dtype)
-    if not isinstance(known.shape, tuple):
-        return Port(name=name, dtype=dtype, shape=None)
-    shape = tuple("?" if size is None else size for size in known.shape)
-    return Port(name=name, dtype=dtype, shape=shape)
 
 
 def _source(caller: str, argument: str, value: object) -> Path | bytes:

@@ -275,7 +275,7 @@ def wire(network: Network) -> Wiring:
 
 
 def _error(where: object, what: str) -> Finding:
-    return Finding(where=str(where), operator="", rule="edges", what=what, severity=Severity.ERROR)
+    return Finding(str(where), "", "edges", what, Severity.ERROR)
 
 
 def _repeated_ids(network: Network) -> Iterator[Finding]:
