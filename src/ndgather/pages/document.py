@@ -111,24 +111,18 @@ def listing(example: Example, width: int = 76) -> tuple[str, ...]:
     results = [("", run.result) for run in example.runs if run.result is not None]
     cells = [line for start, array in (*inputs, *results) for line in _cells(start, array)]
     column = max(map(len, cells)) + 2
-    return tuple(_listing(example, inputs, column, width))
-
-
-def _listing(
-    example: Example, inputs: list[tuple[str, NDArray[Any]]], column: int, width: int
-) -> Iterator[str]:
-    for start, array in inputs:
-        yield from _array(start, array, column)
+    lines = [line for start, array in inputs for line in _array(start, array, column)]
     for run in example.runs:
-        yield ""
+        lines.append("")
         if len(example.runs) > 1:
-            yield f"# {run.operator}"
-        yield f">>> {run.call}"
+            lines.append(f"# {run.operator}")
+        lines.append(f">>> {run.call}")
         if run.error is not None:
             text = ": ".join(run.error)
-            yield from textwrap.wrap(text, width, subsequent_indent="    ", break_on_hyphens=False)
+            lines += textwrap.wrap(text, width, subsequent_indent="    ", break_on_hyphens=False)
         elif run.result is not None:
-            yield from _array("", run.result, column)
+            lines += _array("", run.result, column)
+    return tuple(lines)
 
 
 def _array(start: str, array: NDArray[Any], column: int) -> Iterator[str]:

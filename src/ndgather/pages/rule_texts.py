@@ -44,13 +44,9 @@ OUTPUTS = {
     Kind.SCATTER_ND: "a copy of data with the updates written to it",
     Kind.SCATTER_ELEMENTS: "a copy of data with the updates written to it",
 }
-_TUPLE_SYMBOLS = (
-    "`p` is a position in `indices.shape[:-1]`, a tuple of coordinates; `*x` unpacks `x`, as in "
-    "Python."
-)
-_ELEMENT_SYMBOLS = (
-    "`p` is a position in `indices`, a tuple of coordinates; `*x` unpacks `x`, as in Python."
-)
+_SYMBOLS = "`p` is a position in `{}`, a tuple of coordinates; `*x` unpacks `x`, as in Python."
+_TUPLE_SYMBOLS = _SYMBOLS.format("indices.shape[:-1]")
+_ELEMENT_SYMBOLS = _SYMBOLS.format("indices")
 SYMBOLS = {
     Kind.GATHER_ND: _TUPLE_SYMBOLS,
     Kind.GATHER_ELEMENTS: _ELEMENT_SYMBOLS,

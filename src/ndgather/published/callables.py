@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -128,6 +128,21 @@ def planned(
     axis = values[Role.AXIS].item() if values else attributes.get("axis", 0)
     batch_dims = int(attributes.get("batch_dims", 0))
     batch_dims += len(indices_shape) if batch_dims < 0 else 0  # type: ignore[arg-type]
+    options: dict[str, Any] = {}
+    if row.kind.scatters:
+        updates = arrays[Role.UPDATES]
+        if row.kind is Kind.SCATTER_ND and indices_shape == (data_rank,):
+            updates = reshaped(updates, ())  # for one element of data they may have any rank
+        options = {
+            "updates": updates,
+            "reduction": _reduction(row, attributes, data, types[Role.DATA]).value,
+            "use_init_val": bool(attributes.get("use_init_val", True)),
+        }
+    elif not row.index_rule.raises:
+        # The core has no zero for strings that are Python objects.
+        objects = getattr(getattr(data, "dtype", None), "kind", "O") == "O"
+        strings = objects and types[Role.DATA].dtype == "string"
+        options = {"mode": "fill", "fill_value": "" if strings else None}
     call = Call(
         str(row),
         row.kind.value,
@@ -136,22 +151,8 @@ def planned(
         axis=int(axis) % max(data_rank, 1),
         batch_dims=batch_dims,
         negative=row.index_rule.negative,
+        **options,
     )
-    if row.kind.scatters:
-        updates = arrays[Role.UPDATES]
-        if row.kind is Kind.SCATTER_ND and indices_shape == (data_rank,):
-            updates = reshaped(updates, ())  # for one element of data they may have any rank
-        call = replace(
-            call,
-            updates=updates,
-            reduction=_reduction(row, attributes, data, types[Role.DATA]).value,
-            use_init_val=bool(attributes.get("use_init_val", True)),
-        )
-    elif not row.index_rule.raises:
-        # The core has no zero for strings that are Python objects.
-        objects = getattr(getattr(data, "dtype", None), "kind", "O") == "O"
-        strings = objects and types[Role.DATA].dtype == "string"
-        call = replace(call, mode="fill", fill_value="" if strings else None)
     return call, inferred.outputs[0].shape  # type: ignore[return-value]  # every rank is known
 
 

@@ -65,10 +65,9 @@ def run(
 
 
 def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array:
-    """Carry out a gather whose data is what `reader` reads.
+    """Carry out a gather of what `reader` reads; gathers of tuples that raise may share `plans`.
 
-    Indices and `out` are checked before the first chunk is read. Gathers of tuples in the mode
-    "raise" may share a list of plans, which are reused for the same points.
+    Indices and `out` are checked before the first chunk is read.
     """
     grid = reader.grid
     call = with_data(call, grid, reader.dtype)
@@ -78,7 +77,12 @@ def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array
     if call.mode == "fill":
         value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
         (_fill_windows if call.kind == "gather_windows" else _fill)(made, value, dense)
-    walk(call, reader, len(made), partial(_GatherJob.of, made, dense))
+
+    def job_of(step: int) -> _GatherJob:
+        chunk = made.chunk(step)
+        return _GatherJob(chunk, made.copies(step, chunk, dense), [])
+
+    walk(call, reader, len(made), job_of)
     LOGGER.info("%s: %s of %s read", call.caller, counted(len(made), "chunk"), reader.name)
     return out if call.out is None else call.out
 
@@ -129,11 +133,6 @@ class _GatherJob:
     positions: list[Array]  # of the points of every copy, once they are sent
     is_read: bool = True
 
-    @classmethod
-    def of(cls, made: Plan, dense: Array, step: int) -> _GatherJob:
-        chunk = made.chunk(step)
-        return cls(chunk, made.copies(step, chunk, dense), [])
-
     def use(self, values: Array) -> None:
         for copy in self.copies:
             move(copy.points, copy.runs, copy.view(values), copy.dense)
@@ -163,10 +162,7 @@ def _values_at(
 
 
 def scatter(call: Call, writer: Writer) -> Any:
-    """Carry out a scatter into what `writer` writes, which is data and `out` of the call.
-
-    All arguments are checked before the first chunk is read.
-    """
+    """Carry out a scatter into what `writer` writes; all is checked before a chunk is read."""
     made, updates = _checked_scatter(call, writer)
     written: list[Chunk] = []
 
@@ -304,10 +300,7 @@ def move(
     if chunk.dtype.hasobject or chunk.itemsize == 0:
         _move_references(points, runs, chunk, dense, reduction)
         return
-    if type(chunk) is not np.ndarray:
-        chunk = np.ndarray.view(chunk, np.ndarray)
-    if type(dense) is not np.ndarray:
-        dense = np.ndarray.view(dense, np.ndarray)
+    chunk, dense = np.asarray(chunk), np.asarray(dense)  # without subclasses
     arithmetic = None if reduction is None else reductions.for_core(chunk.dtype, reduction)
     where = points.local, points.positions, points.block
     _core.move_points(chunk, dense, points.bits, *where, *runs, reduction, arithmetic)

@@ -48,16 +48,11 @@ def run(call: Call) -> Any:
     return calls.run(call, h5py.Dataset, reader, writer)
 
 
-def reader(array: h5py.Dataset) -> DatasetReader:
-    """Return the reader and writer of a dataset: chunk by chunk, or in boxes if it has none."""
-    return DatasetReader(array)
-
-
-writer = reader
-
-
 class DatasetReader:
-    """Reads and writes a dataset; another process opens the file again, to read."""
+    """Reads and writes a dataset: chunk by chunk, or in boxes if it has no chunks.
+
+    Another process opens the file again, to read.
+    """
 
     in_flight = 1
 
@@ -137,6 +132,9 @@ class DatasetReader:
             raw = values
         whole: Array = raw.view(self.dtype).reshape(chunk)
         return whole
+
+
+reader = writer = DatasetReader
 
 
 def _known_filters(array: h5py.Dataset) -> tuple[int, ...] | None:

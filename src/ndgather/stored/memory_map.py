@@ -37,14 +37,6 @@ def run(call: Call) -> Any:
     return result if call.out is None else call.out
 
 
-def reader(array: np.memmap[Any, Any]) -> Pages:
-    """Return the reader of a mapping, page by page."""
-    return Pages(array)
-
-
-writer = reader
-
-
 class Pages:
     """The pages of a mapping, if its axes can be cut there; only `estimate` counts them."""
 
@@ -67,6 +59,9 @@ class Pages:
         del buffers
         part: Array = _plain(self.array)[self.grid.box(chunk)]
         return part
+
+
+reader = writer = Pages
 
 
 def _plain(value: Any) -> Any:

@@ -176,18 +176,7 @@ def elements_at(numbers: Array, *sources: Array) -> Array:
 
 
 def moves_as_bytes(dtype: np.dtype[Any]) -> bool:
-    """Return whether an element consists of its bytes, and is not a reference to an object.
-
-    Parameters
-    ----------
-    dtype : numpy.dtype
-        The type of the element.
-
-    Returns
-    -------
-    bool
-        False for objects, records that contain objects, and ``numpy.dtypes.StringDType``.
-    """
+    """Return whether an element consists of its bytes, and is not a reference to an object."""
     return not (dtype.hasobject or dtype.char == "T")
 
 

@@ -224,25 +224,20 @@ GEOMETRIES: dict[str, Callable[[str], st.SearchStrategy[Geometry]]] = {
 }
 
 
-def far_values(size: int) -> list[int]:
-    """Values outside an axis of `size` that become inside ones if a bit of them is lost."""
-    edges = [size, -size - 1]
-    for bits in (7, 8, 15, 16, 31, 32, 63, 64):
-        edges += [sign * 2**bits + near for sign in (1, -1) for near in (-1, 0, size - 1)]
-    return [value for value in edges if not -size <= value < size]
-
-
 def index_values(size: int, dtype: np.dtype[Any], *, outside: bool) -> st.SearchStrategy[int]:
     """Draw values for an axis of `size`: inside it, or anything that `dtype` holds."""
-    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    inside = st.integers(max(-size, low), min(max(size, 1) - 1, high))
+    bounds = np.iinfo(dtype)
+    inside = st.integers(max(-size, int(bounds.min)), min(max(size, 1) - 1, int(bounds.max)))
     return inside | stray_values(size, dtype) if outside else inside
 
 
 def stray_values(size: int, dtype: np.dtype[Any]) -> st.SearchStrategy[int]:
     """Draw values that `dtype` holds and an axis of `size`, which is small, does not."""
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    far = [value for value in far_values(size) if low <= value <= high]
+    far = [size, -size - 1]
+    for bits in (7, 8, 15, 16, 31, 32, 63, 64):  # values inside once a bit of them is lost
+        far += [sign * 2**bits + near for sign in (1, -1) for near in (-1, 0, size - 1)]
+    far = [value for value in far if low <= value <= high and not -size <= value < size]
     return st.sampled_from(far) | st.integers(size, min(3 * size + 1, high))
 
 

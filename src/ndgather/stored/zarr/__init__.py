@@ -35,16 +35,6 @@ def run(call: Call) -> Any:
     return calls.run(call, zarr.Array, reader, writer)
 
 
-def reader(array: zarr.Array[Any]) -> ZarrReader:
-    """Return the reader of a zarr array: chunk by chunk, of shards the inner chunks."""
-    return ZarrReader(array)
-
-
-def writer(array: zarr.Array[Any]) -> ZarrWriter:
-    """Return the reader and writer of a zarr array: shard by shard, or chunk by chunk."""
-    return ZarrWriter(array)
-
-
 @dataclass(frozen=True, slots=True)
 class _KnownChunks:
     """How the stored bytes of a chunk are read and decoded."""
@@ -92,7 +82,7 @@ class _KnownChunks:
 
 
 class ZarrReader:
-    """Reads the chunks of a zarr array."""
+    """Reads a zarr array chunk by chunk, of shards the inner chunks."""
 
     whole_shards = False
 
@@ -143,7 +133,7 @@ class ZarrReader:
 
 
 class ZarrWriter(ZarrReader):
-    """Reads and writes the shards of a zarr array, or its chunks."""
+    """Reads and writes a zarr array shard by shard, or chunk by chunk."""
 
     whole_shards = True
 
@@ -153,3 +143,6 @@ class ZarrWriter(ZarrReader):
 
     def write(self, chunk: Chunk, values: Array) -> None:
         self.array[self.grid.box(chunk)] = values
+
+
+reader, writer = ZarrReader, ZarrWriter

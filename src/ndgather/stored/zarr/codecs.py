@@ -60,10 +60,7 @@ def _zstd_size(stored: Bytes) -> int | None:
 
 
 def _blosc_size(stored: Bytes) -> int:
-    """Return the size in the header; the decoder trusts the compressed size there, and may crash.
-
-    Raises ValueError if the bytes end before it.
-    """
+    """Return the size in the header, whose compressed size is checked: the decoder may crash."""
     head = stored[:_BLOSC_HEADER_BYTES].tobytes()
     compressed = int.from_bytes(head[12:16], "little")
     if not _BLOSC_HEADER_BYTES <= compressed <= stored.size:
@@ -171,7 +168,8 @@ def v2_decoder(metadata: Any, dtype: np.dtype[Any]) -> Decoder | None:
     codecs = [*(metadata.filters or ()), *filter(None, (metadata.compressor,))]
     shape = tuple(metadata.chunks)
     count = prod(shape) * dtype.itemsize
-    steps = _steps([codec if _is_known(codec) else None for codec in codecs], count)
+    known = all(_is_of(codec, "numcodecs") and codec.codec_id in _NAMES for codec in codecs)
+    steps = _steps(codecs, count) if known else None
     if dtype.kind not in _KINDS or steps is None:
         return None
     axes = tuple(range(len(shape)))
@@ -203,8 +201,8 @@ def _v3_codec(codec: Codec) -> Any:
     if type(codec) in _SIMPLE:
         return _SIMPLE[type(codec)]
     prefix, _, name = str(codec.to_dict()["name"]).rpartition("numcodecs.")
-    ours = type(codec).__module__.partition(".")[0] in ("zarr", "numcodecs")
-    if prefix or not ours or name not in _NAMES or not isinstance(codec, BytesBytesCodec):
+    ours = _is_of(codec, "zarr", "numcodecs") and isinstance(codec, BytesBytesCodec)
+    if prefix or not ours or name not in _NAMES:
         return None
     return numcodecs.get_codec({"id": name, **configuration(codec)})
 
@@ -215,9 +213,8 @@ def configuration(codec: Codec) -> dict[str, Any]:
     return options or {}
 
 
-def _is_known(codec: Any) -> bool:
-    of_numcodecs = type(codec).__module__.partition(".")[0] == "numcodecs"
-    return of_numcodecs and codec.codec_id in _NAMES
+def _is_of(codec: Any, *packages: str) -> bool:
+    return type(codec).__module__.partition(".")[0] in packages
 
 
 def _check_crc32c(stored: Bytes) -> Bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -20,6 +21,7 @@ Array = NDArray[Any]
 
 What: TypeAlias = Literal["result", "refused", "crashed", "unable"]
 
+_MOST_SHOWN = 8  # elements
 HEAD, TAIL = 60, 140  # letters that are kept of a long message: its start and its end
 
 
@@ -49,7 +51,15 @@ class Outcome:
     def __str__(self) -> str:
         if self.what != "result":
             return self.text
-        return f"{self.dtype} {self.shape}: {shown_elements(self)}"
+        if not isinstance(self.elements, str):
+            parts = [repr(text) for text in self.elements or ()]
+        else:
+            try:
+                parts = [str(x) for x in np.frombuffer(bytes.fromhex(self.elements), self.dtype)]
+            except TypeError:
+                parts = [self.elements[:64]]
+        more = ", ..." if len(parts) > _MOST_SHOWN else ""
+        return f"{self.dtype} {self.shape}: [{', '.join(parts[:_MOST_SHOWN])}{more}]"
 
 
 def result(value: object) -> Outcome:
@@ -74,21 +84,6 @@ def crashed(how: str) -> Outcome:
 
 def unable(why: str) -> Outcome:
     return Outcome(what="unable", text=_short(why))
-
-
-def shown_elements(outcome: Outcome, most: int = 8) -> str:
-    """Write the first elements of a result, numbers as numbers."""
-    elements = outcome.elements
-    if not isinstance(elements, str):
-        parts: list[str] = [repr(text) for text in elements or ()]
-    else:
-        try:
-            numbers = np.frombuffer(bytes.fromhex(elements), np.dtype(outcome.dtype))
-            parts = [str(number) for number in numbers[: most + 1]]
-        except TypeError:
-            parts = [elements[:64]]
-    more = ", ..." if len(parts) > most else ""
-    return f"[{', '.join(parts[:most])}{more}]"
 
 
 def _short(text: str) -> str:
@@ -157,8 +152,6 @@ def _elements(outcome: Outcome) -> set[str]:
         return set(outcome.elements or ())
     if outcome.dtype == STRING or not outcome.elements:
         return set()
-    count = 1
-    for side in outcome.shape or ():
-        count *= side
+    count = math.prod(outcome.shape or ())
     digits = len(outcome.elements) // count
     return {outcome.elements[k * digits : (k + 1) * digits] for k in range(count)}
