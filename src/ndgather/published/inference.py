@@ -275,7 +275,13 @@ def _settle(call: _Call) -> tuple[_Call, Shape, int | None]:
     by_tuple = call.row.kind in _BY_TUPLE
     if call.batch_dims < 0:  # counted from the rank of indices, which is not known
         return call, None, None
-    choices = _depths(call) if by_tuple else _axes(call)
+    choices: Iterable[int] | None = None  # None: there is no limit
+    if by_tuple:
+        choices = _depths(call)
+    elif call.axis is not None:
+        choices = (call.axis,) if call.axis >= 0 else None
+    elif call.data.exact:
+        choices = range(call.data.rank)
     if choices is None:
         return call, call.shape(_known_of_result(call)), None
     fits: list[tuple[_Call, Axes, int]] = []
@@ -311,13 +317,6 @@ def _depths(call: _Call) -> Iterable[int] | None:
             f"{shown(shapes[0])}, indices {shown(shapes[1])} (allowed: {allowed})"
         )
     return (depth,)
-
-
-def _axes(call: _Call) -> Iterable[int] | None:
-    """Return the possible axes, or None if there is no limit."""
-    if call.axis is None:
-        return range(call.data.rank) if call.data.exact else None
-    return (call.axis,) if call.axis >= 0 else None
 
 
 def _applied(call: _Call, choice: int) -> Axes:
