@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ndgather import _core
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Call", "_core"]
+
+_arguments = attrgetter(*_core.ARGUMENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +49,6 @@ class Call:
     def scatters(self) -> bool:
         return self.kind.startswith("scatter")
 
-    def repeatable(self) -> Callable[..., Array | _core.Refusal]:
-        """Return a function that makes this call with other plain arrays, without conversion."""
-        kind, rest = self.kind, self._options()
-
-        def repeat(data: Array, indices: Array, updates: Array | None = None) -> Any:
-            return _core.run(kind, data, indices, updates, *rest)
-
-        return repeat
-
     @property
     def indices_name(self) -> str:
         return "starts" if self.kind == "gather_windows" else "indices"
@@ -74,24 +68,16 @@ class Call:
 
     def arguments(self) -> tuple[Any, ...]:
         """Return the kind and the arguments as the core takes them."""
-        return (self.kind, self.data, self.indices, self.updates, *self._options())
+        return (self.kind, *_arguments(self))
 
-    def _options(self) -> tuple[Any, ...]:
-        return (
-            self.axis,
-            self.batch_dims,
-            self.reduction,
-            self.mode,
-            self.fill_value,
-            self.use_init_val,
-            self.out,
-            self.negative,
-            self.arithmetic,
-            self.window_shape,
-            self.memory,
-            self.progress,
-            self.executor,
-        )
+    def repeatable(self) -> Callable[..., Array | _core.Refusal]:
+        """Return a function that makes this call with other plain arrays, without conversion."""
+        kind, _, _, _, *rest = self.arguments()
+
+        def repeat(data: Array, indices: Array, updates: Array | None = None) -> Any:
+            return _core.run(kind, data, indices, updates, *rest)
+
+        return repeat
 
 
 class Executor(Protocol):

@@ -72,46 +72,34 @@ class Adapter(Protocol):
 def adapter_name(value: object) -> str | None:
     """Return the name of the adapter for `value`, or None for the core."""
     kind: Any = type(value)
-    return _name_for(kind)
+    return _adapter_name_of(kind)
 
 
 @lru_cache(maxsize=256)
-def _name_for(kind: type) -> str | None:
+def _adapter_name_of(kind: type) -> str | None:
     if kind is np.ndarray or issubclass(kind, np.generic):
         return None
-    for each in kind.__mro__:
-        module = each.__module__
-        for name in (f"{module}.{each.__qualname__}", module, module.partition(".")[0]):
+    for base in kind.__mro__:
+        module = base.__module__
+        for name in (f"{module}.{base.__qualname__}", module, module.partition(".")[0]):
             if name in _ADAPTERS:
                 return _ADAPTERS[name]
     return _STANDARD if hasattr(kind, "__array_namespace__") else None
 
 
-def adapter(call: Call) -> Adapter | None:
-    """Return the adapter for `call`, or None if the core takes all arguments."""
-    arguments = (call.data, call.indices, call.updates, call.out)
-    own = next(filter(None, map(_own_adapter, arguments)), None)
-    if own is not None:
-        return own
-    names = filter(None, map(adapter_name, arguments))
-    found = min(names, key=_RANKS.__getitem__, default=None)
-    return None if found is None else _module(found)
+def adapter(*arguments: object) -> Adapter | None:
+    """Return the adapter for calls with these arguments, or None if the core takes them all."""
+    named = next(filter(None, map(_named_adapter, arguments)), None)
+    if named is not None:
+        return named
+    modules = filter(None, map(adapter_name, arguments))
+    module = min(modules, key=_RANKS.__getitem__, default=None)
+    if module is None:
+        return None
+    return cast("Adapter", sys.modules.get(module) or import_module(module))
 
 
-def adapter_of(value: object) -> Adapter | None:
-    """Return the adapter for calls with `value` alone, or None for the core."""
-    own = _own_adapter(value)
-    if own is not None:
-        return own
-    name = adapter_name(value)
-    return None if name is None else _module(name)
-
-
-def _own_adapter(value: object) -> Adapter | None:
+def _named_adapter(value: object) -> Adapter | None:
     """Return the adapter that the class of `value` names."""
-    own = getattr(type(value), "__ndgather_adapter__", None)
-    return cast("Adapter | None", import_module(own) if isinstance(own, str) else own)
-
-
-def _module(name: str) -> Adapter:
-    return cast("Adapter", sys.modules.get(name) or import_module(name))
+    named = getattr(type(value), "__ndgather_adapter__", None)
+    return cast("Adapter | None", import_module(named) if isinstance(named, str) else named)

@@ -37,7 +37,7 @@ def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:
 def run(call: Call) -> Array:
     """Carry out a call with arguments of any type."""
     call = arguments.check_storage_options(call)
-    adapter = dispatch.adapter(call)
+    adapter = dispatch.adapter(call.data, call.indices, call.updates, call.out)
     if adapter is not None:
         return adapter.run(call)  # type: ignore[no-any-return]  # an array of its library
     plain = plain_scatter(call) if call.scatters else _plain_gather(call)

@@ -335,7 +335,8 @@ def _adapted(call: Call) -> Callable[..., Any] | None:
 
     It takes the shape of data, for a gather; `data` of the call is the cotangent.
     """
-    function = getattr(dispatch.adapter(call), "vjp", None)
+    adapter = dispatch.adapter(call.data, call.indices, call.updates, call.out)
+    function = getattr(adapter, "vjp", None)
     return None if function is None else partial(function, call)
 
 

@@ -54,7 +54,7 @@ def run(call: Call) -> Any:
     if not isinstance(result, np.ndarray):
         raise messages.out_of_another_kind(call.caller, out, result)
     refusal = _core.check_out(_plain(out), _plain(result))
-    if refusal[0] != "none":
+    if refusal.rule != "none":
         refusals.raise_error(call, refusal)
     if _plain(result).size:
         _plain(out)[...] = _like(call.caller, "out", result, out)

@@ -93,8 +93,8 @@ class KnownCalls:
         if isinstance(result, np.ndarray):
             with suppress(ValueError):
                 return result.reshape(shape)
-        elif result[0] == "out_of_bounds":
-            raise messages.index_out_of_bounds(self._caller, *result[1])
+        elif result.rule == "out_of_bounds":
+            raise messages.index_out_of_bounds(self._caller, *result.facts)
         return None
 
     def held(self, inputs: Sequence[ArrayLike]) -> tuple[ArrayLike, ...]:
