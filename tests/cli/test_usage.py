@@ -142,7 +142,7 @@ STATUSES = {
 
 @pytest.mark.parametrize(("line", "status"), STATUSES.values(), ids=STATUSES)
 def test_exit_statuses(ndgather, line, status):
-    """130 and 143 are tested in test_gather_commands, those of compare in test_comparison."""
+    """130 and 143 are tested in test_gather_and_scatter, those of compare in test_comparison."""
     model = onnx.load("model.onnx")
     del model.graph.node[1:], model.graph.output[1:], model.graph.initializer[:]
     onnx.save(model, "gather.onnx")

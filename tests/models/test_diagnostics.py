@@ -1,7 +1,14 @@
-"""Findings come out worst first, as a table that fits its width and as plain data."""
+"""Findings come out worst first; errors of other libraries come as ours, with their cause."""
 
 import json
+import re
 
+import numpy as np
+import pytest
+from onnx.parser import parse_model
+
+from ndgather.errors import NdgatherError
+from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.diagnostics import Finding, Severity, has_errors, summary, table, to_json
 
 PORTABLE = Finding(
@@ -60,3 +67,47 @@ def test_as_data_they_survive_json():
             "runtimes": ["one", "two"],
         }
     ]
+
+
+HEAD = """<ir_version: 8, opset_import: ["" : 18]>"""
+BROKEN = {
+    "no such operator": (f"{HEAD} g (float[3] x) => (float[3] y) {{ y = Nope(x) }}", {"x": 3}),
+    "sizes that do not fit": (
+        f"{HEAD} g (float[A,B] x, float[C,D] w) => (float[A,D] y) {{ y = MatMul(x, w) }}",
+        {"x": (2, 3), "w": (4, 5)},
+    ),
+    "a concatenation of others": (
+        f"{HEAD} g (float[A,B] x, float[C,D] w) => (float[E,F] y) {{ y = Concat<axis=0>(x, w) }}",
+        {"x": (3, 2), "w": (4, 3)},
+    ),
+    "channels that differ": (
+        f"{HEAD} g (float[1,3,4,4] x, float[2,5,3,3] w) => (float[1,2,2,2] y) {{ y = Conv(x, w) }}",
+        {"x": (1, 3, 4, 4), "w": (2, 5, 3, 3)},
+    ),
+}
+IN_CODE = re.compile(r"\.(cc|cpp|cu|h|hpp|py)\b:?\d*|0x[0-9a-f]{6,}|/project/|_src/")
+
+
+@pytest.mark.parametrize(("text", "shapes"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("runtime", ["reference", "onnxruntime", "openvino"])
+def test_a_model_that_a_library_refuses(runtime, text, shapes):
+    if runtime != "reference":
+        pytest.importorskip(runtime)
+    feeds = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+
+    with pytest.raises(NdgatherError) as refused:
+        onnx_models.run(parse_model(text), feeds, runtime=runtime)
+
+    cause, said = refused.value.__cause__, str(refused.value)
+    assert cause is not None
+    assert not type(cause).__module__.startswith("ndgather")
+    assert len(said.splitlines()) == 1
+    assert not IN_CODE.search(said), said
+
+
+@pytest.mark.parametrize("function", [onnx_models.infer, onnx_models.Model.load])
+def test_bytes_that_are_no_model(function):
+    with pytest.raises(NdgatherError) as refused:
+        function(b"no model")
+    assert refused.value.__cause__ is not None
+    assert len(str(refused.value).splitlines()) == 1

@@ -1,7 +1,10 @@
 """Tensor files: what is read from them, what is refused, and how they are written."""
 
+import os
 import stat
 import sys
+import tracemalloc
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.errors import FileError
 from ndgather.models.tensors import tensor_files
+from ndgather.models.tensors.tensor_files import content
 
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -245,3 +249,113 @@ def test_a_link_is_followed_and_modes_are_the_usual(here):
     (here / "plain").touch()
     mode = stat.S_IMODE((here / "plain").stat().st_mode)
     assert stat.S_IMODE((here / "target.npy").stat().st_mode) == mode
+
+
+GIB = 2**30
+
+
+def test_a_short_file_takes_little_memory_whatever_is_allowed(tmp_path):
+    path = tmp_path / "short"
+    path.write_bytes(b"content")
+    tracemalloc.start()
+    try:
+        assert content(path, 2 * GIB) == b"content"
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("most", [6, 7, 8])
+def test_the_limit_is_the_last_size_that_is_read(tmp_path, most):
+    path = tmp_path / "short"
+    path.write_bytes(b"content")
+    if most >= 7:
+        assert content(path, most) == b"content"
+    else:
+        with pytest.raises(FileError, match="at most 6 bytes"):
+            content(path, most)
+
+
+TEXT = {"a": "old a", "b": "old b"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in TEXT.items():
+        Path(name).write_text(text)
+    return tmp_path
+
+
+def texts(folder):
+    return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+
+
+def writing(text):
+    return lambda part: part.write_text(text)
+
+
+def test_all_files_are_made_before_one_takes_its_place(folder):
+    seen = []
+
+    def make(part):
+        seen.append(texts(folder))
+        part.write_text("new b")
+
+    tensor_files.replace_file((Path("a"), writing("new a")), (Path("b"), make))
+
+    assert [{name: each[name] for name in TEXT} for each in seen] == [TEXT]
+    assert texts(folder) == {"a": "new a", "b": "new b"}
+
+
+@pytest.mark.parametrize("error", [OSError, MemoryError, KeyboardInterrupt])
+def test_where_the_second_cannot_be_made_the_first_stays(folder, error):
+    def make(part):
+        part.write_text("half of")
+        raise error(28, "No space left on device")
+
+    with pytest.raises(FileError if error is OSError else error) as caught:
+        tensor_files.replace_file((Path("a"), writing("new a")), (Path("b"), make))
+
+    if error is OSError:
+        assert str(caught.value) == "b: cannot be written: no space left on device"
+    assert texts(folder) == TEXT
+
+
+@pytest.mark.skipif(not hasattr(os, "link"), reason="this system has no hard links")
+@pytest.mark.parametrize("name", ["a", "new"])
+def test_where_the_second_cannot_take_its_place_the_first_is_taken_back(folder, name):
+    Path("folder").mkdir()
+    Path("folder/in it").touch()
+
+    with pytest.raises(FileError, match=r"^folder: cannot be written: "):
+        tensor_files.replace_file((Path(name), writing("new")), (Path("folder"), writing("new")))
+
+    assert texts(folder) == TEXT
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "b", "folder"]
+
+
+def test_an_unfinished_file_is_beside_its_place_and_goes(folder):
+    names = []
+
+    def make(part):
+        part.write_text("half of")
+        names.append(part.relative_to(folder.resolve()).as_posix())
+        raise FileError("the reason")
+
+    with pytest.raises(FileError, match=r"^the reason$"):
+        tensor_files.replace_file((Path("a"), make))
+
+    assert names[0].startswith(".ndgather-")
+    assert texts(folder) == TEXT
+
+
+def test_a_folder_that_is_not_there_is_named(folder):
+    with pytest.raises(FileError, match=r"^none.a: cannot be written: no such file or directory$"):
+        tensor_files.replace_file((Path("none/a"), writing("new")))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc takes no files of anyone")
+def test_a_folder_that_takes_no_files_is_named():
+    with pytest.raises(FileError, match=r"^/proc/a: cannot be written: "):
+        tensor_files.replace_file((Path("/proc/a"), writing("new")))

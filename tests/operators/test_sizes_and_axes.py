@@ -1,10 +1,66 @@
-"""What asks for more axes than any array has is refused before there is memory for them."""
+"""Sizes that are equal or bounded, ranks up to 64, and an axis that is an input."""
 
+from __future__ import annotations
+
+import numpy as np
 import pytest
 
-from ndgather import operator
 from ndgather.errors import AttributeValueError, NdgatherError, ShapeError
+from ndgather.published import operator
 from ndgather.published.schema import RankAtLeast, TensorType
+from ndgather.published.shapes import Axes, Sizes, Unknown
+
+
+def test_a_value_stands_for_its_names_and_a_name_for_unknowns():
+    sizes, unknown = Sizes(), Unknown()
+    assert sizes.equate(unknown, "N")
+    assert sizes.dim(unknown) == "N"
+    assert sizes.equate("M", "N")
+    assert (sizes.dim("M"), sizes.dim("N")) == ("M", "N")
+    assert sizes.equate(5, "M")
+    assert sizes.dim(unknown) == sizes.dim("N") == 5
+    assert not sizes.equate("N", 4)
+
+
+def test_two_unknowns_are_not_equal_by_themselves():
+    sizes, first, second = Sizes(), Unknown(), Unknown()
+    assert sizes.find(first) is not sizes.find(second)
+    assert sizes.equate(first, 3)
+    assert sizes.value(second) is None
+
+
+def test_bounds_that_meet_are_a_value():
+    sizes = Sizes()
+    assert sizes.bound("N", 2)
+    assert sizes.bound("N", 0, 2)
+    assert sizes.value("N") == 2
+    assert not sizes.bound("N", 3)
+
+
+def test_bounds_hold_for_all_that_are_equal():
+    sizes = Sizes()
+    assert sizes.bound("N", 2)
+    assert sizes.equate("N", "M")
+    assert sizes.bounds("M") == (2, None)
+    assert not sizes.equate("M", 1)
+
+
+def test_a_copy_is_its_own():
+    sizes = Sizes()
+    copied = sizes.copy()
+    assert copied.equate("N", 1)
+    assert sizes.value("N") is None
+
+
+def test_axes_grow_where_the_rank_is_open():
+    axes = Axes.of(RankAtLeast((2,)))
+    assert axes.reaches(3)
+    assert (axes.rank, axes.exact) == (3, False)
+    assert not axes.is_of(2)
+    assert axes.is_of(3)
+    assert axes.exact
+    assert not axes.reaches(4)
+
 
 DATA, INDICES = TensorType("float32"), TensorType("int64")
 HUGE = 2**40
@@ -69,3 +125,23 @@ def test_an_attribute_name_stays_on_one_line():
     assert text == (
         "ai.onnx GatherND-13: 'a\\nb' is not an attribute of this version (allowed: batch_dims)"
     )
+
+
+MATRIX = np.arange(6).reshape(2, 3)
+
+
+@pytest.mark.parametrize("version", [1, 7, 8])
+def test_gather_follows_the_axis_of_each_call(version):
+    gather = operator("Gather", domain="openvino", version=version)
+    for axis in (0, 1, -1, 0, 1):
+        result = gather(MATRIX, np.array([1]), np.array(axis))
+        np.testing.assert_array_equal(result, np.take(MATRIX, [1], axis), strict=True)
+
+
+@pytest.mark.parametrize("version", [3, 12])
+def test_scatter_follows_the_axis_of_each_call(version):
+    scatter = operator("ScatterElementsUpdate", domain="openvino", version=version)
+    expected = {0: [[0, 1, 2], [9, 4, 5]], 1: [[0, 9, 2], [3, 4, 5]]}
+    for axis in (0, 1, 0, 1):
+        result = scatter(MATRIX, np.array([[1]]), np.array([[9]]), np.array([axis]))
+        np.testing.assert_array_equal(result, np.array(expected[axis]), strict=True)
