@@ -92,13 +92,11 @@ class ArrayCommand:
             INDICES  the indices, an array of integers
             """,
         )
-        output: dict[str, Any] = {"type": npy_file}
         where: Any = parser
         if scatters:
             add_options(parser, "UPDATES  the values, of the dtype of DATA")
             where = parser.add_mutually_exclusive_group(required=True)
-        else:
-            output["required"] = True
+        output = {"type": npy_file, "required": not scatters}
         add_options(where, "-o --output OUT.npy  the result", output=output)
         if scatters:
             add_options(where, "--in-place  change DATA itself")

@@ -110,31 +110,26 @@ def compare_outputs(options: argparse.Namespace, outputs: Sequence[Output]) -> i
     if len(files) > len(outputs):
         raise FileError(f"{place}: holds {len(files)} outputs, and the model has {len(outputs)}")
     for output, file in zip(outputs, files, strict=False):
-        _compare(output.name, output.array, tensor_files.read(str(file)), file, options)
+        actual, expected = output.array, tensor_files.read(str(file))
+        forms = [f"{port_dtype_name(array.dtype)} {array.shape}" for array in (actual, expected)]
+        if forms[0] != forms[1]:
+            raise ModelError(f"output {output.name!r} is {forms[0]}, and {forms[1]} in {file}")
+        differs = np.argwhere(_differs(actual, expected, options.rtol, options.atol))
+        if len(differs):
+            position = tuple(map(int, differs[0]))
+            where = f"{output.name}[{', '.join(map(str, position))}]"
+            raise ModelError(
+                f"output {output.name!r}: {where} = {actual[position]} differs from "
+                f"{expected[position]} in {file}"
+            )
     return len(files)
 
 
-def _compare(
-    name: str, actual: Array, expected: Array, file: Path, options: argparse.Namespace
-) -> None:
-    forms = [f"{port_dtype_name(array.dtype)} {array.shape}" for array in (actual, expected)]
-    if forms[0] != forms[1]:
-        raise ModelError(f"output {name!r} is {forms[0]}, and {forms[1]} in {file}")
+def _differs(actual: Array, expected: Array, rtol: float, atol: float) -> Any:
     if actual.dtype.kind in "OUST":
-        differs = actual.astype(object) != expected.astype(object)
-    else:
-        wide = np.result_type(actual, np.float64)
-        close = np.isclose(
-            actual.astype(wide), expected.astype(wide), options.rtol, options.atol, equal_nan=True
-        )
-        differs = ~close
-    if np.any(differs):
-        position = tuple(map(int, np.argwhere(differs)[0]))
-        where = f"[{', '.join(map(str, position))}]"
-        raise ModelError(
-            f"output {name!r}: {name}{where} = {actual[position]} differs from "
-            f"{expected[position]} in {file}"
-        )
+        return actual.astype(object) != expected.astype(object)
+    wide = np.result_type(actual, np.float64)
+    return ~np.isclose(actual.astype(wide), expected.astype(wide), rtol, atol, equal_nan=True)
 
 
 def _numbered(folder: Path, role: str) -> list[Path]:

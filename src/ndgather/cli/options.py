@@ -69,10 +69,12 @@ def add_options(parser: Any, table: str, **settings: dict[str, Any]) -> None:
         if metavar.startswith("-"):
             flags, options = [*flags, metavar], {"action": "store_true"}
         name = (flags or [metavar.lower()])[-1].lstrip("-").replace("-", "_")
-        options |= settings.get(name, {})
+        options |= settings.pop(name, {})
         completer = options.pop("completer", None)  # argcomplete reads this attribute
         argument = parser.add_argument(*flags or [name], help=" ".join(text.split()), **options)
         argument.completer = completer
+    if settings:
+        raise TypeError(f"settings of no argument: {', '.join(settings)}")
 
 
 def add_page_options(
@@ -137,24 +139,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 class Named(argparse.Action):
     """Collect ``NAME=VALUE`` options in a dict; `read` converts a value, or raises ValueError."""
 
-    def __init__(
-        self,
-        option_strings: Sequence[str],
-        dest: str,
-        read: Callable[[str], object] = str,
-        **options: Any,
-    ) -> None:
-        super().__init__(option_strings, dest, default={}, **options)
+    def __init__(self, read: Callable[[str], object] = str, **options: Any) -> None:
+        super().__init__(default={}, **options)
         self._read = read
 
-    def __call__(
-        self,
-        _parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        _option: str | None = None,
-    ) -> None:
-        name, equals, text = str(values).partition("=")
+    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
+        name, equals, text = values.partition("=")
         if not (name and equals and text):
             raise argparse.ArgumentError(self, f"{values!r} is not of the form {self.metavar}")
         named = getattr(namespace, self.dest)

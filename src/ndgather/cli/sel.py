@@ -69,9 +69,9 @@ def add_to(commands: Any) -> None:
         output={"required": True, "type": Path},
         variable={"action": "append", "default": []},
         method={"choices": METHODS},
-        tolerance={"action": Named},
+        tolerance={"action": Named, "read": _number},
         missing={"choices": ("raise", "nan"), "default": "raise"},
-        period={"action": Named},
+        period={"action": Named, "read": _number},
     )
     add_reading(parser)
     add_common(parser, work)
@@ -90,9 +90,9 @@ def work(options: argparse.Namespace) -> None:
         options.variable,
         {
             "method": options.method,
-            "tolerance": _numbers(options.tolerance) or None,
+            "tolerance": options.tolerance or None,
             "missing": options.missing,
-            "period": _numbers(options.period) or None,
+            "period": options.period or None,
             "memory": options.memory,
             "progress": bar(options),
         },
@@ -106,12 +106,8 @@ def work(options: argparse.Namespace) -> None:
     )
 
 
-def _numbers(lengths: dict[str, str]) -> dict[str, object]:
-    """Convert lengths that are numbers; durations such as 1h stay strings."""
-    return {name: _number(text) for name, text in lengths.items()}
-
-
 def _number(text: str) -> object:
+    """Convert a length that is a number; a duration such as 1h stays a string."""
     try:
         return float(text)
     except ValueError:
