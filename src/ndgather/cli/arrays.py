@@ -31,7 +31,7 @@ from ndgather.stored import estimate, open_path
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -161,7 +161,16 @@ class ArrayCommand:
         if self.kind.scatters:
             arrays.append(tensor_files.read(options.updates))
             arguments |= {"reduction": options.reduction, "use_init_val": options.use_init_val}
-        run = _TimedCall(getattr(api, self.kind.value), arguments)
+        function: Callable[..., Array] = getattr(api, self.kind.value)
+        seconds = 0.0
+
+        def run(*arrays: Any, out: Any = None) -> Array:
+            nonlocal seconds
+            start = time.perf_counter()
+            result = function(*arrays, out=out, **arguments)
+            seconds = time.perf_counter() - start
+            return result
+
         file = Path(options.data) if in_place else options.output
         if in_place:
             place = options.data if stored else file
@@ -183,22 +192,7 @@ class ArrayCommand:
                 tensor_files.write(file, result)
             else:
                 tensor_files.fill(file, shape, dtype, lambda out: run(data, *arrays, out=out))
-        print_table([columns(file.stem, shape, dtype, run.seconds, file)])
-
-
-@dataclass(slots=True)
-class _TimedCall:
-    """A function with its options; `seconds` is how long the last call took."""
-
-    function: Callable[..., Array]
-    options: Mapping[str, Any]
-    seconds: float = 0.0
-
-    def __call__(self, *arrays: Any, out: Any = None) -> Array:
-        start = time.perf_counter()
-        result = self.function(*arrays, out=out, **self.options)
-        self.seconds = time.perf_counter() - start
-        return result
+        print_table([columns(file.stem, shape, dtype, seconds, file)])
 
 
 def fill_value(text: str, dtype: np.dtype[Any]) -> object:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
 from ndgather.show import theme
-from ndgather.show.layout import Group, Line, Rect, picture_drawing
+from ndgather.show.layout import Group, Label, Line, picture_drawing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ndgather.show.layout import Label, Shape
+    from ndgather.show.layout import Shape
     from ndgather.show.scene import Scene
 
 _DOTS = 192  # an inch: two for every pixel of CSS
@@ -39,27 +39,49 @@ def save(scene: Scene, path: Path, theme_name: str) -> None:
         group = item if isinstance(item, Group) else Group(0, "", (item,))
         shapes += ((shape, group.entry % len(theme.ENTRY_COLOURS)) for shape in group.shapes)
     for order, (shape, entry) in enumerate(shapes):
-        if isinstance(shape, Rect):
-            _paint_rect(axes, shape, {**colours, theme.ENTRY: theme.ENTRY_COLOURS[entry]}, order)
-        elif isinstance(shape, Line):
-            _paint_line(axes, shape, colours, order)
-        else:
-            _paint_label(axes, shape, {**colours, theme.ENTRY: theme.ON_ENTRY[entry]}, order)
+        entry_colours = theme.ON_ENTRY if isinstance(shape, Label) else theme.ENTRY_COLOURS
+        _paint(axes, shape, {**colours, theme.ENTRY: entry_colours[entry]}, order)
     with warnings.catch_warnings():  # about letters that these fonts do not have
         warnings.simplefilter("ignore", UserWarning)
         figure.savefig(path, format="png", dpi=_DOTS, metadata={"Software": None})
 
 
-def _paint_rect(axes: Any, rect: Rect, colours: dict[str, str], order: int) -> None:
+def _paint(axes: Any, shape: Shape, colours: dict[str, str], order: int) -> None:
     from matplotlib.colors import to_rgba  # noqa: PLC0415 - as above
     from matplotlib.patches import FancyBboxPatch  # noqa: PLC0415 - as above
 
-    paint = theme.SHAPES[rect.style]
+    if isinstance(shape, Label):
+        text = theme.TEXTS[shape.style]
+        axes.text(
+            shape.x,
+            shape.y,
+            shape.text,
+            fontsize=text.size * _POINT,
+            fontweight="bold" if text.bold else "normal",
+            family=_MONOSPACE if text.family == theme.MONOSPACE else _MONOSPACE[1:],
+            color=colours[text.colour],
+            ha=_ALIGNMENT[shape.anchor],
+            va="baseline",
+            zorder=order,
+            parse_math=False,
+        )
+        return
+    paint = theme.SHAPES[shape.style]
+    if isinstance(shape, Line):
+        axes.plot(
+            (shape.x, shape.x + shape.dx),
+            (shape.y, shape.y + shape.dy),
+            color=colours[paint.stroke or "ink"],
+            alpha=paint.stroke_opacity,
+            linewidth=paint.width * _POINT,
+            zorder=order,
+        )
+        return
     axes.add_patch(
         FancyBboxPatch(
-            (rect.x, rect.y),
-            rect.width,
-            rect.height,
+            (shape.x, shape.y),
+            shape.width,
+            shape.height,
             boxstyle=f"round,pad=0,rounding_size={paint.radius}",
             facecolor=to_rgba(colours[paint.fill], paint.fill_opacity) if paint.fill else "none",
             edgecolor=colours[paint.stroke] if paint.stroke else "none",
@@ -67,33 +89,4 @@ def _paint_rect(axes: Any, rect: Rect, colours: dict[str, str], order: int) -> N
             linestyle=(0, tuple(dash / paint.width for dash in paint.dashes) or None),
             zorder=order,
         )
-    )
-
-
-def _paint_line(axes: Any, line: Line, colours: dict[str, str], order: int) -> None:
-    paint = theme.SHAPES[line.style]
-    axes.plot(
-        (line.x, line.x + line.dx),
-        (line.y, line.y + line.dy),
-        color=colours[paint.stroke or "ink"],
-        alpha=paint.stroke_opacity,
-        linewidth=paint.width * _POINT,
-        zorder=order,
-    )
-
-
-def _paint_label(axes: Any, label: Label, colours: dict[str, str], order: int) -> None:
-    text = theme.TEXTS[label.style]
-    axes.text(
-        label.x,
-        label.y,
-        label.text,
-        fontsize=text.size * _POINT,
-        fontweight="bold" if text.bold else "normal",
-        family=_MONOSPACE if text.family == theme.MONOSPACE else _MONOSPACE[1:],
-        color=colours[text.colour],
-        ha=_ALIGNMENT[label.anchor],
-        va="baseline",
-        zorder=order,
-        parse_math=False,
     )
