@@ -19,11 +19,8 @@ from ndgather.published.schema import (
 @pytest.mark.parametrize(
     ("values", "texts"),
     [
-        (BatchRule, rule_texts.BATCH),
-        (OffAxisRule, rule_texts.OFF_AXIS),
         (Outside, rule_texts.OUTSIDE),
         (Outside, rule_texts.OUTSIDE_IN_SHORT),
-        (Duplicates, rule_texts.DUPLICATES),
         (Reduction, rule_texts.REDUCTIONS),
         (Kind, rule_texts.OUTPUTS),
         (Kind, rule_texts.SYMBOLS),
@@ -34,11 +31,9 @@ def test_every_value_has_a_text(values, texts):
     assert list(texts) == list(values)
 
 
-def test_every_range_but_that_of_choices_has_a_text():
-    assert [*rule_texts.RANGES, AttributeRange.CHOICE] == [
-        *(each for each in AttributeRange if each is not AttributeRange.CHOICE),
-        AttributeRange.CHOICE,
-    ]
+@pytest.mark.parametrize("rules", [BatchRule, OffAxisRule, Duplicates, AttributeRange])
+def test_the_values_of_rules_are_texts_of_their_own(rules):
+    assert len({rule_texts.described(rule) for rule in rules}) == len(rules)
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -156,12 +156,12 @@ def rules(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
     batched = row.batch_rule is not BatchRule.NONE
     yield "ranks", _ranks(row)
     if batched:
-        yield "batch axes", rule_texts.BATCH[row.batch_rule]
+        yield "batch axes", row.batch_rule.value
     if row.kind in _BY_TUPLE:
         most = "r - b" if batched else "r"
         yield "tuples", f"`k` indices in every tuple: `{row.lowest_depth} <= k <= {most}`"
     if row.off_axis_rule is not OffAxisRule.FREE:
-        yield "sizes of indices", rule_texts.OFF_AXIS[row.off_axis_rule]
+        yield "sizes of indices", row.off_axis_rule.value
     if row.kind.scatters:
         updates = "`indices.shape`"
         if row.kind not in _BY_ELEMENT:
@@ -173,7 +173,7 @@ def rules(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
     yield "index values", rule_texts.NEGATIVE[row.index_rule.negative]
     yield "indices out of bounds", rule_texts.OUTSIDE[row.index_rule.outside]
     if row.duplicates is not Duplicates.NOT_APPLICABLE:
-        yield "duplicate indices", rule_texts.DUPLICATES[row.duplicates]
+        yield "duplicate indices", row.duplicates.value
 
 
 def _ranks(row: OperatorVersion) -> str:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from ndgather.published.schema import (
     Attribute,
     AttributeRange,
-    BatchRule,
     Choice,
-    Duplicates,
     Input,
     Kind,
-    OffAxisRule,
     Outside,
     Reduction,
     Role,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NONE = "none"
 
@@ -100,34 +92,6 @@ OUTSIDE = {
     Outside.UNDEFINED: "undefined in the text; this package raises an error",
 }
 OUTSIDE_IN_SHORT = {Outside.RAISE: "error", Outside.ZEROS: "zeros", Outside.UNDEFINED: "undefined"}
-_EQUAL = "the first `batch_dims` sizes of `indices` and `data` must be equal"
-BATCH = {
-    BatchRule.NONE: NONE,
-    BatchRule.EQUAL: f"{_EQUAL}; nothing is broadcast",
-    BatchRule.FUSED: f"{_EQUAL}; if there are several, they become a single axis of the result",
-}
-OFF_AXIS = {
-    OffAxisRule.FREE: NONE,
-    OffAxisRule.AT_MOST: "at most those of `data`, except along `axis`; nothing is broadcast",
-    OffAxisRule.AT_MOST_EVERYWHERE: "at most those of `data`, along `axis` too",
-    OffAxisRule.EQUAL: "those of `data`, except along `axis`",
-}
-DUPLICATES = {
-    Duplicates.NOT_APPLICABLE: NONE,
-    Duplicates.FORBIDDEN: "not allowed",
-    Duplicates.FORBIDDEN_WITHOUT_REDUCTION: "not allowed without a reduction; with one, the "
-    "updates are applied in any order",
-    Duplicates.UNDEFINED: "allowed, and the result is undefined",
-    Duplicates.ANY_ORDER: "allowed, and the updates are applied in any order",
-    Duplicates.SILENT: "not mentioned in the text",
-}
-RANGES = {
-    AttributeRange.AXIS: "`-r..r-1`",
-    AttributeRange.BATCH_BELOW_RANKS: "`0..min(q, r)-1`",
-    AttributeRange.BATCH_UP_TO_AXIS: "`-min(q, r)..min(q, r)`, at most `axis` when counted from "
-    "the front",
-    AttributeRange.FLAG: "`True`, `False`",
-}
 REDUCTIONS = {
     Reduction.NONE: "the update replaces the element",
     Reduction.ADD: "element + update",
@@ -140,13 +104,6 @@ REDUCTIONS = {
 ONE_ELEMENT_UPDATES = {
     True: "where the rule gives rank 0, one element of any rank is accepted",
     False: "exactly the shape of the rule",
-}
-_TEXTS: dict[type, Mapping[Any, str]] = {
-    BatchRule: BATCH,
-    OffAxisRule: OFF_AXIS,
-    Outside: OUTSIDE,
-    Duplicates: DUPLICATES,
-    AttributeRange: RANGES,
 }
 
 
@@ -167,11 +124,11 @@ def described(value: object) -> str:
             default = "required" if value.required else f"default {value.default}"
             values = "" if value.range is AttributeRange.FLAG else f", allowed: {allowed(value)}"
             return f"{value.type.value}, {default}{values}"
-    return _TEXTS.get(type(value), {}).get(value, str(value))
+    return OUTSIDE[value] if isinstance(value, Outside) else str(value)
 
 
 def allowed(attribute: Attribute) -> str:
     """Return which values an attribute can have."""
     if attribute.choices:
         return ", ".join(f"`{choice.word}`" for choice in attribute.choices)
-    return RANGES[attribute.range]
+    return attribute.range.value

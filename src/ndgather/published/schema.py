@@ -50,32 +50,37 @@ class Outside(StrEnum):
     UNDEFINED = "undefined"
 
 
+_EQUAL = "the first `batch_dims` sizes of `indices` and `data` must be equal"
+
+
 class BatchRule(StrEnum):
-    """The rule for the leading axes that data and indices share."""
+    """The rule for the leading axes that data and indices share, as pages describe it."""
 
     NONE = "none"
-    EQUAL = "must be equal"
-    FUSED = "must be equal; several are fused into a single axis of the result"
+    EQUAL = f"{_EQUAL}; nothing is broadcast"
+    FUSED = f"{_EQUAL}; if there are several, they become a single axis of the result"
 
 
 class OffAxisRule(StrEnum):
-    """How the sizes of indices relate to those of data off the indexed axis."""
+    """The allowed sizes of indices off the indexed axis, as pages describe them."""
 
-    FREE = "free"
-    AT_MOST = "indices <= data, except along axis"
-    AT_MOST_EVERYWHERE = "indices <= data, along axis too"
-    EQUAL = "indices == data, except along axis"
+    FREE = "none"
+    AT_MOST = "at most those of `data`, except along `axis`; nothing is broadcast"
+    AT_MOST_EVERYWHERE = "at most those of `data`, along `axis` too"
+    EQUAL = "those of `data`, except along `axis`"
 
 
 class Duplicates(StrEnum):
-    """What the text says about two updates of one element."""
+    """What the text says about two updates of one element, as pages describe it."""
 
-    NOT_APPLICABLE = "not applicable"
-    FORBIDDEN = "forbidden"
-    FORBIDDEN_WITHOUT_REDUCTION = "forbidden without a reduction"
-    UNDEFINED = "the result is undefined"
-    ANY_ORDER = "applied in any order"
-    SILENT = "not mentioned"
+    NOT_APPLICABLE = "none"
+    FORBIDDEN = "not allowed"
+    FORBIDDEN_WITHOUT_REDUCTION = (
+        "not allowed without a reduction; with one, the updates are applied in any order"
+    )
+    UNDEFINED = "allowed, and the result is undefined"
+    ANY_ORDER = "allowed, and the updates are applied in any order"
+    SILENT = "not mentioned in the text"
 
 
 class Reduction(StrEnum):
@@ -101,11 +106,11 @@ class AttributeType(StrEnum):
 class AttributeRange(StrEnum):
     """The allowed values of an attribute; r and q are the ranks of data and indices."""
 
-    AXIS = "-r..r-1"
-    BATCH_BELOW_RANKS = "0..min(q,r)-1"
-    BATCH_UP_TO_AXIS = "-min(q,r)..min(q,r), at most axis once counted from the front"
+    AXIS = "`-r..r-1`"
+    BATCH_BELOW_RANKS = "`0..min(q, r)-1`"
+    BATCH_UP_TO_AXIS = "`-min(q, r)..min(q, r)`, at most `axis` when counted from the front"
     CHOICE = "one of the choices"
-    FLAG = "true or false"
+    FLAG = "`True`, `False`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
