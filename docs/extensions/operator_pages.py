@@ -52,9 +52,10 @@ def _page(op: Operator) -> str:
     document = operator_document(op)
     blocks = (block for section in document.sections for block in section.blocks)
     run = next(block for block in blocks if isinstance(block, Example)).runs[0]
-    drawn = op.show(*(tensor for _, tensor in run.tensors), **dict(run.options)).to_html()
+    drawn = op.show(*(tensor for _, tensor in run.tensors), **dict(run.options))
+    picture = drawn.to_html(style=False)
     formula, heading, rest = _markdown(document).partition("## Rules\n")
-    return f"{formula}```{{raw}} html\n{drawn}\n```\n\n{heading}{rest}"
+    return f"{formula}```{{raw}} html\n{picture}\n```\n\n{heading}{rest}"
 
 
 def _file(op: Operator) -> str:

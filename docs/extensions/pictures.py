@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import ast
 import doctest
+import html
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
 
 import example_pictures
 import numpy as np
@@ -19,9 +22,11 @@ from sphinx.util.docutils import SphinxDirective
 
 import ndgather
 from ndgather import show
+from ndgather.api import SIGNATURES
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.config import Config
 
     from ndgather.show import Picture
 
@@ -48,6 +53,8 @@ OPERATORS = {
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("picture", PictureDirective)
+    app.add_directive("playground", PlaygroundDirective)
+    app.connect("config-inited", _write_style_sheet)
     app.connect("autodoc-process-docstring", _add_first_example, priority=400)  # before napoleon
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -60,20 +67,72 @@ class PictureDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         code = "\n".join(self.content)
-        drawn: list[nodes.Node] = [nodes.raw("", _drawn(code).to_html(), format="html")]
+        picture, fields = _drawn(code)
+        text = picture.to_html(style=False)
+        if fields:
+            up = "../" * self.env.docname.count("/")
+            address = f"{up}playground.html#{urlencode(fields)}"
+            link = f'<a href="{html.escape(address)}">Open in the playground</a>'
+            text += f'<p class="ndg-open">{link}</p>'
+        drawn: list[nodes.Node] = [nodes.raw("", text, format="html")]
         if "call" in self.options:
             text = code.replace("show.", "ndgather.")
             drawn.append(nodes.literal_block(text, text, language="python"))
         return drawn
 
 
-def _drawn(code: str) -> Picture:
+_LARGEST = 100  # elements of an array in a link
+_PLAYGROUND = Path(__file__).with_name("playground.html")
+
+
+class PlaygroundDirective(SphinxDirective):
+    """The fields of the playground, and what they make."""
+
+    def run(self) -> list[nodes.Node]:
+        return [nodes.raw("", _PLAYGROUND.read_text(encoding="utf-8"), format="html")]
+
+
+def _write_style_sheet(app: Sphinx, config: Config) -> None:
+    """Write the style sheet of all pictures of the site, and of those that the playground draws."""
+    folder = Path(app.doctreedir) / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pictures.css").write_text(show.style_sheet(), encoding="utf-8")
+    config.html_static_path.append(str(folder))
+    config.html_css_files.append("pictures.css")
+
+
+def _drawn(code: str) -> tuple[Picture, dict[str, str]]:
+    """Return the picture on the last line, and the fields of the playground for its call."""
     *before, last = ast.parse(code).body
     names: dict[str, Any] = {"np": np, "ndgather": ndgather, "show": show, _OTHER: example_pictures}
     exec(compile(ast.Module(before, []), "<picture>", "exec"), names)
-    expression = ast.Expression(last.value)  # type: ignore[attr-defined]
-    picture: Picture = eval(compile(expression, "<picture>", "eval"), names)
-    return picture
+
+    def value(node: ast.expr) -> Any:
+        return eval(compile(ast.Expression(node), "<picture>", "eval"), names)
+
+    expression: ast.expr = last.value  # type: ignore[attr-defined]
+    call, fields = expression, {}
+    if isinstance(call, ast.Call) and ast.unparse(call.func) in {f"show.{name}" for name in _SHOWN}:
+        kind = ast.unparse(call.func).removeprefix("show.")
+        options = {each.arg: value(each.value) for each in call.keywords if each.arg}
+        fields = _playground_fields(kind, *map(value, call.args), **options)
+    return value(expression), fields
+
+
+def _playground_fields(kind: str, *arguments: Any, **options: Any) -> dict[str, str]:
+    """Return the fields of a call, or none for what the playground does not take."""
+    given = SIGNATURES[kind].bind(*arguments, **options).arguments
+    fields = {"function": kind}
+    for name, value in given.items():
+        field = "indices" if name == "starts" else name
+        if name in ("data", "indices", "starts", "updates"):
+            array = np.asarray(value)
+            if array.size > _LARGEST or array.dtype not in (np.int64, np.float64, np.bool_):
+                return {}
+            fields[field] = repr(array.tolist())
+        else:
+            fields[field] = str(value)
+    return fields
 
 
 def _add_first_example(

@@ -14,6 +14,7 @@ MAIN = [
     "guide/errors.html",
     "guide/models.html",
     "gallery.html",
+    "playground.html",
     "operators/GatherND-compared.html",
     "operators/ai.onnx-GatherND-13.html",
     "reference/generated/ndgather.gather_nd.html",
