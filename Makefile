@@ -65,7 +65,7 @@ ELSEWHERE := $(addprefix --ignore=,$(FRAMEWORKS) tests/site)
 TEST_WORKERS ?= 2
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -n $(TEST_WORKERS) -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
 
 test-frameworks: $(VENV)/built-for-jax
 	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)
@@ -77,18 +77,21 @@ check-long: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/core \
 	  --ignore tests/core/test_two_gib.py
 
-lint: $(VENV)/installed-lint
+# The extras that `make lint` installs: `make check` adds those of its other steps, so that pip runs once.
+LINT ?= lint
+
+lint: $(VENV)/installed-$(LINT)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest ndgather._core ndgather.api
 	$(BIN)/lint-imports
 
-# Two at a time where nothing is timed. What they install goes into one environment or over it, and so comes first. Property tests
-# draw a third of the examples that `make test` draws.
+# Two at a time where nothing is timed. Property tests draw a fifth of the examples that `make test` draws.
 check:
-	$(MAKE) --jobs 2 --output-sync=target lint check-core
-	HYPOTHESIS_PROFILE=short $(MAKE) test $(VENV)/installed-viz-onnx $(VENV)/installed-stores-viz-samples $(VENV)/installed-docs $(RUNTIMES)/installed-models
+	$(MAKE) --jobs 2 --output-sync=target lint check-core LINT=lint-docs-samples
+	touch $(addprefix $(VENV)/installed-,test docs viz-onnx stores-viz-samples)
+	HYPOTHESIS_PROFILE=short $(MAKE) test
 	$(MAKE) --jobs 2 --output-sync=target docs test-large run-storage bench-quick models-quick run
 
 faults: build/mutants/installed $(CMAKE)

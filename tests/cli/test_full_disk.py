@@ -16,16 +16,20 @@ from onnx import TensorProto, helper, numpy_helper
 resource = pytest.importorskip("resource")
 
 LIMIT = 4096
-LIMITED = (
-    f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({LIMIT}, {LIMIT})); "
-    "from ndgather.cli import main; sys.exit(main(sys.argv[1:]))"
-)
+LIMITED = f"""
+import resource, sys
+from pathlib import Path
+from ndgather.cli import main
+
+resource.setrlimit(resource.RLIMIT_FSIZE, ({LIMIT}, {LIMIT}))
+contents = lambda: {{path.name: path.read_bytes() for path in Path(".").iterdir()}}
+before = contents()
+for line in sys.argv[1:]:
+    assert main(line.split()) == 1, line
+    assert contents() == before, line
+"""
 OLD = "what was there"
 LARGE = np.arange(4 * LIMIT, dtype=np.int64)
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture
@@ -58,34 +62,36 @@ def files(folder):
 
 
 RUN = "run large.onnx --input few=few.npy --input many=many.npy"
-LINES = {
-    "a result": ("gather-nd large.npy many.npy -o out.npy", "out.npy"),
-    "an output": (f"{RUN} --output big=out.npy", "out.npy"),
-    "an output as a tensor": (f"{RUN} --output big=out.pb", "out.pb"),
-    "the second output": (f"{RUN} --output small=small.npy --output big=big.npy", "big.npy"),
-    "an output in a folder": (f"{RUN} --output-dir .", "./big.npy"),
-    "a model": ("convert large.onnx --opset 14 -o out.onnx", "out.onnx"),
-    "an IR": ("convert large.onnx -o out.xml", "out.bin"),
-}
+# Command lines, and the files that their errors name.
+LINES = [
+    ("gather-nd large.npy many.npy -o out.npy", "out.npy"),
+    (f"{RUN} --output big=out.npy", "out.npy"),
+    (f"{RUN} --output big=out.pb", "out.pb"),
+    (f"{RUN} --output small=small.npy --output big=big.npy", "big.npy"),
+    (f"{RUN} --output-dir .", "big.npy"),
+    ("convert large.onnx --opset 14 -o out.onnx", "out.onnx"),
+    ("convert large.onnx -o out.xml", "out.bin"),
+]
 
 
-@pytest.mark.parametrize(("line", "named"), LINES.values(), ids=LINES)
-def test_old_files_stay(files, line, named):
-    before = contents(files)
+def errors_of(words, lines):
+    """Run a program with command lines, and return the error that it prints for each of them."""
+    done = subprocess.run([*words, *lines], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    errors = done.stderr.splitlines()
+    assert len(errors) == len(lines)
+    return errors
 
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, *line.split()],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
 
-    assert (done.returncode, done.stdout) == (1, "")
-    named = named.removeprefix("./")
-    assert done.stderr == (
-        f"ndgather {line.split()[0]}: error: {named}: cannot be written: file too large\n"
-    )
-    assert contents(files) == before
+@pytest.mark.usefixtures("files")
+def test_old_files_stay():
+    lines = [line for line, _ in LINES]
+    for error, (line, named) in zip(
+        errors_of([sys.executable, "-c", LIMITED], lines), LINES, strict=True
+    ):
+        assert error == (
+            f"ndgather {line.split()[0]}: error: {named}: cannot be written: file too large"
+        )
 
 
 ON_A_FULL_DISK = """
@@ -94,7 +100,7 @@ from pathlib import Path
 from shutil import copytree
 from ndgather.cli import main
 
-files, disk, *line = sys.argv[1:]
+files, disk, *lines = sys.argv[1:]
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=True)
 copytree(files, disk, dirs_exist_ok=True)
 os.chdir(disk)
@@ -104,10 +110,11 @@ try:
             pass
 except OSError as error:
     assert error.errno == errno.ENOSPC
-before = {path.name: path.read_bytes() for path in Path(".").iterdir()}
-status = main(line)
-assert {path.name: path.read_bytes() for path in Path(".").iterdir()} == before
-sys.exit(status)
+contents = lambda: {path.name: path.read_bytes() for path in Path(".").iterdir()}
+before = contents()
+for line in lines:
+    assert main(line.split()) == 1, line
+    assert contents() == before, line
 """
 OF_OWN = ["unshare", "--user", "--map-root-user", "--mount"]
 
@@ -120,25 +127,19 @@ def can_have_a_disk(folder):
         return False
 
 
-@pytest.mark.parametrize("line", [line for line, _ in LINES.values()], ids=LINES)
-def test_old_files_stay_on_a_disk_that_is_full(files, tmp_path_factory, line):
+def test_old_files_stay_on_a_disk_that_is_full(files, tmp_path_factory):
     disk = tmp_path_factory.mktemp("disk")
     if not can_have_a_disk(disk):
         pytest.skip("no file system of one's own can be mounted")
-
-    done = subprocess.run(
-        [*OF_OWN, sys.executable, "-c", ON_A_FULL_DISK, str(files), str(disk), *line.split()],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-
-    refusal = r"ndgather [\w-]+: error: [\w.]+: cannot be written: no space left on device\n"
-    assert re.fullmatch(refusal, done.stderr)
-    assert (done.returncode, done.stdout) == (1, "")
+    words = [*OF_OWN, sys.executable, "-c", ON_A_FULL_DISK, str(files), str(disk)]
+    for error in errors_of(words, [line for line, _ in LINES]):
+        assert re.fullmatch(
+            r"ndgather [\w-]+: error: [\w.]+: cannot be written: no space left on device", error
+        )
 
 
-def test_an_xml_that_cannot_be_written_keeps_the_old_constants(files):
+@pytest.mark.usefixtures("files")
+def test_an_xml_that_cannot_be_written_keeps_the_old_constants():
     graph = helper.make_graph(
         [helper.make_node("GatherND", ["a" * 5000, "at"], ["out"])],
         "g",
@@ -148,22 +149,12 @@ def test_an_xml_that_cannot_be_written_keeps_the_old_constants(files):
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.save(proto, "named.onnx")
-    before = contents(files)
-
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, "convert", "named.onnx", "-o", "out.xml"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-
-    assert done.returncode == 1
-    assert done.stderr == ("ndgather convert: error: out.xml: cannot be written: file too large\n")
-    assert contents(files) == before
+    (error,) = errors_of([sys.executable, "-c", LIMITED], ["convert named.onnx -o out.xml"])
+    assert error == "ndgather convert: error: out.xml: cannot be written: file too large"
 
 
 def test_without_the_limit_all_are_replaced(files, ndgather):
-    for line, named in LINES.values():
+    for line, named in LINES:
         assert ndgather(line).status == 0
         assert (files / named).read_bytes() != OLD.encode()
     np.testing.assert_array_equal(np.load("big.npy"), LARGE, strict=True)
