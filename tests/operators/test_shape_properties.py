@@ -185,7 +185,7 @@ EVERY_FUNCTION = pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row.n
 
 
 @EVERY_FUNCTION
-@settings(max_examples=500)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(data=st.data())
 def test_engine_and_inference_decide_alike(row, data):
     call = data.draw(calls(row))
