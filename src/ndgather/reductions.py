@@ -123,7 +123,7 @@ def quotient(totals: Array, counts: NDArray[np.int64]) -> Array:
         return result.astype(dtype)
 
 
-class Library(Protocol):
+class StepLibrary(Protocol):
     """What `in_steps` needs of a library of arrays."""
 
     def scatter(self, data: Any, updates: Any, reduction: str) -> Any:
@@ -142,7 +142,9 @@ class Library(Protocol):
         """Return ``totals / counts`` as `quotient` does, where `where` is true, else `totals`."""
 
 
-def in_steps(library: Library, data: Any, updates: Any, reduction: str, use_init_val: bool) -> Any:
+def in_steps(
+    library: StepLibrary, data: Any, updates: Any, reduction: str, use_init_val: bool
+) -> Any:
     """Reduce by several scatters: to a mean, or from the identity of the reduction."""
     if not use_init_val:
         data = library.scatter(data, library.identity(updates, reduction), "none")

@@ -15,7 +15,7 @@ from ndgather.pages.document import (
     Code,
     Document,
     Example,
-    Facts,
+    FieldList,
     Paragraph,
     Section,
     Table,
@@ -70,7 +70,7 @@ def words(document, with_titles=True):
                     yield string(text)
                 case Code(lines=lines):
                     yield from lines
-                case Facts(items=items):
+                case FieldList(items=items):
                     for label, text in items:
                         yield f"{label}:"
                         yield string(text)
@@ -230,7 +230,7 @@ def test_markup_in_a_text_means_nothing(text, width):
             Table(("one", "two"), ((literal(text), "`x`"),)),
             Paragraph(f"`x` {literal(text)}"),
         ),
-        sections=(Section("facts", (Facts((("label", literal(text)),)),)),),
+        sections=(Section("facts", (FieldList((("label", literal(text)),)),)),),
     )
 
     written = render("doc", hostile, format="md", width=width)

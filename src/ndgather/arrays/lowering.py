@@ -66,7 +66,7 @@ class Library(Arithmetic, Protocol):
         """Return slices along axis 1."""
 
 
-class ScatterLibrary(Library, reductions.Library, Protocol):
+class ScatterLibrary(Library, reductions.StepLibrary, Protocol):
     """What a scatter needs as well; `scatter` is one step on rows, with these numbers."""
 
     numbers: Any  # of the row of every update

@@ -57,7 +57,7 @@ def host_array(caller: str, argument: str, value: Any) -> NDArray[Any]:
         raise messages.not_an_array(caller, argument, value, why) from error
 
 
-class Library:
+class StandardLibrary:
     """The library and the device of an array."""
 
     def __init__(self, caller: str, data: Any) -> None:
@@ -179,7 +179,7 @@ def run(call: Call) -> Any:
         _check_kind(caller, name, value)
     if not is_standard(data):
         return slow_path.run(_on_host(call))
-    library = Library(caller, data)
+    library = StandardLibrary(caller, data)
     if call.scatters:
         _check_scatters(caller, data)
         result = library.asarray(slow_path.run(_on_host(replace(call, out=None))))
@@ -196,7 +196,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         return cotangents(_on_host(call), data_shape)
     _check_scatters(caller, cotangent)
     results = cotangents(_on_host(call), data_shape)
-    asarray = Library(caller, cotangent).asarray
+    asarray = StandardLibrary(caller, cotangent).asarray
     return tuple(map(asarray, results)) if isinstance(results, tuple) else asarray(results)
 
 
@@ -235,7 +235,7 @@ def _on_host(call: Call) -> Call:
     return replace(call, **plain)
 
 
-def _gather(call: Call, library: Library) -> Any:
+def _gather(call: Call, library: StandardLibrary) -> Any:
     call = replace(call, indices=library.indices(call.indices_name, call.indices))
     call = arguments.checked(call, None)
     fill = library.fill_element(0 if call.fill_value is None else call.fill_value)

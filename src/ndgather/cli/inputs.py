@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.models.graph import Output, Port
+    from ndgather.models.graph import OutputArray, Port
 
     Array = NDArray[Any]
 
@@ -101,7 +101,7 @@ def keep_inputs(folder: Path, ports: Sequence[Port], inputs: Mapping[str, Array]
     )
 
 
-def compare_outputs(options: argparse.Namespace, outputs: Sequence[Output]) -> int:
+def compare_outputs(options: argparse.Namespace, outputs: Sequence[OutputArray]) -> int:
     """Compare outputs with the folder of the inputs, and return how many were compared."""
     place: Path | None = options.place
     if place is None or not place.is_dir():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ndgather import messages
 from ndgather.pages import rule_texts
-from ndgather.pages.document import Code, Document, Facts, Paragraph, Section, Table
+from ndgather.pages.document import Code, Document, FieldList, Paragraph, Section, Table
 from ndgather.pages.operator_page import operator_document
 from ndgather.pages.writers import render
 from ndgather.published import Operator, operator, operators
@@ -109,7 +109,7 @@ def operator_table(
         Code((f"ndgather doc {first.name} --domain {first.domain} --version {first.version}",)),
     )
     titles = ("domain", "operator", "since", "index", "others", "attributes")
-    section = Section(f"{len(matches)} versions", (Table(titles, rows), Facts(columns)))
+    section = Section(f"{len(matches)} versions", (Table(titles, rows), FieldList(columns)))
     document = Document("Operators", lead, (section,))
     return render("ops", document, format=format, width=width)
 

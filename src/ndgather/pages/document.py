@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.pages.examples import Run
+    from ndgather.pages.examples import ExampleRun
 
 Text: TypeAlias = str  # backticks enclose code; doubled, they stand for themselves
 
@@ -53,7 +53,7 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FieldList:
     """Texts with a short label, such as ``domain: ai.onnx``."""
 
     items: tuple[tuple[str, Text], ...]
@@ -80,10 +80,10 @@ class Example:
 
     title: str
     why: str
-    runs: tuple[Run, ...]
+    runs: tuple[ExampleRun, ...]
 
 
-Block: TypeAlias = Paragraph | Code | Facts | Bullets | Table | Example
+Block: TypeAlias = Paragraph | Code | FieldList | Bullets | Table | Example
 
 
 @dataclass(frozen=True, slots=True)

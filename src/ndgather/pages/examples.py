@@ -60,7 +60,7 @@ PUBLISHED_EXAMPLES = {name: _CALLS[key] for name, key in _PUBLISHED.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Run:
+class ExampleRun:
     """What an operator returned for an example, or its error as a type and a text."""
 
     made_by: Operator
@@ -81,7 +81,7 @@ class Run:
         arguments += [f"{name}={value!r}" for name, value in self.options]
         return f"op({', '.join(arguments)})"
 
-    def agrees(self, other: Run) -> bool:
+    def agrees(self, other: ExampleRun) -> bool:
         """Whether both have the same result, or both an error of the same type."""
         if self.error is not None and other.error is not None:
             return self.error[0] == other.error[0]
@@ -90,7 +90,7 @@ class Run:
         return self.result.dtype == other.result.dtype and np.array_equal(self.result, other.result)
 
 
-def run(call: ExampleCall, operator: Operator) -> Run:
+def run(call: ExampleCall, operator: Operator) -> ExampleRun:
     """Run one example."""
     attribute = operator.row.attribute("reduction")
     words = (
@@ -114,7 +114,9 @@ def run(call: ExampleCall, operator: Operator) -> Run:
         result = operator(*(array for _, array in tensors), **dict(passed))
     except NdgatherError as raised:
         error = (type(raised).__name__, str(raised))
-    return Run(made_by=operator, tensors=tuple(tensors), options=passed, result=result, error=error)
+    return ExampleRun(
+        made_by=operator, tensors=tuple(tensors), options=passed, result=result, error=error
+    )
 
 
 def applies(call: ExampleCall, row: OperatorVersion) -> bool:
@@ -131,12 +133,12 @@ def applies(call: ExampleCall, row: OperatorVersion) -> bool:
 _PRECISIONS = {"int8": "I8", "int32": "I32", "int64": "I64"}
 
 
-def in_a_model(run: Run) -> tuple[str, ...]:
+def in_a_model(run: ExampleRun) -> tuple[str, ...]:
     """Return the lines that write a call as a node of ONNX or a layer of OpenVINO."""
     return tuple(_layer(run) if run.made_by.domain == openvino.DOMAIN else _node(run))
 
 
-def _node(run: Run) -> Iterator[str]:
+def _node(run: ExampleRun) -> Iterator[str]:
     row = run.made_by.row
     yield "node = onnx.helper.make_node("
     yield f'    "{row.name}",'
@@ -157,7 +159,7 @@ def _quoted(value: Option) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def _layer(run: Run) -> Iterator[str]:
+def _layer(run: ExampleRun) -> Iterator[str]:
     row = run.made_by.row
     yield f'<layer id="2" name="{row.name}" type="{row.name}" version="opset{row.since}">'
     names = {attribute.name for attribute in row.attributes}

@@ -14,7 +14,7 @@ from ndgather.pages.document import (
     Code,
     Document,
     Example,
-    Facts,
+    FieldList,
     Paragraph,
     Section,
     Table,
@@ -69,7 +69,7 @@ def operator_document(operator: Operator, other: Operator | None = None) -> Docu
     )
     sections = [
         Section("Formula", tuple(_formula(row, first))),
-        Section("Rules", (Facts(tuple(rules(row))),)),
+        Section("Rules", (FieldList(tuple(rules(row))),)),
         Section("Inputs and output", _tensors(row)),
         Section("Attributes", (_attributes(row),)),
         *_reductions(row),
@@ -101,7 +101,7 @@ def _examples(calls: Sequence[ExampleCall], operator: Operator) -> list[Example]
     ]
 
 
-def _facts(operator: Operator) -> Facts:
+def _facts(operator: Operator) -> FieldList:
     row = operator.row
     later = [op.version for op in operators(row.name, row.domain) if op.version > row.since]
     until = f"until {min(later)} replaces it" if later else "the newest"
@@ -115,7 +115,7 @@ def _facts(operator: Operator) -> Facts:
         domain = row.domain if row.domain in names else DEFAULT_DOMAIN
         verbs = "reads where this writes" if row.kind.scatters else "writes where this reads"
         reverse = f"`{domain} {names[domain]}` {verbs}"
-    return Facts(
+    return FieldList(
         (
             ("domain", f"`{row.domain}`{f' (in models also {aliases})' if aliases else ''}"),
             ("version", f"{row.since}, {until}"),
@@ -211,7 +211,7 @@ def _tensors(row: OperatorVersion) -> tuple[Block, ...]:
         variable, *others = types[tensor.type_variable]
         rows.append((f"`{tensor.name}`", f"`{tensor.type_variable if others else variable}`", text))
     several = ((name, ", ".join(some)) for name, some in types.items() if len(some) > 1)
-    return Table(("tensor", "type", "what it is"), tuple(rows)), Facts(tuple(several))
+    return Table(("tensor", "type", "what it is"), tuple(rows)), FieldList(tuple(several))
 
 
 def _attributes(row: OperatorVersion) -> Block:
@@ -238,7 +238,7 @@ def _reductions(row: OperatorVersion) -> Iterator[Section]:
         items = (
             (choice.word, rule_texts.REDUCTIONS[choice.reduction]) for choice in reduction.choices
         )
-        yield Section("Reductions", (Facts(tuple(items)),))
+        yield Section("Reductions", (FieldList(tuple(items)),))
 
 
 def _published_examples(operator: Operator) -> Iterator[Section]:

@@ -14,7 +14,7 @@ from ndgather.pages.document import (
     Code,
     Document,
     Example,
-    Facts,
+    FieldList,
     Paragraph,
     Table,
     Text,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.pages.examples import Run
+    from ndgather.pages.examples import ExampleRun
 
 FORMATS = ("text", "md", "json")
 
@@ -62,7 +62,7 @@ def _block(block: Block, width: int) -> Iterator[str]:
             yield from _filled(_inline(text), width)
         case Code(lines=lines):
             yield from ("```python", *lines, "```")
-        case Facts(items=items):
+        case FieldList(items=items):
             for label, text in items:
                 yield from _filled(f"**{_escaped(label)}**: {_inline(text)}", width, "- ")
         case Bullets(items=items):
@@ -151,7 +151,7 @@ def _value(block: Block) -> Any:
             return string(text)
         case Code(lines=lines):
             return "\n".join(lines)
-        case Facts(items=items):
+        case FieldList(items=items):
             return {label: string(text) for label, text in items}
         case Bullets(items=items):
             return list(map(string, items))
@@ -161,7 +161,7 @@ def _value(block: Block) -> Any:
             return {"title": title, "why": why, "runs": list(map(_run, runs))}
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: ExampleRun) -> dict[str, Any]:
     return {
         "operator": run.operator,
         "call": run.call,

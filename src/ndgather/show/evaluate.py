@@ -21,7 +21,7 @@ from ndgather.api import gather_nd, run
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.estimates import reader_of
-from ndgather.stored.plan import Axes, axes_of, plan, with_data
+from ndgather.stored.plan import PointAxes, axes_of, plan, with_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -166,7 +166,7 @@ class Entry:
     values: tuple[int, ...]
     coordinates: tuple[int | None, ...]  # that the values address, one by one
     state: State
-    start: Position | None  # on the axes of data that `Axes.points` lists
+    start: Position | None  # on the axes of data that `PointAxes.points` lists
     data: Region | None
     dense: Region
 
@@ -176,7 +176,7 @@ class DrawnEntries:
     """The entries of a call that its picture shows."""
 
     call: Call
-    axes: Axes
+    axes: PointAxes
     dense_shape: tuple[int, ...]
     coordinates: tuple[tuple[int, ...], ...]  # along every axis of the entries
     entries: tuple[Entry, ...]  # at all combinations of the coordinates, in C order
@@ -242,7 +242,7 @@ def resolve_entries(
     )
 
 
-def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Position) -> Entry:
+def _entry(call: Call, axes: PointAxes, dense_shape: tuple[int, ...], position: Position) -> Entry:
     entry: Any = call.indices[position]
     values = (int(entry),) if takes_integers(call) else tuple(entry.tolist())
     first = int(call.axis) % call.data.ndim if takes_integers(call) else batch_dims(call)

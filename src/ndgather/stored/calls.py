@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
-    from ndgather.stored.plan import Axes, ChunkCopy, Plan, Runs
+    from ndgather.stored.plan import ChunkCopy, Plan, PointAxes, Runs
 
 _MOST_SHOWN = 20  # chunks in one text
 
@@ -224,7 +224,7 @@ def _overwrites(made: Plan, step: int) -> bool:
 class ChunkUpdate:
     """The updates of one chunk; executors are sent those that are `compact`."""
 
-    axes: Axes
+    axes: PointAxes
     points: Points
     runs: Runs
     updates: Array  # the axes of the positions come first

@@ -38,7 +38,7 @@ WINDOW_BLOCK = 2**17  # windows, or parts of windows, that are grouped at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Axes:
+class PointAxes:
     """The roles of the axes of data and of the dense array: the result, or the updates.
 
     A position of the dense array, one per tuple of indices, fixes a place on the axes `points` of
@@ -59,23 +59,25 @@ class Axes:
         return dense.transpose(self.dense_positions + self.dense_slices)
 
 
-def axes_of(call: Call) -> Axes:
+def axes_of(call: Call) -> PointAxes:
     """Return the roles of the axes of a call whose shapes are checked."""
     rank, indices = call.data.ndim, call.indices.ndim
     axes = tuple(range(rank))
     if call.kind.endswith("_elements"):
-        return Axes(axes, (), axes, ())
+        return PointAxes(axes, (), axes, ())
     if call.kind == "gather_windows":
         depth, lead = len(call.window_shape), indices - 1
-        return Axes(axes[:depth], axes[depth:], tuple(range(lead)), tuple(range(lead, lead + rank)))
+        return PointAxes(
+            axes[:depth], axes[depth:], tuple(range(lead)), tuple(range(lead, lead + rank))
+        )
     if call.kind.endswith("_nd"):
         depth, lead = int(call.batch_dims) + call.indices.shape[-1], indices - 1
         slices = tuple(range(lead, lead + rank - depth))
-        return Axes(axes[:depth], axes[depth:], tuple(range(lead)), slices)
+        return PointAxes(axes[:depth], axes[depth:], tuple(range(lead)), slices)
     axis = int(call.axis) % rank
     batch = int(call.batch_dims) % (indices + 1 if call.batch_dims >= 0 else max(indices, 1))
     inner = indices - batch
-    return Axes(
+    return PointAxes(
         (*axes[:batch], axis),
         (*axes[batch:axis], *axes[axis + 1 :]),
         (*range(batch), *range(axis, axis + inner)),
@@ -159,7 +161,7 @@ class Plan:
     """
 
     call: Call  # with plain indices, and a stand-in for data that has its shape and dtype
-    axes: Axes
+    axes: PointAxes
     grid: Grid
     points: Points
     dense_shape: tuple[int, ...]

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
-    from ndgather.arrays.dask.layout import Chunks, Coordinates, Layout, Region
+    from ndgather.arrays.dask.layout import BlockLayout, Chunks, Coordinates, Region
 
     Array = NDArray[Any]
     Graph = dict[Any, Any]
     Readers = dict[Coordinates, list[tuple[Region, points.Sources, points.Targets]]]
 
 
-def gather(call: Call, layout: Layout, fill: Array) -> DaskArray:
+def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
     """Return a gather from a dask array with indices in memory, which are checked here."""
     layout = layout.with_positions(_auto_positions(layout, fill.dtype))
     readers = _readers(call, layout)
@@ -87,7 +87,7 @@ def gather(call: Call, layout: Layout, fill: Array) -> DaskArray:
     return _dask_array(name, graph, [call.data], layout.result_chunks, fill.dtype)
 
 
-def scatter(call: Call, layout: Layout) -> DaskArray:
+def scatter(call: Call, layout: BlockLayout) -> DaskArray:
     """Return a dask array with its updates applied; indices are in memory."""
     layout = layout.with_positions(_positions_of_updates(call, layout))
     readers = _readers(call, layout)
@@ -126,7 +126,7 @@ def scatter(call: Call, layout: Layout) -> DaskArray:
 
 
 def gather_by_lazy_indices(
-    call: Call, layout: Layout, data: Any, dtype: np.dtype[Any]
+    call: Call, layout: BlockLayout, data: Any, dtype: np.dtype[Any]
 ) -> DaskArray:
     """Return a gather from data in memory or in a store: one task for each block of indices.
 
@@ -172,7 +172,7 @@ def gather_by_lazy_indices(
 
 
 def _first_error(
-    layout: Layout,
+    layout: BlockLayout,
     index_shape: tuple[int, ...],
     earlier: IndexOutOfBoundsError | None,
     regions: Sequence[Region],
@@ -215,7 +215,7 @@ def _gather_block(
     return slow_path.run(replace(call, data=part, indices=indices))
 
 
-def _readers(call: Call, layout: Layout) -> Readers:
+def _readers(call: Call, layout: BlockLayout) -> Readers:
     """Return the regions that need each block of data, and where their points lie."""
     points.check_indices(layout, tuple(map(sum, layout.position_chunks)), call.indices)
     readers: Readers = {}
@@ -226,14 +226,14 @@ def _readers(call: Call, layout: Layout) -> Readers:
 
 
 def _data_block(
-    layout: Layout, block: Coordinates, copied: Coordinates
+    layout: BlockLayout, block: Coordinates, copied: Coordinates
 ) -> tuple[Coordinates, tuple[int, ...]]:
     """Return the numbers and the shape of a block of data."""
     at = layout.data_block(block, copied)
     return at, tuple(sizes[number] for sizes, number in zip(layout.data_chunks, at, strict=True))
 
 
-def _auto_positions(layout: Layout, dtype: np.dtype[Any]) -> Chunks:
+def _auto_positions(layout: BlockLayout, dtype: np.dtype[Any]) -> Chunks:
     """Return chunks of positions that keep blocks of the result below dask's array.chunk-size."""
     chunks = layout.result_chunks
     axes = layout.axes.dense_positions
@@ -245,7 +245,7 @@ def _auto_positions(layout: Layout, dtype: np.dtype[Any]) -> Chunks:
     return tuple(chunks[axis] for axis in axes)
 
 
-def _positions_of_updates(call: Call, layout: Layout) -> Chunks:
+def _positions_of_updates(call: Call, layout: BlockLayout) -> Chunks:
     """Return chunks of positions as lazy updates are cut, where that keeps C order in a block."""
     cut = list(layout.position_chunks)
     free = [axis for axis in range(len(cut)) if axis not in layout.aligned and sum(cut[axis]) > 1]

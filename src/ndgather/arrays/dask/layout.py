@@ -16,7 +16,7 @@ import numpy as np
 
 from ndgather.array_call import Call
 from ndgather.stored.chunks import stand_in
-from ndgather.stored.plan import Axes, axes_of
+from ndgather.stored.plan import PointAxes, axes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,11 +42,11 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class BlockLayout:
     """The axes and the chunks of a call."""
 
     call: Call  # the gather that reads what the call reads or updates, without its arrays
-    axes: Axes  # of windows: `dense_slices` begins with the axes of a window
+    axes: PointAxes  # of windows: `dense_slices` begins with the axes of a window
     aligned: tuple[int, ...]  # axes of data, and the same axes of positions
     data_chunks: Chunks
     position_chunks: Chunks
@@ -97,7 +97,7 @@ class Layout:
         by_axis = dict(zip(order, points + copied, strict=True))
         return tuple(by_axis[axis] for axis in range(len(order)))
 
-    def with_positions(self, chunks: Iterable[Sequence[int]]) -> Layout:
+    def with_positions(self, chunks: Iterable[Sequence[int]]) -> BlockLayout:
         """Return the layout with positions cut at `chunks`, and along aligned axes as data is."""
         cut = [tuple(sizes) for sizes in chunks]
         for axis in self.aligned:
@@ -117,7 +117,7 @@ class Layout:
         return tuple(chunks)
 
 
-def layout_of(call: Call, data_chunks: Chunks) -> Layout:
+def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
     """Return the layout of a call with valid shapes; its positions are cut only where data is."""
     kind = call.kind.replace("scatter", "gather")
     rank = len(data_chunks)
@@ -143,7 +143,7 @@ def layout_of(call: Call, data_chunks: Chunks) -> Layout:
         window_shape=call.window_shape,
     )
     shape = call.indices.shape if axes_of_tuples(kind) == 0 else call.indices.shape[:-1]
-    layout = Layout(
+    layout = BlockLayout(
         call=bare, axes=axes, aligned=aligned, data_chunks=data_chunks, position_chunks=()
     )
     return layout.with_positions((size,) for size in shape)

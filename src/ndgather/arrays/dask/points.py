@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
-    from ndgather.arrays.dask.layout import Coordinates, Layout, Region
-    from ndgather.stored.plan import Axes
+    from ndgather.arrays.dask.layout import BlockLayout, Coordinates, Region
+    from ndgather.stored.plan import PointAxes
 
     Array = NDArray[Any]
 
@@ -89,7 +89,7 @@ class Targets:
 Groups: TypeAlias = "dict[Coordinates, tuple[Sources, Targets]]"  # by block along the point axes
 
 
-def check_indices(layout: Layout, shape: Sequence[int], indices: Array) -> None:
+def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> None:
     """Raise the error of the first index out of bounds; `shape` is that of the positions."""
     data = stand_in(tuple(map(sum, layout.read_chunks(shape))), np.dtype(np.uint8))
     call = replace(layout.call, data=data, indices=indices)
@@ -97,7 +97,7 @@ def check_indices(layout: Layout, shape: Sequence[int], indices: Array) -> None:
         (windows.check if call.kind == "gather_windows" else slow_path.run)(call)
 
 
-def group(layout: Layout, region: Region, indices: Array) -> Groups:
+def group(layout: BlockLayout, region: Region, indices: Array) -> Groups:
     """Return the points of a region by block of data; positions to fill are in no block."""
     chunks = layout.read_chunks(region.shape)
     box: tuple[Any, ...] = (*region.box, ...)  # with the ellipsis, never a scalar
@@ -121,7 +121,7 @@ def group(layout: Layout, region: Region, indices: Array) -> Groups:
     return groups
 
 
-def _blocks(layout: Layout, region: Region, numbers: Array) -> list[Coordinates]:
+def _blocks(layout: BlockLayout, region: Region, numbers: Array) -> list[Coordinates]:
     """Return the numbers of blocks along each axis of points; empty chunks have no number."""
     filled = [
         np.array([region.coordinates[axis]])
@@ -147,7 +147,7 @@ def plain(caller: str, argument: str, block: Any, shape: tuple[int, ...]) -> Arr
 
 
 def take(
-    caller: str, axes: Axes, shape: tuple[int, ...], block: Any, sources: Sequence[Sources]
+    caller: str, axes: PointAxes, shape: tuple[int, ...], block: Any, sources: Sequence[Sources]
 ) -> list[list[Array]]:
     """Return the values that regions need of a block of data, one list for each region."""
     view = axes.data_view(plain(caller, "data", block, shape))
@@ -155,7 +155,7 @@ def take(
 
 
 def assemble(
-    axes: Axes,
+    axes: PointAxes,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     fill: Array | None,
@@ -173,7 +173,7 @@ def assemble(
     return dense
 
 
-def pick(axes: Axes, dtype: np.dtype[Any], positions: Array, updates: Any) -> Array:
+def pick(axes: PointAxes, dtype: np.dtype[Any], positions: Array, updates: Any) -> Array:
     """Return the updates at some positions of a region."""
     view = axes.dense_view(np.asarray(updates, dtype))
     rank = len(axes.dense_positions)

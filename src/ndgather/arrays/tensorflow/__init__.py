@@ -36,7 +36,7 @@ def sizes_of(tensor: Any) -> list[Any]:
     return [sizes[axis] if size is None else size for axis, size in enumerate(known)]
 
 
-class Library:
+class TensorFlowLibrary:
     """Operations of TensorFlow; the call is for the error of a graph."""
 
     def __init__(self, call: Call) -> None:
@@ -275,7 +275,7 @@ def _gather(call: Call) -> Any:
         fill = np.zeros((), known) if call.fill_value is None else call.fill_value
     sizes = sizes_of(data), sizes_of(call.indices)
     lowering.check_shapes(call, *sizes)
-    library = Library(call)
+    library = TensorFlowLibrary(call)
     result = lowering.gather(call, library, *sizes, fill)
     return tf.ensure_shape(result, _known(lowering.layout_of(call, *sizes).result))
 
@@ -302,7 +302,7 @@ def _scatter(call: Call) -> Any:
     slices = lowering.layout_of(call, *sizes).result
     if not updates.shape.is_compatible_with(_known(slices)):
         raise messages.updates_do_not_fit(caller, updates.shape.as_list(), slices, name)
-    library = Library(call)
+    library = TensorFlowLibrary(call)
     result = lowering.scatter(replace(call, updates=updates), library, *sizes)
     return tf.ensure_shape(result, _known(sizes[0]))
 

@@ -47,7 +47,7 @@ class Steps:
         return totals.to(torch.int64).div(counts, rounding_mode="floor").to(dtype)
 
 
-class Library(Steps):
+class TorchLibrary(Steps):
     """Functions of torch on the device of data."""
 
     def __init__(self, data: torch.Tensor) -> None:
@@ -134,7 +134,7 @@ class Library(Steps):
 def run(call: Call) -> torch.Tensor:
     """Make a call, whose options are checked, on the device of its tensors."""
     checks.check_shapes(call)
-    library, shapes = Library(call.data), (call.data.shape, call.indices.shape)
+    library, shapes = TorchLibrary(call.data), (call.data.shape, call.indices.shape)
     if call.scatters:
         return lowering.scatter(call, library, *shapes)
     fill = 0 if call.fill_value is None else call.fill_value
@@ -143,7 +143,7 @@ def run(call: Call) -> torch.Tensor:
 
 def row_numbers(call: Call) -> tuple[int, torch.Tensor]:
     """Return the number of rows of data, and the row of every place; outside, that number."""
-    rows = lowering.rows_of(call, Library(call.data), call.data.shape, call.indices.shape)
+    rows = lowering.rows_of(call, TorchLibrary(call.data), call.data.shape, call.indices.shape)
     count = rows.layout.count
     if rows.outside is None:
         return count, rows.numbers

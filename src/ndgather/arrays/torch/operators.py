@@ -110,7 +110,7 @@ def _mapped_windows(call: Call, data: Any, starts: Any) -> torch.Tensor:
     """Gather windows of size 1 along the axis that is mapped."""
     number = torch.arange(len(starts), device=starts.device)
     number = number.reshape(-1, *(1,) * (starts.dim() - 1)).expand(*starts.shape[:-1], 1)
-    starts = torch.cat([number, composition.Library(data).integers(starts, None)], -1)
+    starts = torch.cat([number, composition.TorchLibrary(data).integers(starts, None)], -1)
     wider = replace(call, data=data, indices=starts, window_shape=(1, *call.window_shape))
     return operate(wider).squeeze(starts.dim() - 1)
 

@@ -153,7 +153,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class OutputArray:
     """A result of a run, and the time of the nodes that led to it, if known."""
 
     name: str
@@ -175,7 +175,7 @@ class NodeTime:
 class Run:
     """The results of one run of a model, and the time of all its nodes."""
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputArray, ...]
     seconds: float
     own_nodes: int  # in a runtime: nodes that were compared with ndgather
     other_nodes: int

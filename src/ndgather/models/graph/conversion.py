@@ -89,7 +89,7 @@ class Meaning:
         )
 
 
-class Difference(NamedTuple):
+class Deviation(NamedTuple):
     """A rule in which two versions differ, with the text of both."""
 
     rule: str
@@ -130,7 +130,7 @@ class NodeCall:
         return messages.cannot_become(self.origin, target, why)
 
 
-def fit(call: NodeCall, target: OperatorVersion) -> tuple[Difference, ...]:
+def fit(call: NodeCall, target: OperatorVersion) -> tuple[Deviation, ...]:
     """Convert a call to the version `target`, and return where the two may differ."""
     meaning = Meaning.of(call.row, call.attributes, call.constants.get(Role.AXIS))
     fuses = [row.batch_rule is BatchRule.FUSED for row in (call.row, target)]
@@ -227,33 +227,33 @@ def _count_from_the_front(call: NodeCall, target: OperatorVersion, meaning: Mean
     call.set_constant(Role.INDICES, counted)
 
 
-def _differences(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> Iterator[Difference]:
+def _differences(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> Iterator[Deviation]:
     """Yield where the old version of a call and `target` may differ."""
     source, rule = call.origin, "index range"
     before, after, constant = source.index_rule, target.index_rule, call.constants.get(Role.INDICES)
     if not _known_inside(call, meaning):
         if before.outside is not after.outside and before.outside is not Outside.UNDEFINED:
             outcome = f"an index out of range {_OUTCOMES[before.outside]}"
-            yield Difference(rule, outcome, f"it {_OUTCOMES[after.outside]}")
+            yield Deviation(rule, outcome, f"it {_OUTCOMES[after.outside]}")
         if before.negative and not after.negative and (constant is None or (constant < 0).any()):
             negative = "a negative index counts from the end"
-            yield Difference(rule, negative, "it is out of range", loses=True)
+            yield Deviation(rule, negative, "it is out of range", loses=True)
         if after.negative and not before.negative and before.outside is Outside.RAISE:
-            yield Difference(rule, "a negative index is an error", "it counts from the end")
+            yield Deviation(rule, "a negative index is an error", "it counts from the end")
     data, indices = call.types[Role.DATA].shape, call.types[Role.INDICES].shape
     depth = indices[-1] if isinstance(indices, tuple) and indices else None
     shorter = source.lowest_depth < target.lowest_depth and source.kind is target.kind
     if source.kind in _TUPLES and shorter and not isinstance(depth, int):
         empty = "a tuple of no index copies its batch"
-        yield Difference("depth", empty, "it is an error", loses=True)
+        yield Deviation("depth", empty, "it is an error", loses=True)
     smaller = source.off_axis_rule in {OffAxisRule.AT_MOST, OffAxisRule.AT_MOST_EVERYWHERE}
     equal = target.off_axis_rule is OffAxisRule.EQUAL
     if smaller and equal and not _equal_off_axis(data, indices, meaning.axis):
         free = "indices may be smaller than data off the axis"
-        yield Difference("off-axis sizes", free, "that is an error")
+        yield Deviation("off-axis sizes", free, "that is an error")
     if _forbids_duplicates(target, meaning) and not _forbids_duplicates(source, meaning):
         twice = "an element may be named twice"
-        yield Difference("duplicates", twice, "that is forbidden or undefined")
+        yield Deviation("duplicates", twice, "that is forbidden or undefined")
 
 
 def _known_inside(call: NodeCall, meaning: Meaning) -> bool:
@@ -364,7 +364,7 @@ def _counterpart(source: OperatorVersion, domain: str, opset: int | None) -> Ope
 
 def _translate(
     node: OperatorNode, target: OperatorVersion, result: _Result
-) -> tuple[Difference, ...]:
+) -> tuple[Deviation, ...]:
     inputs = {item.role: name for item, name in zip(node.row.inputs, node.inputs, strict=True)}
     call = _GraphCall(
         origin=node.row,

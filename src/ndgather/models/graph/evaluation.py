@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ndgather import messages
 from ndgather.errors import DTypeError
-from ndgather.models.graph import CastNode, Graph, NodeTime, Output, Run, title
+from ndgather.models.graph import CastNode, Graph, NodeTime, OutputArray, Run, title
 from ndgather.published import operator
 from ndgather.published.schema import Kind, OperatorVersion, Role, dtype_name
 from ndgather.runtimes.runtime import dtype_named
@@ -126,7 +126,7 @@ def finished(
     """Return the run of `nodes`; `outputs` are names, values and arrays."""
     return Run(
         outputs=tuple(
-            Output(name=name, array=array, seconds=_seconds(nodes, value))
+            OutputArray(name=name, array=array, seconds=_seconds(nodes, value))
             for name, value, array in outputs
         ),
         seconds=sum(node.seconds for node in nodes),

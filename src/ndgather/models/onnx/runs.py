@@ -26,7 +26,7 @@ from ndgather import messages
 from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, NotLoadedError
 from ndgather.messages import did_you_mean, listed, reason, shown
 from ndgather.models.arguments import file_path, instance, named_arrays, names, whole_number
-from ndgather.models.graph import NodeTime, Output, Run, fit_inputs
+from ndgather.models.graph import NodeTime, OutputArray, Run, fit_inputs
 from ndgather.models.onnx import files
 from ndgather.models.onnx.inference import check_functions, without_functions
 from ndgather.models.onnx.nodes import (
@@ -288,7 +288,9 @@ class RuntimeModel:
         if self._options.profile and hasattr(self._session, "profile"):
             times = self._session.profile()
         return Run(
-            outputs=tuple(Output(name=name, array=arrays[name], seconds=None) for name in outputs),
+            outputs=tuple(
+                OutputArray(name=name, array=arrays[name], seconds=None) for name in outputs
+            ),
             seconds=seconds,
             own_nodes=compared,
             other_nodes=self._count - compared,
