@@ -23,7 +23,7 @@ from tools.conformance.runner import LibraryFailedError, run_apart, run_here
 from ndgather.published.schema import Kind
 from ndgather.testing import Call, bad_entries, expected, reference
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
-from ndgather.testing.conformance.outcomes import Outcome, crashed, refused, result
+from ndgather.testing.conformance.outcomes import Outcome, refused, result
 
 CASES = load()
 BY_NAME = {case.name: case for case in CASES}
@@ -179,7 +179,7 @@ NAN = BY_NAME["onnx-GatherND-13/bits/float32-signalling-nan"]
         (VALUE, result(np.array([0, 3], np.int32)), Verdict.WRONG_VALUE),
         (VALUE, result(np.array([[0, 3]])), Verdict.WRONG_VALUE),
         (VALUE, refused(ValueError("no")), Verdict.REFUSES),
-        (VALUE, crashed("SIGSEGV"), Verdict.CRASH),
+        (VALUE, Outcome(what="crashed", text="SIGSEGV"), Verdict.CRASH),
         (VALUE, Outcome(what="unable", text="has none"), Verdict.CANNOT),
         (FORBIDDEN, refused(RuntimeError("no")), Verdict.RIGHT),
         (FORBIDDEN, refused(IndexError("no"), "index"), Verdict.RIGHT),
@@ -188,7 +188,7 @@ NAN = BY_NAME["onnx-GatherND-13/bits/float32-signalling-nan"]
         (OPEN, refused(RuntimeError("no")), Verdict.RIGHT),
         (OPEN, result(np.array([[10, 0]], np.float32)), Verdict.RIGHT),
         (OPEN, result(np.array([[10, 7]], np.float32)), Verdict.WRONG_VALUE),
-        (OPEN, crashed("SIGSEGV"), Verdict.CRASH),
+        (OPEN, Outcome(what="crashed", text="SIGSEGV"), Verdict.CRASH),
         (CHOICE, result(np.array([1, 8, 3], np.float32)), Verdict.RIGHT),
         (CHOICE, result(np.array([1, 9, 3], np.float32)), Verdict.RIGHT),
         (CHOICE, result(np.array([1, 17, 3], np.float32)), Verdict.WRONG_VALUE),
@@ -208,7 +208,7 @@ def test_verdicts(case, outcome, verdict):
         result(np.array(["a", ""], object)),
         result(np.arange(3, dtype=">i4")),
         refused(ValueError("x" * 1000), "shape"),
-        crashed("SIGABRT"),
+        Outcome(what="crashed", text="SIGABRT"),
     ],
 )
 def test_an_outcome_survives_the_way_between_processes(outcome):

@@ -13,7 +13,7 @@ from ndgather.array_call import Call, _core
 from ndgather.errors import IndexOutOfBoundsError
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, stand_in
-from ndgather.stored.plan import Points, plan, runs_of_blocks
+from ndgather.stored.plan import Points, make_plan, runs_of_blocks
 from ndgather.testing import assert_same_elements, bad_entries, expected, strategies
 
 
@@ -146,7 +146,7 @@ def test_points_of_a_group_stand_in_order():
     indices = rng.integers(0, 50, (600_000, 2), np.uint8)
     grid = Grid.of_sizes([[20, 1, 29], [25, 25]])
     call = Call("gather_nd", "gather_nd", stand_in((50, 50), np.dtype("i4")), indices)
-    made = plan(call, grid).points
+    made = make_plan(call, grid).points
     assert made.local.nbytes + made.positions.nbytes == 8 * len(indices)
     seen = 0
     for group, number in enumerate(made.chunks.tolist()):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ndgather.testing.conformance import Case, Outcome, Verdict, judge, load
-from ndgather.testing.conformance.outcomes import crashed, refused, result, unable
+from ndgather.testing.conformance.outcomes import refused, result, unable
 from tools.child_process import ChildError, ChildProcess, serve
 
 from .libraries import CannotExpressError, Library, library
@@ -96,7 +96,8 @@ def run_apart(library: Library, cases: Sequence[Case], *, limit_s: float = CASE_
                     if case is not first and not child.timed_out:
                         break  # once more, in a new child
                     late = f"no end within {limit_s:g} s"
-                    outcome = crashed(late if child.timed_out else str(error))
+                    how = late if child.timed_out else str(error)
+                    outcome = Outcome(what="crashed", text=how)
                 outcomes.append((waiting.pop(0), outcome))
                 if outcome.what == "crashed":
                     break

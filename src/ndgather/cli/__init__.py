@@ -204,18 +204,13 @@ def _run_in_child() -> int | None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return None
     try:
-        return _wait_for(child, signals)
+        while True:
+            received = signal.sigwaitinfo(signals)
+            if received.si_signo == signal.SIGCHLD:
+                ended, status = os.waitpid(child, os.WNOHANG)
+                if ended:
+                    return os.waitstatus_to_exitcode(status)
+            elif received.si_code == _SENT_BY_A_PROCESS:
+                os.kill(child, received.si_signo)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _wait_for(child: int, signals: set[signal.Signals]) -> int:
-    while True:
-        received = signal.sigwaitinfo(signals)
-        if received.si_signo != signal.SIGCHLD:
-            if received.si_code == _SENT_BY_A_PROCESS:
-                os.kill(child, received.si_signo)
-            continue
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)

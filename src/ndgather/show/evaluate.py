@@ -21,7 +21,7 @@ from ndgather.api import gather_nd, run
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.estimates import reader_of
-from ndgather.stored.plan import PointAxes, axes_of, plan, with_data
+from ndgather.stored.plan import PointAxes, axes_of, make_plan, with_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -147,7 +147,7 @@ def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Itera
     if math.prod(entries_shape(call)) > _MOST_CHECKED:
         return ["there are too many entries to check: only those in the picture were checked"]
     chunks = grid or Grid.regular(call.data.shape, call.data.shape)
-    steps = len(plan(with_data(call, chunks, call.data.dtype), chunks))
+    steps = len(make_plan(with_data(call, chunks, call.data.dtype), chunks))
     if grid is None:
         return []
     return [f"the call reads {steps:,} of {math.prod(chunks.counts):,} chunks"]

@@ -142,16 +142,15 @@ def _text(scene: Scene, width: int) -> str:
     """Write panels side by side where they fit into `width`, and the notes below."""
     lines = [scene.title, ""]
     row: list[list[str]] = []
+    used = 0
     for panel in scene.panels:
         block = list(_panel_lines(panel, scene.entries))
-        if (
-            row
-            and sum(max(map(len, lines)) + len(_BETWEEN) for lines in row) + max(map(len, block))
-            > width
-        ):
+        size = max(map(len, block))
+        if row and used + size > width:
             lines += [*_side_by_side(row), ""]
-            row = []
+            row, used = [], 0
         row.append(block)
+        used += size + len(_BETWEEN)
     lines += _side_by_side(row)
     for note in scene.notes if scene.error is None else (scene.error, *scene.notes):
         lines += ["", *textwrap.wrap(note, width)]

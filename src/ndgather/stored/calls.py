@@ -20,7 +20,7 @@ from ndgather.errors import AttributeValueError, DTypeError, StoredArrayError, o
 from ndgather.messages import shown_value
 from ndgather.settings import LOGGER, counted
 from ndgather.stored.chunks import stand_in
-from ndgather.stored.plan import WINDOW_BLOCK, Points, plan, shared_plan, with_data
+from ndgather.stored.plan import WINDOW_BLOCK, Points, make_plan, shared_plan, with_data
 from ndgather.stored.walk import walk, write
 
 if TYPE_CHECKING:
@@ -71,19 +71,19 @@ def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array
     """
     grid = reader.grid
     call = with_data(call, grid, reader.dtype)
-    made = plan(call, grid) if plans is None else shared_plan(call, grid, plans)
-    out = _provide_out(call, made.dense_shape)
-    dense = made.axes.dense_view(out)
+    plan = make_plan(call, grid) if plans is None else shared_plan(call, grid, plans)
+    out = _provide_out(call, plan.dense_shape)
+    dense = plan.axes.dense_view(out)
     if call.mode == "fill":
         value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
-        (_fill_windows if call.kind == "gather_windows" else _fill)(made, value, dense)
+        (_fill_windows if call.kind == "gather_windows" else _fill)(plan, value, dense)
 
     def job_of(step: int) -> _GatherJob:
-        chunk = made.chunk(step)
-        return _GatherJob(chunk, made.copies(step, chunk, dense), [])
+        chunk = plan.chunk(step)
+        return _GatherJob(chunk, plan.copies(step, chunk, dense), [])
 
-    walk(call, reader, len(made), job_of)
-    LOGGER.info("%s: %s of %s read", call.caller, counted(len(made), "chunk"), reader.name)
+    walk(call, reader, len(plan), job_of)
+    LOGGER.info("%s: %s of %s read", call.caller, counted(len(plan), "chunk"), reader.name)
     return out if call.out is None else call.out
 
 
@@ -103,22 +103,22 @@ def _provide_out(call: Call, shape: tuple[int, ...]) -> Array:
     return out
 
 
-def _fill(made: Plan, value: Array, dense: Array) -> None:
+def _fill(plan: Plan, value: Array, dense: Array) -> None:
     """Fill the slices of indices out of bounds."""
-    points = made.points
+    points = plan.points
     if points.outside:
-        slices = made.grid.along(made.axes.slices).shape
+        slices = plan.grid.along(plan.axes.slices).shape
         everywhere = np.broadcast_to(value, (1,) * len(points.bits) + slices)  # all at place 0
         move(points, points.runs(-1), everywhere, dense)
 
 
-def _fill_windows(made: Plan, value: Array, dense: Array) -> None:
+def _fill_windows(plan: Plan, value: Array, dense: Array) -> None:
     """Fill the windows that stick out; the part of them in data is copied over it later."""
-    window, lead = made.call.window_shape, made.call.indices.shape[:-1]
-    starts = made.call.indices.reshape(math.prod(lead), len(window))
+    window, lead = plan.call.window_shape, plan.call.indices.shape[:-1]
+    starts = plan.call.indices.reshape(math.prod(lead), len(window))
     for first in range(0, len(starts), WINDOW_BLOCK):
         some = windows.signed(starts[first : first + WINDOW_BLOCK])
-        low, high = windows.shared_parts(some, made.grid.shape[: len(window)], window)
+        low, high = windows.shared_parts(some, plan.grid.shape[: len(window)], window)
         outside = np.flatnonzero(((low > 0) | (high < window)).any(axis=1)) + first
         if len(outside):
             dense[np.unravel_index(outside, lead) if lead else ()] = value
@@ -163,7 +163,7 @@ def _values_at(
 
 def scatter(call: Call, writer: Writer) -> Any:
     """Carry out a scatter into what `writer` writes; all is checked before a chunk is read."""
-    made, updates = _checked_scatter(call, writer)
+    plan, updates = _checked_scatter(call, writer)
     written: list[Chunk] = []
 
     def replace_chunk(chunk: Chunk, values: Array) -> None:
@@ -171,19 +171,19 @@ def scatter(call: Call, writer: Writer) -> Any:
         written.append(chunk)
 
     def job_of(step: int) -> _ScatterJob:
-        chunk = made.chunk(step)
-        [copy] = made.copies(step, chunk, updates)
-        options = made.call.reduction, made.call.use_init_val
-        update = ChunkUpdate(made.axes, copy.points, copy.runs, copy.dense, *options)
-        return _ScatterJob(chunk, update, not _overwrites(made, step), writer, replace_chunk)
+        chunk = plan.chunk(step)
+        [copy] = plan.copies(step, chunk, updates)
+        options = plan.call.reduction, plan.call.use_init_val
+        update = ChunkUpdate(plan.axes, copy.points, copy.runs, copy.dense, *options)
+        return _ScatterJob(chunk, update, not _overwrites(plan, step), writer, replace_chunk)
 
     try:
-        walk(call, writer, len(made), job_of)
+        walk(call, writer, len(plan), job_of)
     except BaseException as error:
         some = ", ".join(f"({', '.join(map(str, chunk))})" for chunk in written[:_MOST_SHOWN])
         rest = ", ..." if len(written) > _MOST_SHOWN else ""
         error.add_note(
-            f"{call.caller}: {len(written) or 'none'} of {len(made)} chunks of "
+            f"{call.caller}: {len(written) or 'none'} of {len(plan)} chunks of "
             f"{one_line(writer.name)} that are updated were written"
             f"{f': {some}{rest}' if written else ''}"
         )
@@ -202,22 +202,22 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[Plan, Array]:
     call = slow_path.plain_scatter(call)
     updates = call.updates
     arguments.check_updates(call, updates.shape, slow_path.result_shape(call))
-    made = plan(call, writer.grid)
+    plan = make_plan(call, writer.grid)
     if call.reduction != "none":
         updates = updates.astype(updates.dtype.newbyteorder("="), copy=False)
-    return made, made.axes.dense_view(updates)
+    return plan, plan.axes.dense_view(updates)
 
 
-def _overwrites(made: Plan, step: int) -> bool:
+def _overwrites(plan: Plan, step: int) -> bool:
     """Whether the updates of a step replace every element of its chunk."""
-    data = made.call.data
-    if made.call.reduction != "none" or data.dtype.hasobject or not data.itemsize:
+    data = plan.call.data
+    if plan.call.reduction != "none" or data.dtype.hasobject or not data.itemsize:
         return False
-    extent, runs = made.grid.extent(made.chunk(step)), made.runs(step)
-    size = math.prod(extent[axis] for axis in made.axes.points)
+    extent, runs = plan.grid.extent(plan.chunk(step)), plan.runs(step)
+    size = math.prod(extent[axis] for axis in plan.axes.points)
     if int((runs[1] - runs[0]).sum()) < size:
         return False
-    return len(np.unique(made.points.of_runs(runs)[0])) == size
+    return len(np.unique(plan.points.of_runs(runs)[0])) == size
 
 
 @dataclass(frozen=True, slots=True)

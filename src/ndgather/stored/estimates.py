@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ndgather import arguments, dispatch
 from ndgather.array_call import Call, _core
 from ndgather.errors import DTypeError, NdgatherError
-from ndgather.stored.plan import plan, with_data
+from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.walk import workers
 
 if TYPE_CHECKING:
@@ -101,22 +101,22 @@ def estimate(
         Call(caller, kind, data, indices, memory=memory, **options)
     )
     reader = reader_of(call)
-    made = plan(with_data(call, reader.grid, reader.dtype), reader.grid)
-    steps = len(made)
-    dense = math.prod(made.dense_shape) * reader.dtype.itemsize
+    plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
+    steps = len(plan)
+    dense = math.prod(plan.dense_shape) * reader.dtype.itemsize
     reading, decoding = workers(call, reader, steps)
     buffers = decoding * (reader.chunk_bytes + reader.stored_bytes) + reading * reader.stored_bytes
     decoded = steps * reader.chunk_bytes
-    stored = _stored_bytes(reader, made)
+    stored = _stored_bytes(reader, plan)
     tuples = kind.endswith(("_nd", "_windows"))
     return Estimate(
-        points=math.prod(made.call.indices.shape[: -1 if tuples else None]),
+        points=math.prod(plan.call.indices.shape[: -1 if tuples else None]),
         chunks=steps,
         decoded_bytes=decoded,
         stored_bytes=decoded if stored is None else stored,
         stored_is_known=stored is not None,
         result_bytes=dense,
-        memory_bytes=(0 if call.scatters else dense) + made.points.nbytes + buffers + _OVERHEAD,
+        memory_bytes=(0 if call.scatters else dense) + plan.points.nbytes + buffers + _OVERHEAD,
     )
 
 
@@ -141,14 +141,14 @@ def reader_of(call: Call) -> Reader:
     ) from cause
 
 
-def _stored_bytes(reader: Reader, made: Plan) -> int | None:
+def _stored_bytes(reader: Reader, plan: Plan) -> int | None:
     """Return the bytes of all chunks as they are stored; None if the store does not know them."""
     size_of = getattr(reader, "stored_size", None)
     if size_of is None:
         return None
     total = 0
-    for step in range(len(made)):
-        size = size_of(made.chunk(step))
+    for step in range(len(plan)):
+        size = size_of(plan.chunk(step))
         if size is None:
             return None
         total += size

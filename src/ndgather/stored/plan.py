@@ -218,7 +218,7 @@ class Plan:
         return copies
 
 
-def plan(call: Call, grid: Grid) -> Plan:
+def make_plan(call: Call, grid: Grid) -> Plan:
     """Check all of a call but its `out` and updates, and group its points by chunk."""
     indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
     if call.kind == "gather_windows":
@@ -241,10 +241,10 @@ def plan(call: Call, grid: Grid) -> Plan:
 
 def shared_plan(call: Call, grid: Grid, plans: list[Plan]) -> Plan:
     """Return the one of `plans` for the same points in the same chunks, or else a new one."""
-    for made in plans:
-        if grid.is_like(made.grid) and np.array_equal(made.call.indices, call.indices):
-            return made
-    plans.append(plan(call, grid))
+    for known in plans:
+        if grid.is_like(known.grid) and np.array_equal(known.call.indices, call.indices):
+            return known
+    plans.append(make_plan(call, grid))
     return plans[-1]
 
 

@@ -58,13 +58,13 @@ class TensorStoreReader:
         return type(self), (self.array, self._unit)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        asked = self.array[self._box(chunk)].read(order="C")
-        while not asked.done():
+        request = self.array[self._box(chunk)].read(order="C")
+        while not request.done():
             with suppress(TimeoutError):
-                asked.result(timeout=_PATIENCE)
+                request.result(timeout=_PATIENCE)
             if buffers.stopped():
-                asked.cancel()
-        values = asked.result()
+                request.cancel()
+        values = request.result()
         buffers.take_turn()
         return np.asarray(values)
 

@@ -12,7 +12,7 @@ from ndgather.errors import NdgatherError
 from ndgather.messages import shown
 from ndgather.stored.calls import coordinates, read_at, write_at
 from ndgather.stored.chunks import Grid, stand_in
-from ndgather.stored.plan import plan
+from ndgather.stored.plan import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ def group(layout: BlockLayout, region: Region, indices: Array) -> Groups:
         indices=indices[box],
     )
     grid = Grid.of_sizes(chunks)
-    points = plan(call, grid).points
+    points = make_plan(call, grid).points
     groups = {}
     blocks = _blocks(layout, region, points.chunks)
     for number, block in enumerate(blocks):

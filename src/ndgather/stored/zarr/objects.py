@@ -113,8 +113,8 @@ class StoreObjects:
             return 0
 
     def get(self, key: str, request: ByteRequest | None, buffers: Buffers) -> Bytes | None:
-        asked = self._store.get(key, buffer_prototype, request)
-        answer = sync(_unless_stopped(asked, buffers.stopped))
+        reply = self._store.get(key, buffer_prototype, request)
+        answer = sync(_unless_stopped(reply, buffers.stopped))
         if answer is None:
             return None
         content: Bytes = answer.as_numpy_array().view()
@@ -122,9 +122,9 @@ class StoreObjects:
         return content
 
 
-async def _unless_stopped(asked: Coroutine[Any, Any, Any], stopped: Callable[[], bool]) -> Any:
+async def _unless_stopped(reply: Coroutine[Any, Any, Any], stopped: Callable[[], bool]) -> Any:
     """Wait for an answer, unless the call ends before."""
-    task = asyncio.ensure_future(asked)
+    task = asyncio.ensure_future(reply)
     while not task.done() and not stopped():
         await asyncio.wait({task}, timeout=_PATIENCE)
     if not task.done():

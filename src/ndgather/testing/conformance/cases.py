@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OperatorName:
     """The operator of a case; the functions of ndgather have no version."""
 
-    name: str
     domain: str
-    version: int | None
+    name: str
+    version: int | None = None
 
     def __str__(self) -> str:
         if self.version is None:
@@ -193,7 +193,7 @@ def _cases(record: Mapping[str, Any]) -> list[Case]:
     return [
         Case(
             name=row["name"],
-            operator=_operator(*row["operator"]),
+            operator=OperatorName(*row["operator"]),
             rule=rules[row["rule"]],
             inputs={name: Tensor(tensor) for name, tensor in row["inputs"].items()},
             attributes=row.get("attributes", {}),
@@ -202,10 +202,6 @@ def _cases(record: Mapping[str, Any]) -> list[Case]:
         )
         for row in record["cases"]
     ]
-
-
-def _operator(domain: str, name: str, version: int | None = None) -> OperatorName:
-    return OperatorName(name=name, domain=domain, version=version)
 
 
 def _expected(record: Mapping[str, Any]) -> Expected:

@@ -78,10 +78,6 @@ def refused(error: BaseException, kind: str | None = None) -> Outcome:
     return Outcome(what="refused", text=_short(f"{type(error).__name__}: {text}"), kind=kind)
 
 
-def crashed(how: str) -> Outcome:
-    return Outcome(what="crashed", text=how)
-
-
 def unable(why: str) -> Outcome:
     return Outcome(what="unable", text=_short(why))
 
@@ -138,7 +134,7 @@ def _judge_refusal(case: Case, outcome: Outcome) -> tuple[Verdict, str]:
 
 
 def _is_from_inputs(case: Case, outcome: Outcome) -> bool:
-    """Tell whether every element of a result is zero or one of data or updates."""
+    """Return whether every element of a result is zero or one of data or updates."""
     elements = _elements(outcome)
     allowed = {"", "0" * max(map(len, elements), default=0)}
     for name, tensor in case.inputs.items():
