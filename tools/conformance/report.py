@@ -22,12 +22,12 @@ SYMBOLS = {
     Verdict.CANNOT: "·",
 }
 MEANINGS = {
-    Verdict.RIGHT: "gives the value, or refuses what must be refused",
-    Verdict.WRONG_VALUE: "gives another value, another type or shape, or memory of others",
-    Verdict.ACCEPTS: "gives a value where the call must be refused",
-    Verdict.REFUSES: "refuses a call that has a value",
-    Verdict.CRASH: "the process dies, or does not end",
-    Verdict.CANNOT: "has no such operator, type or option, so is not judged",
+    Verdict.RIGHT: "returns the value, or raises where an error is required",
+    Verdict.WRONG_VALUE: "returns another value, type or shape, or foreign memory",
+    Verdict.ACCEPTS: "returns a value where an error is required",
+    Verdict.REFUSES: "raises for a valid call",
+    Verdict.CRASH: "the process crashes or hangs",
+    Verdict.CANNOT: "has no such operator, type or option; not counted",
 }
 _COLOURS = {
     Verdict.RIGHT: "32",
@@ -101,24 +101,25 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         "",
         *(f"- {SYMBOLS[verdict]} {verdict.value}: {MEANINGS[verdict]}." for verdict in Verdict),
         "",
-        "## How it is made, and how to read it",
+        "## How to run and read it",
         "",
         f"    {_COMMAND} --format md > docs/conformance.md",
         "",
-        f"`{_COMMAND} --peer onnxruntime --case 'onnx-GatherND*'` says for each case what a "
-        "library did; `--json PATH` writes everything. The cases are data, in "
+        f"`{_COMMAND} --peer onnxruntime --case 'onnx-GatherND*'` prints what a library did in "
+        "every case; `--json PATH` writes everything. The cases are data, in "
         "`src/ndgather/testing/conformance/corpus/`.",
         "",
-        "- Every library runs in a process of its own, on the CPU and with its default settings. "
-        "A case in which that process dies is run again alone, and that run counts.",
+        "- Every library runs in a separate process, on the CPU, with its default settings. A case "
+        "in which this process crashes is run again alone, and the second run counts.",
         "- A value is right only with its type, its shape and every bit.",
         *_notes(columns),
-        "- *undefined* marks calls whose result the text does not give. Right are a refusal and "
-        "elements of the inputs or zeros; not a crash, and nothing from elsewhere in memory.",
-        "- *seen* leads to a public report of such a call going wrong, in some library.",
-        "- ONNX models declare the shapes of the case; nothing is left open.",
-        "- What is read from elsewhere in memory differs from run to run, so such a verdict may "
-        "turn from a value into a crash.",
+        "- *undefined* marks calls whose result the specification does not define. Raising, or "
+        "returning input elements or zeros, counts as right; crashing or returning foreign memory "
+        "does not.",
+        "- *seen* links to a public report of a library that gets such a call wrong.",
+        "- ONNX models declare the shapes of the case.",
+        "- Foreign memory differs from run to run, so such a verdict may change from a value to a "
+        "crash.",
     ]
     for operator, rows in _sections(columns):
         lines += ["", f"## {operator}", ""]
@@ -198,8 +199,8 @@ def _in_short(columns: Sequence[Column]) -> list[str]:
     ]
     return [
         f"Right, of the calls that a library can express: {', '.join(shares)}.",
-        f"Calls that have to be refused, and get a value: {', '.join(accepted) or 'none'}.",
-        f"Calls in which the process dies: {', '.join(deaths) or 'none'}.",
+        f"Calls that require an error, and return a value: {', '.join(accepted) or 'none'}.",
+        f"Calls in which the process crashes or hangs: {', '.join(deaths) or 'none'}.",
     ]
 
 
@@ -208,9 +209,8 @@ def _notes(columns: Sequence[Column]) -> list[str]:
     if not idioms:
         return []
     return [
-        f"- {' and '.join(idioms)} claim no published operator. They are asked for the same work "
-        "in their own words, and not judged by rules that only a version of an operator has, such "
-        "as its list of types."
+        f"- {' and '.join(idioms)} claim no published operator. They run equivalent calls, and "
+        "rules of one version of an operator, such as its list of types, do not apply to them."
     ]
 
 
