@@ -7,6 +7,7 @@ The functions that return an exception do not raise it.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ndgather.errors import (
@@ -22,7 +23,7 @@ from ndgather.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Shape = Sequence[object]  # sizes may be symbols
 
@@ -399,6 +400,17 @@ def argument_kind(caller: str, argument: str, value: object, what: str, allowed:
     return DTypeError(
         f"{caller}: {argument} = {type(value).__name__} object is not {what} (allowed: {allowed})"
     )
+
+
+@contextmanager
+def foreign_errors(kind: type[NdgatherError], text: str) -> Iterator[None]:
+    """Raise `kind` with `text` and the reason for an error of another library in the block."""
+    try:
+        yield
+    except (NdgatherError, MemoryError):
+        raise
+    except Exception as error:
+        raise kind(f"{text}: {reason(error)}") from error
 
 
 def extra_missing(package: str, extra: str) -> ExtraMissingError:

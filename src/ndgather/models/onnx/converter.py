@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from ndgather.errors import AttributeValueError, ModelError, NdgatherError, one_line
-from ndgather.messages import did_you_mean, listed
+from ndgather.messages import did_you_mean, foreign_errors, listed
 from ndgather.models.arguments import instance
 from ndgather.models.graph.conversion import NodeCall, fit
 from ndgather.models.graph.diagnostics import Finding, Severity
@@ -40,12 +40,7 @@ from ndgather.models.onnx.nodes import (
     tensor_type,
     with_one_name,
 )
-from ndgather.models.onnx.versions import (
-    NewNodes,
-    convert_node,
-    from_oldest,
-    invalid_result,
-)
+from ndgather.models.onnx.versions import INVALID_RESULT, NewNodes, convert_node, from_oldest
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import RankAtLeast, Role, TensorType
@@ -233,10 +228,9 @@ def _convert(
     )
     converter.convert_graph(result.graph, graph_scope(typed, folder))
     converter.import_domains(result)
-    if inferable(original) is original and _checker_error(original) is None:
-        error = _checker_error(result)
-        if error is not None:
-            raise invalid_result(error) from error
+    if inferable(original) is original and _is_valid(original):
+        with foreign_errors(ModelError, INVALID_RESULT):
+            onnx.checker.check_model(result)
     return Conversion(model=result, findings=tuple(converter.findings), folder=folder)
 
 
@@ -247,13 +241,12 @@ def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelErr
     )
 
 
-def _checker_error(model: ModelProto) -> Exception | None:
-    """Return the error that onnx raises for an invalid model."""
+def _is_valid(model: ModelProto) -> bool:
     try:
         onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        return error
-    return None
+    except (onnx.checker.ValidationError, ValueError):
+        return False
+    return True
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,8 +18,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
 from ndgather import messages
-from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
-from ndgather.messages import listed, reason
+from ndgather.errors import DTypeError, ModelError, one_line
+from ndgather.messages import foreign_errors, listed
 from ndgather.models.arguments import array, instance, named_arrays, sequence
 from ndgather.models.graph import Run, fit_inputs
 from ndgather.models.graph.evaluation import TimedNode, finished
@@ -149,17 +149,14 @@ class Model:
         counts = Counter[bool]()
         token = _COUNTS.set(counts)
         try:
-            evaluator = Evaluator(with_one_name(self._proto))
-            if progress is not None:
-                ended = itertools.count(1)
-                for step in evaluator.steps:
-                    step.ended = lambda: progress(next(ended), len(evaluator.steps))
-            with np.errstate(all="ignore"):  # a NaN or an infinity is a value, as in a runtime
-                values: Any = evaluator.run(names, fitted)
-        except (NdgatherError, MemoryError):
-            raise
-        except Exception as error:  # the evaluator has errors of every kind
-            raise ModelError(f"{self._path}: cannot be run: {reason(error)}") from error
+            with foreign_errors(ModelError, f"{self._path}: cannot be run"):
+                evaluator = Evaluator(with_one_name(self._proto))
+                if progress is not None:
+                    ended = itertools.count(1)
+                    for step in evaluator.steps:
+                        step.ended = lambda: progress(next(ended), len(evaluator.steps))
+                with np.errstate(all="ignore"):  # a NaN or an infinity is a value, as in a runtime
+                    values: Any = evaluator.run(names, fitted)
         finally:
             _COUNTS.reset(token)
         for name, value in zip(names, values, strict=True):
@@ -171,13 +168,9 @@ class Model:
             own_nodes=counts[True],
             other_nodes=counts[False],
         )
-        LOGGER.info(
-            "%s: %s ran in ndgather and %s in the reference evaluator, %.3f s",
-            self._path,
-            counted(run.own_nodes, "node"),
-            counted(run.other_nodes, "node"),
-            run.seconds,
-        )
+        own, other = counted(run.own_nodes, "node"), counted(run.other_nodes, "node")
+        what = f"{own} ran in ndgather and {other} in the reference evaluator"
+        LOGGER.info("%s: %s, %.3f s", self._path, what, run.seconds)
         return run
 
 
@@ -366,27 +359,23 @@ class Backend(base.Backend):
         instance("run_node", "opset_version", version, int, "a version")
         imports = [helper.make_opsetid("", newest)]
         if row_domain(node.domain) == DEFAULT_DOMAIN:
-            try:
+            with foreign_errors(ModelError, f"node {one_line(node.op_type)} is not valid"):
                 imports = [helper.make_opsetid("", version)]
-                super().run_node(node, inputs, device, outputs_info, **options)  # it checks it
-            except Exception as error:  # it has no version of that number, or is not valid
-                text = f"node {one_line(node.op_type)} is not valid: {reason(error)}"
-                raise ModelError(text) from error
+                super().run_node(node, inputs, device, outputs_info, **options)  # checks it
         else:
             imports.append(helper.make_opsetid(node.domain, 1))
         names = [name for name in node.input if name]
         if len(names) != len(inputs):
             raise ModelError(f"{len(inputs)} inputs are given (the node takes: {listed(names)})")
-        values = [
-            array(f"input {name!r}", value) for name, value in zip(names, inputs, strict=True)
-        ]
-        infos = []
-        for name, value in zip(names, values, strict=True):
+        values, infos = [], []
+        for name, item in zip(names, inputs, strict=True):
+            value = array(f"input {name!r}", item)
             try:
                 element_type = helper.np_dtype_to_tensor_dtype(value.dtype)
             except (KeyError, ValueError, TypeError) as error:
                 text = f"input {name!r}: dtype = {value.dtype} is not a type of ONNX"
                 raise DTypeError(text) from error
+            values.append(value)
             infos.append(helper.make_tensor_value_info(name, element_type, value.shape))
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         graph = helper.make_graph([node], "node", infos, outputs)

@@ -16,7 +16,7 @@ from onnx import ModelProto, TensorProto, external_data_helper, helper
 
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
-from ndgather.messages import reason, shown
+from ndgather.messages import foreign_errors, reason, shown
 from ndgather.models.arguments import Content, FilePath, file_path
 from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF, check_regular, content
 
@@ -60,12 +60,8 @@ def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
 
 
 def _parsed(serialized: bytes, path: object) -> ModelProto:
-    try:
+    with foreign_errors(ModelError, f"{path}: cannot be read as an ONNX model"):
         proto: ModelProto = ModelProto.FromString(serialized)
-    except MemoryError:
-        raise
-    except Exception as error:  # protobuf has errors of several kinds
-        raise ModelError(f"{path}: cannot be read as an ONNX model: {reason(error)}") from error
     _check_names(proto, path)
     return proto
 
@@ -102,18 +98,16 @@ def load_model(model: Source, caller: str) -> ModelProto:
         try:
             load_tensors(proto, folder)
         except FileError as error:
-            place: object = model
-            raise FileError(f"{place}: {error}") from error
+            error.args = (f"{model!s}: {error}",)
+            raise
     return proto
 
 
 def load_tensors(model: ModelProto, folder: str) -> None:
     """Read the values of external tensors into a model."""
     check_tensors(model, folder)
-    try:
+    with foreign_errors(FileError, f"{folder or '.'}: cannot be read"):
         external_data_helper.load_external_data_for_model(model, folder)
-    except Exception as error:  # onnx raises errors of several kinds
-        raise messages.unreadable(folder or ".", error) from error
 
 
 def check_valid(model: ModelProto, path: str | None = None) -> None:

@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, TensorShapeProto, inliner, shape_infere
 
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
-from ndgather.messages import did_you_mean, listed, reason, shown
+from ndgather.messages import did_you_mean, foreign_errors, listed, shown
 from ndgather.models.arguments import whole_number
 from ndgather.models.graph.diagnostics import Facts
 from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
@@ -107,6 +107,7 @@ def size_names(graph: GraphProto) -> set[str]:
 MOST_NODES = 1_000_000
 DEEPEST = 100
 
+_NOT_INFERRED = "the types of the model cannot be inferred"
 _Key: TypeAlias = tuple[str, str, str]
 
 
@@ -152,17 +153,11 @@ def without_functions(model: ModelProto) -> ModelProto:
     """Return a copy of `model` with the bodies of its functions in place of their calls."""
     if model.functions:
         check_functions(model)
-        try:
+        with foreign_errors(ModelError, _NOT_INFERRED):
             return inliner.inline_local_functions(model)
-        except Exception as error:
-            raise _not_inferred(error) from error
     copy = ModelProto()
     copy.CopyFrom(model)
     return copy
-
-
-def _not_inferred(error: Exception) -> ModelError:
-    return ModelError(f"the types of the model cannot be inferred: {reason(error)}")
 
 
 # Inference
@@ -288,10 +283,8 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     domains = [node.domain for node in hidden]
     for node in hidden:
         node.domain = _HIDDEN
-    try:
+    with foreign_errors(ModelError, _NOT_INFERRED):
         inferred = shape_inference.infer_shapes(visible, data_prop=True)
-    except Exception as error:  # it has errors of several kinds
-        raise _not_inferred(error) from error
     if hidden:
         del inferred.opset_import[-1]
     hidden = [node for _, node in nodes(inferred) if node.domain == _HIDDEN]

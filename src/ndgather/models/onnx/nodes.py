@@ -382,10 +382,8 @@ class Scope:
 
 
 def tensor_array(tensor: TensorProto, name: str, folder: Folder | None = None) -> Array:
-    try:
+    with messages.foreign_errors(FileError, f"constant {name!r}: cannot be read"):
         return np.asarray(numpy_helper.to_array(tensor, str(folder or "")))
-    except Exception as error:  # onnx does not check the type and the dims of the tensor
-        raise FileError(f"constant {name!r}: cannot be read: {reason(error)}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

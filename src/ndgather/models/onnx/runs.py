@@ -24,7 +24,7 @@ from onnx import (
 
 from ndgather import messages
 from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, NotLoadedError
-from ndgather.messages import did_you_mean, listed, reason, shown
+from ndgather.messages import did_you_mean, foreign_errors, listed, reason, shown
 from ndgather.models.arguments import file_path, instance, named_arrays, names, whole_number
 from ndgather.models.graph import NodeTime, OutputArray, Run, fit_inputs
 from ndgather.models.onnx import files
@@ -230,14 +230,8 @@ class RuntimeModel:
         self._count = sum(1 for _ in nodes(proto))
         self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
         self._adapter = row.load()
-        try:
+        with foreign_errors(NotLoadedError, f"{self._path}: {runtime} does not load it"):
             self._session: Session = self._adapter.session(self._traced.source(path), options)
-        except MemoryError:
-            raise
-        except Exception as error:  # runtimes have errors of every kind
-            raise NotLoadedError(
-                f"{self._path}: {runtime} does not load it: {reason(error)}"
-            ) from error
         version = getattr(self._adapter, "version", str)()
         seconds = time.perf_counter() - start
         LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, seconds)
@@ -275,15 +269,9 @@ class RuntimeModel:
         if progress is not None:
             progress(self._count, self._count)
         arrays = {name: _output_array(name, values[name]) for name in outputs}
-        seconds = time.perf_counter() - start
-        LOGGER.info(
-            "%s: %s ran in %s, %s compared, %.3f s",
-            self._path,
-            counted(self._count, "node"),
-            self.runtime,
-            counted(compared, "node"),
-            seconds,
-        )
+        seconds, count = time.perf_counter() - start, counted(self._count, "node")
+        what = f"{count} ran in {self.runtime}, {counted(compared, 'node')} compared"
+        LOGGER.info("%s: %s, %.3f s", self._path, what, seconds)
         times: Sequence[tuple[str, str, float, int]] = ()
         if self._options.profile and hasattr(self._session, "profile"):
             times = self._session.profile()
@@ -424,9 +412,8 @@ class TracedModel:
     def source(self, path: str | None = None) -> ModelSource:
         """Return the source for a runtime: the file at `path`, unless outputs were added."""
         folder = self.folder if any(files.external_tensors(self.proto)) else None
-        if path is not None and not self.names:
-            return ModelSource(content=path, folder=folder)
-        return ModelSource(content=self.proto.SerializeToString(), folder=folder)
+        content = self.proto.SerializeToString() if path is None or self.names else path
+        return ModelSource(content=content, folder=folder)
 
     def up_to(self, wanted: Iterable[str]) -> TracedModel:
         """Return the part of the model that computes `wanted`, which are its only outputs."""
@@ -457,13 +444,11 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
     calls = (node for function in model.functions for node in function.node)
     if any(is_published(inner) for node in calls for inner in nodes_within(node)):
         model = without_functions(model)
-    found = list(op_nodes(model, folder))
-    if any(op_node.scope.around for op_node in found):  # a branch must declare its outputs
-        model = shape_inference.infer_shapes(model)
-        found = list(op_nodes(model, folder))
+    if any(op_node.scope.around for op_node in op_nodes(model, folder)):
+        model = shape_inference.infer_shapes(model)  # a branch must declare its outputs
     outputs = _Outputs(model.graph)
     traced, untraced = [], []
-    for op_node in found:
+    for op_node in list(op_nodes(model, folder)):
         try:
             traced.append(outputs.traced(op_node))
         except _NotTraceableError as error:
@@ -493,11 +478,10 @@ class _Outputs:
     def traced(self, op_node: OpNode) -> TracedNode:
         if not isinstance(op_node.scope.outermost.body, GraphProto):  # onnx did not inline it
             raise _NotTraceableError("it is in a function that imports another opset")
-        loops = [node.op_type for node in op_node.scope.around if node.op_type != "If"]
-        if loops:
-            raise _NotTraceableError(
-                f"it is in the body of a {loops[-1]}, which computes a value in every iteration"
-            )
+        for loop in (node.op_type for node in reversed(op_node.scope.around)):
+            if loop != "If":
+                why = f"it is in the body of a {loop}, which computes a value in every iteration"
+                raise _NotTraceableError(why)
         if not any(op_node.node.output):
             raise _NotTraceableError("it has no output")
         values = [
@@ -529,15 +513,13 @@ class _Outputs:
         if key in self._lifted:
             return self._lifted[key]
         if known.dtype is None:
-            why = f"the type of {name!r}, a value of its branch, is not known"
-            raise _NotTraceableError(why)
-        node, body = scope.around[-1], scope.body
+            raise _NotTraceableError(f"the type of {name!r}, a value of its branch, is not known")
         # Some runtimes take no If whose values have an unknown rank.
         rank = len(known.shape) if isinstance(known.shape, tuple) else 0
         declared = declaration(TensorType(known.dtype, (None,) * rank if rank else None))
         outer = self._lifted[key] = f"{name}:{len(self._lifted)}:exposed"
+        node, body, inside = scope.around[-1], scope.body, f"{outer}:inside"
         node.output.append(outer)
-        inside = f"{outer}:inside"
         body.node.add(op_type="Identity", input=[name], output=[inside])
         body.output.add(name=inside).type.CopyFrom(declared)
         for attribute in node.attribute:

@@ -36,7 +36,7 @@ from onnx.defs import OpSchema, SchemaError
 
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
-from ndgather.messages import reason
+from ndgather.messages import foreign_errors
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (
@@ -65,6 +65,8 @@ Step: TypeAlias = tuple[str, int]
 
 OLDEST = 7
 """The oldest opset of the tables; onnx converts models of older ones to it."""
+
+INVALID_RESULT = "the converted model would not be valid"
 
 _FILE = tomllib.loads(files("ndgather.models.onnx").joinpath("versions.toml").read_text("utf-8"))
 
@@ -212,18 +214,12 @@ def from_oldest(model: ModelProto, opset: int | None) -> ModelProto:
         )
     if source >= OLDEST:
         return model
-    try:
+    with foreign_errors(ModelError, INVALID_RESULT):
         converted = version_converter.convert_version(model, OLDEST)
-    except Exception as error:  # onnx raises errors of several kinds
-        raise invalid_result(error) from error
     for before, after in zip(model.graph.output, converted.graph.output, strict=True):
         after.CopyFrom(before)  # onnx drops types, and declares values without any
     del converted.graph.value_info[:]
     return converted
-
-
-def invalid_result(error: BaseException) -> ModelError:
-    return ModelError(f"the converted model would not be valid: {reason(error)}")
 
 
 def convert_node(

@@ -9,9 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ndgather import messages
 from ndgather.errors import FileError, ModelError, NdgatherError
-from ndgather.messages import input_shape, listed, quoted, reason
+from ndgather.messages import foreign_errors, input_shape, listed, quoted
 from ndgather.models.arguments import Content, file_path, instance, named_arrays
 from ndgather.models.graph import (
     CastNode,
@@ -356,18 +355,14 @@ def write_converted(source: Path, target: Path, constants: Path) -> tuple[int, t
     layers, and the findings.
     """
     openvino = import_module("openvino")
-    try:
+    with foreign_errors(ModelError, f"{source}: OpenVINO cannot convert it"):
         converted = openvino.convert_model(str(source))
-    except Exception as error:  # of its frontend, of any class
-        raise ModelError(f"{source}: OpenVINO cannot convert it: {reason(error)}") from error
     if not target.parent.is_dir():
         raise FileError(f"{target}: cannot be written: there is no folder {target.parent}")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".ndgather-") as folder:
         written = Path(folder) / "model.xml"
-        try:
+        with foreign_errors(FileError, f"{target}: cannot be written"):
             openvino.save_model(converted, str(written), compress_to_fp16=False)
-        except Exception as error:
-            raise messages.unwritable(target, error) from error
         weights = written.with_suffix(".bin")
         weights.touch()
         model = Model.load(written)

@@ -42,15 +42,11 @@ def tensor_from_bytes(content: bytes, path: object) -> Array:
     >>> onnx.tensor_from_bytes(onnx.tensor_to_bytes(np.array([1, 2]), "array"), "array")
     array([1, 2])
     """
-    try:
+    with messages.foreign_errors(FileError, f"{path}: is not a complete {_KIND} file"):
         tensor = onnx.TensorProto.FromString(content)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise messages.tensor_elsewhere(tensor.name)
         return np.asarray(numpy_helper.to_array(tensor))
-    except FileError:
-        raise
-    except Exception as error:  # protobuf, NumPy and onnx raise errors of many classes
-        raise messages.not_of_its_kind(path, _KIND, error) from error
 
 
 def tensor_to_bytes(array: Array, path: object) -> bytes:
