@@ -19,6 +19,7 @@ from tempfile import TemporaryFile
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Self
 
+from ndgather.messages import bearable
 from ndgather.runtimes.runtime import model_runtime
 
 if TYPE_CHECKING:
@@ -37,16 +38,23 @@ class Answer:
     refused: str | None = None
     crashed: str | None = None
 
+    @property
+    def status(self) -> str:
+        if self.values is not None:
+            return "ran"
+        return "refused" if self.crashed is None else "crashed"
+
+    @property
+    def text(self) -> str:
+        """The error on one line; empty for a run."""
+        return bearable(self.crashed or self.refused or "")
+
 
 class RuntimeProcess:
     """One model in one runtime, in a separate process.
 
-    Attributes
-    ----------
-    version : str
-        Of the runtime; empty if it did not load the model.
-    failed : Answer or None
-        Why it did not load the model, or how it crashed.
+    `version` is that of the runtime, or empty if it did not load the model; `failed` is why it did
+    not load it, or how it crashed.
     """
 
     def __init__(

@@ -23,21 +23,11 @@ STRING = "string"
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """One runtime.
+    """One runtime."""
 
-    Attributes
-    ----------
-    module : str
-        The module that must be installed.
-    adapter : str
-        The module that calls it by ``session(source, options)``, which returns a `Session`.
-    maps_tensors : bool
-        Whether it reads tensors from files beside the bytes of a model, which takes less memory.
-    """
-
-    module: str
-    adapter: str
-    maps_tensors: bool = False
+    module: str  # that must be installed
+    adapter: str  # the module that calls it by ``session(source, options)``; returns a `Session`
+    maps_tensors: bool = False  # whether it reads tensors from files beside the bytes of a model
 
     @property
     def installed(self) -> bool:
@@ -83,25 +73,12 @@ class ModelSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How a runtime loads a model.
+    """How a runtime loads a model."""
 
-    Attributes
-    ----------
-    threads : int or None
-        How many threads one operator may use; None leaves it to the runtime.
-    providers : tuple of str
-        Execution providers of onnxruntime, or the device of OpenVINO; empty for the CPU.
-    libraries : tuple of str
-        Paths of libraries of custom operators.
-    profile : bool
-        Whether to measure the time of every node; `profile` of the session returns the times, if
-        it has this method.
-    """
-
-    threads: int | None = None
-    providers: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
-    profile: bool = False
+    threads: int | None = None  # of one operator; None leaves it to the runtime
+    providers: tuple[str, ...] = ()  # of onnxruntime, or the device of OpenVINO; empty for the CPU
+    libraries: tuple[str, ...] = ()  # paths of libraries of custom operators
+    profile: bool = False  # whether the session's method `profile`, if any, returns times of nodes
 
 
 class Session(Protocol):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class GraphInput:
     """An input of the model, and its declared type."""
 
@@ -35,7 +35,7 @@ class GraphInput:
     type: TensorType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class GraphOutput:
     """A result of the model: its name, and the value of the graph."""
 
@@ -43,7 +43,7 @@ class GraphOutput:
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OperatorNode:
     """A call of one version of an operator; inputs and output are names of values."""
 
@@ -54,7 +54,7 @@ class OperatorNode:
     attributes: Mapping[str, int | str | bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CastNode:
     """A conversion of a value to another type, which has its name in NumPy."""
 
@@ -71,7 +71,7 @@ class CastNode:
 Node: TypeAlias = OperatorNode | CastNode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Graph:
     """Inputs, constants by name, and nodes in an order to run them."""
 
@@ -127,7 +127,7 @@ def node_type(
     return function.infer(*inputs, constants=known, **node.attributes).outputs[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Port:
     """An input or output as the model declares it; None is not declared.
 
@@ -145,14 +145,14 @@ class Port:
         shape = None
         if isinstance(known.shape, tuple):
             shape = tuple("?" if size is None else size for size in known.shape)
-        return cls(name=name, dtype=dtype, shape=shape, optional=optional)
+        return cls(name, dtype, shape, optional)
 
     def __str__(self) -> str:
         dtype = "any dtype" if self.dtype is None else port_dtype_name(self.dtype)
         return f"{self.name} {dtype} {'(...)' if self.shape is None else shown(self.shape)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OutputArray:
     """A result of a run, and the time of the nodes that led to it, if known."""
 
@@ -161,7 +161,7 @@ class OutputArray:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NodeTime:
     """The time of a node, and the size of its results."""
 

@@ -342,7 +342,7 @@ class _Result:
 
     def cast(self, name: str, dtype: str) -> str:
         output = unique(f"{name}/{dtype}", self._names)
-        self.nodes.append(CastNode(name=output, input=name, output=output, dtype=dtype))
+        self.nodes.append(CastNode(output, name, output, dtype))
         self.types[output] = replace(self.types[name], dtype=dtype)
         return output
 

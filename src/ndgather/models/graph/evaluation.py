@@ -70,7 +70,7 @@ def _integral(dtype: np.dtype[Any]) -> bool:
     return dtype.name.startswith(("int", "uint"))
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class TimedNode:
     """A node that runs: its operator, the values it reads and produces, and its time."""
 
@@ -99,9 +99,7 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
     values = {**graph.constants, **inputs}
     nodes = []
     for node in graph.nodes:
-        timed = TimedNode(
-            name=node.name, title=title(node), reads=node.inputs, gives=(node.output,)
-        )
+        timed = TimedNode(node.name, title(node), node.inputs, (node.output,))
         nodes.append(timed)
         with timed.running():
             if isinstance(node, CastNode):
@@ -126,16 +124,12 @@ def finished(
     """Return the run of `nodes`; `outputs` are names, values and arrays."""
     return Run(
         outputs=tuple(
-            OutputArray(name=name, array=array, seconds=_seconds(nodes, value))
-            for name, value, array in outputs
+            OutputArray(name, values, _seconds(nodes, of)) for name, of, values in outputs
         ),
         seconds=sum(node.seconds for node in nodes),
         own_nodes=own_nodes,
         other_nodes=other_nodes,
-        nodes=tuple(
-            NodeTime(name=node.name, operator=node.title, seconds=node.seconds, bytes=node.bytes)
-            for node in nodes
-        ),
+        nodes=tuple(NodeTime(node.name, node.title, node.seconds, node.bytes) for node in nodes),
     )
 
 

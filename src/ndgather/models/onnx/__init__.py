@@ -51,20 +51,17 @@ __all__ = [
 
 # Modules that a run in a runtime does not need, such as the evaluator of onnx, which takes 20 MB.
 _LATER = {
-    "Backend": "onnx.evaluator",
-    "Comparison": "onnx.comparison",
-    "Conversion": "onnx.converter",
-    "Model": "onnx.evaluator",
-    "Parting": "onnx.counterexamples",
-    "check": "onnx.checks",
-    "compare": "onnx.comparison",
-    "conversion": "onnx.converter",
-    "convert": "onnx.converter",
-    "reference_ops": "onnx.evaluator",
-    "save": "onnx.interchange",
-    "search": "onnx.counterexamples",
-    "tensor_from_bytes": "tensors.pb_tensor",
-    "tensor_to_bytes": "tensors.pb_tensor",
+    name: module
+    for module, names in {
+        "onnx.checks": ("check",),
+        "onnx.comparison": ("Comparison", "compare"),
+        "onnx.converter": ("Conversion", "conversion", "convert"),
+        "onnx.counterexamples": ("Parting", "search"),
+        "onnx.evaluator": ("Backend", "Model", "reference_ops"),
+        "onnx.interchange": ("save",),
+        "tensors.pb_tensor": ("tensor_from_bytes", "tensor_to_bytes"),
+    }.items()
+    for name in names
 }
 
 

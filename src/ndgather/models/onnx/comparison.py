@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, ModelError, NdgatherError, one_line
-from ndgather.messages import bearable, shown
+from ndgather.messages import shown
 from ndgather.models.arguments import named_arrays, names, tolerance
 from ndgather.models.graph import fit_inputs
 from ndgather.models.graph.diagnostics import rule_of
@@ -45,7 +45,7 @@ Array = NDArray[Any]
 Values = dict[str, Array]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The rule of the specification that decides what a node returns.
 
@@ -61,7 +61,7 @@ class Explanation:
     decided: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RuntimeRun:
     """The outcome of the whole model in a runtime: "ran", "refused" or "crashed"."""
 
@@ -107,7 +107,7 @@ class NodeRun:
     picture: Picture | None = field(default=None, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NodeComparison:
     """One gather or scatter node in every runtime."""
 
@@ -260,25 +260,20 @@ class Comparer:
         return first_difference(first, second, rtol=self._rtol, atol=self._atol) is not None
 
     def _compare_node(
-        self, node: TracedNode, runs: Sequence[TracedRun], first: Values
+        self, node: TracedNode, traced_runs: Sequence[TracedRun], first: Values
     ) -> NodeComparison:
         node_runs = []
-        for run in runs:
+        for run in traced_runs:
             node_run, values = run.node_run(node), run.values or {}
             if node_run.status != "not run" and values is not first:
                 shared = [name for name in node.reads if name in first and name in values]
                 differ = any(self.differ(first[name], values[name]) for name in shared)
                 node_run = replace(node_run, inputs_differ=differ)
             node_runs.append(node_run)
-        row = node.op_node.operator().row
-        return NodeComparison(
-            where=node.op_node.where,
-            operator=str(row),
-            source=row.source,
-            reads=tuple(node.op_node.node.input),
-            gives=node.op_node.node.output[0],
-            runs=tuple(node_runs),
-        )
+        op_node, row = node.op_node, node.op_node.operator().row
+        reads, gives = tuple(op_node.node.input), op_node.node.output[0]
+        runs = tuple(node_runs)
+        return NodeComparison(op_node.where, str(row), row.source, reads, gives, runs)
 
     def _differing_outputs(
         self, runs: Sequence[TracedRun], first: Values
@@ -313,8 +308,7 @@ class TracedRun:
         self.version, self.answer = self._run(self._model, model.names)
         self.complete = self.values is not None
         level = logging.INFO if self.answer.crashed is None else logging.WARNING
-        outcome = self.answer.crashed or self.answer.refused or "ran"
-        LOGGER.log(level, "%s %s: %s", runtime, self.version, bearable(outcome))
+        LOGGER.log(level, "%s %s: %s", runtime, self.version, self.answer.text or "ran")
         if not self.complete:
             self._find_failed_node()
 
@@ -351,11 +345,7 @@ class TracedRun:
                 self.failed_node = node
 
     def summary(self) -> RuntimeRun:
-        status, text = "ran", ""
-        if not self.complete:
-            status = "refused" if self.answer.crashed is None else "crashed"
-            text = bearable(self.answer.crashed or self.answer.refused or "")
-        return RuntimeRun(runtime=self.runtime, version=self.version, status=status, text=text)
+        return RuntimeRun(self.runtime, self.version, self.answer.status, self.answer.text)
 
     def node_run(self, node: TracedNode) -> NodeRun:
         """Return the outcome of a node."""
@@ -368,13 +358,13 @@ class TracedRun:
         with suppress(NdgatherError):
             picture = op_node.operator().show(*check.inputs, **op_node.attributes())
         if failed:
-            crashed, allowed = self.failure.crashed is not None, check.refusal is None
+            allowed = check.refusal is None
             return NodeRun(
                 runtime=self.runtime,
-                status="crashed" if crashed else "refused",
-                obeys=not crashed and not allowed,
+                status=self.failure.status,
+                obeys=self.failure.crashed is None and not allowed,
                 ruling=None if allowed else explanation,
-                text=bearable(self.failure.crashed or self.failure.refused or ""),
+                text=self.failure.text,
                 picture=picture,
             )
         return NodeRun(
@@ -448,7 +438,7 @@ def explain(node: CheckedNode) -> Explanation:
         advice = "make the shapes fit before the node"
         if isinstance(refusal, DTypeError):
             advice = "Cast to a type that the version takes, or import a newer opset"
-        return Explanation(rule=rule_of(refusal, "model"), text=str(refusal), advice=advice)
+        return Explanation(rule_of(refusal, "model"), str(refusal), advice)
     if node.first is None or node.actual is None or expected is None:
         form = None if expected is None else (str(expected.dtype), expected.shape)
         return Explanation(
@@ -478,11 +468,8 @@ def explain(node: CheckedNode) -> Explanation:
     elif row.kind.scatters and reduction in {"min", "max"} and has_nan:
         rule = _NAN
     else:
-        rule = Explanation(
-            rule="definition",
-            text=_DEFINITIONS[row.kind],
-            advice="report it to the runtime with the inputs of this node",
-        )
+        advice = "report it to the runtime with the inputs of this node"
+        rule = Explanation("definition", _DEFINITIONS[row.kind], advice)
     indices = "; ".join(
         f"indices[{', '.join(map(str, at))}] = {values[0] if len(values) == 1 else list(values)}"
         for at, values in places

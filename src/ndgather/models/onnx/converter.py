@@ -339,7 +339,7 @@ class _Converter:
                 continue
             what = f"{refusal}; converted as {later.operator().row}"
             self._add_finding(op_node, op_node.operator().row, what, "repair")
-            return InferredNode(op_node=later, inference=inference)
+            return InferredNode(later, inference)
         raise op_node.named(refusal)
 
     def _call(self, op_node: OpNode, inferred: InferredNode, typed: Scope) -> GatherCall:

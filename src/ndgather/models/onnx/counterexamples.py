@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors import NotLoadedError
-from ndgather.messages import reason
 from ndgather.models.arguments import whole_number
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison import Comparer
@@ -121,8 +120,7 @@ def search(
                     inputs = smaller
             report = comparer.compare(inputs)
             return Parting(inputs=inputs, what=what, tries=number + 1, report=report)
-        path = IN_MEMORY if comparer.folder is None else model
-        runtime_processes.require_loaded(path)
+        runtime_processes.require_loaded(IN_MEMORY if comparer.folder is None else model)
     return None
 
 
@@ -213,9 +211,8 @@ class _Processes:
         comparer = self._comparer
         fitted = fit_inputs(comparer.ports, inputs)
         answers = [self._process(name).run(comparer.names, fitted) for name in comparer.options]
-        if len({answer.values is None for answer in answers}) > 1:
-            return True
-        if any(answer.crashed is not None for answer in answers):
+        statuses = {answer.status for answer in answers}
+        if "crashed" in statuses or len(statuses) > 1:
             return True
         first: Inputs | None = None
         for answer in answers:
@@ -244,6 +241,5 @@ class _Processes:
         if any(process.version for process in self._loaded.values()):
             return
         for name, process in self._loaded.items():
-            answer = process.failed
-            why = (answer and (answer.refused or answer.crashed)) or ""
-            raise NotLoadedError(f"{path}: {name} does not load it: {reason(RuntimeError(why))}")
+            why = process.failed.text if process.failed is not None else ""
+            raise NotLoadedError(f"{path}: {name} does not load it: {why}")

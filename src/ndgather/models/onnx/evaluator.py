@@ -183,21 +183,16 @@ class Evaluator(ReferenceEvaluator):
 
     def __init__(self, proto: object, **options: Any) -> None:
         super().__init__(proto, **{**options, "new_ops": [*_OPS, *CORRECTED]})
-        self.steps = [_Step(node) for node in self.rt_nodes_]
+        self.steps = [_EvaluatedNode(node) for node in self.rt_nodes_]
         self.rt_nodes_ = self.steps
 
 
-class _Step(TimedNode):
+class _EvaluatedNode(TimedNode):
     """A node that the evaluator runs, which measures its time and names itself in errors."""
 
     def __init__(self, node: OpRun) -> None:
         proto = node.onnx_node
-        super().__init__(
-            name=proto.name,
-            title=node.op_type,
-            reads=tuple(names_read(proto)),
-            gives=tuple(proto.output),
-        )
+        super().__init__(proto.name, node.op_type, tuple(names_read(proto)), tuple(proto.output))
         self.node = node
         self.ended: Callable[[], object] | None = None
 

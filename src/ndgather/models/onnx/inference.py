@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -80,8 +81,7 @@ def _check_size_names(sizes: Iterable[str], ports: Iterable[Port]) -> None:
 def _with_sizes(model: ModelProto, sizes: Mapping[str, int]) -> ModelProto:
     """Return a copy of `model` in which `sizes` are declared as numbers."""
     _check_size_names(sizes, model_ports(model)[0])
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for info in copy.graph.input:
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
             if f"{info.name}[{axis}]" in sizes:
@@ -155,9 +155,7 @@ def without_functions(model: ModelProto) -> ModelProto:
         check_functions(model)
         with foreign_errors(ModelError, _NOT_INFERRED):
             return inliner.inline_local_functions(model)
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    return copy
+    return deepcopy(model)
 
 
 # Inference
@@ -209,13 +207,12 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
     for node in inferred_nodes:
         if node.refusal is not None:
             raise node.op_node.named(node.refusal)
-    result = ModelProto()
-    result.CopyFrom(proto)
+    result = deepcopy(proto)
     _copy_declarations(inferred.graph, result.graph)
     return result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class InferredNode:
     """A gather or scatter node, and its inferred types or the error that inference raised.
 
@@ -254,10 +251,9 @@ def infer_types(
 def _infer_node(op_node: OpNode) -> InferredNode:
     try:
         op_node.operator()
-        inference = None if op_node.is_open else op_node.infer()
+        return InferredNode(op_node, None if op_node.is_open else op_node.infer())
     except NdgatherError as refusal:
-        return InferredNode(op_node=op_node, refusal=refusal)
-    return InferredNode(op_node=op_node, inference=inference)
+        return InferredNode(op_node, refusal=refusal)
 
 
 _HIDDEN = "ndgather.hidden"  # the domain of nodes that onnx must not look at
@@ -270,8 +266,7 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     it read outside of its memory. So negative sizes, and nodes for which inference raises, are
     hidden.
     """
-    visible = ModelProto()
-    visible.CopyFrom(model)
+    visible = deepcopy(model)
     for dim in _dims(visible.graph):
         if dim.dim_value < 0:
             dim.ClearField("dim_value")
@@ -523,8 +518,7 @@ def highest_indices(
     proto: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]]
 ) -> dict[str, int]:
     """Return the highest valid index of every input that is used as indices."""
-    typed = ModelProto()
-    typed.CopyFrom(proto)
+    typed = deepcopy(proto)
     for info in typed.graph.input:
         dims = info.type.tensor_type.shape.dim
         for dim, size in zip(dims, shapes.get(info.name, ()), strict=False):

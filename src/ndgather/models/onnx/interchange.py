@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -114,8 +115,7 @@ def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None
     if size <= files.LARGEST_MODEL:
         whole = model
         if external and not stays:
-            whole = ModelProto()
-            whole.CopyFrom(model)
+            whole = deepcopy(model)
             files.load_tensors(whole, str(source))
         content = _serialized(whole)
     if content is None:
@@ -218,7 +218,7 @@ def graph_of(model: ModelProto) -> Graph:
             raise _not_in_graph(what, kind, "tensors")
         if info.type.tensor_type.elem_type:
             dtype_name(info.type.tensor_type.elem_type, info.name)
-        inputs.append(GraphInput(name=info.name, type=tensor_type(info.type)))
+        inputs.append(GraphInput(info.name, tensor_type(info.type)))
     versions = opsets(model.opset_import)
     aliases: dict[str, str] = {}  # outputs of identities, and their inputs
     nodes: list[Node] = []
@@ -241,16 +241,10 @@ def graph_of(model: ModelProto) -> Graph:
                 nodes.append(_graph_node(node, reads, output, versions))
         except NdgatherError as error:
             raise messages.in_node(error, node.name, node.op_type, output) from error
-    return Graph(
-        name=model.graph.name,
-        inputs=tuple(inputs),
-        constants=constants,
-        nodes=tuple(nodes),
-        outputs=tuple(
-            GraphOutput(name=info.name, value=aliases.get(info.name, info.name))
-            for info in model.graph.output
-        ),
-    )
+    outputs = [
+        GraphOutput(info.name, aliases.get(info.name, info.name)) for info in model.graph.output
+    ]
+    return Graph(model.graph.name, tuple(inputs), constants, tuple(nodes), tuple(outputs))
 
 
 def _graph_node(
@@ -259,7 +253,7 @@ def _graph_node(
     name, domain = node.name or output, row_domain(node.domain)
     if _is_plain(node, "Cast"):
         to = next(item.i for item in node.attribute if item.name == "to")
-        return CastNode(name=name, input=inputs[0], output=output, dtype=dtype_name(to, output))
+        return CastNode(name, inputs[0], output, dtype_name(to, output))
     if not is_published(node):
         known = dict.fromkeys(operator.name for operator in operators(domain=DOMAIN))
         allowed = ", ".join((*known, *_PLAIN))
@@ -274,13 +268,8 @@ def _graph_node(
             kind = f"of type {onnx.AttributeProto.AttributeType.Name(item.type)}"
             what = f"attribute {item.name!r}"
             raise _not_in_graph(what, kind, "INT, STRING")
-    return OperatorNode(
-        name=name,
-        row=implementation(node.op_type, domain, versions.get(domain, 1)).row,
-        inputs=inputs,
-        output=output,
-        attributes=attributes,
-    )
+    row = implementation(node.op_type, domain, versions.get(domain, 1)).row
+    return OperatorNode(name, row, inputs, output, attributes)
 
 
 # Models of a graph

@@ -276,19 +276,14 @@ class RuntimeModel:
         if self._options.profile and hasattr(self._session, "profile"):
             times = self._session.profile()
         return Run(
-            outputs=tuple(
-                OutputArray(name=name, array=arrays[name], seconds=None) for name in outputs
-            ),
+            outputs=tuple(OutputArray(name, array, None) for name, array in arrays.items()),
             seconds=seconds,
             own_nodes=compared,
             other_nodes=self._count - compared,
             runtime=self.runtime,
             differences=tuple(differences),
             left=self._traced.untraced,
-            nodes=tuple(
-                NodeTime(name=name, operator=operator, seconds=seconds, bytes=size)
-                for name, operator, seconds, size in times
-            ),
+            nodes=tuple(NodeTime(*node) for node in times),
         )
 
     def _difference(self, node: CheckedNode) -> Exception:
@@ -364,7 +359,7 @@ def _output_array(name: str, value: object) -> Array:
 # Intermediate outputs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TracedNode:
     """A gather or scatter node, and the outputs of the model that have its inputs and its output.
 
@@ -396,7 +391,7 @@ class TracedNode:
         return check_node(self.op_node, arrays, None if actual is None else np.asarray(actual))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TracedModel:
     """A model whose outputs include the inputs and outputs of its gather and scatter nodes.
 
@@ -424,8 +419,7 @@ class TracedModel:
             if not needed.isdisjoint(filter(None, node.output)):
                 kept.append(node)
                 needed |= names_read(node)
-        proto = ModelProto()
-        proto.CopyFrom(self.proto)
+        proto = deepcopy(self.proto)
         del proto.graph.node[:], proto.graph.output[:]
         proto.graph.node.extend(reversed(kept))
         proto.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
@@ -453,13 +447,7 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
             traced.append(outputs.traced(op_node))
         except _NotTraceableError as error:
             untraced.append((op_node.where, str(error)))
-    return TracedModel(
-        proto=model,
-        names=tuple(outputs.added),
-        nodes=tuple(traced),
-        untraced=tuple(untraced),
-        folder=folder,
-    )
+    return TracedModel(model, tuple(outputs.added), tuple(traced), tuple(untraced), folder)
 
 
 class _NotTraceableError(Exception):
@@ -490,7 +478,7 @@ class _Outputs:
         ]
         *reads, gives = (name for name, _ in values)
         in_branch = frozenset(name for name, is_lifted in values if is_lifted)
-        return TracedNode(op_node=op_node, reads=tuple(reads), gives=gives, in_branch=in_branch)
+        return TracedNode(op_node, tuple(reads), gives, in_branch)
 
     def _output_of(self, scope: Scope, name: str) -> tuple[str, bool]:
         """Return the output of the model that has a value, and whether it comes from a branch."""
@@ -546,7 +534,7 @@ _ORDERED = {Reduction.NONE.value, Reduction.MIN.value, Reduction.MAX.value}
 _ROUNDINGS = 64  # units in the last place by which sums may differ for their order of additions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CheckedNode:
     """The output of a node in a runtime, `actual`, and that of its specification, `expected`.
 
@@ -569,7 +557,7 @@ def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -
     try:
         expected = op_node.operator()(*arrays, **attributes)
     except NdgatherError as refusal:
-        return CheckedNode(op_node=op_node, inputs=arrays, actual=actual, refusal=refusal)
+        return CheckedNode(op_node, arrays, actual, refusal=refusal)
     same, first = False, None
     if actual is not None and expected.shape == actual.shape:
         strings = {expected.dtype.kind, actual.dtype.kind} <= set("OUST")
@@ -577,9 +565,7 @@ def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -
             rounds = attributes.get("reduction", "none") not in _ORDERED
             first = first_difference(expected, actual, rounds=rounds)
             same = first is None
-    return CheckedNode(
-        op_node=op_node, inputs=arrays, actual=actual, expected=expected, same=same, first=first
-    )
+    return CheckedNode(op_node, arrays, actual, expected, same=same, first=first)
 
 
 def first_difference(
@@ -602,8 +588,6 @@ def first_difference(
         differs = ~np.isclose(expected, actual, rtol, atol, equal_nan=True)
     elif expected.dtype.kind in "OUST":
         differs = np.asarray(expected.astype(object) != actual.astype(object))
-    elif expected.tobytes() == actual.tobytes():
-        return None
     else:
         bits = [
             np.ascontiguousarray(array)[..., None].view(np.uint8) for array in (expected, actual)

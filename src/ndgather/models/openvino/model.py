@@ -283,13 +283,8 @@ class _GraphBuilder:
             except NdgatherError as error:
                 error.args = (f"{layer} ({layer.type}): {error}",)
                 raise
-        return Graph(
-            name=self.network.name,
-            inputs=tuple(self.inputs),
-            constants=self.constants,
-            nodes=tuple(self.nodes),
-            outputs=tuple(self.outputs),
-        )
+        inputs, nodes, outputs = tuple(self.inputs), tuple(self.nodes), tuple(self.outputs)
+        return Graph(self.network.name, inputs, self.constants, nodes, outputs)
 
     def _add(self, layer: Layer) -> None:
         if layer.type == "Result":
@@ -299,31 +294,26 @@ class _GraphBuilder:
             if name in self.output_names and layer.name:
                 name = layer.name
             name = unique(name, self.output_names)
-            self.outputs.append(GraphOutput(name=name, value=self.values[source.id, port.id]))
+            self.outputs.append(GraphOutput(name, self.values[source.id, port.id]))
             return
         (port,) = layer.outputs
         name = self.values[layer.id, port.id] = unique(_value_names(layer, port)[0], self.taken)
         if layer.type == "Parameter":
-            self.inputs.append(GraphInput(name=name, type=parameter_type(layer)))
+            self.inputs.append(GraphInput(name, parameter_type(layer)))
         elif layer.type == "Const":
             self.constants[name] = self.constants_file.read(layer)
         elif layer.type == "Convert":
             dtype = element_type(layer, "destination_type").dtype
             (value,) = self._sources(layer, ("input",))
-            title = layer.name or name
-            self.nodes.append(CastNode(name=title, input=value, output=name, dtype=dtype))
+            self.nodes.append(CastNode(layer.name or name, value, name, dtype))
         else:
             function = operator_of(layer)
-            node = OperatorNode(
-                name=layer.name or name,
-                row=function.row,
-                inputs=self._sources(layer, tuple(x.name for x in function.row.inputs)),
-                output=name,
-                attributes=attributes_of(layer, function),
-            )
-            self.nodes.append(node)
+            inputs = self._sources(layer, tuple(item.name for item in function.row.inputs))
+            attributes = attributes_of(layer, function)
+            title = layer.name or name
+            self.nodes.append(OperatorNode(title, function.row, inputs, name, attributes))
         if self.network.snippet:
-            self.outputs.append(GraphOutput(name="output", value=name))
+            self.outputs.append(GraphOutput("output", name))
 
     def _sources(self, layer: Layer, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the values that feed a layer; those of a snippet become inputs of the graph."""
@@ -331,7 +321,7 @@ class _GraphBuilder:
             sources = (self.wiring.sources[layer.id, port.id] for port in layer.inputs)
             return tuple(self.values[source.id, port.id] for source, port in sources)
         inputs = tuple(
-            GraphInput(name=unique(name, self.taken), type=port_type(port))
+            GraphInput(unique(name, self.taken), port_type(port))
             for name, port in zip(names, layer.inputs, strict=False)
         )
         self.inputs += inputs

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, ParseError
 
 from ndgather.errors import ModelError
@@ -47,18 +47,6 @@ class LayerPort:
     dims: tuple[int | None, ...]  # None is dynamic; () is a scalar or of unknown rank
 
 
-class Edge(NamedTuple):
-    """An edge from an output port of one layer to an input port of another."""
-
-    from_layer: int
-    from_port: int
-    to_layer: int
-    to_port: int
-
-    def __str__(self) -> str:
-        return f"edge {self.from_layer}:{self.from_port} to {self.to_layer}:{self.to_port}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """One operation."""
@@ -83,7 +71,7 @@ class Network:
 
     name: str
     layers: tuple[Layer, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[tuple[int, ...], ...]  # from a layer and its output port to a layer and its input
     snippet: bool = False
 
 
@@ -151,12 +139,12 @@ def _check_limit(what: str, count: int, most: int, unit: str = "") -> None:
 
 
 def _network(element: Element, name: str) -> Network:
-    edges = ("from-layer", "from-port", "to-layer", "to-port")
+    ends = ("from-layer", "from-port", "to-layer", "to-port")
     return Network(
         name=name,
         layers=tuple(_layer(layer) for layer in element.iterfind("layers/layer")),
         edges=tuple(
-            Edge(*(_number(edge, end, "edge") for end in edges))
+            tuple(_number(edge, end, "edge") for end in ends)
             for edge in element.iterfind("edges/edge")
         ),
     )
@@ -239,16 +227,17 @@ def wire(network: Network) -> Wiring:
     outputs = {(layer.id, port.id): port for layer in layers.values() for port in layer.outputs}
     inputs = {(layer.id, port.id) for layer in layers.values() for port in layer.inputs}
     sources: dict[tuple[int, int], tuple[Layer, LayerPort]] = {}
-    for edge in network.edges:
-        start, end = (edge.from_layer, edge.from_port), (edge.to_layer, edge.to_port)
+    for from_layer, from_port, to_layer, to_port in network.edges:
+        start, end = (from_layer, from_port), (to_layer, to_port)
+        edge = f"edge {from_layer}:{from_port} to {to_layer}:{to_port}"
         if start not in outputs:
-            findings.append(_error(edge, f"there is no output port {start[0]}:{start[1]}"))
+            findings.append(_error(edge, f"there is no output port {from_layer}:{from_port}"))
         elif end not in inputs:
-            findings.append(_error(edge, f"there is no input port {end[0]}:{end[1]}"))
+            findings.append(_error(edge, f"there is no input port {to_layer}:{to_port}"))
         elif end in sources:
-            findings.append(_error(layers[end[0]], f"two edges lead to input port {end[1]}"))
+            findings.append(_error(layers[to_layer], f"two edges lead to input port {to_port}"))
         else:
-            sources[end] = (layers[start[0]], outputs[start])
+            sources[end] = (layers[from_layer], outputs[start])
     if not network.snippet:
         findings += [
             _error(layer, f"no edge leads to input port {port.id}")
