@@ -54,8 +54,8 @@ pygments_style = "a11y-light"
 
 html_favicon = "static/favicon.svg"
 html_context = {"default_mode": "auto"}
-html_sidebars = {  # room for code on both sides, and for a column of each library
-    page: [] for page in ("benchmarks", "conformance", "guide/coming-from", "index", "playground")
+html_sidebars = {  # room for code on both sides
+    page: [] for page in ("benchmarks", "conformance", "index", "playground")
 }
 html_theme = "pydata_sphinx_theme"
 html_title = f"ndgather {__version__}"

@@ -15,8 +15,9 @@ import xarray as xr
 from ndgather.cli import main
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
-FRAMEWORKS = (GUIDE / "torch-and-jax.md", GUIDE / "coming-from.md")  # run by tests/frameworks
-PAGES = [GUIDE.parent / "index.md", *sorted(set(GUIDE.glob("*.md")) - set(FRAMEWORKS))]
+FRAMEWORKS = (GUIDE / "torch-and-jax.md",)  # run by tests/frameworks
+QUESTIONS = sorted((GUIDE.parent / "questions").glob("*.md"))
+PAGES = [GUIDE.parent / "index.md", *sorted({*GUIDE.glob("*.md"), *QUESTIONS} - set(FRAMEWORKS))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -10,7 +10,7 @@ NAMES = [str(place.relative_to(SITE)) for place in page_files()]
 MAIN = [
     "index.html",
     "guide/which-function.html",
-    "guide/coming-from.html",
+    "questions/torch-gather-explained.html",
     "guide/errors.html",
     "guide/models.html",
     "gallery.html",
