@@ -17,7 +17,7 @@ from dask.array.core import from_array
 
 from ndgather import arguments, dispatch, messages, slow_path, windows
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
-from ndgather.arrays.dask.layout import axes_of_tuples, layout_of
+from ndgather.arrays.dask.points import axes_of_tuples, layout_of
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import reason, shown
 from ndgather.stored.chunks import stand_in

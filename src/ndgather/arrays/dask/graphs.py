@@ -17,7 +17,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ndgather import refusals, slow_path
 from ndgather.arrays.dask import points
-from ndgather.arrays.dask.layout import axes_of_tuples
+from ndgather.arrays.dask.points import axes_of_tuples
 from ndgather.errors import IndexOutOfBoundsError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
-    from ndgather.arrays.dask.layout import BlockLayout, Chunks, Coordinates, Region
+    from ndgather.arrays.dask.points import BlockLayout, Chunks, Coordinates, Region
 
     Array = NDArray[Any]
     Graph = dict[Any, Any]
@@ -62,27 +62,27 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
     }
     filled = fill if call.mode == "fill" else None
     for copied in copied_blocks:
-        pieces: dict[Region, list[Any]] = {region: [] for region in targets}
+        values: dict[Region, list[Any]] = {region: [] for region in targets}
         for block, members in readers.items():
             source, shape = _data_block(layout, block, copied)
             taken = (f"take-{token}", *source)
-            key = (call.data.name, *source)
-            graph[taken] = (points.take, call.caller, layout.axes, shape, key, sources[block])
+            read = (call.data.name, *source)
+            graph[taken] = (points.take, call.caller, layout.axes, shape, read, sources[block])
             for number, (region, *_) in enumerate(members):
-                piece: Any = (operator.getitem, taken, number)
+                of_region: Any = (operator.getitem, taken, number)
                 if len(members) > 1:  # so that no region depends on the values of another
-                    graph[name_of_piece := (f"piece-{token}", *source, number)] = piece
-                    piece = name_of_piece
-                pieces[region].append(piece)
-        for region, of_region in targets.items():
+                    graph[key := (f"values-{token}", *source, number)] = of_region
+                    of_region = key
+                values[region].append(of_region)
+        for region, target in targets.items():
             graph[(name, *layout.result_block(region, copied))] = (
                 points.assemble,
                 layout.axes,
                 layout.result_shape(region, copied),
                 fill.dtype,
                 filled,
-                of_region,
-                pieces[region],
+                target,
+                values[region],
             )
     return _dask_array(name, graph, [call.data], layout.result_chunks, fill.dtype)
 
@@ -119,7 +119,7 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
                 options,
                 shape,
                 (call.data.name, *source),
-                [each for _, each, _ in members],
+                [sources for _, sources, _ in members],
                 picked,
             )
     return _dask_array(name, graph, [call.data, updates], layout.data_chunks, call.data.dtype)
@@ -128,7 +128,7 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
 def gather_by_lazy_indices(
     call: Call, layout: BlockLayout, data: Any, dtype: np.dtype[Any]
 ) -> DaskArray:
-    """Return a gather from data in memory or in a store: one task for each block of indices.
+    """Return a gather from data in memory or in a store: one task for every block of indices.
 
     `layout` has one chunk of data. Tasks that only check find the first index out of bounds.
     """
@@ -216,7 +216,7 @@ def _gather_block(
 
 
 def _readers(call: Call, layout: BlockLayout) -> Readers:
-    """Return the regions that need each block of data, and where their points lie."""
+    """Return the regions that need a block of data, and where their points lie."""
     points.check_indices(layout, tuple(map(sum, layout.position_chunks)), call.indices)
     readers: Readers = {}
     for region in layout.regions:

@@ -1,8 +1,15 @@
-"""The points of a region by block of data, and the tasks that read, place and apply them."""
+"""How the chunks of data and of a result meet, and the points that tasks copy between them.
+
+A position of a call is one index or one tuple of indices. Along an axis of data, a position is
+*aligned* (its own coordinate is the index), *indexed* (the index is in `indices`), or *copied*
+(every element is taken). Positions are cut into regions, one for each chunk of the result; along
+aligned axes they are cut where data is cut.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate, product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,40 +19,155 @@ from ndgather.errors import NdgatherError
 from ndgather.messages import shown
 from ndgather.stored.calls import coordinates, read_at, write_at
 from ndgather.stored.chunks import Grid, stand_in
-from ndgather.stored.plan import make_plan
+from ndgather.stored.plan import PointAxes, axes_of, make_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
-    from ndgather.arrays.dask.layout import BlockLayout, Coordinates, Region
-    from ndgather.stored.plan import PointAxes
 
     Array = NDArray[Any]
 
+Chunks: TypeAlias = tuple[tuple[int, ...], ...]  # the sizes of the chunks along every axis
+Coordinates: TypeAlias = tuple[int, ...]  # the number of a chunk along every axis
+
 
 @dataclass(frozen=True, slots=True)
-class Boxes:
-    """The parts of windows that runs of points copy.
+class Region:
+    """A box of positions."""
 
-    Run i, which ends at point ``stops[i]``, copies the box ``low[i]..high[i]`` of a window.
-    """
+    coordinates: Coordinates
+    start: tuple[int, ...]
+    shape: tuple[int, ...]
 
-    stops: Array
-    low: Array
-    high: Array
-
-    def __iter__(self) -> Iterator[tuple[slice, tuple[slice, ...]]]:
-        start = 0
-        rows = zip(self.stops.tolist(), self.low.tolist(), self.high.tolist(), strict=True)
-        for stop, low, high in rows:
-            yield slice(start, stop), tuple(map(slice, low, high))
-            start = stop
+    @property
+    def box(self) -> tuple[slice, ...]:
+        """Its slices of `indices`, without the axis of index tuples."""
+        return tuple(
+            slice(start, start + size) for start, size in zip(self.start, self.shape, strict=True)
+        )
 
 
-_ELEMENTS = ((slice(None), ()),)  # in place of boxes where points copy no windows
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockLayout:
+    """The axes and the chunks of a call."""
+
+    call: Call  # the gather that reads what the call reads or updates, without its arrays
+    axes: PointAxes  # of windows: `dense_slices` begins with the axes of a window
+    aligned: tuple[int, ...]  # axes of data, and the same axes of positions
+    data_chunks: Chunks
+    position_chunks: Chunks
+
+    @property
+    def regions(self) -> list[Region]:
+        """The regions in C order."""
+        starts = [tuple(accumulate(sizes, initial=0)) for sizes in self.position_chunks]
+        return [
+            Region(at, _pick(starts, at), _pick(self.position_chunks, at))
+            for at in product(*(range(len(sizes)) for sizes in self.position_chunks))
+        ]
+
+    @property
+    def copied_blocks(self) -> list[Coordinates]:
+        """The chunks along the copied axes."""
+        return list(product(*(range(len(self.data_chunks[axis])) for axis in self.axes.slices)))
+
+    @property
+    def result_chunks(self) -> Chunks:
+        """The chunks of the result of a gather, and of the updates of a scatter."""
+        window = [(size,) for size in self.call.window_shape]
+        copied = [self.data_chunks[axis] for axis in self.axes.slices]
+        return tuple(self.in_result(self.position_chunks, [*window, *copied]))
+
+    def in_result(self, positions: Sequence[Any], slices: Sequence[Any]) -> list[Any]:
+        """Return values for the axes of positions and of slices in the order of the result."""
+        order = self.axes.dense_positions + self.axes.dense_slices
+        by_axis = dict(zip(order, (*positions, *slices), strict=True))
+        return [by_axis[axis] for axis in range(len(order))]
+
+    def result_block(self, region: Region, copied: Coordinates) -> Coordinates:
+        """Return the chunk of the result that a region fills."""
+        window = [0] * len(self.call.window_shape)
+        return tuple(self.in_result(region.coordinates, [*window, *copied]))
+
+    def result_shape(self, region: Region, copied: Coordinates) -> tuple[int, ...]:
+        """Return the shape of that chunk."""
+        sizes = [
+            self.data_chunks[axis][number]
+            for axis, number in zip(self.axes.slices, copied, strict=True)
+        ]
+        return tuple(self.in_result(region.shape, [*self.call.window_shape, *sizes]))
+
+    def data_block(self, points: Coordinates, copied: Coordinates) -> Coordinates:
+        """Return the chunk of data with these numbers along the axes of points and of slices."""
+        order = self.axes.points + self.axes.slices
+        by_axis = dict(zip(order, points + copied, strict=True))
+        return tuple(by_axis[axis] for axis in range(len(order)))
+
+    def with_positions(self, chunks: Iterable[Sequence[int]]) -> BlockLayout:
+        """Return the layout with positions cut at `chunks`, and along aligned axes as data is."""
+        cut = [tuple(sizes) for sizes in chunks]
+        for axis in self.aligned:
+            cut[axis] = _cut_to(self.data_chunks[axis], sum(cut[axis]))
+        return replace(self, position_chunks=tuple(cut))
+
+    def read_chunks(self, shape: Sequence[int]) -> Chunks:
+        """Return the chunks of the part of data that positions of this shape address.
+
+        It has the size of the positions along aligned axes, and one element along copied axes.
+        """
+        chunks = list(self.data_chunks)
+        for axis in self.aligned:
+            chunks[axis] = (shape[axis],)
+        for axis in self.axes.slices:
+            chunks[axis] = (1,)
+        return tuple(chunks)
+
+
+def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
+    """Return the layout of a call with valid shapes; its positions are cut only where data is."""
+    kind = call.kind.replace("scatter", "gather")
+    tuples, shape = axes_of_tuples(kind), call.indices.shape
+    data = stand_in(tuple(map(sum, data_chunks)), np.dtype(np.uint8))
+    axes = axes_of(replace(call, kind=kind, data=data))
+    aligned = axes.points[: len(axes.points) - (shape[-1] if tuples else 1)]
+    if kind == "gather_elements":
+        aligned = tuple(axis for axis in axes.points if axis != int(call.axis) % data.ndim)
+    mode = "fill" if call.mode == "drop" else call.mode
+    bare = replace(call, kind=kind, data=None, indices=None, updates=None, mode=mode)
+    layout = BlockLayout(
+        call=replace(bare, reduction="none", use_init_val=True, fill_value=None),
+        axes=axes,
+        aligned=aligned,
+        data_chunks=data_chunks,
+        position_chunks=(),
+    )
+    return layout.with_positions((size,) for size in shape[: len(shape) - tuples])
+
+
+def axes_of_tuples(kind: str) -> int:
+    """Return how many axes of `indices` hold index tuples."""
+    return int(kind.endswith(("_nd", "_windows")))
+
+
+def _cut_to(chunks: Sequence[int], size: int) -> tuple[int, ...]:
+    """Return the chunks of the first `size` elements of an axis; the last chunk is cut."""
+    ends = [min(end, size) for end in accumulate(chunks)]
+    sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    while len(sizes) > 1 and not sizes[-1] and size < sum(chunks):
+        sizes.pop()
+    return tuple(sizes)
+
+
+def _pick(lines: Iterable[Sequence[int]], at: Coordinates) -> tuple[int, ...]:
+    return tuple(line[number] for line, number in zip(lines, at, strict=True))
+
+
+# Runs of points, and the box of a window that the points of a run copy; here no windows.
+Boxes: TypeAlias = "Sequence[tuple[slice, tuple[slice, ...]]]"
+_ELEMENTS = ((slice(None), ()),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +176,12 @@ class Sources:
 
     bits: tuple[int, ...]
     local: NDArray[np.unsignedinteger[Any]]
-    boxes: Boxes | None
+    boxes: Boxes
 
     def read(self, block: Array) -> list[Array]:
-        """Return the values of each run; the axes of points come first in `block`."""
+        """Return the values of every run; the axes of points come first in `block`."""
         values = []
-        for run, box in self.boxes or _ELEMENTS:
+        for run, box in self.boxes:
             shape = tuple(part.stop - part.start for part in box)
             view = windows.view(block, shape) if shape else block
             values.append(read_at(self.bits, self.local[run], view))
@@ -78,12 +200,12 @@ class Targets:
     """The positions of the same points in their region, in C order: four bytes a point."""
 
     positions: NDArray[np.uint32]
-    boxes: Boxes | None
+    boxes: Boxes
 
     def write(self, values: Sequence[Array], dense: Array, rank: int) -> None:
-        """Write the values of each run to `dense`, whose first `rank` axes are the positions."""
-        for (run, box), piece in zip(self.boxes or _ELEMENTS, values, strict=True):
-            write_at(self.positions[run], dense[(*[slice(None)] * rank, *box)], piece)
+        """Write the values of every run to `dense`, whose first `rank` axes are the positions."""
+        for (run, box), of_run in zip(self.boxes, values, strict=True):
+            write_at(self.positions[run], dense[(*[slice(None)] * rank, *box)], of_run)
 
 
 Groups: TypeAlias = "dict[Coordinates, tuple[Sources, Targets]]"  # by block along the point axes
@@ -112,17 +234,22 @@ def group(layout: BlockLayout, region: Region, indices: Array) -> Groups:
     blocks = _blocks(layout, region, points.chunks)
     for number, block in enumerate(blocks):
         starts, stops = points.runs(number)
-        boxes = None
+        boxes: Boxes = _ELEMENTS
         if points.low is not None and points.high is not None:
-            kinds = slice(points.first[number], points.first[number + 1])
-            boxes = Boxes((stops - starts).cumsum(), points.low[kinds], points.high[kinds])
+            runs = slice(points.first[number], points.first[number + 1])
+            ends = (stops - starts).cumsum().tolist()
+            corners = points.low[runs].tolist(), points.high[runs].tolist()
+            boxes = [
+                (slice(begin, end), tuple(map(slice, low, high)))
+                for begin, end, low, high in zip([0, *ends[:-1]], ends, *corners, strict=True)
+            ]
         local, positions = points.of_runs((starts, stops))
         groups[block] = Sources(points.bits, local, boxes), Targets(positions, boxes)
     return groups
 
 
 def _blocks(layout: BlockLayout, region: Region, numbers: Array) -> list[Coordinates]:
-    """Return the numbers of blocks along each axis of points; empty chunks have no number."""
+    """Return the numbers of blocks along every axis of points; empty chunks have no number."""
     filled = [
         np.array([region.coordinates[axis]])
         if axis in layout.aligned
@@ -149,7 +276,7 @@ def plain(caller: str, argument: str, block: Any, shape: tuple[int, ...]) -> Arr
 def take(
     caller: str, axes: PointAxes, shape: tuple[int, ...], block: Any, sources: Sequence[Sources]
 ) -> list[list[Array]]:
-    """Return the values that regions need of a block of data, one list for each region."""
+    """Return the values that regions need of a block of data, one list for every region."""
     view = axes.data_view(plain(caller, "data", block, shape))
     return [points.read(view) for points in sources]
 
@@ -168,8 +295,8 @@ def assemble(
         dense[...] = fill
     rank = len(axes.dense_positions)
     view = axes.dense_view(dense) if rank else dense[np.newaxis]
-    for points, pieces in zip(targets, values, strict=True):
-        points.write(pieces, view, max(rank, 1))
+    for points, of_region in zip(targets, values, strict=True):
+        points.write(of_region, view, max(rank, 1))
     return dense
 
 
