@@ -14,6 +14,7 @@ from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.accessor import Accessor, not_an_array
 from ndgather.errors import AttributeValueError, ShapeError
 from ndgather.stored import calls
+from ndgather.stored.plan import axes_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -93,25 +94,24 @@ def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -
     names: Sequence[Hashable | None] = (None,) * np.ndim(indices)
     if isinstance(indices, _NAMED):
         names = indices.dims
-    dims, of_indices = data.dims, list(names[:-1])
-    before, after = [], [*dims]  # dimensions that the result keeps of data
-    window: Sequence[Hashable] = ()
+    of_indices: Sequence[Hashable | None]
+    positions: Sequence[Hashable | None]
+    dims, axes = data.dims, axes_of(replace(call, data=data, indices=indices))
+    kept = [dims[axis] for axis in axes.slices]  # dimensions that the result keeps of data
     if call.kind == "gather_elements":
         axis = int(call.axis) % data.ndim
-        of_indices, window = [], dims
-        after = [d for i, d in enumerate(dims) if i != axis and result.shape[i] == data.shape[i]]
-    elif call.kind == "gather":
-        axis = int(call.axis) % data.ndim
-        batch = int(call.batch_dims) % (len(names) + 1 if call.batch_dims >= 0 else len(names))
-        of_indices = list(names[batch:])
-        before, after = [*dims[:axis]], [*dims[axis + 1 :]]
-    elif call.kind == "gather_windows":
-        window, after = dims, [*dims[len(call.window_shape) :]]
+        of_indices, positions = (), dims
+        kept = [d for i, d in enumerate(dims) if i != axis and result.shape[i] == data.shape[i]]
     else:
-        batch = int(call.batch_dims)
-        of_indices = of_indices[batch:]
-        before, after = [*dims[:batch]], [*dims[np.shape(indices)[-1] + batch :]]
-    of_result = [*before, *of_indices, *(window or after)]
+        tuples = call.kind != "gather"
+        batch = len(axes.points) - (np.shape(indices)[-1] if tuples else 1)
+        of_indices = names[batch:-1] if tuples else names[batch:]
+        positions = (*dims[:batch], *of_indices)
+        kept += dims[:batch]
+    slices = range(data.ndim) if call.kind == "gather_windows" else axes.slices
+    of_axis = dict(zip(axes.dense_positions, positions, strict=True))
+    of_axis |= zip(axes.dense_slices, (dims[axis] for axis in slices), strict=True)
+    of_result = [of_axis[axis] for axis in range(result.ndim)]
     named = [dim for dim in of_result if dim is not None]
     for dim in named:
         if named.count(dim) > 1:
@@ -121,8 +121,8 @@ def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -
             )
     free = (name for i in range(2 * len(of_result)) if (name := f"dim_{i}") not in named)
     of_result = [next(free) if dim is None else dim for dim in of_result]
-    coords = {k: x for k, x in data.coords.items() if {*x.dims} <= {*before, *after}}
+    coords = {k: x for k, x in data.coords.items() if {*x.dims} <= {*kept}}
     if isinstance(indices, xarray.DataArray):
-        kept = {k: x for k, x in indices.coords.items() if {*x.dims} <= {*of_indices}}
-        coords = {**coords, **kept, **coords}
+        more = {k: x for k, x in indices.coords.items() if {*x.dims} <= {*of_indices}}
+        coords = {**coords, **more, **coords}
     return xarray.DataArray(result, coords, of_result, data.name, data.attrs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -267,8 +266,8 @@ def _request(
 
 
 def _options(caller: str, memory: Any, progress: Any, executor: Any) -> arrays.Options:
-    call = Call(caller, "gather_nd", None, None)
-    call = replace(call, memory=memory, progress=progress, executor=executor)
+    options = {"memory": memory, "progress": progress, "executor": executor}
+    call = Call(caller, "gather_nd", None, None, **options)
     return arrays.Options(arguments.check_storage_options(call))
 
 
