@@ -78,7 +78,7 @@ def _gather_of_column(call: Call) -> Any:
     if _is_plain(data) and call.mode != "fill" and np.ndim(call.indices):
         values = slow_path.run(replace(call, data=data.to_numpy(zero_copy_only=True)))
         if values.ndim == 1:
-            return _array(data.type, values)
+            return pa.array(values, type=data.type)
     numbers = flat_indices(call, (len(data),))
     along = one_axis(call, numbers, "pyarrow.Tensor.from_numpy(data.to_numpy())")
     taken = _taken(call, data, along)
@@ -87,14 +87,8 @@ def _gather_of_column(call: Call) -> Any:
 
 def _is_plain(column: Any) -> bool:
     """Whether a column is numbers without nulls in one piece of memory."""
-    kinds = (pa.types.is_integer, pa.types.is_floating)
-    known = any(is_kind(column.type) for is_kind in kinds)
-    return known and isinstance(column, pa.Array) and not column.null_count
-
-
-def _array(arrow_type: Any, values: Any) -> Any:
-    """Return an array that shares the memory of a NumPy array."""
-    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(values)])
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    return is_number and isinstance(column, pa.Array) and not column.null_count
 
 
 def _taken(call: Call, data: Any, numbers: Indices) -> Any:
@@ -126,20 +120,19 @@ def _scatter(call: Call) -> Any:
     if isinstance(data, _TABLES) or not any(is_kind(data.type) for is_kind in numbers):
         dtypes = data.schema.types if isinstance(data, _TABLES) else data.type
         raise no_scatter(call, dtypes, "a NumPy array")
-    if data.null_count or (isinstance(updates, _COLUMNS) and updates.null_count):
-        if isinstance(updates, _COLUMNS):
-            nothing = pa.types.is_null(updates.type)
-            updates = _masked(updates.cast(data.type) if nothing else updates)
-        result = slow_path.run(replace(call, data=_masked(data), updates=updates))
-        array = pa.array(result.data, type=data.type, mask=np.ma.getmaskarray(result))
-    else:
-        updates = _ARROW.plain(call.caller, call.updates_name, updates)
-        values = slow_path.run(replace(call, data=_numpy(data), updates=updates))
-        array = _array(data.type, values) if _is_plain(data) else pa.array(values, type=data.type)
+    if isinstance(updates, _COLUMNS):
+        updates = _masked(updates.cast(data.type) if pa.types.is_null(updates.type) else updates)
+    updates = _ARROW.plain(call.caller, call.updates_name, updates)
+    result = slow_path.run(replace(call, data=_masked(data), updates=updates))
+    mask = np.ma.getmask(result)
+    array = pa.array(result.data, type=data.type, mask=None if mask is np.ma.nomask else mask)
     return pa.chunked_array([array]) if isinstance(data, pa.ChunkedArray) else array
 
 
 def _masked(column: Any) -> Any:
+    """Return a masked array, which has no mask if there are no nulls."""
+    if not column.null_count:
+        return np.ma.array(_numpy(column))
     nothing = pa.scalar(False if pa.types.is_boolean(column.type) else 0, type=column.type)
     mask = _numpy(column.is_null())
     return np.ma.array(_numpy(column.fill_null(nothing)), mask=mask)
