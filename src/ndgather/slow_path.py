@@ -49,16 +49,17 @@ def run(call: Call) -> Array:
     elif call.scatters and not _is_one_step(plain):
         result = _deliver(plain, _scatter_in_steps(plain))
     else:
-        result = _run_plain(plain)
+        result = run_plain(plain)
     return result if call.out is None else call.out
 
 
-def _run_plain(call: Call) -> Array:
+def run_plain(call: Call) -> Array:
+    """Make a call whose arguments the core takes."""
     result = windows.run(call) if call.kind == "gather_windows" else call.run()
     if isinstance(result, _core.Refusal):
         if result.rule != "out_overlaps_input":
             refusals.raise_error(call, result)
-        result = _run_plain(replace(call, out=None))
+        result = run_plain(replace(call, out=None))
     return _deliver(call, result)
 
 
@@ -79,7 +80,7 @@ def _gather_references(call: Call) -> Array:
     positions = np.arange(data.size).reshape(data.shape)
     fills = call.mode == "fill"
     fill = np.array(-1, positions.dtype) if fills else None
-    where = _run_plain(replace(call, data=positions, fill_value=fill, out=None))
+    where = run_plain(replace(call, data=positions, fill_value=fill, out=None))
     flat, flat_where = data.reshape(-1), where.reshape(-1)
     if not fills:
         return flat[flat_where].reshape(where.shape)  # type: ignore[no-any-return]  # an array
@@ -94,7 +95,7 @@ def _scatter_references(call: Call) -> Array:
     """Scatter elements that are references or have no bytes; of several updates the last counts."""
     data, updates = call.data, call.updates
     numbers = np.arange(updates.size).reshape(updates.shape)
-    last = _run_plain(replace(call, data=np.full(data.shape, -1), updates=numbers, out=None))
+    last = run_plain(replace(call, data=np.full(data.shape, -1), updates=numbers, out=None))
     result: Array = data.copy()
     written = last >= 0
     result[written] = updates.reshape(-1)[last[written]]
@@ -118,7 +119,7 @@ def _scatter_in_steps(call: Call) -> Array:
     def apply(data: Array, updates: Array, reduction: str) -> None:
         arithmetic = reductions.for_core(data.dtype, reduction)
         step = replace(call, data=data, updates=updates, out=data, reduction=reduction)
-        _run_plain(replace(step, arithmetic=arithmetic, use_init_val=True))
+        run_plain(replace(step, arithmetic=arithmetic, use_init_val=True))
 
     library = reductions.InPlace(apply)
     reductions.in_steps(library, data, updates, call.reduction, call.use_init_val)

@@ -9,18 +9,18 @@ Negative index values count from the end, as with ``mode="raise"``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import arguments, dispatch, messages, reductions, windows
+from ndgather import arguments, dispatch, messages, reductions, slow_path, windows
 from ndgather.api import Call, run
 from ndgather.arguments import choice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["gather_elements", "gather_nd", "gather_windows", "scatter_elements", "scatter_nd"]
 
-_LINEAR = ("none", "add")
-_PLACES = 2**21  # elements of windows whose positions are listed at a time
+_INDICES = 2**21  # of the elements of windows, listed at a time
 
 
 def gather_nd(
@@ -85,8 +84,8 @@ def gather_nd(
     >>> vjp.gather_nd([1.0, 10.0, 100.0], (4,), [[2], [0], [2]])
     array([ 10.,   0., 101.,   0.])
     """
-    pair = _Pair("vjp.gather_nd", "gather_nd", "scatter_nd", batch_dims=batch_dims)
-    return pair.add_to_zeros(cotangent, data_shape, indices)
+    call = Call("vjp.gather_nd", "gather_nd", cotangent, indices, batch_dims=batch_dims)
+    return _of_gather(call, data_shape)
 
 
 def gather_elements(
@@ -134,8 +133,8 @@ def gather_elements(
     array([[   0.,   10.],
            [ 101., 1000.]])
     """
-    pair = _Pair("vjp.gather_elements", "gather_elements", "scatter_elements", axis=axis)
-    return pair.add_to_zeros(cotangent, data_shape, indices)
+    call = Call("vjp.gather_elements", "gather_elements", cotangent, indices, axis=axis)
+    return _of_gather(call, data_shape)
 
 
 def gather_windows(
@@ -180,8 +179,8 @@ def gather_windows(
     Notes
     -----
     Known as overlap-add, or ``fold``. Where windows overlap, sums are made in C order of `starts`.
-    The positions of all elements of a window are listed, for some windows at a time: besides the
-    result it uses 16 MiB, or 8 bytes for each element of a larger window.
+    The indices of all elements of a window are listed, for some windows at a time: besides the
+    result it uses 16 MiB, or ``8 * k`` bytes for every element of a larger window.
 
     Examples
     --------
@@ -189,36 +188,9 @@ def gather_windows(
     >>> vjp.gather_windows([[1.0, 2.0], [10.0, 20.0]], (4,), [[0], [1]], (2,))
     array([ 1., 12., 20.,  0.])
     """
-    caller = "vjp.gather_windows"
-    window = arguments.sizes(caller, "window_shape", window_shape)
-    adapted = _adapted(Call(caller, "gather_windows", cotangent, starts, window_shape=window))
-    if adapted is not None:
-        return adapted(arguments.sizes(caller, "data_shape", data_shape))  # type: ignore[no-any-return]  # an array
-    pair = _Pair(caller, "gather_nd", "scatter_nd")
-    cotangent = pair.numbers(cotangent)
-    result = pair.zeros(data_shape, cotangent.dtype)
-    starts = arguments.native_indices(caller, starts, "starts")
-    windows.check(Call(caller, "gather_windows", result, starts, window_shape=window))
-    depth, lead = len(window), starts.shape[:-1]
-    wanted = (*lead, *window, *result.shape[depth:])
-    if cotangent.shape != wanted:
-        raise messages.updates_do_not_fit(caller, cotangent.shape, wanted, "cotangent")
-    if not cotangent.size:
-        return result
-    flat = result.reshape(-1, *result.shape[depth:])
-    begins = np.zeros(int(np.prod(lead)), np.int64)
-    within = np.zeros(window, np.int64)
-    for axis, size in enumerate(window):
-        step = int(np.prod(result.shape[axis + 1 : depth]))
-        begins += starts[..., axis].reshape(-1).astype(np.int64) * step
-        within += np.arange(size).reshape(-1, *(1,) * (depth - 1 - axis)) * step
-    updates = cotangent.reshape(len(begins), within.size, *flat.shape[1:])
-    some = max(_PLACES // within.size, 1)
-    for first in range(0, len(begins), some):
-        part = slice(first, first + some)
-        places = (begins[part, np.newaxis] + within.reshape(-1))[..., np.newaxis]
-        run(Call(caller, "scatter_nd", flat, places, updates[part], reduction="add", out=flat))
-    return result
+    window = arguments.sizes("vjp.gather_windows", "window_shape", window_shape)
+    call = Call("vjp.gather_windows", "gather_windows", cotangent, starts, window_shape=window)
+    return _of_gather(call, data_shape)
 
 
 def scatter_nd(
@@ -270,8 +242,7 @@ def scatter_nd(
     >>> of_updates
     array([  0.,   1., 100.])
     """
-    pair = _Pair("vjp.scatter_nd", "gather_nd", "scatter_nd")
-    return pair.of_data_and_updates(cotangent, indices, reduction)
+    return _of_scatter(Call("vjp.scatter_nd", "scatter_nd", cotangent, indices), reduction)
 
 
 def scatter_elements(
@@ -326,79 +297,78 @@ def scatter_elements(
     >>> of_updates
     array([[  0., 100.]])
     """
-    pair = _Pair("vjp.scatter_elements", "gather_elements", "scatter_elements", axis=axis)
-    return pair.of_data_and_updates(cotangent, indices, reduction)
+    call = Call("vjp.scatter_elements", "scatter_elements", cotangent, indices, axis=axis)
+    return _of_scatter(call, reduction)
 
 
-def _adapted(call: Call) -> Callable[..., Any] | None:
-    """Return the function for the cotangents of the adapter of `call`, if it has one.
+def _of_gather(call: Call, data_shape: object) -> Array:
+    of_data: Array = cotangents(call, arguments.sizes(call.caller, "data_shape", data_shape))[0]
+    return of_data
 
-    It takes the shape of data, for a gather; `data` of the call is the cotangent.
+
+def _of_scatter(call: Call, reduction: object) -> tuple[Array, Array]:
+    reduction = choice(call.caller, "reduction", reduction, ("none", "add"))
+    of_data, of_updates = cotangents(replace(call, reduction=reduction))
+    return of_data, of_updates
+
+
+def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+    """Return the cotangents of a call, in which `data` is the cotangent of its result.
+
+    That of data for a gather from data of `data_shape`; those of data and updates for a scatter.
     """
-    adapter = dispatch.adapter(call.data, call.indices, call.updates, call.out)
-    function = getattr(adapter, "vjp", None)
-    return None if function is None else partial(function, call)
+    adapted = getattr(dispatch.adapter(call.data, call.indices), "vjp", None)
+    if adapted is not None:
+        return adapted(call, data_shape)  # type: ignore[no-any-return]  # a tuple of arrays
+    cotangent = arguments.plain_array(call.caller, "cotangent", call.data)
+    if reductions.number_kind(cotangent.dtype) in ("", "b"):
+        raise messages.cotangent_dtype(call.caller, cotangent.dtype)
+    indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
+    call = replace(call, data=cotangent, indices=indices, updates_name="cotangent")
+    if data_shape is None:
+        return _data_and_updates(call)
+    try:
+        zeros = np.zeros(data_shape, cotangent.dtype)
+    except ValueError:  # more axes or more bytes than an array can have
+        raise messages.result_too_large(call.caller, data_shape) from None
+    call = replace(call, data=zeros, updates=cotangent, reduction="add")
+    if call.kind == "gather_windows":
+        _add_windows(call)
+        return (zeros,)
+    return (run(replace(call, kind=call.kind.replace("gather", "scatter"))),)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """A gather and its scatter, for one caller and one value of their option."""
+def _add_windows(call: Call) -> None:
+    """Add windows to zeros in place."""
+    window, starts = call.window_shape, call.indices
+    windows.check(call)
+    wanted = slow_path.result_shape(call)
+    if call.updates.shape != wanted:
+        raise messages.updates_do_not_fit(call.caller, call.updates.shape, wanted, "cotangent")
+    if not call.updates.size:
+        return
+    count = prod(starts.shape[:-1])
+    updates = call.updates.reshape(count, *wanted[starts.ndim - 1 :])
+    starts = starts.reshape(count, *[1] * len(window), len(window)).astype(np.int64)
+    within = np.moveaxis(np.indices(window), 0, -1)
+    step = _INDICES // (within.size + 1) + 1
+    for first in range(0, count, step):
+        block = slice(first, first + step)
+        elements = replace(call, indices=starts[block] + within, updates=updates[block])
+        run(replace(elements, kind="scatter_nd", window_shape=(), out=call.data))
 
-    caller: str
-    gather_kind: str
-    scatter_kind: str
-    axis: Any = 0
-    batch_dims: Any = 0
 
-    def call(self, kind: str, data: ArrayLike, indices: ArrayLike, **options: Any) -> Call:
-        options |= {"axis": self.axis, "batch_dims": self.batch_dims}
-        return Call(self.caller, kind, data, indices, **options)
-
-    def scatter(self, data: Array, indices: ArrayLike, updates: Array, reduction: str) -> Array:
-        options = {"updates": updates, "reduction": reduction, "updates_name": "cotangent"}
-        return run(self.call(self.scatter_kind, data, indices, **options))
-
-    def numbers(self, cotangent: ArrayLike) -> Array:
-        array = arguments.plain_array(self.caller, "cotangent", cotangent)
-        if reductions.number_kind(array.dtype) in ("", "b"):
-            raise messages.cotangent_dtype(self.caller, array.dtype)
-        return array
-
-    def zeros(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        sizes = arguments.sizes(self.caller, "data_shape", shape)
-        try:
-            return np.zeros(sizes, dtype)
-        except ValueError:  # more axes or more bytes than an array can have
-            raise messages.result_too_large(self.caller, sizes) from None
-
-    def add_to_zeros(
-        self, cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike
-    ) -> Array:
-        adapted = _adapted(self.call(self.gather_kind, cotangent, indices))
-        if adapted is not None:
-            sizes = arguments.sizes(self.caller, "data_shape", data_shape)
-            return adapted(sizes)  # type: ignore[no-any-return]  # an array
-        cotangent = self.numbers(cotangent)
-        return self.scatter(self.zeros(data_shape, cotangent.dtype), indices, cotangent, "add")
-
-    def of_data_and_updates(
-        self, cotangent: ArrayLike, indices: ArrayLike, reduction: object
-    ) -> tuple[Array, Array]:
-        reduction = choice(self.caller, "reduction", reduction, _LINEAR)
-        adapted = _adapted(self.call(self.scatter_kind, cotangent, indices, reduction=reduction))
-        if adapted is not None:
-            return adapted()  # type: ignore[no-any-return]  # two arrays
-        cotangent = self.numbers(cotangent)
-        indices = arguments.native_indices(self.caller, indices)
-        of_updates = run(self.call(self.gather_kind, cotangent, indices))
-        if reduction == "add":
-            return cotangent.copy(), of_updates
-        # Updates are numbered, by tuple or by element; every element keeps the number of its last.
-        places, count = cotangent.shape, indices.shape
-        if self.gather_kind == "gather_nd":
-            places, count = places[: count[-1]], count[:-1]
-        numbers = np.arange(np.prod(count, dtype=int)).reshape(count)
-        last = self.scatter(np.zeros(places, int), indices, numbers, "none")
-        of_updates[run(self.call(self.gather_kind, last, indices)) != numbers] = 0
-        zeros = np.broadcast_to(np.zeros((), cotangent.dtype), of_updates.shape)
-        return self.scatter(cotangent, indices, zeros, "none"), of_updates
+def _data_and_updates(call: Call) -> tuple[Array, Array]:
+    gather = replace(call, kind=call.kind.replace("scatter", "gather"))
+    of_updates = run(gather)
+    if call.reduction == "add":
+        return call.data.copy(), of_updates
+    # Updates are numbered, by tuple or by element; every element keeps the number of its last.
+    places, count = call.data.shape, call.indices.shape
+    if call.kind == "scatter_nd":
+        places, count = places[: count[-1]], count[:-1]
+    numbers = np.arange(np.prod(count, dtype=int)).reshape(count)
+    last = run(replace(call, data=np.zeros(places, int), updates=numbers))
+    of_updates[run(replace(gather, data=last)) != numbers] = 0
+    zeros = np.broadcast_to(np.zeros((), call.data.dtype), of_updates.shape)
+    return run(replace(call, updates=zeros)), of_updates

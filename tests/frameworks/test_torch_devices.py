@@ -170,7 +170,7 @@ def test_wrapper_tensors_compose():
     result = ndgather.gather_nd(Wrapped(data), torch.tensor([[1], [3]]))
     assert type(result) is Wrapped
     same(result.held, data[[1, 3]])
-    with pytest.raises(NdgatherError, match=r"Wrapped object refuses .*no index_add"):
+    with pytest.raises(NdgatherError, match=r"Wrapped object does not support .*no index_add"):
         ndgather.scatter_nd(Wrapped(data), torch.tensor([[1]]), data[:1], reduction="add")
 
 

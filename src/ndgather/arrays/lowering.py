@@ -12,11 +12,11 @@ from functools import reduce
 from math import prod
 from operator import add, or_
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import arguments, reductions, refusals, slow_path, vjp
+from ndgather import arguments, reductions, refusals, slow_path
 from ndgather.array_call import _core
 
 if TYPE_CHECKING:
@@ -25,17 +25,36 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
 
 
+LARGEST = int(np.iinfo(np.int64).max)
 Shape: TypeAlias = "Sequence[Any]"  # sizes are integers, or scalars of a library if not known yet
 
 
-class Arithmetic(Protocol):
-    """What positions are computed with; new arrays lie on the device of data."""
+class Library:
+    """What gathers and scatters are made of, by the functions of the array API standard.
+
+    `xp` is the module with these functions. `options` are those of new arrays, such as the device
+    of data.
+    """
+
+    def __init__(self, xp: Any, data: Any, **options: Any) -> None:
+        self.xp, self.data, self.options = xp, data, options
+        self.numbers: Any = None  # for `scatter`: the row of every update
+        self.drops = False  # whether updates with the number of rows itself are dropped
 
     def arange(self, size: Any) -> Any:
-        """Return ``0, 1, ...`` as integers that hold all positions."""
+        return self.xp.arange(size, dtype=self.xp.int64, **self.options)
 
     def integers(self, indices: Any, modulus: Any) -> Any:
-        """Return indices as such integers, modulo a size if one is given; clip larger values."""
+        """Return indices as int64, modulo a size if one is given; larger values are clipped."""
+        xp = self.xp
+        if indices.dtype == getattr(xp, "uint64", None):
+            if modulus is not None:
+                size = xp.asarray(modulus, dtype=xp.uint64, **self.options)
+                return xp.astype(indices % size, xp.int64)
+            largest = xp.asarray(LARGEST, dtype=xp.uint64, **self.options)
+            indices = xp.where(indices > largest, largest, indices)
+        values = xp.astype(indices, xp.int64)
+        return values if modulus is None else values % modulus
 
     def passes(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         """Return whether it is known now that no flag is set.
@@ -43,34 +62,46 @@ class Arithmetic(Protocol):
         Raises ``error(position)`` with the flat position of the first flag that is set. If flags
         are only known later, returns False.
         """
+        xp = self.xp
+        try:
+            is_any = bool(xp.any(outside))
+        except MemoryError:
+            raise
+        except Exception:  # a lazy array, whose values nobody knows
+            return False
+        if is_any:
+            raise error(xp.argmax(xp.astype(xp.reshape(outside, (-1,)), xp.int64)))
+        return True
 
     def count(self, flags: Any) -> Any:
         """Return how many flags are set."""
+        return self.xp.sum(self.xp.astype(flags, self.xp.int64))
 
-    def clip(self, values: Any, lowest: Any, highest: Any) -> Any: ...
-    def reshape(self, array: Any, shape: Shape) -> Any: ...
-    def where(self, condition: Any, true: Any, false: Any) -> Any: ...
-
-
-class Library(Arithmetic, Protocol):
-    """What a gather needs as well."""
-
-    def broadcast(self, array: Any, shape: Shape) -> Any: ...
     def beyond(self, size: Any) -> Any:
         """Return a row number that raises later, if `passes` returned False."""
+        return size
+
+    def clip(self, values: Any, lowest: Any, highest: Any) -> Any:
+        return self.where(values < lowest, lowest, self.where(values > highest, highest, values))
+
+    def reshape(self, array: Any, shape: Shape) -> Any:
+        return self.xp.reshape(array, tuple(shape))
+
+    def broadcast(self, array: Any, shape: Shape) -> Any:
+        return self.xp.broadcast_to(array, tuple(shape))
+
+    def where(self, condition: Any, true: Any, false: Any) -> Any:
+        if not hasattr(true, "dtype"):
+            true = self.xp.asarray(true, dtype=false.dtype, **self.options)
+        return self.xp.where(condition, true, false)
 
     def full(self, shape: Shape, element: Any) -> Any:
         """Return an array of the dtype of data."""
+        return self.xp.full(tuple(shape), element, dtype=self.data.dtype, **self.options)
 
     def take(self, data: Any, numbers: Any) -> Any:
         """Return slices along axis 1."""
-
-
-class ScatterLibrary(Library, reductions.StepLibrary, Protocol):
-    """What a scatter needs as well; `scatter` is one step on rows, with these numbers."""
-
-    numbers: Any  # of the row of every update
-    drops: bool  # whether some may be the number of rows itself: their updates are dropped
+        return self.xp.take(data, numbers, axis=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +137,13 @@ class Layout:
 
         An axis of data of size 1 is repeated; along others `gather_elements` may need a part.
         """
-        found: list[tuple[int, Any, Shape]] = []
+        axes: list[tuple[int, Any, Shape]] = []
         for axis in (a for a in range(self.first, self.end) if a not in self.axes):
             size = 1 if _is(self.data[axis], 1) else self.along[axis]
             shape: list[Any] = [1] * len(self.places)
             shape[axis] = size
-            found.append((axis, size, shape))
-        return found
+            axes.append((axis, size, shape))
+        return axes
 
 
 def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
@@ -166,27 +197,38 @@ class Positions:
     """Positions on the addressed axes; `outside` flags those that do not count, None: all do."""
 
     columns: list[Any]
-    outside: Any
+    outside: Any = None
     known: bool = True  # if not, flags are of index values that raise later
 
 
-def positions_of(call: Call, library: Arithmetic, layout: Layout) -> Positions:
+def positions_of(call: Call, library: Library, layout: Layout) -> Positions:
     """Return the positions that index values name, in shapes to be broadcast to the places.
 
     Raises IndexOutOfBoundsError in ``mode="raise"`` if the library knows the values.
     """
     window, sizes = call.window_shape, [layout.data[axis] for axis in layout.axes]
-    if window:
-        return _positions_in_windows(call, library, layout, sizes)
-    found = _resolved(call, library, layout, sizes)
-    if call.kind != "gather":
-        return found
-    columns = [library.reshape(column, layout.shape) for column in found.columns]
-    outside = None if found.outside is None else library.reshape(found.outside, layout.shape)
-    return replace(found, columns=columns, outside=outside)
+    fills = bool(window) and call.mode == "fill"
+    if fills:  # a start far outside stays outside, whatever is added to it
+        starts = [library.integers(call.indices[..., entry], None) for entry in range(len(window))]
+        limits = zip(starts, window, sizes, strict=True)
+        positions = Positions(columns=[library.clip(at, -wide, size) for at, wide, size in limits])
+    else:
+        begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=False)]
+        positions = _resolved(call, library, layout, begins if window else sizes)
+    columns, outside = positions.columns, positions.outside
+    if window or call.kind == "gather":
+        columns = [library.reshape(column, layout.shape) for column in columns]
+        outside = None if outside is None else library.reshape(outside, layout.shape)
+    for entry, wide in enumerate(window):
+        along = (wide, *(1,) * (len(window) - entry - 1))
+        columns[entry] = columns[entry] + library.reshape(library.arange(wide), along)
+    if fills:
+        flags = [(at < 0) | (at >= size) for at, size in zip(columns, sizes, strict=True)]
+        outside = reduce(or_, flags)
+    return replace(positions, columns=columns, outside=outside)
 
 
-def _resolved(call: Call, library: Arithmetic, layout: Layout, sizes: Shape) -> Positions:
+def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Positions:
     """Return positions on axes of these sizes; those of values outside mean nothing."""
     mode, indices, tuples = call.mode, call.indices, call.kind.endswith(("_nd", "_windows"))
     given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
@@ -196,7 +238,7 @@ def _resolved(call: Call, library: Arithmetic, layout: Layout, sizes: Shape) -> 
             columns = [library.integers(values, size) for values, size in pairs]
         else:
             columns = [library.clip(library.integers(v, None), 0, size - 1) for v, size in pairs]
-        return Positions(columns=columns, outside=None)
+        return Positions(columns=columns)
     negative = call.negative and not call.window_shape
     columns, flags = [], []
     for values, size in pairs:
@@ -228,86 +270,55 @@ def _resolved(call: Call, library: Arithmetic, layout: Layout, sizes: Shape) -> 
     return Positions(columns=columns, outside=None if known else outside, known=known)
 
 
-def _positions_in_windows(
-    call: Call, library: Arithmetic, layout: Layout, sizes: Shape
-) -> Positions:
-    """Return the positions of every element of every window."""
-    window, ahead = call.window_shape, [*layout.shape]
-    if call.mode == "fill":  # a start far outside stays outside, whatever is added to it
-        depth = len(window)
-        given = [library.integers(call.indices[..., entry], None) for entry in range(depth)]
-        limits = zip(given, window, sizes, strict=True)
-        starts = [library.clip(values, -wide, size) for values, wide, size in limits]
-        found = Positions(columns=[], outside=None)
-    else:
-        begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=True)]
-        found = _resolved(call, library, layout, begins)
-        starts = found.columns
-    columns = []
-    for entry, (start, wide) in enumerate(zip(starts, window, strict=True)):
-        along = (wide, *(1,) * (len(window) - entry - 1))
-        within = library.reshape(library.arange(wide), along)
-        columns.append(library.reshape(start, ahead) + within)
-    if call.mode == "fill":
-        flags = [(at < 0) | (at >= size) for at, size in zip(columns, sizes, strict=True)]
-        return Positions(columns=columns, outside=reduce(or_, flags))
-    outside = None if found.outside is None else library.reshape(found.outside, ahead)
-    return replace(found, columns=columns, outside=outside)
+def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[Layout, Any, Any]:
+    """Return the layout of a call for shapes that fit, and the numbers of the rows that it names.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """The rows of data that a call names."""
-
-    layout: Layout
-    numbers: Any  # one axis
-    outside: Any  # flags of those that are no row, where the number is 0; None: all are rows
-
-
-def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> Rows:
-    """Return the rows that a call names, for shapes that fit."""
+    Then flags of those that are no row, which have the number 0; None if all are rows.
+    """
     layout = layout_of(call, data, indices)
-    found = positions_of(call, library, layout)
+    positions = positions_of(call, library, layout)
     places = layout.places
     steps = {axis: prod(data[axis + 1 : layout.end]) for axis in range(layout.first, layout.end)}
-    terms = [column * steps[axis] for column, axis in zip(found.columns, layout.axes, strict=True)]
+    pairs = zip(positions.columns, layout.axes, strict=True)
+    terms = [column * steps[axis] for column, axis in pairs]
     for axis, size, shape in layout.others():
         terms.append(library.reshape(library.arange(size) * steps[axis], shape))
     if not terms:  # one row, number 0
         terms.append(library.reshape(library.arange(1), (1,) * len(places)))
     numbers = library.broadcast(reduce(add, terms), places)
-    outside = found.outside
+    outside = positions.outside
     if outside is not None:
         outside = library.broadcast(outside, places)
-        nothing = 0 if found.known else library.beyond(layout.count)
+        nothing = 0 if positions.known else library.beyond(layout.count)
         numbers = library.where(outside, nothing, numbers)
-        outside = library.reshape(outside, (prod(places),)) if found.known else None
-    return Rows(layout=layout, numbers=library.reshape(numbers, (prod(places),)), outside=outside)
+        outside = library.reshape(outside, (prod(places),)) if positions.known else None
+    return layout, library.reshape(numbers, (prod(places),)), outside
 
 
 def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any) -> Any:
     """Return the result of a gather; `data` and `indices` are shapes that fit."""
-    rows = rows_of(call, library, data, indices)
-    layout = rows.layout
+    layout, numbers, outside = rows_of(call, library, data, indices)
     if any(_is(size, 0) for size in (layout.count, *layout.result)):
         return library.full(layout.result, fill)
     blocks = library.reshape(call.data, (layout.outer, layout.count, layout.width))
-    taken = library.take(blocks, rows.numbers)
-    if rows.outside is not None:
-        outside = library.reshape(rows.outside, (1, prod(layout.places), 1))
+    taken = library.take(blocks, numbers)
+    if outside is not None:
+        outside = library.reshape(outside, (1, prod(layout.places), 1))
         taken = library.where(outside, library.full((), fill), taken)
     return library.reshape(taken, layout.result)
 
 
-def scatter(call: Call, library: ScatterLibrary, data: Shape, indices: Shape) -> Any:
-    """Return the result of a scatter; `data` and `indices` are shapes that fit."""
-    rows = rows_of(call, library, data, indices)
-    layout, numbers = rows.layout, rows.numbers
-    if rows.outside is not None:
-        numbers = library.where(rows.outside, layout.count, numbers)
+def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
+    """Return the result of a scatter; `data` and `indices` are shapes that fit.
+
+    The library is a `reductions.StepLibrary` too: its `scatter` is one step on rows.
+    """
+    layout, numbers, outside = rows_of(call, library, data, indices)
+    if outside is not None:
+        numbers = library.where(outside, layout.count, numbers)
     old = library.reshape(call.data, (layout.count, layout.width))
     updates = library.reshape(call.updates, (prod(layout.places), layout.width))
-    library.numbers, library.drops = numbers, rows.outside is not None
+    library.numbers, library.drops = numbers, outside is not None
     use_init_val = call.use_init_val or call.reduction == "none"
     new = reductions.in_steps(library, old, updates, call.reduction, use_init_val)
     return library.reshape(new, data)
@@ -322,17 +333,28 @@ def _is(size: Any, number: int) -> bool:
     return isinstance(size, int) and size == number
 
 
-def cotangents(call: Call, data_shape: tuple[int, ...] | None) -> Any:
-    """Return what the function of `ndgather.vjp` returns that made `call`.
+def products_of_others(xp: Any, factors: Any, rows: Any) -> Any:
+    """Return, for every factor along axis 0, the product of the others with the same row number.
 
-    `data` of the call is the cotangent of the result; `data_shape` is None for a scatter.
+    `xp` is torch or `jax.numpy`. Nothing is divided: factors may be 0, and the products have
+    derivatives.
     """
-    given, indices = call.data, call.indices
-    if data_shape is None:
-        if call.kind == "scatter_nd":
-            return vjp.scatter_nd(given, indices, call.reduction)
-        return vjp.scatter_elements(given, indices, call.axis, call.reduction)
-    if call.kind == "gather_windows":
-        return vjp.gather_windows(given, data_shape, indices, call.window_shape)
-    option = call.batch_dims if call.kind == "gather_nd" else call.axis
-    return getattr(vjp, call.kind)(given, data_shape, indices, option)
+    order = xp.argsort(rows, stable=True)
+    factors, rows = factors[order], rows[order]
+
+    def shifted(values: Any, rows: Any, by: int) -> Any:
+        """Return the values that are `by` before; 1 where that is another row."""
+        moved = xp.concatenate([xp.ones_like(values[:by]), values[:-by]])
+        same = xp.concatenate([rows[:by] != rows[:by], rows[by:] == rows[:-by]])
+        return xp.where(same[:, None], moved, 1)
+
+    def before(factors: Any, rows: Any) -> Any:
+        """Return the product of the factors that come before, of the same row."""
+        product, reach = shifted(factors, rows, 1), 1
+        while reach < len(rows):
+            product = product * shifted(product, rows, reach)
+            reach *= 2
+        return product
+
+    after = xp.flip(before(xp.flip(factors, (0,)), xp.flip(rows, (0,))), (0,))
+    return (before(factors, rows) * after)[xp.argsort(order)]

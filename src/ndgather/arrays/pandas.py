@@ -32,7 +32,7 @@ _ARRAYS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _LABELLED = pd.DataFrame | pd.Series
 
 
-def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call; that of the data of a scatter keeps its labels."""
     cotangent, results = call.data, _PANDAS.vjp(call, data_shape)
     if data_shape is None and isinstance(cotangent, _LABELLED):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pint
 
 from ndgather import dispatch, slow_path
-from ndgather.arrays.lowering import cotangents
 from ndgather.arrays.subclasses import reduction_changes_unit
 from ndgather.errors import DTypeError
 from ndgather.messages import no_array, shown_value
+from ndgather.vjp import cotangents
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -50,16 +50,14 @@ def run(call: Call) -> Any:
     return result if units is None else data.__class__(result, units)
 
 
-def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call, in the units of `data`, the cotangent of its result."""
     data = call.data
     call = replace(call, indices=_in_units(call.caller, call.indices_name, call.indices, None))
     if not isinstance(data, pint.Quantity):
         return cotangents(call, data_shape)
     results = cotangents(replace(call, data=data.magnitude), data_shape)
-    if isinstance(results, tuple):
-        return tuple(data.__class__(cotangent, data.units) for cotangent in results)
-    return data.__class__(results, data.units)
+    return tuple(data.__class__(cotangent, data.units) for cotangent in results)
 
 
 def _in_units(caller: str, name: str, value: Any, units: Any) -> Any:

@@ -1,7 +1,8 @@
-"""What `lowering` uses of a library of arrays, in the functions of the array API standard."""
+"""Arrays of the array API standard, on any device: gathers by `take`, scatters in the core."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,11 @@ import numpy as np
 
 from ndgather import arguments, messages, slow_path
 from ndgather.arrays import lowering
-from ndgather.arrays.lowering import cotangents
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason, shown
+from ndgather.vjp import cotangents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
@@ -25,7 +24,6 @@ _NAMES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-_LARGEST = int(np.iinfo(np.int64).max)
 _ON_HOST = (1, 3, 11)  # of DLPack: the memory of the CPU, pinned for CUDA, pinned for ROCm
 
 
@@ -57,22 +55,17 @@ def host_array(caller: str, argument: str, value: Any) -> NDArray[Any]:
         raise messages.not_an_array(caller, argument, value, why) from error
 
 
-class StandardLibrary:
+class StandardLibrary(lowering.Library):
     """The library and the device of an array."""
 
     def __init__(self, caller: str, data: Any) -> None:
-        self.xp = data.__array_namespace__()
+        super().__init__(data.__array_namespace__(), data)
         self.caller = caller
-        self.data = data
-        self.options: dict[str, Any] = {}
-        try:
+        with suppress(Exception):  # MLX and ndonnx choose devices by other means
             self.options["device"] = data.device
-        except Exception:  # MLX and ndonnx choose devices by other means
-            self.options.clear()
 
-    def asarray(self, values: Any, dtype: Any = None) -> Any:
-        given = {} if dtype is None else {"dtype": dtype}
-        return self.xp.asarray(values, **given, **self.options)
+    def asarray(self, values: Any) -> Any:
+        return self.xp.asarray(values, **self.options)
 
     def indices(self, name: str, value: Any) -> Any:
         """Return indices as an array of the library, on the device of data."""
@@ -121,56 +114,6 @@ class StandardLibrary:
             value = host_array(self.caller, "fill_value", value)
         return arguments.fill_element(self.caller, value, np.dtype(name)).item()
 
-    def arange(self, size: int) -> Any:
-        return self.xp.arange(size, dtype=self.xp.int64, **self.options)
-
-    def integers(self, indices: Any, modulus: Any) -> Any:
-        xp = self.xp
-        if indices.dtype == getattr(xp, "uint64", None):
-            if modulus is not None:
-                return xp.astype(indices % self.asarray(modulus, xp.uint64), xp.int64)
-            largest = self.asarray(_LARGEST, xp.uint64)
-            indices = xp.where(indices > largest, largest, indices)
-        values = xp.astype(indices, xp.int64)
-        return values if modulus is None else values % modulus
-
-    def clip(self, values: Any, lowest: int, highest: int) -> Any:
-        return self.where(values < lowest, lowest, self.where(values > highest, highest, values))
-
-    def passes(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
-        try:
-            found = bool(self.xp.any(outside))
-        except MemoryError:
-            raise
-        except Exception:  # a lazy array, whose values nobody knows
-            return False
-        if found:
-            flags = self.xp.astype(self.xp.reshape(outside, (-1,)), self.xp.int64)
-            raise error(self.xp.argmax(flags))
-        return True
-
-    def count(self, flags: Any) -> Any:
-        return self.xp.sum(self.xp.astype(flags, self.xp.int64))
-
-    def beyond(self, size: Any) -> Any:
-        return size  # `take` raises when it runs
-
-    def reshape(self, array: Any, shape: Sequence[int]) -> Any:
-        return self.xp.reshape(array, tuple(shape))
-
-    def broadcast(self, array: Any, shape: Sequence[int]) -> Any:
-        return self.xp.broadcast_to(array, tuple(shape))
-
-    def where(self, condition: Any, true: Any, false: Any) -> Any:
-        true = true if hasattr(true, "dtype") else self.asarray(true, false.dtype)
-        return self.xp.where(condition, true, false)
-
-    def full(self, shape: Sequence[int], element: Any) -> Any:
-        return self.xp.full(tuple(shape), element, dtype=self.data.dtype, **self.options)
-
-    def take(self, data: Any, numbers: Any) -> Any:
-        return self.xp.take(data, numbers, axis=1)
-
 
 def run(call: Call) -> Any:
     """Make a call with arrays of the standard; the result is of the library of data."""
@@ -188,16 +131,15 @@ def run(call: Call) -> Any:
     return result if call.out is None else _deliver(call, result)
 
 
-def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call, in which `data` is the cotangent of its result."""
     caller, cotangent = call.caller, call.data
     _check_kind(caller, "cotangent", cotangent)
     if not is_standard(cotangent):
         return cotangents(_on_host(call), data_shape)
     _check_scatters(caller, cotangent)
-    results = cotangents(_on_host(call), data_shape)
-    asarray = StandardLibrary(caller, cotangent).asarray
-    return tuple(map(asarray, results)) if isinstance(results, tuple) else asarray(results)
+    library = StandardLibrary(caller, cotangent)
+    return tuple(map(library.asarray, cotangents(_on_host(call), data_shape)))
 
 
 def _check_scatters(caller: str, data: Any) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 
 from ndgather import messages, refusals, slow_path
 from ndgather.array_call import _core
-from ndgather.arrays.lowering import cotangents
 from ndgather.errors import DTypeError
 from ndgather.messages import shown, shown_value
+from ndgather.vjp import cotangents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,15 +61,12 @@ def run(call: Call) -> Any:
     return out
 
 
-def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call, of the class and in the unit of `data`, its cotangent."""
     if getattr(type(call.data), "mask", None) is not None:
         raise messages.masked_array(call.caller, "cotangent")
     plain = replace(call, data=_plain(call.data), indices=_plain(call.indices))
-    results = cotangents(plain, data_shape)
-    if isinstance(results, tuple):
-        return tuple(_wrapped(call, cotangent) for cotangent in results)
-    return _wrapped(call, results)
+    return tuple(_wrapped(call, cotangent) for cotangent in cotangents(plain, data_shape))
 
 
 def _plain(value: Any) -> Any:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import arguments, dispatch, messages, slow_path
-from ndgather.arrays.lowering import cotangents
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import no_array
+from ndgather.vjp import cotangents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,7 +72,7 @@ class Package:
             call = replace(call, indices=plain, updates=updates)
         return self.carry_out(call, indices)
 
-    def vjp(self, call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+    def vjp(self, call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
         """Return the cotangents of a call, in the type of its `data`, the cotangent of a result."""
         caller, example = call.caller, call.data
         cotangent = self.plain(caller, "cotangent", example)
@@ -80,12 +80,11 @@ class Package:
         results = cotangents(replace(call, data=cotangent, indices=indices), data_shape)
         if not self.has(example):
             return results
-        arrays = results if isinstance(results, tuple) else (results,)
-        converted = tuple(self.like(example, array) for array in arrays)
-        for array, cotangent in zip(arrays, converted, strict=True):
+        converted = tuple(self.like(example, array) for array in results)
+        for array, cotangent in zip(results, converted, strict=True):
             if cotangent is None:
                 raise result_rank(call, array.ndim, "cotangent.to_numpy()")
-        return converted if isinstance(results, tuple) else converted[0]
+        return converted
 
 
 @contextmanager

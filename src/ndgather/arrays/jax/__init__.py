@@ -17,8 +17,7 @@ import numpy as np
 
 from ndgather import messages, reductions
 from ndgather.arrays.jax import derivatives
-from ndgather.arrays.jax.checks import array, checked, is_narrow
-from ndgather.arrays.jax.operation import get_route, set_route
+from ndgather.arrays.jax.operation import array, checked, get_route, is_narrow, set_route
 from ndgather.arrays.jax.primitives import TARGET, elements_of_windows, gather, scatter
 
 if TYPE_CHECKING:
@@ -39,11 +38,8 @@ def run(call: Call) -> jax.Array:
     return _gather(call, op)
 
 
-def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result.
-
-    That of data for a gather from data of `data_shape`, those of data and updates for a scatter.
-    """
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
     indices, caller = call.indices, call.caller
     cotangent = array(caller, "cotangent", call.data)
     if cotangent.dtype == bool:
@@ -62,7 +58,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         raise messages.updates_do_not_fit(caller, cotangent.shape, slices, "cotangent")
     if op.window_shape:
         gather(bare.data, indices, op)  # so that an error names an entry of starts
-    return derivatives.scatter_slices(cotangent, shape, indices, op)
+    return (derivatives.scatter_slices(cotangent, shape, indices, op),)
 
 
 def export_checks() -> list[jax.export.DisabledSafetyCheck]:

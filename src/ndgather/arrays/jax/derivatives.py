@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
+from ndgather.arrays import lowering
 from ndgather.arrays.jax.primitives import elements_of_windows, gather, gather_p, scatter, scatter_p
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
@@ -41,11 +42,7 @@ def weights(
 
 
 def _others(data: jax.Array, indices: jax.Array, updates: jax.Array, back: Operation) -> jax.Array:
-    """Return, for each update, the product of the other updates of its element.
-
-    Updates are sorted by their elements, and products are made from both ends of each run. Nothing
-    is divided, so that zeros are factors like all others, and the result can be differentiated.
-    """
+    """Return, for every update, the product of the other updates of its element."""
     wide = jax.dtypes.canonicalize_dtype(np.int64)
     sizes = (*data.shape, *indices.shape)
     if not all(isinstance(n, int) for n in sizes) or prod(data.shape) > np.iinfo(wide).max:
@@ -58,24 +55,8 @@ def _others(data: jax.Array, indices: jax.Array, updates: jax.Array, back: Opera
     nowhere = np.full((), -1, wide).tobytes() if back.mode == "fill" else b""
     numbers = jnp.arange(data.size, dtype=wide).reshape(data.shape)
     numbers = gather(numbers, indices, replace(back, fill=nowhere))
-    shape = numbers.shape
-    order = jnp.argsort(numbers.reshape(-1), stable=True)
-    rows = numbers.reshape(-1)[order]
-    factors = jnp.broadcast_to(updates, shape).reshape(-1)[order]
-    others = _before(factors, rows) * _before(factors[::-1], rows[::-1])[::-1]
-    return jnp.zeros_like(others).at[order].set(others, unique_indices=True).reshape(shape)
-
-
-def _before(factors: jax.Array, rows: jax.Array) -> jax.Array:
-    """Return the product of the factors before each one in its run of equal rows."""
-    begins = jnp.concatenate([jnp.ones_like(rows[:1], bool), rows[1:] != rows[:-1]])
-
-    def joined(left: tuple[jax.Array, ...], right: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        return jnp.where(right[1], right[0], left[0] * right[0]), left[1] | right[1]
-
-    products, _ = jax.lax.associative_scan(joined, (factors, begins)) if rows.size else (factors, 0)
-    ones = jnp.ones_like(factors[:1])
-    return jnp.where(begins, 1, jnp.concatenate([ones, products[:-1]]))
+    factors = jnp.broadcast_to(updates, numbers.shape).reshape(-1, 1)
+    return lowering.products_of_others(jnp, factors, numbers.reshape(-1)).reshape(numbers.shape)
 
 
 _LINEAR = ("none", "add", "sub")
@@ -121,39 +102,38 @@ def scatter_slices(
         pairs = zip(shape[op.lead :], op.window_shape, strict=False)
         last = [size - wide for size, wide in pairs] if op.mode == "clip" else None
         indices = elements_of_windows(indices, op.window_shape, last)
-        result = scatter(zeros, indices, cotangent, replace(add, kind="scatter_nd"))
+        result = scatter(zeros, indices, cotangent, add)
     elif op.kind == "gather":
         batch, axis = op.batch_dims, op.axis
         count = indices.ndim - batch
-        moved = jnp.moveaxis(zeros, axis, batch)
-        positions = range(axis, axis + count), range(batch, batch + count)
-        slices = jnp.moveaxis(cotangent, *positions)
-        moved = scatter(moved, indices[..., None], slices, add)
+        slices = jnp.moveaxis(cotangent, range(axis, axis + count), range(batch, batch + count))
+        moved = scatter(jnp.moveaxis(zeros, axis, batch), indices[..., None], slices, add)
         result = jnp.moveaxis(moved, batch, axis)
     else:
         add = replace(add, kind=op.kind.replace("gather", "scatter"))
         result = scatter(zeros, indices, cotangent, add)
-    repeated = tuple(d for d in range(op.lead) if shape[d] == 1 and lead[d] != 1)
-    return result.sum(repeated, keepdims=True) if repeated else result
+    return _unrepeated(result, shape, op)
+
+
+def _unrepeated(array: jax.Array, shape: tuple[int, ...], op: Operation) -> jax.Array:
+    """Return an array with the axes of vmap of `shape`, summed where that repeats an element."""
+    repeated = tuple(d for d in range(op.lead) if shape[d] == 1 and array.shape[d] != 1)
+    return array.sum(repeated, keepdims=True) if repeated else array
 
 
 def _transpose_scatter(
     cotangent: Any, data: Any, indices: jax.Array, updates: Any, *table: Any, op: Operation
 ) -> tuple[Any, ...]:
-    unused = (None,) * len(table)
+    is_zero = type(cotangent) is ad.Zero
     of_data: Any = None
     of_updates: Any = None
-    if type(cotangent) is ad.Zero:
-        if ad.is_undefined_primal(data):
-            of_data = ad.Zero(data.aval)
-        if ad.is_undefined_primal(updates):
-            of_updates = ad.Zero(updates.aval)
-        return of_data, None, of_updates, *unused
     if ad.is_undefined_primal(data):
-        of_data = data_of_scatter(cotangent, indices, op)
+        of_data = ad.Zero(data.aval) if is_zero else data_of_scatter(cotangent, indices, op)
     if ad.is_undefined_primal(updates):
-        of_updates = updates_of_scatter(cotangent, updates.aval.shape, indices, op)
-    return of_data, None, of_updates, *unused
+        of_updates = ad.Zero(updates.aval)
+        if not is_zero:
+            of_updates = updates_of_scatter(cotangent, updates.aval.shape, indices, op)
+    return of_data, None, of_updates, *(None,) * len(table)
 
 
 def data_of_scatter(cotangent: jax.Array, indices: jax.Array, op: Operation) -> jax.Array:
@@ -181,8 +161,7 @@ def updates_of_scatter(
         last = scatter(jnp.zeros(places, np.int32), indices, jnp.asarray(numbers), op)
         won = gather(last, indices, back) == numbers
         result = jnp.where(won.reshape(*won.shape, *(1,) * (result.ndim - won.ndim)), result, 0)
-    repeated = tuple(d for d in range(op.lead) if shape[d] == 1 and result.shape[d] != 1)
-    return result.sum(repeated, keepdims=True) if repeated else result
+    return _unrepeated(result, shape, op)
 
 
 ad.primitive_jvps[gather_p] = _tangent_of_gather

@@ -1,4 +1,4 @@
-"""What is done with arrays of JAX: an operation, the route that it takes, and a run in the core."""
+"""From the arguments of a call to arrays of JAX and an operation; what carries it out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ndgather import messages, reductions, refusals
+from ndgather import arguments, messages, reductions, refusals, slow_path
 from ndgather.array_call import Call, _core
-from ndgather.arrays.lowering import layout_of
+from ndgather.arrays import lowering
+from ndgather.errors import AttributeValueError, DTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,25 +26,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """What is done with data, indices and updates. Axes count from 0, those of vmap included."""
+class Operation(Call):
+    """A call without its arrays, which can be hashed. Axes count from 0, those of vmap included.
 
-    caller: str  # the name that error texts begin with
-    kind: str  # one of _core.KINDS
-    axis: int = 0
-    batch_dims: int = 0
-    mode: str = "raise"  # drop is fill
-    reduction: str = "none"
-    negative: bool = True  # whether negative index values count from the end
+    The mode of a scatter that drops updates is fill.
+    """
+
     fill: bytes = b""  # the element for mode fill; none are zeros
-    window_shape: tuple[int, ...] = ()
     lead: int = 0  # so many leading axes are of vmap: an array of size 1 there is repeated
     skip: int = 0  # so many axes of data are not the caller's
     route: str = "handler"  # what carries it out on a CPU
-
-    @property
-    def scatters(self) -> bool:
-        return self.kind.startswith("scatter")
 
     def batched(self) -> Operation:
         """Return the operation on arrays that have one more axis of vmap in front."""
@@ -62,23 +55,151 @@ class Operation:
     def slices_shape(self, data: Sequence[Any], indices: Sequence[Any]) -> tuple[Any, ...]:
         """Return the shape of the slices that indices name, for shapes that fit."""
         lead = self.sizes_of_lead(data, indices)
-        return tuple(layout_of(self, data, (*lead, *indices[self.lead :])).result)
+        return tuple(lowering.layout_of(self, data, (*lead, *indices[self.lead :])).result)
 
     def call(self, data: Any, indices: Any) -> Call:
         """Return the operation as a call, without updates."""
-        return Call(
-            self.caller,
-            self.kind,
-            data,
-            indices,
-            axis=self.axis,
-            batch_dims=self.batch_dims,
-            mode="drop" if self.scatters and self.mode == "fill" else self.mode,
-            reduction=self.reduction,
-            fill_value=np.frombuffer(self.fill, data.dtype)[0, ...] if self.fill else None,
-            negative=self.negative,
-            window_shape=self.window_shape,
+        mode = "drop" if self.scatters and self.mode == "fill" else self.mode
+        fill = np.frombuffer(self.fill, data.dtype)[0, ...] if self.fill else None
+        return replace(self, data=data, indices=indices, mode=mode, fill_value=fill)
+
+
+def checked(call: Call) -> tuple[Call, Operation]:
+    """Return a call with arrays of JAX and checked options, and its operation."""
+    if call.out is not None:
+        raise AttributeValueError(
+            f"{call.caller}: out is given, but arrays of JAX cannot be written (allowed: None)"
         )
+    data = array(call.caller, "data", call.data)
+    dtype = np.dtype(data.dtype)
+    call = replace(call, data=data)
+    call = replace(call, indices=_indices(call))
+    if call.scatters:
+        call = replace(call, updates=_updates(call))
+    call = arguments.checked(call, dtype)
+    if dtype == "float4_e2m1fn" and call.reduction != "none":
+        raise DTypeError(
+            f"{call.caller}: data.dtype = {dtype} has no reduction {call.reduction!r} in JAX "
+            f"(allowed: none)"
+        )
+    _check_shapes(call)
+    call = replace(call, indices=_narrowed(call))
+    batch_dims, axis = int(call.batch_dims), int(call.axis)
+    op = Operation(
+        call.caller,
+        call.kind,
+        None,
+        None,
+        axis=axis % max(data.ndim, 1),
+        batch_dims=batch_dims + (call.indices.ndim if batch_dims < 0 else 0),
+        mode="fill" if call.mode == "drop" else call.mode,
+        reduction=call.reduction if call.scatters else "none",
+        negative=call.negative and not call.window_shape,
+        fill=b"" if call.scatters or call.fill_value is None else call.fill_value.tobytes(),
+        window_shape=tuple(call.window_shape),
+        route=get_route(),
+    )
+    return call, op
+
+
+def array(caller: str, argument: str, value: Any) -> jax.Array:
+    """Return an array of JAX that holds `value`."""
+    if isinstance(value, jax.Array):
+        if not jnp.issubdtype(value.dtype, jnp.number) and value.dtype != bool:
+            raise _unknown_dtype(caller, argument, value.dtype)
+        _check_rank(caller, argument, value.ndim)
+        return value
+    plain = arguments.plain_array(caller, argument, value)
+    plain = plain.astype(plain.dtype.newbyteorder("="), copy=False)
+    kept = jax.dtypes.canonicalize_dtype(plain.dtype, allow_extended_dtype=True)
+    if isinstance(value, np.ndarray | np.generic) and kept != plain.dtype:
+        raise DTypeError(
+            f"{caller}: {argument}.dtype = {plain.dtype} would become {kept} in JAX (allowed: a "
+            f"dtype that JAX has; jax.config.update('jax_enable_x64', True) enables 64 bits)"
+        )
+    try:
+        return jnp.asarray(plain)
+    except TypeError as error:  # strings, objects, dates, records
+        raise _unknown_dtype(caller, argument, plain.dtype) from error
+
+
+def _unknown_dtype(caller: str, argument: str, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument}.dtype = {dtype} is not of numbers or booleans (allowed: integers, "
+        f"floats, complex numbers, booleans)"
+    )
+
+
+def _check_rank(caller: str, argument: str, rank: int) -> None:
+    if rank > _core.HIGHEST_RANK:
+        raise messages.too_many_axes(caller, argument, rank, _core.HIGHEST_RANK)
+
+
+def _indices(call: Call) -> Any:
+    """Return indices as integers, of JAX or of NumPy."""
+    name, indices = call.indices_name, call.indices
+    if not isinstance(indices, jax.Array):
+        indices = arguments.native_indices(call.caller, indices, name)
+    _check_rank(call.caller, name, indices.ndim)
+    if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
+        return jnp.zeros(indices.shape, jnp.int32)
+    if getattr(indices.dtype, "kind", "") not in ("i", "u"):  # a key of random numbers has none
+        raise refusals.index_dtype(replace(call, indices=indices))
+    return indices
+
+
+def _narrowed(call: Call) -> jax.Array:
+    """Return indices as an array of JAX, which may have integers of 32 bits alone."""
+    indices, shape = call.indices, call.data.shape
+    if isinstance(indices, jax.Array):
+        return indices
+    kept = np.dtype(jax.dtypes.canonicalize_dtype(indices.dtype))
+    bounds = np.iinfo(kept)
+    if (
+        kept == indices.dtype
+        or not indices.size
+        or (bounds.min <= indices.min() and indices.max() <= bounds.max)
+    ):
+        return jnp.asarray(indices, kept)
+    if call.mode == "wrap":
+        axes = lowering.layout_of(call, shape, indices.shape).axes
+        sizes = np.maximum([shape[axis] for axis in axes], 1).astype(indices.dtype)
+        return jnp.asarray(indices % sizes, kept)
+    if call.mode == "raise":  # such a value is out of bounds: the error has to name it
+        kind = call.kind.replace("scatter", "gather")
+        bare = replace(call, kind=kind, data=np.broadcast_to(np.uint8(0), shape))
+        slow_path.run(replace(bare, updates=None, reduction="none", fill_value=None))
+    return jnp.asarray(np.clip(indices, bounds.min, bounds.max), kept)
+
+
+def _updates(call: Call) -> jax.Array:
+    """Return updates as an array of JAX of the dtype of data."""
+    caller, name, updates = call.caller, call.updates_name, call.updates
+    dtype = np.dtype(call.data.dtype)
+    if not isinstance(updates, jax.Array):
+        return jnp.asarray(arguments.plain_updates(caller, updates, dtype, name))
+    if updates.dtype == dtype:
+        return updates
+    is_weak = getattr(updates, "weak_type", False)  # keys of random numbers have no such attribute
+    if not (is_weak and jnp.result_type(updates, dtype) == dtype):
+        raise messages.updates_dtype(caller, updates.dtype, dtype, name)
+    return updates.astype(dtype)
+
+
+def is_narrow(dtype: Any) -> bool:
+    """Whether elements have less than a byte: JAX packs several into one."""
+    return dtype in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
+
+
+def _check_shapes(call: Call) -> None:
+    """Raise ShapeError if shapes do not fit; those with symbols may fail when the call runs."""
+    data, indices = call.data.shape, call.indices.shape
+    if call.kind.endswith(("_nd", "_windows")) and not isinstance((1, *indices)[-1], int):
+        raise messages.depth_unknown(call.caller, call.indices_name)
+    lowering.check_shapes(call, data, indices)
+    if call.scatters and all(isinstance(size, int) for size in (*data, *indices)):
+        slices = lowering.layout_of(call, data, indices).result
+        arguments.check_updates(call, call.updates.shape, slices)
 
 
 ROUTES = ("handler", "callback", "native")
@@ -104,13 +225,13 @@ HANDLER = usable(_core.jax_handler)
 _AVAILABLE = ROUTES if HANDLER is not None else ROUTES[1:]
 
 
-def _checked(name: str, value: str) -> str:
+def _available(name: str, value: str) -> str:
     if value not in _AVAILABLE:
         raise messages.unknown_choice("arrays.jax", name, value, _AVAILABLE)
     return value
 
 
-_route = _checked("NDGATHER_JAX_ROUTE", os.environ.get("NDGATHER_JAX_ROUTE", _AVAILABLE[0]))
+_route = _available("NDGATHER_JAX_ROUTE", os.environ.get("NDGATHER_JAX_ROUTE", _AVAILABLE[0]))
 
 
 def get_route() -> str:
@@ -145,7 +266,7 @@ def set_route(route: str) -> None:
     >>> set_route(before)
     """
     global _route  # noqa: PLW0603 - one setting for the process, as settings.py has them
-    _route = _checked("route", route)
+    _route = _available("route", route)
 
 
 def run(op: Operation, data: Array, indices: Array, updates: Array | None = None) -> Array:

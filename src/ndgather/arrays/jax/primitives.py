@@ -19,12 +19,13 @@ from jax.interpreters import batching, mlir
 
 from ndgather import reductions
 from ndgather.array_call import _core
+from ndgather.arrays import lowering
 from ndgather.arrays.jax import operation
 from ndgather.arrays.jax.operation import HANDLER
-from ndgather.arrays.lowering import OF_BITS, layout_of, positions_of
+from ndgather.arrays.lowering import layout_of, positions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ndgather.array_call import Call
     from ndgather.arrays.jax.operation import Operation
@@ -83,18 +84,16 @@ def _lower_on_cpu(ctx: Any, *operands: Any, op: Operation) -> Any:
         return rule(ctx, *operands, **_attributes(op))
     # What is exported may run where Python does not.
     exports = ctx.module_context.lowering_parameters.for_export
-    composed = _called_back if op.route == "callback" and not exports else _native(op)
+    native = _native_scatter if op.scatters else _native_gather
+    composed = _called_back if op.route == "callback" and not exports else native
     return mlir.lower_fun(composed, multiple_results=False)(ctx, *operands, op=op)
 
 
-def _lower_elsewhere(ctx: Any, *operands: Any, op: Operation) -> Any:
-    return mlir.lower_fun(_native(op), multiple_results=False)(ctx, *operands, op=op)
-
-
-class _Library:
-    """What `lowering.positions_of` needs of JAX; `outside` flags the values that would raise."""
+class JaxLibrary(lowering.Library):
+    """Functions of JAX for positions; `outside` flags the values that would raise."""
 
     def __init__(self) -> None:
+        super().__init__(jnp, None)
         self.outside: Any = None
 
     def arange(self, size: Any) -> jax.Array:
@@ -112,10 +111,11 @@ class _Library:
         self.outside = outside
         return False
 
-    count = staticmethod(jnp.sum)
-    clip = staticmethod(jnp.clip)
-    reshape = staticmethod(jnp.reshape)
-    where = staticmethod(jnp.where)
+    def clip(self, values: jax.Array, lowest: Any, highest: Any) -> jax.Array:
+        return jnp.clip(values, lowest, highest)
+
+    def where(self, condition: jax.Array, true: Any, false: Any) -> jax.Array:
+        return jnp.where(condition, true, false)
 
 
 def _call_of(op: Operation, data: Any, indices: jax.Array) -> tuple[Call, Layout]:
@@ -127,7 +127,7 @@ def _call_of(op: Operation, data: Any, indices: jax.Array) -> tuple[Call, Layout
 def _indexed(op: Operation, data: jax.Array, indices: jax.Array) -> tuple[jax.Array, Any]:
     """Return data and a key such that ``data[key]`` are the slices; data may get one more axis."""
     call, layout = _call_of(op, data, indices)
-    positions = positions_of(call, _Library(), layout)
+    positions = positions_of(call, JaxLibrary(), layout)
     key = [slice(None)] * layout.first + [None] * (layout.end - layout.first)
     for axis, column in zip(layout.axes, positions.columns, strict=True):
         if positions.outside is None:
@@ -158,16 +158,16 @@ def _native_scatter(
     data, key = _indexed(op, data, indices)
     as_bits = data.dtype == bool and reduction != "none"
     if as_bits:
-        data, updates, reduction = data.astype("i4"), updates.astype("i4"), OF_BITS[reduction]
+        data, updates, reduction = (
+            data.astype("i4"),
+            updates.astype("i4"),
+            lowering.OF_BITS[reduction],
+        )
     elif reduction == "sub":
         updates, reduction = -updates, "add"
     method = getattr(data.at[key], "set" if reduction == "none" else reduction)
     result: jax.Array = method(updates, mode="drop").reshape(shape)
     return result % 2 == 1 if as_bits else result
-
-
-def _native(op: Operation) -> Callable[..., jax.Array]:
-    return _native_scatter if op.scatters else _native_gather
 
 
 @lru_cache(maxsize=1024)
@@ -202,16 +202,19 @@ def _was_unchecked(op: Operation, result: jax.Array) -> bool:
 
 @partial(jax.jit, static_argnums=2)
 def _has_outside(data: jax.Array, indices: jax.Array, op: Operation) -> jax.Array:
-    library = _Library()
+    library = JaxLibrary()
     call, layout = _call_of(op, data, indices)
     positions_of(call, library, layout)
     return jnp.zeros((), bool) if library.outside is None else library.outside.any()
 
 
-for _primitive, _shape in ((gather_p, _shape_of_gather), (scatter_p, _shape_of_scatter)):
+for _primitive, _shape, _native in (
+    (gather_p, _shape_of_gather, _native_gather),
+    (scatter_p, _shape_of_scatter, _native_scatter),
+):
     _primitive.def_impl(_run)
     _primitive.def_abstract_eval(_shape)
-    mlir.register_lowering(_primitive, _lower_elsewhere)
+    mlir.register_lowering(_primitive, mlir.lower_fun(_native, multiple_results=False))
     mlir.register_lowering(_primitive, _lower_on_cpu, platform="cpu")
 
 
@@ -268,7 +271,7 @@ def elements_of_windows(
     starts: jax.Array, window: tuple[int, ...], last: list[int] | None = None
 ) -> jax.Array:
     """Return the index tuples of every element of windows; `last` are starts to clip to."""
-    starts = _Library().integers(starts, None)  # the end of a window beyond all axes is negative
+    starts = JaxLibrary().integers(starts, None)  # the end of a window beyond all axes is negative
     if last is not None:
         starts = jnp.clip(starts, 0, np.array(last, starts.dtype))
     within = np.stack([*np.indices(window)], axis=-1).astype(starts.dtype)

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ndgather import arguments, messages, reductions, slow_path
+from ndgather import arguments, dispatch, messages, reductions, slow_path
 from ndgather.arrays import lowering
-from ndgather.arrays.lowering import OF_BITS, cotangents
 from ndgather.errors import DTypeError, ShapeError
+from ndgather.vjp import cotangents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ndgather.array_call import Call
-
-
-_LARGEST = int(np.iinfo(np.int64).max)
 
 
 def sizes_of(tensor: Any) -> list[Any]:
@@ -36,13 +33,12 @@ def sizes_of(tensor: Any) -> list[Any]:
     return [sizes[axis] if size is None else size for axis, size in enumerate(known)]
 
 
-class TensorFlowLibrary:
+class TensorFlowLibrary(lowering.Library):
     """Operations of TensorFlow; the call is for the error of a graph."""
 
     def __init__(self, call: Call) -> None:
-        self.call, self.dtype = call, call.data.dtype
-        self.numbers: Any = None
-        self.drops = False
+        super().__init__(tf, call.data)
+        self.call = call
 
     def arange(self, size: Any) -> Any:
         return tf.range(tf.cast(size, tf.int64))
@@ -55,7 +51,7 @@ class TensorFlowLibrary:
         values = tf.cast(indices, tf.int64)
         if indices.dtype != tf.uint64:
             return values
-        return tf.where(values < 0, tf.constant(_LARGEST, tf.int64), values)
+        return tf.where(values < 0, tf.constant(lowering.LARGEST, tf.int64), values)
 
     def passes(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         """Check now, or let the graph check when it runs."""
@@ -90,7 +86,7 @@ class TensorFlowLibrary:
         return tf.where(condition, tf.cast(true, false.dtype), false)
 
     def full(self, shape: Sequence[Any], element: Any) -> Any:
-        return tf.fill(_shape(shape), tf.constant(element, self.dtype))
+        return tf.fill(_shape(shape), tf.constant(element, self.data.dtype))
 
     def take(self, data: Any, numbers: Any) -> Any:
         if data.shape[1] is not None:
@@ -107,7 +103,7 @@ class TensorFlowLibrary:
         """Combine updates with the rows that `numbers` names, by one segment operation."""
         if rows.dtype == tf.bool and reduction != "none":
             rows, updates = tf.cast(rows, tf.int32), tf.cast(updates, tf.int32)
-            return self.scatter(rows, updates, OF_BITS[reduction]) % 2 == 1
+            return self.scatter(rows, updates, lowering.OF_BITS[reduction]) % 2 == 1
         count = tf.shape(rows, out_type=tf.int64)[0]
 
         def segments(operation: str, values: Any) -> Any:
@@ -173,7 +169,7 @@ def run(call: Call) -> Any:
     """Carry out a call with tensors; the result is a tensor where data is one, or in a graph."""
     caller = call.caller
     for name, value in call.named():
-        if _of_tensorflow(value) and not isinstance(value, _DENSE):
+        if not isinstance(value, _DENSE) and dispatch.adapter_name(value) == __name__:
             raise messages.no_array(caller, name, value, _ALLOWED)
         if isinstance(value, _DENSE) and value.shape.rank is None:
             raise ShapeError(
@@ -185,43 +181,43 @@ def run(call: Call) -> Any:
         return slow_path.run(
             replace(call, indices=_numpy(call.indices), updates=_numpy(call.updates))
         )
-    call = replace(call, data=_tensor(caller, call.data), indices=_indices(call))
+    data = call.data
+    if not isinstance(data, _DENSE):
+        data = arguments.plain_array(caller, "data", data)
+    call = replace(call, data=tf.convert_to_tensor(data), indices=_indices(call))
     result = _scatter(call) if call.scatters else _gather(call)
     return result if call.out is None else _assign(call, result)
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call, in which `data` is the cotangent of its result."""
-    caller, given = call.caller, call.data
-    if not isinstance(given, _DENSE):
+    caller = call.caller
+    if not isinstance(call.data, _DENSE):
         return cotangents(replace(call, indices=_numpy(call.indices)), data_shape)
-    given = tf.convert_to_tensor(given)
-    if not given.dtype.is_floating and not given.dtype.is_complex:
-        raise messages.cotangent_dtype(caller, given.dtype.name)
+    cotangent = tf.convert_to_tensor(call.data)
+    if not cotangent.dtype.is_floating and not cotangent.dtype.is_complex:
+        raise messages.cotangent_dtype(caller, cotangent.dtype.name)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-        inputs = [tf.zeros(given.shape if data_shape is None else data_shape, given.dtype)]
+        shape = cotangent.shape if data_shape is None else data_shape
+        inputs = [tf.zeros(shape, cotangent.dtype)]
         bare = replace(call, data=inputs[0])
         if data_shape is None:
-            layout = lowering.layout_of(bare, sizes_of(given), sizes_of(_indices(bare)))
-            inputs.append(tf.zeros(tuple(layout.result), given.dtype))
+            layout = lowering.layout_of(bare, sizes_of(cotangent), sizes_of(_indices(bare)))
+            inputs.append(tf.zeros(tuple(layout.result), cotangent.dtype))
             bare = replace(bare, updates=inputs[1])
         tape.watch(inputs)
         result = run(bare)
-    if not result.shape.is_compatible_with(given.shape):
-        shapes = given.shape.as_list(), result.shape.as_list()
+    if not result.shape.is_compatible_with(cotangent.shape):
+        shapes = cotangent.shape.as_list(), result.shape.as_list()
         raise messages.updates_do_not_fit(caller, *shapes, "cotangent")
-    gradients = tape.gradient(result, inputs, given, unconnected_gradients="zero")
-    return tuple(gradients) if data_shape is None else tf.convert_to_tensor(gradients[0])
+    gradients = tape.gradient(result, inputs, cotangent, unconnected_gradients="zero")
+    return tuple(map(tf.convert_to_tensor, gradients))
 
 
 def reshape(tensor: Any, shape: tuple[Any, ...]) -> Any:
-    """Return a tensor in another shape, of whose sizes at most one is not known."""
+    """Return a tensor in another shape, of whose sizes at most one is not known, for operators."""
     return tf.reshape(tensor, [-1 if size is None else size for size in shape])
-
-
-def _of_tensorflow(value: Any) -> bool:
-    return any(each.__module__.partition(".")[0] == "tensorflow" for each in type(value).__mro__)
 
 
 def _is_eager(value: Any) -> bool:
@@ -232,12 +228,6 @@ def _is_eager(value: Any) -> bool:
 
 def _numpy(value: Any) -> Any:
     return value.numpy() if isinstance(value, _DENSE) else value
-
-
-def _tensor(caller: str, data: Any) -> Any:
-    """Return data as a tensor; of a variable its value now."""
-    given = data if isinstance(data, _DENSE) else arguments.plain_array(caller, "data", data)
-    return tf.convert_to_tensor(given)
 
 
 def _indices(call: Call) -> Any:

@@ -13,7 +13,7 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
-from ndgather import dispatch, messages, slow_path
+from ndgather import arguments, dispatch, messages, slow_path
 from ndgather.arrays.torch import autograd, checks, compiling, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
@@ -34,7 +34,7 @@ vjp = autograd.vjp
 
 def run(call: Call) -> Any:
     """Carry out a call with tensors among its arguments."""
-    if not any(isinstance(each, torch.Tensor) for each in (call.data, call.updates, call.out)):
+    if not any(isinstance(value, torch.Tensor) for value in (call.data, call.updates, call.out)):
         return _with_indices_alone(call)
     call = checks.with_tensors(call)
     if call.out is not None:
@@ -45,23 +45,21 @@ def run(call: Call) -> Any:
 
 
 def _with_indices_alone(call: Call) -> Any:
-    """Make a call whose data are an array or list: indices become an array, sizes are tuples."""
-    given = {name: getattr(call, name) for name in ("data", "indices", "updates", "out")}
-    sizes: dict[str, Any] = {
-        name: tuple(v) for name, v in given.items() if isinstance(v, torch.Size)
-    }
-    call = replace(call, **sizes)
+    """Make a call whose data are an array or a list, with indices as an array; sizes are tuples."""
     names = ("data", call.indices_name, call.updates_name, "out")
-    for name, each in zip(names, given.values(), strict=True):
-        known = isinstance(each, (torch.Tensor, torch.Size))
-        if not known and dispatch.adapter_name(each) == __name__:
-            raise messages.not_an_array(call.caller, name, each, "is no tensor")
+    for argument, name in zip(("data", "indices", "updates", "out"), names, strict=True):
+        value = getattr(call, argument)
+        if isinstance(value, torch.Size):
+            size: dict[str, Any] = {argument: tuple(value)}
+            call = replace(call, **size)
+        elif not isinstance(value, torch.Tensor) and dispatch.adapter_name(value) == __name__:
+            raise messages.not_an_array(call.caller, name, value, "is no tensor")
     indices = call.indices
     if not isinstance(indices, torch.Tensor):
         return slow_path.run(call)
     checks.check_layout(call.caller, call.indices_name, indices)
     checks.check_device(call.caller, call.indices_name, indices.device.type, "cpu")
-    if checks.numpy_dtype(indices.dtype) is None:
+    if indices.dtype not in checks.NUMPY:
         checks.check_index_type(call)
     return slow_path.run(replace(call, indices=checks.array_of(indices)))
 
@@ -75,21 +73,25 @@ def _composed(call: Call) -> torch.Tensor:
     except Exception as error:
         kind = f"{type(call.data).__module__}.{type(call.data).__qualname__}"
         raise DTypeError(
-            f"{call.caller}: data = {kind} object refuses what gathers and scatters are made of: "
-            f"{type(error).__name__}: {reason(error)} (allowed: a tensor that takes index_select "
-            f"and its like)"
+            f"{call.caller}: data = {kind} object does not support a function of torch that the "
+            f"call needs: {type(error).__name__}: {reason(error)} (allowed: a tensor that takes "
+            f"index_select and its like)"
         ) from error
 
 
 def _into(call: Call) -> torch.Tensor:
     """Make a call whose result goes to `out`."""
-    slices = checks.check_shapes(call)
-    checks.check_out(call, tuple(call.data.shape) if call.scatters else slices)
-    out = call.out
+    slices, out, caller = checks.check_shapes(call), call.out, call.caller
+    if not isinstance(out, torch.Tensor) or out.layout != torch.strided:
+        raise DTypeError(
+            f"{caller}: out = {type(out).__name__} object takes no tensor (allowed: a dense tensor)"
+        )
+    checks.check_device(caller, "out", out.device, call.data.device)
+    arguments.check_out(call, call.data.shape if call.scatters else slices, out.shape)
     for name, tensor in [*checks.tensors(call), ("out", out)]:
         if (torch.is_grad_enabled() and tensor.requires_grad) or _transformed(tensor):
             raise AttributeValueError(
-                f"{call.caller}: out is given, but {name} asks for a gradient or is under a "
+                f"{caller}: out is given, but {name} asks for a gradient or is under a "
                 f"transform (allowed: out=None, or a call under torch.no_grad())"
             )
     is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())

@@ -22,6 +22,7 @@ from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import arguments, dispatch, messages, slow_path
 from ndgather.array_call import _core
+from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 
@@ -74,11 +75,6 @@ def _added(call: Call) -> torch.Tensor:
     """Make a call in the core, or, where a gradient is recorded, by the operator."""
     result = call.run()
     return operate(call) if isinstance(result, _core.Refusal) else result
-
-
-def gather_ahead(call: Call, of_data: torch.Tensor) -> torch.Tensor:
-    """Return the tangent of the result of a gather; that of a fill value is 0."""
-    return operate(replace(call, data=of_data, fill_value=None))
 
 
 def scatter_back(
@@ -140,18 +136,17 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
     steps = composition.Steps()
     of_data: Any = None
     of_updates: Any = None
-
-    def untouched() -> torch.Tensor:
-        none = torch.ones_like(data, dtype=torch.bool, memory_format=torch.contiguous_format)
-        return _scattered(call, none, torch.zeros_like(updates, dtype=torch.bool), "none")
-
+    untouched: Any = None  # the elements of data that no update replaces; None if all count
+    if (reduction == "none" or not call.use_init_val) and (wanted[0] or result is not None):
+        untouched = torch.ones_like(data, dtype=torch.bool, memory_format=torch.contiguous_format)
+        replaced = torch.zeros_like(updates, dtype=torch.bool)
+        untouched = _scattered(call, untouched, replaced, "none")
     if reduction == "none":  # the last update of an element is all of it
         if wanted[1]:
             order = torch.arange(updates.numel(), device=data.device).reshape(updates.shape)
             last = _scattered(call, steps.counts(data, -1), order, "none")
             of_updates = (_gather_like(call, last) == order).to(data.dtype)
-        return untouched().to(data.dtype) if wanted[0] else None, of_updates
-    if reduction == "sub":
+    elif reduction == "sub":
         of_updates = updates.new_tensor(-1)
     elif reduction == "mean":
         first = steps.counts(data, int(call.use_init_val))
@@ -161,49 +156,21 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
     elif reduction == "mul":
         of_data = operate(replace(call, data=torch.ones_like(data))) if wanted[0] else None
         if wanted[1]:
-            of_updates = _products_of_others(call)
+            valid = replace(call, mode="wrap") if call.mode == "raise" else call
+            _, rows = composition.row_numbers(valid)
+            factors = updates.reshape(len(rows), -1)
+            of_updates = lowering.products_of_others(torch, factors, rows).reshape(updates.shape)
             if call.use_init_val:
                 of_updates = of_updates * _gather_like(call, data)
     elif result is not None:  # min and max: elements that equal the result share its change
         hits = (updates == _gather_like(call, result)).to(data.dtype)
         kept = data == result
-        if not call.use_init_val:
-            kept = kept & untouched()
-        kept = kept.to(data.dtype)
+        kept = (kept if untouched is None else kept & untouched).to(data.dtype)
         share = 1 / _scattered(call, kept, hits, "add").clamp(min=1)
-        return kept * share, hits * _gather_like(call, share)
-    if not call.use_init_val and wanted[0]:
-        rest = untouched()
-        of_data = rest.to(data.dtype) if of_data is None else of_data * rest
+        of_data, of_updates = kept * share, hits * _gather_like(call, share)
+    if untouched is not None:
+        of_data = untouched.to(data.dtype) if of_data is None else of_data * untouched
     return of_data, of_updates
-
-
-def _products_of_others(call: Call) -> torch.Tensor:
-    """Return, for each update of a scatter, the product of the other updates of its element."""
-    valid = replace(call, mode="wrap") if call.mode == "raise" else call
-    _, numbers = composition.row_numbers(valid)
-    order = torch.argsort(numbers, stable=True)
-    rows = numbers[order]
-    factors = call.updates.reshape(len(numbers), -1)[order]
-    others = _before(factors, rows) * _before(factors.flip(0), rows.flip(0)).flip(0)
-    back = torch.empty_like(order).scatter(0, order, torch.arange(len(order), device=order.device))
-    return others[back].reshape(call.updates.shape)
-
-
-def _before(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Return the product of the factors before each one in its run of equal rows."""
-
-    def shifted(factors: torch.Tensor, by: int) -> torch.Tensor:
-        """Return the factor that is `by` before each one; 1 where that is of another row."""
-        moved = torch.cat([torch.ones_like(factors[:by]), factors[:-by]])
-        same = torch.cat([torch.zeros_like(rows[:by]).bool(), rows[by:] == rows[:-by]])
-        return torch.where(same[:, None], moved, 1)
-
-    product, reach = shifted(factors, 1), 1
-    while reach < len(rows):
-        product = product * shifted(product, reach)
-        reach *= 2
-    return product
 
 
 def _save(
@@ -214,15 +181,30 @@ def _save(
     ctx.kind, ctx.options = kind, options
     ctx.shapes = [tensor.shape for tensor in (data, *rest)]
     ctx.set_materialize_grads(False)
-    saved = [indices]
-    if checks.reduction_of(kind, options) in _OF_VALUES:
-        saved = [indices, data, *rest, output]
+    reduction = dict(zip(checks.OPTIONS[kind], options, strict=False)).get("reduction")
+    saved = [indices, data, *rest, output] if reduction in _OF_VALUES else [indices]
     saved = [tensor.clone() if tensor.is_inference() else tensor for tensor in saved]
     ctx.save_for_backward(*saved)
     return saved
 
 
-class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has no types here
+def _call(
+    ctx: Any, change: torch.Tensor, seen: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> tuple[Call, torch.Tensor | None]:
+    """Return the call that is differentiated, and its result.
+
+    If the derivative does not depend on values, its tensors have shapes alone, with the dtype and
+    the device of `change`, a gradient or a tangent, and the result is None.
+    """
+    indices, *saved = ctx.saved_tensors
+    saved = saved if seen is None else list(map(seen, saved))
+    result = saved.pop() if saved else None
+    none = torch.empty((), dtype=change.dtype, device=change.device)
+    data, *rest = saved or map(none.expand, ctx.shapes)
+    return checks.call_of(ctx.kind, (data, indices, *rest, *ctx.options)), result
+
+
+class Ndgather(_SingleLevelFunction):  # type: ignore[misc]  # torch has no types here
     """One level of differentiation, of whichever transform is active."""
 
     @staticmethod
@@ -239,72 +221,37 @@ class _Differentiable(_SingleLevelFunction):  # type: ignore[misc]  # torch has 
         kind, options, ctx.state, *tensors = inputs
         ctx.save_for_forward(*_save(ctx, kind, options, tuple(tensors), output))
 
-
-def _without_tangent(tensor: torch.Tensor) -> torch.Tensor:
-    return unpack_dual(tensor).primal
-
-
-def _call(
-    ctx: Any, change: torch.Tensor, seen: Callable[[torch.Tensor], torch.Tensor] | None = None
-) -> tuple[Call, torch.Tensor | None]:
-    """Return the call that is differentiated, and its result.
-
-    If the derivative does not depend on values, its tensors have shapes alone, with the dtype and
-    the device of `change`, a gradient or a tangent, and the result is None.
-    """
-    indices, *saved = ctx.saved_tensors
-    saved = saved if seen is None else list(map(seen, saved))
-    result = saved.pop() if saved else None
-    none = torch.empty((), dtype=change.dtype, device=change.device)
-    data, *rest = saved or map(none.expand, ctx.shapes)
-    return checks.call_of(ctx.kind, (data, indices, *(rest or [None])), ctx.options), result
-
-
-class Gather(_Differentiable):
-    """The autograd function of gathers."""
-
     @staticmethod
     def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
-        of_data = None
-        if of_result is not None and ctx.needs_input_grad[3]:
-            of_data = gather_back(_call(ctx, of_result)[0], of_result)
-        return None, None, None, of_data, None
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
-        with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
-            call, _ = _call(ctx, tangents[3], _without_tangent)
-            return gather_ahead(call, tangents[3])
-
-
-class Scatter(_Differentiable):
-    """The autograd function of scatters."""
-
-    @staticmethod
-    def backward(ctx: Any, of_result: torch.Tensor | None) -> tuple[Any, ...]:
-        of_data = of_updates = None
+        wanted = ctx.needs_input_grad
+        gradients: list[Any] = [None] * len(wanted)
         if of_result is not None:
             call, result = _call(ctx, of_result)
-            wanted = (ctx.needs_input_grad[3], ctx.needs_input_grad[5])
-            of_data, of_updates = scatter_back(call, result, of_result, wanted)
-        return None, None, None, of_data, None, of_updates
+            if call.scatters:
+                pair = scatter_back(call, result, of_result, (wanted[3], wanted[5]))
+                gradients[3], gradients[5] = pair
+            elif wanted[3]:
+                gradients[3] = gather_back(call, of_result)
+        return tuple(gradients)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
-        *_, of_data, _, of_updates = tangents
-        change = of_updates if of_data is None else of_data
+        of_data, _, *of_updates = tangents[3:]
+        change = of_updates[0] if of_data is None else of_data
         with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
-            call, result = _call(ctx, change, _without_tangent)
-            return scatter_ahead(call, result, of_data, of_updates)
+            call, result = _call(ctx, change, lambda tensor: unpack_dual(tensor).primal)
+            if call.scatters:
+                return scatter_ahead(call, result, of_data, *of_updates)
+            return operate(replace(call, data=of_data, fill_value=None))  # of a fill value: 0
 
 
 def differentiated(kind: str, *arguments: Any) -> torch.Tensor:
     """Make a call as the kernel of autograd."""
-    function = Scatter if kind.startswith("scatter") else Gather
-    count = 3 if kind.startswith("scatter") else 2
+    count = checks.count_of_tensors(kind)
     state = torch.is_grad_enabled(), _is_fwd_grad_enabled()
     with enable_single_level_autograd_function():
-        return function.apply(kind, arguments[count:], state, *arguments[:count])
+        result: torch.Tensor = Ndgather.apply(kind, arguments[count:], state, *arguments[:count])
+        return result
 
 
 # Calls of plain tensors with a gradient and nothing else active go to the core past the dispatcher
@@ -326,33 +273,16 @@ class _NotDirectError(Exception):
     """The core does not take a call by itself."""
 
 
-class _DirectGather(Gather):
-    """A gather by the core, with a backward pass."""
+class NdgatherCore(Ndgather):
+    """A call of the core, with a backward pass."""
 
     setup_context = staticmethod(_SingleLevelFunction.setup_context)
 
     @staticmethod
     def forward(  # type: ignore[override]  # torch takes either form
-        ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, data: Any, indices: Any
-    ) -> Any:
-        result: Any = _core.run(kind, *arguments)  # no gradient is recorded in here
-        if isinstance(result, _core.Refusal):
-            raise _NotDirectError
-        ctx.kind, ctx.options, ctx.shapes = kind, _OPTIONS[kind](arguments), (data.shape,)
-        ctx.save_for_backward(indices.clone() if indices.is_inference() else indices)
-        return result
-
-
-class _DirectScatter(Scatter):
-    """A scatter by the core, with a backward pass."""
-
-    setup_context = staticmethod(_SingleLevelFunction.setup_context)
-
-    @staticmethod
-    def forward(  # type: ignore[override]  # as above
         ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, *tensors: Any
     ) -> Any:
-        result: Any = _core.run(kind, *arguments)
+        result: Any = _core.run(kind, *arguments)  # no gradient is recorded in here
         if isinstance(result, _core.Refusal):
             raise _NotDirectError
         _save(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
@@ -383,9 +313,7 @@ def direct(kind: str, *arguments: Any) -> Any:
     ):
         return NotImplemented
     try:
-        if scatters:
-            return _DirectScatter.apply(kind, arguments, None, data, indices, updates)
-        return _DirectGather.apply(kind, arguments, None, data, indices)
+        return NdgatherCore.apply(kind, arguments, None, *arguments[: 3 if scatters else 2])
     except _NotDirectError:
         return NotImplemented
 
@@ -396,11 +324,8 @@ def register() -> None:
         dispatch.SHORT_CUTS[tensor_type] = direct
 
 
-def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result.
-
-    That of data for a gather from data of `data_shape`, those of data and updates for a scatter.
-    """
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
     of_result = call.data
     if not isinstance(of_result, torch.Tensor):
         array = arguments.plain_array(call.caller, "cotangent", of_result)
@@ -424,4 +349,4 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> Any:
         raise messages.updates_do_not_fit(call.caller, tuple(of_result.shape), slices, "cotangent")
     if call.kind == "gather_windows":
         composition.row_numbers(gather)  # so that an error names an entry of starts
-    return gather_back(gather, of_result)
+    return (gather_back(gather, of_result),)

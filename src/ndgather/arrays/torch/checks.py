@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
-_SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
-INTEGERS = (*_SIGNED, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
-_NUMPY = {
+INTEGERS = (
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+)
+NUMPY = {  # the dtypes that NumPy has
     each: torch.empty(0, dtype=each).numpy().dtype
     for each in (
         *INTEGERS,
@@ -45,14 +47,9 @@ _FLOATS = {torch.bfloat16} | {
 }
 
 
-def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any] | None:
-    """Return NumPy's dtype for the elements; None if NumPy has none."""
-    return _NUMPY.get(dtype)
-
-
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return a view of a dtype that NumPy has, with the same bits."""
-    return tensor if tensor.dtype in _NUMPY else tensor.view(_BITS[tensor.itemsize])
+    return tensor if tensor.dtype in NUMPY else tensor.view(_BITS[tensor.itemsize])
 
 
 def array_of(tensor: torch.Tensor) -> Array:
@@ -68,15 +65,9 @@ def tensor_of(array: Array, dtype: torch.dtype) -> torch.Tensor:
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
-def meaningful_reductions(dtype: torch.dtype) -> tuple[str, ...]:
-    """Return the reductions that have a meaning for elements of `dtype`."""
-    alike = np.dtype(np.float32) if dtype in _FLOATS else _NUMPY.get(dtype, np.dtype("V1"))
-    return reductions.meaningful(alike)
-
-
 def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
     """Return the argument `arithmetic` of the core for the bits of `dtype`."""
-    if dtype in _NUMPY or reduction == "none":
+    if dtype in NUMPY or reduction == "none":
         return None
     return "bfloat16" if dtype == torch.bfloat16 else table(dtype, reduction)
 
@@ -105,8 +96,8 @@ def table(dtype: torch.dtype, reduction: str) -> NDArray[np.uint8]:
 
 def identity(dtype: torch.dtype, reduction: str) -> Any:
     """Return the number that a reduction starts from where no element takes part."""
-    if dtype in _NUMPY:
-        return reductions.identity(_NUMPY[dtype], reduction).item()
+    if dtype in NUMPY:
+        return reductions.identity(NUMPY[dtype], reduction).item()
     if reduction not in ("min", "max"):
         return int(reduction == "mul")
     wide = torch.tensor([math.inf])
@@ -127,7 +118,8 @@ def checked(call: Call) -> Call:
     check_index_type(call)
     if call.scatters and call.updates.dtype != data.dtype:
         raise _updates_dtype(call, call.updates.dtype)
-    return arguments.checked(call, None, meaningful_reductions(data.dtype))
+    alike = np.dtype(np.float32) if data.dtype in _FLOATS else NUMPY.get(data.dtype, np.dtype("V1"))
+    return arguments.checked(call, None, reductions.meaningful(alike))
 
 
 def _updates_dtype(call: Call, dtype: object) -> DTypeError:
@@ -214,29 +206,19 @@ def schema(kind: str) -> str:
     return f"{kind}({', '.join([*tensors, *(types[name] for name in OPTIONS[kind])])}) -> Tensor"
 
 
-def tensors_of(kind: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return data, indices, and updates or None."""
-    return arguments[:3] if kind.startswith("scatter") else (*arguments[:2], None)
+def call_of(kind: str, arguments: tuple[Any, ...]) -> Call:
+    """Return the call of an operator, its axis and batch axes counted from 0.
 
-
-def options_of(kind: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments after the tensors; those that equal their defaults may be missing."""
-    return arguments[3 if kind.startswith("scatter") else 2 :]
-
-
-def reduction_of(kind: str, options: tuple[Any, ...]) -> str:
-    """Return the reduction of a scatter; "none" for a gather."""
-    if not kind.startswith("scatter"):
-        return "none"
-    at = OPTIONS[kind].index("reduction")
-    return options[at] if at < len(options) else "none"
-
-
-def call_of(kind: str, tensors: tuple[Any, ...], options: tuple[Any, ...]) -> Call:
-    """Return the call of an operator, its axis and batch axes counted from 0."""
-    given = dict(zip(OPTIONS[kind], options, strict=False))
+    Options that equal their defaults may be missing.
+    """
+    tensors = ("data", "indices", "updates")[: count_of_tensors(kind)]
+    given = dict(zip((*tensors, *OPTIONS[kind]), arguments, strict=False))
     given["window_shape"] = tuple(given.get("window_shape", ()))
-    return counted(Call(given.pop("caller", kind), kind, *tensors, **given))
+    return counted(Call(given.pop("caller", kind), kind, **given))
+
+
+def count_of_tensors(kind: str) -> int:
+    return 3 if kind.startswith("scatter") else 2
 
 
 def counted(call: Call) -> Call:
@@ -277,8 +259,8 @@ def with_tensors(call: Call) -> Call:
         indices = tensor(caller, name, plain, device)
     call = replace(call, data=data, indices=indices)
     if call.scatters:
-        use_init_val = arguments.truth(caller, "use_init_val", call.use_init_val)
-        call = _promoted(replace(call, updates=_updates(call, device), use_init_val=use_init_val))
+        data, updates = promoted(data, _updates(call, device))
+        call = replace(call, data=data, updates=updates)
     elif call.fill_value is not None:
         call = replace(call, fill_value=_fill_value(call))
     if type(call.axis) is not int or type(call.batch_dims) is not int:
@@ -320,7 +302,7 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     _check_memory(caller, name, value, device)
-    dtype = numpy_dtype(call.data.dtype)
+    dtype = NUMPY.get(call.data.dtype)
     if dtype is not None:
         return tensor(caller, name, arguments.plain_updates(caller, value, dtype, name), device)
     plain = arguments.plain_array(caller, name, value)
@@ -355,7 +337,7 @@ def _fill_value(call: Call) -> Any:
             value = value.item()
         except (RuntimeError, TypeError) as error:  # several numbers, or one of a transform
             raise messages.fill_value_lost(caller, value, dtype) from error
-    known = numpy_dtype(dtype)
+    known = NUMPY.get(dtype)
     if known is not None:
         return arguments.fill_element(caller, value, known).item()
     try:
@@ -374,29 +356,18 @@ def fill_with_gradient(caller: str, value: object) -> AttributeValueError:
     )
 
 
-def _promoted(call: Call) -> Call:
-    """Return a scatter with the wider of two floating dtypes if autocast is enabled."""
-    data, updates = call.data, call.updates
-    device = data.device.type
-    if data.dtype == updates.dtype or not torch.amp.is_autocast_available(device):
-        return call
-    if not torch.is_autocast_enabled(device):
-        return call
-    if not (data.dtype.is_floating_point and updates.dtype.is_floating_point):
-        return call
-    wider = torch.promote_types(data.dtype, updates.dtype)
-    return replace(call, data=data.to(wider), updates=updates.to(wider))
-
-
-def check_out(call: Call, shape: tuple[int, ...]) -> None:
-    """Raise an error if `out` cannot take the result."""
-    out, caller = call.out, call.caller
-    if not isinstance(out, torch.Tensor) or out.layout != torch.strided:
-        raise DTypeError(
-            f"{caller}: out = {type(out).__name__} object takes no tensor (allowed: a dense tensor)"
-        )
-    check_device(caller, "out", out.device, call.data.device)
-    arguments.check_out(call, shape, out.shape)
+def promoted(data: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return data and updates in the wider of their floating dtypes if autocast is enabled."""
+    device, dtypes = data.device.type, (data.dtype, updates.dtype)
+    if (
+        data.dtype == updates.dtype
+        or not all(dtype.is_floating_point for dtype in dtypes)
+        or not torch.amp.is_autocast_available(device)
+        or not torch.is_autocast_enabled(device)
+    ):
+        return data, updates
+    wider = torch.promote_types(*dtypes)
+    return data.to(wider), updates.to(wider)
 
 
 KINDS = (torch.Tensor, torch.nn.Parameter)

@@ -85,21 +85,13 @@ def _tensor(value: Any) -> Any:
 
 
 def _with_updates(kind: str, data: Any, updates: Any) -> tuple[Any, Any]:
-    """Return data and updates as tensors of one dtype.
-
-    Numbers and lists take that of data; where autocast mixes floating types, the wider one counts.
-    """
-    if not isinstance(updates, torch.Tensor):
-        tensor = _tensor(updates)
-        if tensor.numel() and _number_kind(tensor) > _number_kind(data):
-            raise messages.updates_lost(kind, updates, data.dtype, "updates")
-        return data, tensor.to(data.dtype).to(data.device)
-    if updates.dtype == data.dtype or not torch.is_autocast_enabled(data.device.type):
-        return data, updates
-    if not (data.dtype.is_floating_point and updates.dtype.is_floating_point):
-        return data, updates
-    wider = torch.promote_types(data.dtype, updates.dtype)
-    return data.to(wider), updates.to(wider)
+    """Return data and updates as tensors; numbers and lists take the dtype of data."""
+    if isinstance(updates, torch.Tensor):
+        return checks.promoted(data, updates)
+    tensor = _tensor(updates)
+    if tensor.numel() and _number_kind(tensor) > _number_kind(data):
+        raise messages.updates_lost(kind, updates, data.dtype, "updates")
+    return data, tensor.to(data.dtype).to(data.device)
 
 
 def _number_kind(tensor: Any) -> int:
@@ -122,22 +114,14 @@ class _WhenTheCompilerIsImported(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]  # it acts as one
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                _substitute()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # of this one
         return spec
-
-
-class _Loader:
-    """A loader of a module, after which the functions are substituted."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        _substitute()
 
 
 def register() -> None:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ndgather.arrays import lowering
-from ndgather.arrays.lowering import OF_BITS
 from ndgather.arrays.torch import checks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ndgather.array_call import Call
 
@@ -26,14 +25,11 @@ class Steps:
         return torch.full_like(updates, checks.identity(updates.dtype, reduction))
 
     def counts(self, data: torch.Tensor, count: int) -> torch.Tensor:
-        return self._integers(data, count)
+        layout = torch.contiguous_format
+        return torch.full_like(data, count, dtype=torch.int64, memory_format=layout)
 
     def ones(self, updates: torch.Tensor) -> torch.Tensor:
-        return self._integers(updates, 1)
-
-    def _integers(self, like: torch.Tensor, number: int) -> torch.Tensor:
-        layout = torch.contiguous_format
-        return torch.full_like(like, number, dtype=torch.int64, memory_format=layout)
+        return self.counts(updates, 1)
 
     def quotient(self, totals: torch.Tensor, counts: torch.Tensor, _: Any) -> torch.Tensor:
         """Return ``totals / counts`` in the dtype of totals: rounded once, integers down."""
@@ -47,16 +43,11 @@ class Steps:
         return totals.to(torch.int64).div(counts, rounding_mode="floor").to(dtype)
 
 
-class TorchLibrary(Steps):
+class TorchLibrary(Steps, lowering.Library):
     """Functions of torch on the device of data."""
 
     def __init__(self, data: torch.Tensor) -> None:
-        self.data = data
-        self.numbers: Any = None
-        self.drops = False
-
-    def arange(self, size: int) -> torch.Tensor:
-        return torch.arange(size, device=self.data.device)
+        super().__init__(torch, data, device=data.device)
 
     def integers(self, indices: torch.Tensor, modulus: int | None) -> torch.Tensor:
         if indices.dtype != torch.uint64:
@@ -64,7 +55,7 @@ class TorchLibrary(Steps):
             return values if modulus is None else values.remainder(modulus)
         bits = indices.view(torch.int64)  # negative for values beyond int64
         if modulus is None:
-            return torch.where(bits < 0, torch.iinfo(torch.int64).max, bits)
+            return torch.where(bits < 0, lowering.LARGEST, bits)
         beyond = torch.where(bits < 0, 2**64 % modulus, 0)
         return (bits.remainder(modulus) + beyond).remainder(modulus)
 
@@ -77,22 +68,13 @@ class TorchLibrary(Steps):
     def count(self, flags: torch.Tensor) -> torch.Tensor:
         return flags.sum()
 
-    def beyond(self, size: int) -> int:
-        return size
-
     def clip(self, values: torch.Tensor, lowest: int, highest: int) -> torch.Tensor:
         return values.clamp(lowest, highest)
-
-    def reshape(self, array: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-        return array.reshape(tuple(shape))
-
-    def broadcast(self, array: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-        return array.expand(tuple(shape))
 
     def where(self, condition: torch.Tensor, true: Any, false: torch.Tensor) -> torch.Tensor:
         return torch.where(condition, true, false)
 
-    def full(self, shape: Sequence[int], element: Any) -> torch.Tensor:
+    def full(self, shape: Any, element: Any) -> torch.Tensor:
         return self.data.new_full(tuple(shape), element)
 
     def take(self, data: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
@@ -112,7 +94,7 @@ class TorchLibrary(Steps):
             return self._replace(rows, updates)
         if rows.dtype == torch.bool:
             bits = rows.to(torch.int32), updates.to(torch.int32)
-            return self._combine(*bits, OF_BITS[reduction]) % 2 == 1
+            return self._combine(*bits, lowering.OF_BITS[reduction]) % 2 == 1
         if rows.dtype.is_floating_point and rows.dtype.itemsize == 1:  # torch does not add these
             return self._combine(rows.float(), updates.float(), reduction).to(rows.dtype)
         if reduction in ("add", "sub"):
@@ -143,8 +125,8 @@ def run(call: Call) -> torch.Tensor:
 
 def row_numbers(call: Call) -> tuple[int, torch.Tensor]:
     """Return the number of rows of data, and the row of every place; outside, that number."""
-    rows = lowering.rows_of(call, TorchLibrary(call.data), call.data.shape, call.indices.shape)
-    count = rows.layout.count
-    if rows.outside is None:
-        return count, rows.numbers
-    return count, torch.where(rows.outside, count, rows.numbers)
+    library, shapes = TorchLibrary(call.data), (call.data.shape, call.indices.shape)
+    layout, numbers, outside = lowering.rows_of(call, library, *shapes)
+    if outside is not None:
+        numbers = torch.where(outside, layout.count, numbers)
+    return layout.count, numbers

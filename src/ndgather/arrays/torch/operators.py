@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from ndgather import reductions, refusals, slow_path
+from ndgather import reductions, slow_path
 from ndgather.arguments import fill_element
-from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
-from ndgather.arrays.torch.checks import call_of, operate, options_of, tensors_of
+from ndgather.arrays.torch.checks import call_of, operate
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
 
@@ -43,13 +41,9 @@ def register() -> None:
         torch.library.register_vmap(f"ndgather::{kind}", partial(_mapped, kind), lib=LIBRARY)
 
 
-def _checked(kind: str, arguments: tuple[Any, ...]) -> Call:
-    return checks.checked(call_of(kind, tensors_of(kind, arguments), options_of(kind, arguments)))
-
-
 def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> torch.Tensor:
-    call = _checked(kind, arguments)
-    known = checks.numpy_dtype(call.data.dtype)
+    call = checks.checked(call_of(kind, arguments))
+    known = checks.NUMPY.get(call.data.dtype)
     if call.fill_value is not None and known is not None:
         fill_element(call.caller, call.fill_value, known)  # raises for a value it loses
     return run(call)
@@ -57,7 +51,7 @@ def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> 
 
 def _fake(kind: str, *arguments: Any) -> torch.Tensor:
     """Return a tensor like the result; where sizes are symbols, torch adds guards or checks."""
-    call = _checked(kind, arguments)
+    call = checks.checked(call_of(kind, arguments))
     data, indices = call.data.shape, call.indices.shape
     sizes = (*data, *indices, *(call.updates.shape if call.scatters else ()))
     if all(type(size) is int for size in sizes):
@@ -76,13 +70,13 @@ def _mapped(
     kind: str, info: Any, in_dims: tuple[int | None, ...], *arguments: Any
 ) -> tuple[torch.Tensor, int]:
     """Return the result for every entry of the axis that vmap maps, and where that axis is."""
-    tensors = tensors_of(kind, arguments)
-    mapped = tensors_of(kind, in_dims)
-    bare = tuple(
+    count = checks.count_of_tensors(kind)
+    tensors, mapped = arguments[:count], in_dims[:count]
+    bare = [
         tensor if axis is None else tensor.select(axis, 0)
         for tensor, axis in zip(tensors, mapped, strict=True)
-    )
-    call = call_of(kind, bare, options_of(kind, arguments))
+    ]
+    call = call_of(kind, (*bare, *arguments[count:]))
     if not call.scatters and mapped[1] is None and kind != "gather_elements":
         # The same indices for every entry: the axis becomes the last of the slices.
         result = operate(replace(call, data=tensors[0].movedim(mapped[0], -1)))
@@ -92,18 +86,15 @@ def _mapped(
         result = operate(replace(call, indices=tensors[1].movedim(mapped[1], first)))
         return result, call.axis if kind == "gather" else first
 
-    def in_front(tensor: torch.Tensor | None, axis: int | None) -> torch.Tensor | None:
-        if tensor is None:
-            return None
-        if axis is None:
-            return tensor.expand(info.batch_size, *tensor.shape)
-        return tensor.movedim(axis, 0)
-
-    data, indices, updates = map(in_front, tensors, mapped)
+    data, indices, *updates = (
+        tensor.expand(info.batch_size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
+        for tensor, axis in zip(tensors, mapped, strict=True)
+    )
     if kind == "gather_windows":
         return _mapped_windows(call, data, indices), 0
     wider = replace(call, axis=call.axis + 1, batch_dims=call.batch_dims + 1)
-    return operate(replace(wider, data=data, indices=indices, updates=updates)), 0
+    wider = replace(wider, data=data, indices=indices, updates=updates[0] if updates else None)
+    return operate(wider), 0
 
 
 def _mapped_windows(call: Call, data: Any, starts: Any) -> torch.Tensor:
@@ -130,24 +121,14 @@ def run(call: Call) -> torch.Tensor:
     """Make a call on tensors in the memory of the CPU, without a gradient."""
     dtype, reduction = call.data.dtype, call.reduction
     several = reduction != "none" and (reduction == "mean" or not call.use_init_val)
-    if several and call.scatters and checks.numpy_dtype(dtype) is None:
+    if several and call.scatters and dtype not in checks.NUMPY:
         return reductions.in_steps(
             _InCore(call), call.data, call.updates, reduction, call.use_init_val
         )
     arrays = _with_arrays(call)
-    result = slow_path.run(arrays) if arrays.arithmetic is None else _of_bits(arrays)
+    carry_out = slow_path.run if arrays.arithmetic is None else slow_path.run_plain
+    result = carry_out(arrays)
     return checks.tensor_of(result, dtype) if call.out is None else call.out
-
-
-def _of_bits(call: Call) -> Any:
-    """Return the result of a scatter whose elements NumPy does not have."""
-    result = call.run()
-    if not isinstance(result, _core.Refusal):
-        return result
-    if result.rule != "out_overlaps_input":
-        refusals.raise_error(call, result)
-    np.copyto(call.out, _of_bits(replace(call, out=None)))
-    return call.out
 
 
 def _with_arrays(call: Call) -> Call:
