@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 pytest.importorskip("defusedxml")
 
 from ndgather.models import openvino
-from ndgather.models.onnx.interchange import graph_of
+from ndgather.models.interchange import graph_of
 
 GOOD = "run model.xml --input data=data.npy --input indices=indices.npy"
 PICKED = np.array([101, 111, 104], np.int16)

@@ -9,8 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.models import interchange
 from ndgather.models import onnx as onnx_models
+from ndgather.models.interchange import graph_of
 from ndgather.models.onnx.inference import DEEPEST, MOST_NODES
-from ndgather.models.onnx.interchange import graph_of
 from ndgather.models.tensors import tensor_files
 
 INT64 = TensorProto.INT64

@@ -18,7 +18,7 @@ from ndgather.models import openvino
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.graph.conversion import translate
 from ndgather.models.graph.diagnostics import has_errors
-from ndgather.models.onnx.interchange import graph_of, model_of
+from ndgather.models.interchange import graph_of, model_of
 from ndgather.models.openvino import Model
 from ndgather.published import operator
 from ndgather.published.schema import TensorType

@@ -14,6 +14,7 @@ from ndgather import messages
 if find_spec("onnx") is None:
     raise messages.extra_missing("onnx", "onnx")
 
+from ndgather.models.onnx.files import Conversion, save
 from ndgather.models.onnx.inference import infer, random_inputs
 from ndgather.models.onnx.nodes import implementation
 from ndgather.models.onnx.runs import load, run
@@ -21,10 +22,9 @@ from ndgather.models.onnx.runs import load, run
 if TYPE_CHECKING:
     from ndgather.models.onnx.checks import check
     from ndgather.models.onnx.comparison import Comparison, compare
-    from ndgather.models.onnx.converter import Conversion, conversion, convert
+    from ndgather.models.onnx.converter import conversion, convert
     from ndgather.models.onnx.counterexamples import Parting, search
     from ndgather.models.onnx.evaluator import Backend, Model, reference_ops
-    from ndgather.models.onnx.interchange import save
     from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [
@@ -55,10 +55,9 @@ _LATER = {
     for module, names in {
         "onnx.checks": ("check",),
         "onnx.comparison": ("Comparison", "compare"),
-        "onnx.converter": ("Conversion", "conversion", "convert"),
+        "onnx.converter": ("conversion", "convert"),
         "onnx.counterexamples": ("Parting", "search"),
         "onnx.evaluator": ("Backend", "Model", "reference_ops"),
-        "onnx.interchange": ("save",),
         "tensors.pb_tensor": ("tensor_from_bytes", "tensor_to_bytes"),
     }.items()
     for name in names

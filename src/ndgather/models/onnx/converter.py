@@ -15,7 +15,7 @@ from ndgather.messages import did_you_mean, foreign_errors, listed
 from ndgather.models.arguments import instance
 from ndgather.models.graph.conversion import NodeCall, fit
 from ndgather.models.graph.diagnostics import Finding, Severity
-from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
+from ndgather.models.onnx.files import Conversion, Source, inferable, messages_in, open_model
 from ndgather.models.onnx.inference import (
     InferredNode,
     infer_types,
@@ -40,7 +40,8 @@ from ndgather.models.onnx.nodes import (
     tensor_type,
     with_one_name,
 )
-from ndgather.models.onnx.versions import INVALID_RESULT, NewNodes, convert_node, from_oldest
+from ndgather.models.onnx.steps import NewNodes
+from ndgather.models.onnx.versions import INVALID_RESULT, convert_node, from_oldest
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import RankAtLeast, Role, TensorType
@@ -51,25 +52,6 @@ if TYPE_CHECKING:
     from ndgather.published.schema import Dim, OperatorVersion, Shape
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversion:
-    """A converted model, and findings about its nodes.
-
-    Attributes
-    ----------
-    model : ModelProto
-        The result.
-    findings : tuple of Finding
-        The nodes that were repaired, and those that kept their operator.
-    folder : str or None
-        The folder of the model file, in which tensors of the model may be stored.
-    """
-
-    model: ModelProto
-    findings: tuple[Finding, ...]
-    folder: str | None = None
 
 
 def convert(

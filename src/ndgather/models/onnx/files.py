@@ -6,6 +6,8 @@ import math
 import mmap
 import os
 import re
+from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,11 +19,19 @@ from onnx import ModelProto, TensorProto, external_data_helper, helper
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import foreign_errors, reason, shown
-from ndgather.models.arguments import Content, FilePath, file_path
-from ndgather.models.tensors.tensor_files import LARGEST_PROTOBUF, check_regular, content
+from ndgather.models.arguments import Content, FilePath, file_path, instance
+from ndgather.models.tensors.tensor_files import (
+    LARGEST_PROTOBUF,
+    check_regular,
+    content,
+    replace_file,
+    resolved,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+
+    from ndgather.models.graph.diagnostics import Finding
 
 Array = NDArray[Any]
 
@@ -385,3 +395,151 @@ def _varint(mapped: mmap.mmap, start: int) -> tuple[int, int]:
         if byte < 128:
             return number, start + count + 1
     raise ValueError("a number of more than 64 bits")
+
+
+# Written files
+
+_ALIGNMENT = 4096  # of tensors in their file, so that they can be used where they are mapped
+_SMALL = 1024  # bytes of a tensor that stays in the model
+_CHUNK = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """A converted model, and findings about its nodes.
+
+    Attributes
+    ----------
+    model : ModelProto
+        The result.
+    findings : tuple of Finding
+        The nodes that were repaired, and those that kept their operator.
+    folder : str or None
+        The folder of the model file, in which tensors of the model may be stored.
+    """
+
+    model: ModelProto
+    findings: tuple[Finding, ...]
+    folder: str | None = None
+
+
+def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None = None) -> None:
+    """Write a model to a file. An error leaves an existing file as it was.
+
+    Parameters
+    ----------
+    model : ModelProto or Conversion
+        It is not changed. A conversion knows the folder of the file that it came from.
+    path : str or os.PathLike
+        The file. An existing file is replaced when the new one is complete.
+    folder : str or os.PathLike, optional
+        The folder of the external tensors of the model; by default that of `path`. The tensors
+        stay in their files if `path` is in that folder; otherwise they become part of the model.
+
+    Raises
+    ------
+    FileError
+        The file cannot be written, or the external tensors are not in that folder.
+
+    Notes
+    -----
+    The tensors of a model of 2 GiB or more are written to a file beside it: ``model.onnx.data`` for
+    ``model.onnx``.
+
+    Examples
+    --------
+    >>> from onnx import ModelProto
+    >>> from ndgather.models import onnx
+    >>> onnx.save(ModelProto(), "nowhere/model.onnx")
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.FileError: nowhere/model.onnx: cannot be written: no such file or directory
+    """
+    if isinstance(model, Conversion):
+        folder = model.folder if folder is None else folder
+        model = model.model
+    instance("save", "model", model, ModelProto, "a model")
+    target = file_path("save", "path", path)
+    source = target.parent if folder is None else file_path("save", "folder", folder)
+    stays = resolved(source) == resolved(target).parent
+    try:
+        check_tensors(model, source)
+    except FileError as error:
+        if folder is not None:
+            raise
+        raise FileError(
+            f"{target}: cannot be written: the model keeps tensors in other files, which are not "
+            f"beside it: {error} (allowed: folder=, the folder of those files)"
+        ) from error
+    external = list(external_tensors(model))
+    size = sum(map(raw_bytes, all_tensors(model)))
+    if stays:
+        _check_not_replaced(target, external, source)
+    else:
+        size += sum(check_tensor(tensor, source)[2] for tensor in external)
+    content = None
+    if size <= LARGEST_MODEL:
+        whole = model
+        if external and not stays:
+            whole = deepcopy(model)
+            load_tensors(whole, str(source))
+        content = _serialized(whole)
+    if content is None:
+        _save_with_data(model, target, source, stays=stays)
+    else:
+        replace_file((target, lambda part: part.write_bytes(content)))
+
+
+def _check_not_replaced(path: Path, tensors: list[TensorProto], folder: Path) -> None:
+    if any(tensor_path(tensor, folder) == resolved(path) for tensor in tensors):
+        raise FileError(f"{path}: cannot be written: the model keeps tensors there")
+
+
+def _serialized(model: ModelProto) -> bytes | None:
+    """Return the bytes of a model, or None if they are too many."""
+    try:
+        content: bytes = model.SerializeToString()
+    except Exception:
+        return None
+    return content if len(content) <= LARGEST_MODEL else None
+
+
+def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: bool) -> None:
+    """Write a model, and its tensors to a file beside it."""
+    data = target.with_name(f"{target.name}.data")
+    _check_not_replaced(data, list(external_tensors(model)), folder)
+    small = without_values(model, lambda tensor: raw_bytes(tensor) >= _SMALL)
+    moved: list[tuple[TensorProto, int]] = []
+    end = 0
+    for tensor, copy in zip(all_tensors(model), all_tensors(small), strict=True):
+        is_external = tensor.data_location == TensorProto.EXTERNAL
+        length = raw_bytes(tensor)
+        if is_external:
+            _, _, length = check_tensor(tensor, folder)
+        if stays if is_external else length < _SMALL:
+            continue
+        start = -(-end // _ALIGNMENT) * _ALIGNMENT
+        moved.append((tensor, start))
+        end = start + length
+        make_external(copy, data.name, start, length)
+    content = _serialized(small)
+    if content is None:
+        raise FileError(
+            f"{target}: cannot be written: the model is too large, although its tensors are in "
+            f"another file (allowed: at most {LARGEST_MODEL} bytes)"
+        )
+
+    def write(path: Path) -> None:
+        with path.open("wb") as file:
+            for tensor, start in moved:
+                file.seek(start)
+                if tensor.data_location != TensorProto.EXTERNAL:
+                    file.write(tensor.raw_data)
+                    continue
+                source, offset, length = check_tensor(tensor, folder)
+                with source.open("rb") as values:
+                    values.seek(offset)
+                    for rest in range(length, 0, -_CHUNK):
+                        file.write(values.read(min(rest, _CHUNK)))
+
+    replace_file((data, write), (target, lambda path: path.write_bytes(content)))
