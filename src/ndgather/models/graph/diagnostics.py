@@ -24,14 +24,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import did_you_mean, listed
 from ndgather.published.rows import microsoft
-from ndgather.published.schema import (
-    COMPLEX,
-    BatchRule,
-    Duplicates,
-    Kind,
-    OperatorVersion,
-    Role,
-)
+from ndgather.published.schema import COMPLEX, BatchRule, Duplicates, Kind, OperatorVersion, Role
 from ndgather.published.shapes import LARGEST_RANK
 
 if TYPE_CHECKING:

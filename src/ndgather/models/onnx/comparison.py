@@ -73,37 +73,20 @@ class RuntimeRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRun:
-    """One node in one runtime.
-
-    Attributes
-    ----------
-    status : str
-        ``"same"`` as the specification; ``"differs"``; ``"open"`` if the specification leaves the
-        difference open; ``"refused"`` or ``"crashed"`` at this node; ``"not run"``.
-    obeys : bool or None
-        Whether the runtime follows the specification; None if that is open.
-    inputs_differ : bool
-        Whether the inputs of the node differ from those in the first runtime.
-    place : tuple of int or None
-        The position of the first element that differs; `theirs` is its value in the runtime,
-        `ours` that of the specification.
-    ruling : Explanation or None
-        The rule that decides.
-    text : str
-        The message of an error or a crash.
-    picture : Picture or None
-        The result of the specification for the same inputs, if the node differs.
-    """
+    """One node in one runtime."""
 
     runtime: str
+    # "same" as the specification; "differs"; "open" if the specification leaves the difference
+    # open; "refused" or "crashed" at this node; "not run".
     status: str
-    obeys: bool | None = None
-    inputs_differ: bool = False
-    place: tuple[int, ...] | None = None
-    theirs: str = ""
-    ours: str = ""
-    ruling: Explanation | None = None
-    text: str = ""
+    obeys: bool | None = None  # whether the runtime follows the specification; None if it is open
+    inputs_differ: bool = False  # from those in the first runtime
+    place: tuple[int, ...] | None = None  # of the first element that differs:
+    theirs: str = ""  # its value in the runtime,
+    ours: str = ""  # and that of the specification
+    ruling: Explanation | None = None  # the rule that decides
+    text: str = ""  # of an error or a crash
+    # The result of the specification for the same inputs, if the node differs.
     picture: Picture | None = field(default=None, repr=False, compare=False)
 
 
@@ -286,13 +269,11 @@ class Comparer:
                 if expected is None or not self.differ(expected, actual):
                     continue
                 types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
-                if types[0] != types[1]:
-                    yield name, f"{run.runtime} returns {types[0]}, not {types[1]}"
-                    continue
-                position = first_difference(expected, actual, rtol=self._rtol, atol=self._atol)
-                assert position is not None
-                at = ", ".join(map(str, position))
-                text = f"[{at}] = {actual[position]}, not {expected[position]}"
+                text = f"{types[0]}, not {types[1]}"
+                if types[0] == types[1]:
+                    at = first_difference(expected, actual, rtol=self._rtol, atol=self._atol)
+                    assert at is not None
+                    text = f"[{', '.join(map(str, at))}] = {actual[at]}, not {expected[at]}"
                 yield name, f"{run.runtime} returns {text}"
 
 

@@ -117,10 +117,7 @@ class Model:
         return cls(proto, path or IN_MEMORY)
 
     def run(
-        self,
-        inputs: Mapping[str, Array],
-        *,
-        progress: Callable[[int, int], object] | None = None,
+        self, inputs: Mapping[str, Array], *, progress: Callable[[int, int], object] | None = None
     ) -> Run:
         """Run the model.
 

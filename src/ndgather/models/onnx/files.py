@@ -321,21 +321,18 @@ def map_model(path: Path, caller: str) -> tuple[ModelProto, str | None]:
     check_regular(path)
     status = path.stat()
     ordinary = status.st_nlink == 1 and not path.is_symlink() and path.name.isprintable()
-    if ordinary and LARGE_ENOUGH_TO_MAP <= status.st_size <= LARGEST_MODEL:
-        proto = ModelProto()
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
-        ):
-            try:
-                _merge(proto, mapped, 0, status.st_size, path.name)
-            except MemoryError:
-                raise
-            except Exception:  # read whole below, where the error says what is wrong
-                return open_model(path, caller)
-        _check_names(proto, path)
-        return proto, str(path.parent)
-    return open_model(path, caller)
+    if not ordinary or not LARGE_ENOUGH_TO_MAP <= status.st_size <= LARGEST_MODEL:
+        return open_model(path, caller)
+    proto = ModelProto()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        try:
+            _merge(proto, mapped, 0, status.st_size, path.name)
+        except MemoryError:
+            raise
+        except Exception:  # read whole, where the error says what is wrong
+            return open_model(path, caller)
+    _check_names(proto, path)
+    return proto, str(path.parent)
 
 
 def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> None:

@@ -499,19 +499,14 @@ def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
             f"input {port.name!r}: the model does not declare how many axes it has, so it has no "
             "random values (allowed: --input, with its values)"
         )
-    names, is_image = open_sizes([port]), len(port.shape) == len(_IMAGE_SHAPE)
-    shape = []
-    for axis, size in enumerate(port.shape):
-        if isinstance(size, int):
-            shape.append(size)
-            continue
-        default = 1 if axis == 0 else _SIZE
-        if is_image:
-            default = _IMAGE_SHAPE[axis]
+    shape, defaults = list(port.shape), (1, *(_SIZE,) * len(port.shape))
+    if len(shape) == len(_IMAGE_SHAPE):
+        defaults = _IMAGE_SHAPE
+    for (_, axis), name in open_sizes([port]).items():
         by_axis = f"{port.name}[{axis}]"
-        name = by_axis if by_axis in chosen else names[port.name, axis]
-        shape.append(chosen.setdefault(name, default))
-    return tuple(shape)
+        known = by_axis if by_axis in chosen else name
+        shape[axis] = chosen.setdefault(known, defaults[axis])
+    return tuple(size for size in shape if isinstance(size, int))
 
 
 def highest_indices(

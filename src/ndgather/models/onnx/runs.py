@@ -237,10 +237,7 @@ class RuntimeModel:
         LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, seconds)
 
     def run(
-        self,
-        inputs: Mapping[str, Array],
-        *,
-        progress: Callable[[int, int], object] | None = None,
+        self, inputs: Mapping[str, Array], *, progress: Callable[[int, int], object] | None = None
     ) -> Run:
         """Run the model; `progress` is called before and after, as all nodes run at once."""
         start = time.perf_counter()
@@ -569,12 +566,7 @@ def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -
 
 
 def first_difference(
-    expected: Array,
-    actual: Array,
-    *,
-    rounds: bool = False,
-    rtol: float = 0.0,
-    atol: float = 0.0,
+    expected: Array, actual: Array, *, rounds: bool = False, rtol: float = 0.0, atol: float = 0.0
 ) -> tuple[int, ...] | None:
     """Return the first position at which two arrays of one shape differ, or None.
 

@@ -27,23 +27,10 @@ from ndgather.models.graph.diagnostics import (
     rule_of,
     runtime_notes,
 )
-from ndgather.models.openvino.reading import (
-    HIGHEST_RANK,
-    LARGEST_SIZE,
-    NUMBER,
-    Wiring,
-    wire,
-)
+from ndgather.models.openvino.reading import HIGHEST_RANK, LARGEST_SIZE, NUMBER, Wiring, wire
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows.openvino import DOMAIN
-from ndgather.published.schema import (
-    INTEGERS,
-    AttributeType,
-    RankAtLeast,
-    Role,
-    Shape,
-    TensorType,
-)
+from ndgather.published.schema import INTEGERS, AttributeType, RankAtLeast, Role, Shape, TensorType
 from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
