@@ -179,7 +179,7 @@ def test_most_drawn_calls_copy(function):
     """A strategy that draws mostly errors or empty results would let a wrong copy pass."""
     came = Counter()
 
-    @settings(max_examples=300, derandomize=True, database=None)
+    @settings(max_examples=150, derandomize=True, database=None)
     @given(call=calls(function, dtypes=DTYPES))
     def count(call):
         came["error" if bad_entries(call) else "value" if expected(call).size else "empty"] += 1
