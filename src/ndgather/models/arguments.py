@@ -6,20 +6,17 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather.errors import DTypeError, ModelError
 from ndgather.messages import argument_kind, reason
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
 T = TypeVar("T")
 
+Array: TypeAlias = NDArray[Any]
 FilePath: TypeAlias = str | os.PathLike[str]
 Content: TypeAlias = bytes | bytearray | memoryview
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, ShapeError, one_line
@@ -21,10 +20,8 @@ from ndgather.runtimes.runtime import dtype_named
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ndgather.models.arguments import Array
     from ndgather.published.schema import OperatorVersion
-
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

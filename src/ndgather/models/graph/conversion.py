@@ -42,7 +42,7 @@ from ndgather.published.schema import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ndgather.models.graph import Array
+    from ndgather.models.arguments import Array
     from ndgather.published.schema import Shape
 
 

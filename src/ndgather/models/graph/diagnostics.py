@@ -11,7 +11,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndgather.errors import (
     AttributeValueError,
@@ -30,9 +29,10 @@ from ndgather.published.shapes import LARGEST_RANK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ndgather.published.schema import Dim, TensorType
+    from numpy.typing import NDArray
 
-Array = NDArray[Any]
+    from ndgather.models.arguments import Array
+    from ndgather.published.schema import Dim, TensorType
 
 
 class Severity(Enum):

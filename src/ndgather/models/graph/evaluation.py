@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndgather import messages
 from ndgather.errors import DTypeError
@@ -20,7 +19,10 @@ from ndgather.runtimes.runtime import dtype_named
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-Array = NDArray[Any]
+    from numpy.typing import NDArray
+
+    from ndgather.models.arguments import Array
+
 Position = tuple[int, ...]
 
 _MOST_POSITIONS = 8

@@ -7,14 +7,15 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
+from importlib.resources import files
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, ModelError, NdgatherError, one_line
 from ndgather.messages import shown
-from ndgather.models.arguments import named_arrays, names, tolerance
+from ndgather.models.arguments import Array, named_arrays, names, tolerance
 from ndgather.models.graph import fit_inputs
 from ndgather.models.graph.diagnostics import rule_of
 from ndgather.models.graph.evaluation import index_places
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.runs import CheckedNode, ForRuntimes, TracedModel
     from ndgather.show import Picture
 
-Array = NDArray[Any]
 Values = dict[str, Array]
 
 
@@ -526,35 +526,21 @@ def _outcome(run: NodeRun) -> str:
     return "; ".join(parts)
 
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; color: #222; }
-table { border-collapse: collapse; } td, th { padding: .2em .8em; text-align: left; }
-td { border-top: 1px solid #ddd; vertical-align: top; } code { background: #f4f4f4; }
-.bad { color: #a00; } .good { color: #060; }
-.graph { display: flex; align-items: center; gap: .8em; margin: 1em 0; }
-.graph div { display: flex; flex-direction: column; gap: .4em; }
-.graph span { border: 1px solid #888; border-radius: 4px; padding: .2em .6em; }
-.graph .it { border: 2px solid #a00; font-weight: bold; }
-"""
-
-
 def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
     """Return a self-contained page with every node that differs, in the graph around it."""
-    runs = "".join(
+    runs = (
         f"<tr><td>{escape(run.runtime)}</td><td>{escape(run.version)}</td>"
         f"<td>{escape(run.status)} {escape(run.text)}</td></tr>"
         for run in comparison.runs
     )
-    nodes = "".join(
-        part for node in comparison.nodes if not node.same for part in _node_html(node, model)
-    )
-    lines = "".join(f"<p>{escape(line)}</p>" for line in _last_lines(comparison))
-    return (
-        '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title><style>{_STYLE}{style_sheet()}</style></head><body>"
-        f"<h1>{escape(title)}</h1>"
-        f"<table><tr><th>runtime</th><th>version</th><th>outcome</th></tr>{runs}</table>"
-        f"{nodes}{lines}</body></html>\n"
+    differing = (node for node in comparison.nodes if not node.same)
+    page = files("ndgather.models.onnx").joinpath("comparison.html").read_text("utf-8")
+    return Template(page).substitute(
+        title=escape(title),
+        style_of_pictures=style_sheet(),
+        runs="".join(runs),
+        nodes="".join(part for node in differing for part in _node_html(node, model)),
+        lines="".join(f"<p>{escape(line)}</p>" for line in _last_lines(comparison)),
     )
 
 

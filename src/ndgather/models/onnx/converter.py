@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import onnx
-from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from ndgather.errors import AttributeValueError, ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed
-from ndgather.models.arguments import instance
+from ndgather.models.arguments import Array, instance
 from ndgather.models.graph.conversion import NodeCall, fit
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.files import Conversion, Source, inferable, messages_in, open_model
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ndgather.published.schema import Dim, OperatorVersion, Shape
-
-Array = NDArray[Any]
 
 
 def convert(

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndgather.errors import NotLoadedError
-from ndgather.models.arguments import whole_number
+from ndgather.models.arguments import Array, whole_number
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison import Comparer
 from ndgather.models.onnx.files import IN_MEMORY
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.files import Source
     from ndgather.models.onnx.runs import ForRuntimes
 
-Array = NDArray[Any]
 Inputs = dict[str, Array]
 
 _MOST_CHANGES = 3

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import helper
 from onnx.backend import base
 from onnx.reference import ReferenceEvaluator
@@ -20,7 +19,7 @@ from onnx.reference.op_run import OpFunction, OpRun
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, one_line
 from ndgather.messages import foreign_errors, listed
-from ndgather.models.arguments import array, instance, named_arrays, sequence
+from ndgather.models.arguments import Array, array, instance, named_arrays, sequence
 from ndgather.models.graph import Run, fit_inputs
 from ndgather.models.graph.evaluation import TimedNode, finished
 from ndgather.models.onnx.files import IN_MEMORY, check_self_contained, check_valid, load_model
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 
     from ndgather.models.arguments import Content, FilePath
     from ndgather.models.onnx.files import Source
-
-Array = NDArray[Any]
 
 
 class Model:

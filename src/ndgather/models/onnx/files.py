@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, external_data_helper, helper
 
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import foreign_errors, reason, shown
-from ndgather.models.arguments import Content, FilePath, file_path, instance
+from ndgather.models.arguments import Array, Content, FilePath, file_path, instance
 from ndgather.models.tensors.tensor_files import (
     LARGEST_PROTOBUF,
     check_regular,
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from ndgather.models.graph.diagnostics import Finding
-
-Array = NDArray[Any]
 
 Source: TypeAlias = ModelProto | Content | FilePath
 """A model in memory, its bytes, or the path of its file."""

@@ -6,16 +6,15 @@ import math
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, TensorShapeProto, inliner, shape_inference
 
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed, shown
-from ndgather.models.arguments import whole_number
+from ndgather.models.arguments import Array, whole_number
 from ndgather.models.graph.diagnostics import Facts
 from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.nodes import (
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
     from ndgather.models.graph import Port
     from ndgather.published.schema import Dim, Inference, Shape
-
-Array = NDArray[Any]
 
 
 # Sizes that a model leaves open

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import (
     AttributeProto,
     FunctionProto,
@@ -24,7 +23,7 @@ from onnx import (
 from ndgather import messages
 from ndgather.errors import AttributeValueError, DTypeError, FileError, ModelError, one_line
 from ndgather.messages import reason
-from ndgather.models.arguments import instance
+from ndgather.models.arguments import Array, instance
 from ndgather.models.graph import Port
 from ndgather.models.onnx.files import map_tensor
 from ndgather.published import Operator, operator, operators
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.files import Folder
     from ndgather.published.schema import Dim, Inference
 
-Array = NDArray[Any]
 Body: TypeAlias = GraphProto | FunctionProto
 
 

@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import (
     AttributeProto,
     GraphProto,
@@ -25,7 +24,7 @@ from onnx import (
 from ndgather import messages
 from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, NotLoadedError
 from ndgather.messages import did_you_mean, foreign_errors, listed, reason, shown
-from ndgather.models.arguments import file_path, instance, named_arrays, names, whole_number
+from ndgather.models.arguments import Array, file_path, instance, named_arrays, names, whole_number
 from ndgather.models.graph import NodeTime, OutputArray, Run, fit_inputs
 from ndgather.models.onnx import files
 from ndgather.models.onnx.inference import check_functions, without_functions
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.evaluator import Model
     from ndgather.models.onnx.files import Source
     from ndgather.runtimes.runtime import Runtime, Session
-
-Array = NDArray[Any]
 
 REFERENCE = "reference"
 DEFAULT = "onnxruntime"

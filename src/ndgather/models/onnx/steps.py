@@ -14,7 +14,6 @@ from string import Template
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from ndgather import messages
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from onnx.defs import OpSchema
 
     from ndgather.errors import ModelError
+    from ndgather.models.arguments import Array
     from ndgather.models.onnx.nodes import Scope
 
-Array = NDArray[Any]
 Step: TypeAlias = tuple[str, int]
 """An operator, and the newer one of the two versions that a step leads between."""
 

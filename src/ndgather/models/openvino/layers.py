@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndgather.errors import (
     AttributeValueError,
@@ -37,9 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from ndgather.models.arguments import Array
     from ndgather.models.openvino.reading import Layer, LayerPort, Network
 
-Array = NDArray[Any]
 Bounds = tuple[tuple[int, int | None], ...]
 
 _PLAIN_PORTS = {"Parameter": (0, 1), "Const": (0, 1), "Convert": (1, 1), "Result": (1, 0)}

@@ -43,8 +43,8 @@ from ndgather.models.tensors.tensor_files import replace_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ndgather.models.arguments import FilePath
-    from ndgather.models.graph import Array, Run
+    from ndgather.models.arguments import Array, FilePath
+    from ndgather.models.graph import Run
     from ndgather.models.graph.diagnostics import Finding
     from ndgather.models.openvino.reading import Layer, LayerPort
 

@@ -17,8 +17,7 @@ from ndgather.published.rows.openvino import DOMAIN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ndgather.models.arguments import FilePath
-    from ndgather.models.graph import Array
+    from ndgather.models.arguments import Array, FilePath
     from ndgather.models.graph.diagnostics import Finding
 
 IR_VERSION = "11"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from ndgather import messages
 from ndgather.errors import FileError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-Array = NDArray[Any]
+    from ndgather.models.arguments import Array
 
 LONGEST_HEADER = 40_000  # bytes; NumPy's default is 10,000
 HIGHEST_RANK = 64

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ndgather import messages
 from ndgather.errors import FileError
+from ndgather.models.arguments import Array
 from ndgather.models.arguments import array as as_array
 
 try:
@@ -17,7 +15,6 @@ try:
 except ModuleNotFoundError as missing:
     raise messages.extra_missing("onnx", "onnx") from missing
 
-Array = NDArray[Any]
 _KIND = "TensorProto (.pb)"
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndgather import messages
 from ndgather.errors import FileError
@@ -24,7 +23,7 @@ from ndgather.models.tensors import formats
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-Array = NDArray[Any]
+    from ndgather.models.arguments import Array
 
 INPUT_SUFFIXES = (".npy", ".npz", ".pb")
 OUTPUT_SUFFIXES = (".npy", ".pb")
