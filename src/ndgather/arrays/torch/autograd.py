@@ -27,8 +27,6 @@ from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ndgather.array_call import Call
 
 _OF_VALUES = ("mul", "min", "max")  # reductions whose derivatives depend on values
@@ -189,7 +187,7 @@ def _save(
 
 
 def _call(
-    ctx: Any, change: torch.Tensor, seen: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ctx: Any, change: torch.Tensor, *, has_tangents: bool = False
 ) -> tuple[Call, torch.Tensor | None]:
     """Return the call that is differentiated, and its result.
 
@@ -197,7 +195,8 @@ def _call(
     the device of `change`, a gradient or a tangent, and the result is None.
     """
     indices, *saved = ctx.saved_tensors
-    saved = saved if seen is None else list(map(seen, saved))
+    if has_tangents:
+        saved = [unpack_dual(tensor).primal for tensor in saved]
     result = saved.pop() if saved else None
     none = torch.empty((), dtype=change.dtype, device=change.device)
     data, *rest = saved or map(none.expand, ctx.shapes)
@@ -239,7 +238,7 @@ class Ndgather(_SingleLevelFunction):  # type: ignore[misc]  # torch has no type
         of_data, _, *of_updates = tangents[3:]
         change = of_updates[0] if of_data is None else of_data
         with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
-            call, result = _call(ctx, change, lambda tensor: unpack_dual(tensor).primal)
+            call, result = _call(ctx, change, has_tangents=True)
             if call.scatters:
                 return scatter_ahead(call, result, of_data, *of_updates)
             return operate(replace(call, data=of_data, fill_value=None))  # of a fill value: 0

@@ -25,12 +25,12 @@ _COMPILER = "torch._dynamo"
 
 def _traceable(kind: str) -> Callable[..., Any]:
     """Return a function for the compiler, with the arguments of a public function."""
-    parameters = api.SIGNATURES[kind].parameters.values()
-    names = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
-    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    parameters = api.SIGNATURES[kind].parameters
+    names = [name for name, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    defaults = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
     scatters = kind.startswith("scatter")
     operator = getattr(torch.ops.ndgather, kind)
-    options = [name for name in checks.OPTIONS[kind] if name in api.SIGNATURES[kind].parameters]
+    options = [name for name in checks.OPTIONS[kind] if name in parameters]
     indices_name = names[1]
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -41,12 +41,12 @@ def _traceable(kind: str) -> Callable[..., Any]:
         if scatters:
             arrays[0], updates = _with_updates(kind, tensor, given["updates"])
             arrays.append(updates)
+        chosen = {name: given[name] for name in options}
         if isinstance(fill_value, torch.Tensor):
-            given = given | {"fill_value": None}
-            chosen = {name: given[name] for name in options}
+            chosen["fill_value"] = None
             result = _filled(kind, operator, arrays, chosen, fill_value)
         else:
-            result = operator(*arrays, **{name: given[name] for name in options})
+            result = operator(*arrays, **chosen)
         if out is not None:
             if out.dtype != result.dtype:
                 raise messages.out_dtype(kind, out.dtype, result.dtype)
