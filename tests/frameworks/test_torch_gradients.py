@@ -15,6 +15,7 @@ from tests.frameworks.torch_calls import (
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 import ndgather
+import ndgather.arrays.torch
 from ndgather.errors import NdgatherError
 
 # torch's own tangents of other functions are written with it.
