@@ -11,12 +11,14 @@ from docutils import nodes
 
 from ndgather import __version__
 
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+
+from numbers_of_pages import numbers
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 gc.disable()  # pages are kept until the end: looking for what can go takes a sixth of the build
-
-sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
 project = "ndgather"
 author = "the ndgather authors"
@@ -39,7 +41,8 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["extensions", "templates"]
 templates_path = ["templates"]
 
-myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
+myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "substitution"]
+myst_substitutions = numbers()
 myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # the docstrings say more: shapes, and which values
@@ -49,8 +52,10 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
 default_role = "code"
-smartquotes_action = "D"  # dashes alone: "" and '' are code in many places
+smartquotes = False  # -- is an option, and "" is code, in many places
 pygments_style = "a11y-light"
+
+WIDE = ("benchmarks", "benchmarks-stored", "conformance", "exporters", "kinds", "security")
 
 html_favicon = "static/favicon.svg"
 html_context = {"default_mode": "auto"}
@@ -58,7 +63,8 @@ html_sidebars = {  # room for code on both sides
     page: [] for page in ("benchmarks", "conformance", "index", "playground")
 }
 html_theme = "pydata_sphinx_theme"
-html_title = f"ndgather {__version__}"
+html_title = "ndgather: gather and scatter for Python"
+html_short_title = f"ndgather {__version__}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = [("site.js", {"defer": "defer"})]
@@ -72,7 +78,9 @@ html_theme_options = {
     "collapse_navigation": True,
     "navigation_depth": 2,
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {
+        page: [] if page in WIDE else ["page-toc"] for page in (*WIDE, "**")
+    },
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
@@ -80,8 +88,22 @@ html_theme_options = {
 }
 
 
+_PROSE = 40  # letters of a cell in a column of prose
+
+
 def setup(app: Sphinx) -> None:
     app.connect("doctree-read", _without_last_blank_line)
+    app.connect("doctree-read", _mark_prose)
+
+
+def _mark_prose(_app: Sphinx, document: nodes.document) -> None:
+    """Mark the columns of tables that hold prose: their cells need some width."""
+    for table in document.findall(nodes.table):
+        rows = [list(row.findall(nodes.entry)) for row in table.findall(nodes.row)]
+        for column in zip(*rows, strict=False):
+            if max(len(cell.astext()) for cell in column) > _PROSE:
+                for cell in column:
+                    cell["classes"].append("prose")
 
 
 def _without_last_blank_line(_app: Sphinx, document: nodes.document) -> None:

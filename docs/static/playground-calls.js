@@ -43,7 +43,8 @@
         if (at >= tokens.length) fail(`${end} is missing`);
         items.push(value());
         if (tokens[at] === ",") at++;
-        else if (tokens[at] !== end) fail(at < tokens.length ? `a comma is missing before ${tokens[at]}` : `${end} is missing`);
+        else if (tokens[at] !== end)
+          fail(at < tokens.length ? `a comma is missing before ${tokens[at]}` : `${end} is missing`);
       }
       at++;
       return items;
@@ -52,7 +53,9 @@
       const token = tokens[at++];
       if (token === "[") return list("]");
       if (token === "(") return list(")");
-      return token === undefined ? fail("a number or a list is missing") : scalar(token) ?? fail(`${token} is not a number`);
+      return token === undefined
+        ? fail("a number or a list is missing")
+        : (scalar(token) ?? fail(`${token} is not a number`));
     };
     const result = value();
     if (at < tokens.length) fail(`${tokens[at]} is left over`);
@@ -75,14 +78,19 @@
   function constructed(text) {
     const range = /^\s*(?:np\.)?arange\((\d+)\)(?:\.reshape\(([\d, ]+)\))?\s*$/.exec(text);
     const zeros = /^\s*(?:np\.)?zeros\(\(?([\d, ]+)\)?\)\s*$/.exec(text);
-    const shape = (range ? range[2] ?? range[1] : zeros?.[1])?.split(",").filter((size) => size.trim()).map(Number);
+    const shape = (range ? (range[2] ?? range[1]) : zeros?.[1])
+      ?.split(",")
+      .filter((size) => size.trim())
+      .map(Number);
     if (!shape || product(shape) > LARGEST || (range && product(shape) !== Number(range[1]))) return undefined;
     const count = product(shape);
     const values = range ? [...Array(count).keys()].map(BigInt) : Array(count).fill(0);
-    return shape.slice(1).reduceRight(
-      (flat, size) => Array.from({ length: flat.length / size }, (_, n) => flat.slice(n * size, (n + 1) * size)),
-      values,
-    );
+    return shape
+      .slice(1)
+      .reduceRight(
+        (flat, size) => Array.from({ length: flat.length / size }, (_, n) => flat.slice(n * size, (n + 1) * size)),
+        values,
+      );
   }
 
   /** Return what NumPy makes of nested lists: {dtype, shape, values}, or throw its error. */
@@ -96,10 +104,12 @@
       level = level.flat(1);
     }
     if (level.some(Array.isArray)) {
-      throw new CallError("DTypeError",
+      throw new CallError(
+        "DTypeError",
         `${caller}: ${name} = list object is not an array: setting an array element with a sequence. ` +
-        `The requested array has an inhomogeneous shape after ${shape.length} dimensions. The detected ` +
-        `shape was ${shown(shape)} + inhomogeneous part. (allowed: an array, a number or nested lists of numbers)`);
+          `The requested array has an inhomogeneous shape after ${shape.length} dimensions. The detected ` +
+          `shape was ${shown(shape)} + inhomogeneous part. (allowed: an array, a number or nested lists of numbers)`,
+      );
     }
     if (level.length > LARGEST) throw new SyntaxProblem(`${name}: more than ${LARGEST} elements`);
     const types = new Set(level.map((value) => typeof value));
@@ -121,7 +131,9 @@
     if (typeof value === "boolean") return value ? "True" : "False";
     if (typeof value === "bigint") return String(value);
     if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
-    const [, sign, digits, power] = /^(-?)([\d.]+)e([+-]\d+)$/.exec((Object.is(value, -0) ? "-" : "") + value.toExponential());
+    const [, sign, digits, power] = /^(-?)([\d.]+)e([+-]\d+)$/.exec(
+      (Object.is(value, -0) ? "-" : "") + value.toExponential(),
+    );
     const exponent = Number(power);
     if (exponent < -4 || exponent >= 16) {
       return `${sign}${digits}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
@@ -187,10 +199,22 @@
     const refuse = (name, text) => {
       throw new CallError(name, `${caller}: ${text}`);
     };
-    const call = { axis: 0, batch_dims: 0, mode: "raise", reduction: "none", use_init_val: true, fill_value: null, window_shape: [], ...given };
+    const call = {
+      axis: 0,
+      batch_dims: 0,
+      mode: "raise",
+      reduction: "none",
+      use_init_val: true,
+      fill_value: null,
+      window_shape: [],
+      ...given,
+    };
     const choice = (option, choices) => {
       if (!choices.includes(call[option])) {
-        refuse("AttributeValueError", `${option} = '${call[option]}' is unknown (allowed: ${choices.map((each) => `'${each}'`).join(", ")})`);
+        refuse(
+          "AttributeValueError",
+          `${option} = '${call[option]}' is unknown (allowed: ${choices.map((each) => `'${each}'`).join(", ")})`,
+        );
       }
     };
     choice("mode", MODES[caller]);
@@ -201,24 +225,51 @@
     if (scatters(call)) {
       const updates = (call.updates = toArray(given.updates, caller, "updates"));
       const order = ["int64", "float64"];
-      const kept = updates.dtype === dtype || (updates.dtype !== "bool" && dtype !== "bool" && order.indexOf(updates.dtype) < order.indexOf(dtype));
+      const kept =
+        updates.dtype === dtype ||
+        (updates.dtype !== "bool" && dtype !== "bool" && order.indexOf(updates.dtype) < order.indexOf(dtype));
       if (updates.values.length && !kept) {
-        const object = Array.isArray(given.updates) ? "list" : { boolean: "bool", bigint: "int", number: "float" }[typeof given.updates];
-        refuse("DTypeError", `updates = ${object} object cannot be held by data.dtype = ${dtype} (allowed: values of that type, floating ones may be rounded)`);
+        const object = Array.isArray(given.updates)
+          ? "list"
+          : { boolean: "bool", bigint: "int", number: "float" }[typeof given.updates];
+        refuse(
+          "DTypeError",
+          `updates = ${object} object cannot be held by data.dtype = ${dtype} (allowed: values ` +
+            "of that type, floating ones may be rounded)",
+        );
       }
-      call.updates = { dtype, typed: updates.dtype, shape: updates.shape, values: updates.values.map((value) => cast(value, dtype)) };
+      call.updates = {
+        dtype,
+        typed: updates.dtype,
+        shape: updates.shape,
+        values: updates.values.map((value) => cast(value, dtype)),
+      };
       choice("reduction", REDUCTIONS);
       if (MEANINGLESS[dtype]?.includes(call.reduction)) {
         const allowed = REDUCTIONS.filter((each) => !MEANINGLESS[dtype].includes(each)).map((each) => `'${each}'`);
-        refuse("DTypeError", `reduction = '${call.reduction}' has no meaning for data.dtype = ${dtype} (allowed: ${allowed.join(", ")})`);
+        refuse(
+          "DTypeError",
+          `reduction = '${call.reduction}' has no meaning for data.dtype = ${dtype} (allowed: ${allowed.join(", ")})`,
+        );
       }
     } else if (call.fill_value !== null) {
       if (call.mode !== "fill") {
-        refuse("AttributeValueError", `fill_value is given, but mode = '${call.mode}' fills nothing (allowed: mode='fill')`);
+        refuse(
+          "AttributeValueError",
+          `fill_value is given, but mode = '${call.mode}' fills nothing (allowed: mode='fill')`,
+        );
       }
       const fill = call.fill_value;
-      const kept = dtype === "float64" || (dtype === "int64" ? Number.isInteger(Number(fill)) && (typeof fill !== "number" || Math.abs(fill) < 2 ** 63) : Number(fill) === 0 || Number(fill) === 1 || Number.isNaN(fill));
-      if (!kept) refuse("DTypeError", `fill_value = ${repr(fill)} cannot be held by data.dtype = ${dtype} (allowed: one value of that type)`);
+      const kept =
+        dtype === "float64" ||
+        (dtype === "int64"
+          ? Number.isInteger(Number(fill)) && (typeof fill !== "number" || Math.abs(fill) < 2 ** 63)
+          : Number(fill) === 0 || Number(fill) === 1 || Number.isNaN(fill));
+      if (!kept)
+        refuse(
+          "DTypeError",
+          `fill_value = ${repr(fill)} cannot be held by data.dtype = ${dtype} (allowed: one value of that type)`,
+        );
       call.fill_value = dtype === "bool" && Number.isNaN(fill) ? true : cast(fill, dtype);
     }
     const rest = [() => checkIndexType(call, refuse), () => (call.shape = denseShape(call, refuse))];
@@ -230,65 +281,109 @@
   function checkIndexType(call, refuse) {
     const { dtype } = call.indices;
     if (dtype !== "int64") {
-      refuse("DTypeError", `${indicesName(call)}.dtype = ${dtype} is ${dtype === "bool" ? "boolean" : "floating"} (allowed: int8..int64, uint8..uint64)`);
+      refuse(
+        "DTypeError",
+        `${indicesName(call)}.dtype = ${dtype} is ${dtype === "bool" ? "boolean" : "floating"} ` +
+          "(allowed: int8..int64, uint8..uint64)",
+      );
     }
   }
 
   /** Return the shape of the result of a gather, or of the updates of a scatter; resolve axis and batch_dims. */
   function denseShape(call, refuse) {
-    const data = call.data.shape, indices = call.indices.shape, name = indicesName(call);
-    const tooLow = (what, shape) => refuse("ShapeError", `${what}.shape = ${shown(shape)} has rank ${shape.length} (allowed: rank 1 or more)`);
+    const data = call.data.shape,
+      indices = call.indices.shape,
+      name = indicesName(call);
+    const tooLow = (what, shape) =>
+      refuse("ShapeError", `${what}.shape = ${shown(shape)} has rank ${shape.length} (allowed: rank 1 or more)`);
     const outOfRange = (option, value, low, high, why) =>
-      refuse("AttributeValueError", `${option} = ${value} is out of range for ${why} (allowed: ${low <= high ? `${low}..${high}` : "nothing"})`);
+      refuse(
+        "AttributeValueError",
+        `${option} = ${value} is out of range for ${why} (allowed: ${low <= high ? `${low}..${high}` : "nothing"})`,
+      );
     const ofBoth = `data of shape ${shown(data)} and indices of shape ${shown(indices)}`;
     const batches = (count) => {
       for (let axis = 0; axis < count; axis++) {
         if (data[axis] !== indices[axis]) {
-          refuse("ShapeError", `indices.shape[${axis}] = ${indices[axis]} differs from data.shape[${axis}] = ${data[axis]}: batch axes must be equal in data ${shown(data)} and indices ${shown(indices)} (allowed: ${data[axis]})`);
+          refuse(
+            "ShapeError",
+            `indices.shape[${axis}] = ${indices[axis]} differs from data.shape[${axis}] = ${data[axis]}: ` +
+              `batch axes must be equal in data ${shown(data)} and indices ${shown(indices)} (allowed: ` +
+              `${data[axis]})`,
+          );
         }
       }
     };
     if (takesTuples(call)) {
       if (!indices.length) tooLow(name, indices);
-      const lead = indices.slice(0, -1), depth = indices.at(-1), window = call.window_shape;
+      const lead = indices.slice(0, -1),
+        depth = indices.at(-1),
+        window = call.window_shape;
       if (call.function === "gather_windows") {
         if (depth !== window.length || window.length > data.length) {
           const allowed = window.length > data.length ? `0..${data.length}` : `${window.length}, as window_shape has`;
-          refuse("ShapeError", `starts.shape[-1] = ${depth} does not fit window_shape = ${shown(window)} and data ${shown(data)}; starts.shape = ${shown(indices)} (allowed: ${allowed})${indices.length === 1 ? "; one start for each window is starts[:, None]" : ""}`);
+          refuse(
+            "ShapeError",
+            `starts.shape[-1] = ${depth} does not fit window_shape = ${shown(window)} and data ` +
+              `${shown(data)}; starts.shape = ${shown(indices)} (allowed: ${allowed})${indices.length === 1 ? "; one start for each window is starts[:, None]" : ""}`,
+          );
         }
         const axis = window.findIndex((size, n) => size > data[n]);
         if (axis >= 0 && call.mode !== "fill") {
-          refuse("ShapeError", `window_shape[${axis}] = ${window[axis]} is more than data.shape[${axis}] = ${data[axis]}: every window sticks out (allowed: 0..${data[axis]}, or mode='fill')`);
+          refuse(
+            "ShapeError",
+            `window_shape[${axis}] = ${window[axis]} is more than data.shape[${axis}] = ${data[axis]}: ` +
+              `every window sticks out (allowed: 0..${data[axis]}, or mode='fill')`,
+          );
         }
         return [...lead, ...window, ...data.slice(depth)];
       }
-      const batch = call.batch_dims, most = Math.min(lead.length, data.length);
+      const batch = call.batch_dims,
+        most = Math.min(lead.length, data.length);
       if (batch < 0 || batch > most) outOfRange("batch_dims", batch, 0, most, ofBoth);
       batches(batch);
       const left = data.length - batch;
       if (depth > left) {
         let hint = "";
         if (indices.length === 1) hint = "; one index for each slice is indices[:, None]";
-        else if (indices.length === 2 && indices[0] === left) hint = "; in place of np.nonzero(mask) use np.argwhere(mask)";
-        refuse("ShapeError", `indices.shape[-1] = ${depth} is more than the ${left} axes that data ${shown(data)} has${batch ? ` after ${batch} batch axes` : ""}; indices.shape = ${shown(indices)} (allowed: 0..${left})${hint}`);
+        else if (indices.length === 2 && indices[0] === left)
+          hint = "; in place of np.nonzero(mask) use np.argwhere(mask)";
+        refuse(
+          "ShapeError",
+          `indices.shape[-1] = ${depth} is more than the ${left} axes that data ${shown(data)} ` +
+            `has${batch ? ` after ${batch} batch axes` : ""}; indices.shape = ${shown(indices)} ` +
+            `(allowed: 0..${left})${hint}`,
+        );
       }
       return [...lead, ...data.slice(batch + depth)];
     }
     if (!data.length) tooLow("data", data);
     const elements = call.function !== "gather";
     if (elements && data.length !== indices.length) {
-      refuse("ShapeError", `indices.shape = ${shown(indices)} has rank ${indices.length}, but data.shape = ${shown(data)} has rank ${data.length} (allowed: the same rank)`);
+      refuse(
+        "ShapeError",
+        `indices.shape = ${shown(indices)} has rank ${indices.length}, but data.shape = ${shown(data)} ` +
+          `has rank ${data.length} (allowed: the same rank)`,
+      );
     }
-    if (call.axis < -data.length || call.axis >= data.length) outOfRange("axis", call.axis, -data.length, data.length - 1, `data of shape ${shown(data)}`);
+    if (call.axis < -data.length || call.axis >= data.length)
+      outOfRange("axis", call.axis, -data.length, data.length - 1, `data of shape ${shown(data)}`);
     const axis = (call.axis += call.axis < 0 ? data.length : 0);
     if (elements) {
       const longer = indices.findIndex((size, n) => n !== axis && size > data[n]);
       if (longer >= 0) {
-        refuse("ShapeError", `indices.shape[${longer}] = ${indices[longer]} is more than data.shape[${longer}] = ${data[longer]}: indices ${shown(indices)} may be larger than data ${shown(data)} only on axis ${axis} (allowed: 0..${data[longer]})`);
+        refuse(
+          "ShapeError",
+          `indices.shape[${longer}] = ${indices[longer]} is more than data.shape[${longer}] = ` +
+            `${data[longer]}: indices ${shown(indices)} may be larger than data ${shown(data)} only ` +
+            `on axis ${axis} (allowed: 0..${data[longer]})`,
+        );
       }
       return [...indices];
     }
-    const asked = call.batch_dims, most = Math.min(axis, indices.length), low = -Math.min(data.length, indices.length);
+    const asked = call.batch_dims,
+      most = Math.min(axis, indices.length),
+      low = -Math.min(data.length, indices.length);
     const batch = (call.batch_dims += asked < 0 ? indices.length : 0);
     if (asked < low || batch > most) outOfRange("batch_dims", asked, asked < 0 ? low : 0, most, ofBoth);
     batches(batch);
@@ -296,13 +391,19 @@
   }
 
   function checkUpdates(call, refuse) {
-    const data = call.data.shape, indices = call.indices.shape, updates = call.updates.shape;
+    const data = call.data.shape,
+      indices = call.indices.shape,
+      updates = call.updates.shape;
     const same = (one, other) => one.length === other.length && one.every((size, axis) => size === other[axis]);
     if (same(updates, call.shape)) return;
     let hint = "";
-    if (indices.length === 1 && same(updates, [...indices, ...data.slice(1)])) hint = "; one index for each update is indices[:, None]";
+    if (indices.length === 1 && same(updates, [...indices, ...data.slice(1)]))
+      hint = "; one index for each update is indices[:, None]";
     else if (!updates.length) hint = `; one value for all is np.broadcast_to(updates, ${shown(call.shape)})`;
-    refuse("ShapeError", `updates.shape = ${shown(updates)} does not fit indices and data (allowed: ${shown(call.shape)})${hint}`);
+    refuse(
+      "ShapeError",
+      `updates.shape = ${shown(updates)} does not fit indices and data (allowed: ${shown(call.shape)})${hint}`,
+    );
   }
 
   // ---- entries of indices, and what they address
@@ -314,9 +415,13 @@
    */
   function entriesOf(call) {
     const { data, indices, mode, axis, batch_dims: batch } = call;
-    const tuples = takesTuples(call), windows = call.function === "gather_windows";
-    const lead = tuples ? indices.shape.slice(0, -1) : indices.shape, depth = tuples ? indices.shape.at(-1) : 1;
-    const elements = call.function.endsWith("_elements"), full = (size) => [0, size], at = (start) => [start, 1];
+    const tuples = takesTuples(call),
+      windows = call.function === "gather_windows";
+    const lead = tuples ? indices.shape.slice(0, -1) : indices.shape,
+      depth = tuples ? indices.shape.at(-1) : 1;
+    const elements = call.function.endsWith("_elements"),
+      full = (size) => [0, size],
+      at = (start) => [start, 1];
     return [...positions(lead)].map((position) => {
       const first = offset(lead, position) * depth;
       const values = indices.values.slice(first, first + depth);
@@ -330,7 +435,9 @@
         source = position.map((coordinate, n) => at(n === axis ? coordinates[0] : coordinate));
         dense = position.map(at);
       } else if (!tuples) {
-        source = data.shape.map((size, n) => (n === axis ? at(coordinates[0]) : n < batch ? at(position[n]) : full(size)));
+        source = data.shape.map((size, n) =>
+          n === axis ? at(coordinates[0]) : n < batch ? at(position[n]) : full(size),
+        );
         dense = [...source.slice(0, axis), ...position.slice(batch).map(at), ...data.shape.slice(axis + 1).map(full)];
       } else {
         const rest = data.shape.slice(batch + depth).map(full);
@@ -338,24 +445,44 @@
         source = [...position.slice(0, batch).map(at), ...box, ...rest];
         dense = [...position.map(at), ...(windows ? call.window_shape.map(full) : []), ...rest];
       }
-      const inside = known && (!windows || !depth || source.every(([start, size], n) => Math.max(start, 0) < Math.min(start + size, data.shape[n])));
+      const inside =
+        known &&
+        (!windows ||
+          !depth ||
+          source.every(([start, size], n) => Math.max(start, 0) < Math.min(start + size, data.shape[n])));
       return { position, values, coordinates, source: inside ? source : null, dense };
     });
   }
 
   /** Throw the error of the first bad entry of indices. */
   function checkBounds(call, entries) {
-    const { indices, data } = call, tuples = takesTuples(call), windows = call.function === "gather_windows";
-    const bad = entries.flatMap((entry) => entry.coordinates.flatMap((at, n) => (at === undefined ? [[entry, n]] : [])));
+    const { indices, data } = call,
+      tuples = takesTuples(call),
+      windows = call.function === "gather_windows";
+    const bad = entries.flatMap((entry) =>
+      entry.coordinates.flatMap((at, n) => (at === undefined ? [[entry, n]] : [])),
+    );
     if (!bad.length) return;
-    const [entry, n] = bad[0], axis = tuples ? call.batch_dims + n : call.axis, size = data.shape[axis];
+    const [entry, n] = bad[0],
+      axis = tuples ? call.batch_dims + n : call.axis,
+      size = data.shape[axis];
     const wide = call.window_shape[n];
-    const allowed = windows ? `allowed: 0..${size - wide}` : size ? `allowed: ${-size}..${size - 1}` : "the axis is empty";
-    const others = bad.length > 1 ? `; ${bad.length} of ${indices.values.length} entries of ${indicesName(call)} are out of bounds` : "";
+    const allowed = windows
+      ? `allowed: 0..${size - wide}`
+      : size
+        ? `allowed: ${-size}..${size - 1}`
+        : "the axis is empty";
+    const others =
+      bad.length > 1
+        ? `; ${bad.length} of ${indices.values.length} entries of ${indicesName(call)} are out of bounds`
+        : "";
     const position = [...entry.position, ...(tuples ? [n] : [])];
-    throw new CallError("IndexOutOfBoundsError",
+    throw new CallError(
+      "IndexOutOfBoundsError",
       `${call.function}: ${indicesName(call)}[${position.join(", ")}] = ${entry.values[n]} ` +
-      `${windows ? `lets a window of size ${wide} stick out of` : "is outside"} axis ${axis} of data, which has size ${size} (${allowed})${others}`);
+        `${windows ? `lets a window of size ${wide} stick out of` : "is outside"} axis ${axis} ` +
+        `of data, which has size ${size} (${allowed})${others}`,
+    );
   }
 
   // ---- the definitions
@@ -364,10 +491,14 @@
   function* pairs(call, entry) {
     const shape = call.data.shape;
     const boxes = entry.source ?? entry.dense.map(([, size]) => [0, size]);
-    const wide = boxes.map(([, size]) => size), dense = entry.dense.map(([, size]) => size);
+    const wide = boxes.map(([, size]) => size),
+      dense = entry.dense.map(([, size]) => size);
     const sources = positions(wide);
     for (const inDense of positions(dense)) {
-      const to = offset(call.shape, inDense.map((step, axis) => entry.dense[axis][0] + step));
+      const to = offset(
+        call.shape,
+        inDense.map((step, axis) => entry.dense[axis][0] + step),
+      );
       if (!entry.source) {
         yield [to, null];
         continue;
@@ -390,7 +521,8 @@
   /** result[source element] = f(result[source element], updates[dense element]), update by update. */
   function scattered(call, entries) {
     const { data, updates, reduction, use_init_val: keeps } = call;
-    const values = [...data.values], counts = Array(values.length).fill(0);
+    const values = [...data.values],
+      counts = Array(values.length).fill(0);
     for (const entry of entries) {
       if (!entry.source) continue;
       for (const [from, to] of pairs(call, entry)) {
@@ -435,7 +567,8 @@
 
   function quotient(total, count) {
     if (typeof total === "number") return total / count;
-    const whole = BigInt(count), rest = ((total % whole) + whole) % whole;
+    const whole = BigInt(count),
+      rest = ((total % whole) + whole) % whole;
     return (total - rest) / whole; // rounded down
   }
 
@@ -458,7 +591,8 @@
     }
     if (name === "starts") {
       const window = [parse(fields.window_shape ?? "", "window_shape")].flat();
-      if (window.some((size) => typeof size !== "bigint" || size < 0n)) throw new SyntaxProblem("window_shape: sizes such as (2, 2) are missing");
+      if (window.some((size) => typeof size !== "bigint" || size < 0n))
+        throw new SyntaxProblem("window_shape: sizes such as (2, 2) are missing");
       given.window_shape = window.map(Number);
     }
     return given;
@@ -469,7 +603,8 @@
    * entries, result, error}; with `steps`, a scatter applies that many updates only.
    */
   function run(given, steps = Infinity) {
-    let call = null, entries = [];
+    let call = null,
+      entries = [];
     try {
       call = checked(given);
       entries = entriesOf(call);
@@ -483,7 +618,23 @@
   }
 
   Object.assign(playground, {
-    MODES, REDUCTIONS, SyntaxProblem, cast, identity, indicesName, offset, pairs, parse, positions, product, read, repr, run, scatters, shown,
-    takesTuples, written,
+    MODES,
+    REDUCTIONS,
+    SyntaxProblem,
+    cast,
+    identity,
+    indicesName,
+    offset,
+    pairs,
+    parse,
+    positions,
+    product,
+    read,
+    repr,
+    run,
+    scatters,
+    shown,
+    takesTuples,
+    written,
   });
 })();

@@ -8,9 +8,13 @@
   const JAX = { none: "set", add: "add", sub: "add", mul: "multiply", min: "min", max: "max" };
   const TENSORFLOW = { none: "update", add: "add", sub: "sub", min: "min", max: "max" };
 
-  const python = (value) => (typeof value === "number" && !Number.isFinite(value) ? `float("${repr(value)}")` : repr(value));
+  const python = (value) =>
+    typeof value === "number" && !Number.isFinite(value) ? `float("${repr(value)}")` : repr(value);
   const list = (values) => `[${values.join(", ")}]`;
-  const named = (options) => Object.entries(options).map(([name, value]) => `, ${name}=${value}`).join("");
+  const named = (options) =>
+    Object.entries(options)
+      .map(([name, value]) => `, ${name}=${value}`)
+      .join("");
 
   /** The library has no such call: a comment says so. */
   class NoSuchCall extends Error {}
@@ -33,7 +37,13 @@
     if (call.reduction !== "none") options.reduction = `"${call.reduction}"`;
     if (!call.use_init_val && call.reduction !== "none") options.use_init_val = "False";
     return {
-      ...call, windows, tuples, depth, batch, rest, options,
+      ...call,
+      windows,
+      tuples,
+      depth,
+      batch,
+      rest,
+      options,
       size: tuples ? null : call.data.shape[call.axis],
       sizes,
       lead: tuples ? call.indices.shape.slice(0, -1) : call.indices.shape,
@@ -66,8 +76,12 @@
       const grid = `starts.reshape(${[...call.lead, ...call.window_shape.map(() => 1), call.depth].join(", ")})`;
       const lines = [...clip, `indices = ${lib.reshaped?.(grid) ?? grid} + ${lib.offsets(call.window_shape)}`];
       if (mode !== "fill") return lines;
-      return [...lines, `sizes = ${lib.array(list(call.sizes), "int64")}`, `inside = ${lib.all("(indices >= 0) & (indices < sizes)")}`,
-        `indices = ${lib.where("inside[..., None]", "indices", "0")}`];
+      return [
+        ...lines,
+        `sizes = ${lib.array(list(call.sizes), "int64")}`,
+        `inside = ${lib.all("(indices >= 0) & (indices < sizes)")}`,
+        `indices = ${lib.where("inside[..., None]", "indices", "0")}`,
+      ];
     }
     const size = tuples ? "sizes" : String(call.size);
     const sizes = tuples ? [`sizes = ${lib.array(list(call.sizes), "int64")}`] : [];
@@ -79,7 +93,8 @@
       if (mode === "drop") return lines;
       return [...lines, `indices = ${lib.where(tuples ? "inside[..., None]" : "inside", name, "0")} % ${size}`];
     }
-    if (positive && call.negative) return [...sizes, `indices = ${lib.where(`${name} < 0`, `${name} + ${size}`, name)}`];
+    if (positive && call.negative)
+      return [...sizes, `indices = ${lib.where(`${name} < 0`, `${name} + ${size}`, name)}`];
     return [];
   }
 
@@ -90,7 +105,12 @@
     const mask = call.tuples
       ? [...lead, ...(call.windows ? call.window_shape : []), ...rest.map(() => 1)]
       : call.function === "gather"
-        ? [...lead.slice(0, batch), ...Array(axis - batch).fill(1), ...lead.slice(batch), ...call.data.shape.slice(axis + 1).map(() => 1)]
+        ? [
+            ...lead.slice(0, batch),
+            ...Array(axis - batch).fill(1),
+            ...lead.slice(batch),
+            ...call.data.shape.slice(axis + 1).map(() => 1),
+          ]
         : lead;
     return [`result = ${lib.where(lib.reshape("inside", mask), "result", call.fill)}`];
   }
@@ -116,7 +136,9 @@
   }
 
   const sliced = (call) => {
-    const slices = call.data.shape.map((size, n) => (n === call.axis || size === call.lead[n] ? ":" : `:${call.lead[n]}`));
+    const slices = call.data.shape.map((size, n) =>
+      n === call.axis || size === call.lead[n] ? ":" : `:${call.lead[n]}`,
+    );
     return slices.every((each) => each === ":") ? "data" : `data[${slices.join(", ")}]`;
   };
 
@@ -130,7 +152,8 @@
     where: (condition, yes, no) => `np.where(${condition}, ${yes}, ${no})`,
     reshape: (name, shape) => `${name}.reshape(${shown(shape)})`,
     columns: "np.moveaxis(indices, -1, 0)",
-    batch: (call) => `*np.indices(${shown([...call.lead, ...(call.window_shape ?? []).map(() => 1)])}, sparse=True)[:${call.batch}]`,
+    batch: (call) =>
+      `*np.indices(${shown([...call.lead, ...(call.window_shape ?? []).map(() => 1)])}, sparse=True)[:${call.batch}]`,
     elements: (call) => `np.take_along_axis(${sliced(call)}, indices, axis=${call.axis})`,
     offsets: (shape) => `np.stack(np.indices(${shown(shape)}), axis=-1)`,
   };
@@ -145,8 +168,13 @@
       if (call.mode === "drop") lines.push("indices, updates = indices[inside], updates[inside]");
       lines.push("index = tuple(np.moveaxis(indices, -1, 0))");
     } else {
-      lines.push(`index = list(np.indices(${shown(call.lead)}, sparse=True))`, `index[${axis}] = indices`, "index = tuple(index)");
-      if (call.mode === "drop") lines.push("index = tuple(each[inside] for each in np.broadcast_arrays(*index))", "updates = updates[inside]");
+      lines.push(
+        `index = list(np.indices(${shown(call.lead)}, sparse=True))`,
+        `index[${axis}] = indices`,
+        "index = tuple(index)",
+      );
+      if (call.mode === "drop")
+        lines.push("index = tuple(each[inside] for each in np.broadcast_arrays(*index))", "updates = updates[inside]");
     }
     lines.push("result = data.copy()");
     if (reduction === "none") return [...lines, "result[index] = updates"];
@@ -155,8 +183,15 @@
       const ufunc = call.isBool && reduction === "sub" ? "logical_xor" : UFUNC[reduction];
       return [...lines, `np.${ufunc}.at(result, index, updates)`];
     }
-    lines.push("np.add.at(result, index, updates)", `count = np.${call.keeps ? "ones" : "zeros"}(data.shape, int)`, "np.add.at(count, index, 1)");
-    return [...lines, `result = result ${call.data.dtype === "int64" ? "//" : "/"} ${call.keeps ? "count" : "np.maximum(count, 1)"}`];
+    lines.push(
+      "np.add.at(result, index, updates)",
+      `count = np.${call.keeps ? "ones" : "zeros"}(data.shape, int)`,
+      "np.add.at(count, index, 1)",
+    );
+    return [
+      ...lines,
+      `result = result ${call.data.dtype === "int64" ? "//" : "/"} ${call.keeps ? "count" : "np.maximum(count, 1)"}`,
+    ];
   }
 
   // ---- torch
@@ -164,17 +199,22 @@
   const torch = {
     name: "torch",
     array: (text, dtype) => `torch.tensor(${text}${dtype === "float64" ? ", dtype=torch.float64" : ""})`,
-    clip: (name, most) => `${name}.clamp(min=0).${typeof most === "number" ? `clamp(max=${most})` : `minimum(${most})`}`,
+    clip: (name, most) =>
+      `${name}.clamp(min=0).${typeof most === "number" ? `clamp(max=${most})` : `minimum(${most})`}`,
     all: (text) => `(${text}).all(-1)`,
     where: (condition, yes, no) => `torch.where(${condition}, ${yes}, ${no})`,
     reshape: (name, shape) => `${name}.reshape(${shown(shape)})`,
     columns: "indices.unbind(-1)",
     batch: (call) =>
       [...Array(call.batch).keys()]
-        .map((n) => `torch.arange(${call.lead[n]})${`.reshape(${[call.lead[n], ...call.lead.slice(n + 1).map(() => 1)].join(", ")})`}`)
+        .map(
+          (n) =>
+            `torch.arange(${call.lead[n]})${`.reshape(${[call.lead[n], ...call.lead.slice(n + 1).map(() => 1)].join(", ")})`}`,
+        )
         .join(", "),
     elements: (call) => `torch.gather(data, ${call.axis}, indices)`,
-    offsets: (shape) => `torch.stack(torch.meshgrid(${shape.map((size) => `torch.arange(${size})`).join(", ")}, indexing="ij"), -1)`,
+    offsets: (shape) =>
+      `torch.stack(torch.meshgrid(${shape.map((size) => `torch.arange(${size})`).join(", ")}, indexing="ij"), -1)`,
   };
 
   function ofTorch(call) {
@@ -223,15 +263,25 @@
   };
 
   function ofJax(call) {
-    const lines = ["import jax.numpy as jnp  # int32 and float32, unless jax_enable_x64 is set", "", ...arrays(call, jax.array)];
-    if (call.mode === "raise") lines.push("# JAX raises no error: it clamps an index that is out of bounds, or drops the update");
+    const lines = [
+      "import jax.numpy as jnp  # int32 and float32, unless jax_enable_x64 is set",
+      "",
+      ...arrays(call, jax.array),
+    ];
+    if (call.mode === "raise")
+      lines.push("# JAX raises no error: it clamps an index that is out of bounds, or drops the update");
     if (!scatters(call)) return [...lines, ...gatherLines(call, jax, false)];
     const { reduction, axis } = call;
     if (call.isBool && reduction !== "none") none("reductions of booleans");
     if (call.tuples && !call.depth) none("a call for empty tuples");
     if (call.mode !== "drop") lines.push(...bounded(call, jax, false));
     if (call.tuples) lines.push("index = tuple(jnp.moveaxis(indices, -1, 0))");
-    else lines.push(`index = list(jnp.indices(${shown(call.lead)}, sparse=True))`, `index[${axis}] = indices`, "index = tuple(index)");
+    else
+      lines.push(
+        `index = list(jnp.indices(${shown(call.lead)}, sparse=True))`,
+        `index[${axis}] = indices`,
+        "index = tuple(index)",
+      );
     const mode = call.mode === "drop" ? ', mode="drop"' : "";
     const updates = reduction === "sub" ? "-updates" : "updates";
     let data = "data";
@@ -264,10 +314,15 @@
     const lines = ["import tensorflow as tf", "", ...arrays(call, tensorflow.array)];
     if (call.tuples && !call.depth) none("a call for empty tuples");
     if (call.isBool && reduction !== "none") none("reductions of booleans");
-    if (scatters(call) && (!call.keeps || !(reduction in TENSORFLOW))) none(`a scatter for reduction "${reduction}"${call.keeps ? "" : " without the elements of data"}`);
+    if (scatters(call) && (!call.keeps || !(reduction in TENSORFLOW)))
+      none(`a scatter for reduction "${reduction}"${call.keeps ? "" : " without the elements of data"}`);
     lines.push(...bounded(call, tensorflow, true));
     if (call.function.endsWith("_elements")) {
-      lines.push(`grid = tf.meshgrid(${lead.map(tensorflowRange).join(", ")}, indexing="ij")`, `grid[${axis}] = indices`, "indices = tf.stack(grid, axis=-1)");
+      lines.push(
+        `grid = tf.meshgrid(${lead.map(tensorflowRange).join(", ")}, indexing="ij")`,
+        `grid[${axis}] = indices`,
+        "indices = tf.stack(grid, axis=-1)",
+      );
     }
     if (scatters(call)) {
       if (call.mode === "drop") {
@@ -277,7 +332,10 @@
         const full = call.tuples ? "sizes" : tensorflow.array(list(call.data.shape), "int64");
         lines.push(`indices = tf.where(indices < 0, indices + ${full}, indices)`);
       }
-      return [...lines, `result = tf.tensor_scatter_nd_${TENSORFLOW[reduction]}(data, ${lead.length ? "indices, updates" : "[indices], [updates]"})`];
+      return [
+        ...lines,
+        `result = tf.tensor_scatter_nd_${TENSORFLOW[reduction]}(data, ${lead.length ? "indices, updates" : "[indices], [updates]"})`,
+      ];
     }
     const batch = call.batch ? `, batch_dims=${call.batch}` : "";
     if (call.function === "gather") lines.push(`result = tf.gather(data, indices, axis=${axis}${batch})`);
@@ -292,13 +350,32 @@
     const empty = (each, dtype) => (product(each.shape) ? null : `np.zeros(${shown(each.shape)}, np.${dtype})`);
     const lines = arrays(call, array);
     const given = [call.data, call.indices, call.updates];
-    const whole = lines.map((line, n) => line.split(" = ")[0] + ` = ${empty(given[n], n === 1 ? "int64" : call.data.dtype) ?? line.slice(line.indexOf("=") + 2)}`);
+    const whole = lines.map(
+      (line, n) =>
+        line.split(" = ")[0] +
+        ` = ${empty(given[n], n === 1 ? "int64" : call.data.dtype) ?? line.slice(line.indexOf("=") + 2)}`,
+    );
     const name = call.windows ? "starts" : "indices";
-    const args = [`data, ${name}`, ...(scatters(call) ? ["updates"] : []), ...(call.windows ? [shown(call.window_shape)] : [])];
-    return ["import numpy as np, ndgather", "", ...whole, `result = ndgather.${call.function}(${args.join(", ")}${named(call.options)})`];
+    const args = [
+      `data, ${name}`,
+      ...(scatters(call) ? ["updates"] : []),
+      ...(call.windows ? [shown(call.window_shape)] : []),
+    ];
+    return [
+      "import numpy as np, ndgather",
+      "",
+      ...whole,
+      `result = ndgather.${call.function}(${args.join(", ")}${named(call.options)})`,
+    ];
   }
 
-  const NODES = { gather_nd: "GatherND", gather_elements: "GatherElements", gather: "Gather", scatter_nd: "ScatterND", scatter_elements: "ScatterElements" };
+  const NODES = {
+    gather_nd: "GatherND",
+    gather_elements: "GatherElements",
+    gather: "Gather",
+    scatter_nd: "ScatterND",
+    scatter_elements: "ScatterElements",
+  };
 
   function ofOnnx(call) {
     const { batch, axis, reduction } = call;
@@ -309,7 +386,8 @@
     if (call.isBool && reduction !== "none") none("reductions of booleans");
     if (call.tuples && !call.depth) none("a node for empty tuples");
     if (call.function === "gather" && batch) none("batch axes for Gather");
-    if (call.tuples && batch >= Math.min(call.data.shape.length, call.indices.shape.length)) none("a node for that many batch axes");
+    if (call.tuples && batch >= Math.min(call.data.shape.length, call.indices.shape.length))
+      none("a node for that many batch axes");
     if (call.tuples && !call.data.shape.length) none("a node for data without axes");
     const options = {};
     if (call.function === "gather_nd" && batch) options.batch_dims = batch;
@@ -317,10 +395,22 @@
     if (reduction !== "none") options.reduction = `"${reduction}"`;
     const inputs = scatters(call) ? '"data", "indices", "updates"' : '"data", "indices"';
     const opset = scatters(call) ? 18 : 13;
-    return ["from onnx import helper", "", `# opset ${opset} or newer`, `node = helper.make_node("${node}", [${inputs}], ["result"]${named(options)})`];
+    return [
+      "from onnx import helper",
+      "",
+      `# opset ${opset} or newer`,
+      `node = helper.make_node("${node}", [${inputs}], ["result"]${named(options)})`,
+    ];
   }
 
-  const WRITERS = { ndgather: ofNdgather, NumPy: ofNumpy, torch: ofTorch, TensorFlow: ofTensorflow, JAX: ofJax, ONNX: ofOnnx };
+  const WRITERS = {
+    ndgather: ofNdgather,
+    NumPy: ofNumpy,
+    torch: ofTorch,
+    TensorFlow: ofTensorflow,
+    JAX: ofJax,
+    ONNX: ofOnnx,
+  };
 
   /** Return the text for every library, of a call that `playground.run` has checked. */
   function code(checked) {
@@ -329,7 +419,8 @@
     return Object.fromEntries(
       Object.entries(WRITERS).map(([library, write]) => {
         try {
-          if (isEmpty && library !== "ndgather") none("this call here: an array without elements is another case there");
+          if (isEmpty && library !== "ndgather")
+            none("this call here: an array without elements is another case there");
           return [library, write(call).join("\n")];
         } catch (error) {
           if (!(error instanceof NoSuchCall)) throw error;

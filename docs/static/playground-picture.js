@@ -10,7 +10,13 @@
   const COLOURS = 5;
   const ADVANCE = 0.602; // width of a letter of a monospaced font, relative to its size
   const SIZES = { about: 11.5, value: 13, head: 10.5, note: 12 };
-  const HEAD = 44, HEIGHT = 28, ROW_GAP = 13, COLUMN_GAP = 5, LEAST = 36, CHIP = 14, WIDEST_ROW = 340;
+  const HEAD = 44,
+    HEIGHT = 28,
+    ROW_GAP = 13,
+    COLUMN_GAP = 5,
+    LEAST = 36,
+    CHIP = 14,
+    WIDEST_ROW = 340;
 
   const letter = (n) => (n >= 26 ? letter(Math.floor(n / 26) - 1) : "") + String.fromCharCode(97 + (n % 26));
   const width = (text, style) => text.length * ADVANCE * SIZES[style];
@@ -98,7 +104,11 @@
     const message = error && error.message;
     if (!call) return { panels: [], entries: [], notes: [], error: message };
     const drawn = entries.slice(0, MOST_ENTRIES);
-    const labels = drawn.map((entry, n) => ({ letter: letter(n), sentence: sentence(call, entry), bad: isBad(call, entry) }));
+    const labels = drawn.map((entry, n) => ({
+      letter: letter(n),
+      sentence: sentence(call, entry),
+      bad: isBad(call, entry),
+    }));
     const failed = error ? "there is none: the call fails" : "";
     const last = scatters(call) && call.reduction === "none" ? targets(drawn.slice(0, applied)) : new Map();
     const replaced = (n) => last.get(String(drawn[n].source))?.slice(0, -1).includes(n);
@@ -108,12 +118,17 @@
     const panels = [panel(call, "data", call.data, plain(call.data), inData(false))];
     panels.push(takesTuples(call) ? tuplesPanel(call, drawn, entries.length) : integersPanel(call, drawn));
     if (scatters(call)) {
-      panels.push(panel(call, "updates", { ...call.updates, dtype: call.updates.typed }, plain(call.updates), inDense(true)));
+      panels.push(
+        panel(call, "updates", { ...call.updates, dtype: call.updates.typed }, plain(call.updates), inDense(true)),
+      );
       const cell = result ? plain(result) : () => ({ text: "", state: "absent" });
       panels.push({ ...panel(call, "result", call.data, cell, inData(true)), note: failed });
     } else {
       const shape = { dtype: call.data.dtype, shape: call.shape };
-      panels.push({ ...panel(call, "result", shape, gatheredCell(call, entries, result), inDense(false)), note: failed });
+      panels.push({
+        ...panel(call, "result", shape, gatheredCell(call, entries, result), inDense(false)),
+        note: failed,
+      });
     }
     return { panels, entries: labels, notes: notes(call, drawn, entries.length), error: message };
   }
@@ -189,12 +204,14 @@
   }
 
   function description({ panels, entries, notes: texts, error }) {
-    return [
-      panels.map(({ name, about }) => `${name} ${about}`).join("; "),
-      ...entries.map((entry) => `${entry.letter}: ${entry.sentence}`),
-      ...texts,
-      ...(error ? [`The call fails: ${error}`] : []),
-    ].join(". ") + ".";
+    return (
+      [
+        panels.map(({ name, about }) => `${name} ${about}`).join("; "),
+        ...entries.map((entry) => `${entry.letter}: ${entry.sentence}`),
+        ...texts,
+        ...(error ? [`The call fails: ${error}`] : []),
+      ].join(". ") + "."
+    );
   }
 
   // ---- SVG
@@ -209,11 +226,19 @@
   const chipWidth = (entry) => 10 + 6.1 * chipText(entry).length;
 
   function panelSvg(drawn, entries, current) {
-    let body = hidden(label(0, 13, drawn.name, "name") + label(0, 31, drawn.about, "about") +
-      (drawn.note ? label(0, 48, drawn.note, "note") : ""));
-    let x = 0, y = HEAD + (drawn.note ? 16 : 0), tallest = 0;
+    let body = hidden(
+      label(0, 13, drawn.name, "name") +
+        label(0, 31, drawn.about, "about") +
+        (drawn.note ? label(0, 48, drawn.note, "note") : ""),
+    );
+    let x = 0,
+      y = HEAD + (drawn.note ? 16 : 0),
+      tallest = 0;
     let widest = Math.max(0.9 * width(drawn.note, "note"), width(drawn.about, "about"));
-    const side = Math.max(0, ...drawn.planes.flatMap(({ rows }) => rows.map((row) => (row ? width(row, "head") + 8 : 0))));
+    const side = Math.max(
+      0,
+      ...drawn.planes.flatMap(({ rows }) => rows.map((row) => (row ? width(row, "head") + 8 : 0))),
+    );
     const widths = columnWidths(drawn, entries);
     for (const plane of drawn.planes) {
       const wide = Math.max(side + widths.reduce((all, each) => all + each, 0), width(plane.heading, "head"));
@@ -238,7 +263,9 @@
   function columnWidths(drawn, entries) {
     const widths = (drawn.planes[0]?.columns ?? []).map((name) => Math.max(LEAST, width(name, "head") + 4));
     for (const { cells, boxes } of drawn.planes) {
-      cells.forEach((row) => row.forEach(({ text }, n) => (widths[n] = Math.max(widths[n], width(text, "value") + 14))));
+      cells.forEach((row) =>
+        row.forEach(({ text }, n) => (widths[n] = Math.max(widths[n], width(text, "value") + 14))),
+      );
       const chips = new Map();
       for (const { entry, rows, columns } of boxes) {
         const corner = `${rows[0]},${columns[0]}`;
@@ -252,7 +279,8 @@
   }
 
   function planeSvg(plane, cell, { x, y, side, entries, current, isEntries }) {
-    let shapes = plane.heading ? label(x, y + 10, plane.heading, "head") : "", texts = "";
+    let shapes = plane.heading ? label(x, y + 10, plane.heading, "head") : "",
+      texts = "";
     plane.columns.forEach((name, column) => {
       const { left, wide } = cell(0, column);
       shapes += name ? label(left + wide / 2, y + (plane.heading ? 27 : 9), name, "head", "middle") : "";
@@ -275,17 +303,21 @@
 
   /** Draw the boxes of a plane; those that share cells are drawn inside one another. */
   function boxesSvg(plane, cell, entries, current, isEntries) {
-    const inside = new Map(), corners = new Map();
+    const inside = new Map(),
+      corners = new Map();
     let all = "";
     for (const { entry, rows, columns, replaced } of plane.boxes) {
-      const cells = [...positions([rows[1] - rows[0] + 1, columns[1] - columns[0] + 1])].map(([r, c]) => `${rows[0] + r},${columns[0] + c}`);
+      const cells = [...positions([rows[1] - rows[0] + 1, columns[1] - columns[0] + 1])].map(
+        ([r, c]) => `${rows[0] + r},${columns[0] + c}`,
+      );
       const level = Math.max(...cells.map((each) => inside.get(each) ?? 0));
       cells.forEach((each) => inside.set(each, level + 1));
       const corner = corners.get(cells[0]) ?? { used: 0, count: 0, ...cell(rows[0], columns[0]) };
       corners.set(cells[0], corner);
       if (++corner.count > MOST_CHIPS) continue;
       const { bad, sentence: text } = entries[entry];
-      const last = cell(rows[1], columns[1]), inset = Math.min(level, 3) * 3;
+      const last = cell(rows[1], columns[1]),
+        inset = Math.min(level, 3) * 3;
       const [left, top] = [corner.left + inset, corner.top + inset];
       const [wide, high] = [last.left + last.wide - left - inset, last.top + HEIGHT - top - inset];
       const [x, y, chip] = [corner.left + 4 + corner.used, corner.top - CHIP / 2 - 1, chipWidth(entries[entry]) - 2];
@@ -293,7 +325,13 @@
       const shapes =
         rect(left, top, wide, high, bad ? "outside" : "box") +
         rect(x, y, chip, CHIP, bad ? "alarm" : replaced ? "gone" : "chip", 3) +
-        label(x + chip / 2, y + 10.5, chipText(entries[entry]), bad ? "wrong" : replaced ? "gone" : "letter", "middle") +
+        label(
+          x + chip / 2,
+          y + 10.5,
+          chipText(entries[entry]),
+          bad ? "wrong" : replaced ? "gone" : "letter",
+          "middle",
+        ) +
         (replaced ? line(x - 1, y + CHIP / 2, chip + 2, 0, "cross") : "");
       const known = isEntries ? `role="img" tabindex="0" aria-label="${escaped(text)}"` : 'aria-hidden="true"';
       const step = entry === current ? " n-now" : entry > current ? " n-later" : "";
@@ -311,7 +349,8 @@
     if (!call) return "";
     const arrays = [call.data.shape, call.indices.shape, call.shape];
     const largest = Math.max(...arrays.map(product));
-    if (largest > MOST_ELEMENTS) return `<p class="n-note-below">Arrays of ${largest} elements are not drawn: at most ${MOST_ELEMENTS}.</p>`;
+    if (largest > MOST_ELEMENTS)
+      return `<p class="n-note-below">Arrays of ${largest} elements are not drawn: at most ${MOST_ELEMENTS}.</p>`;
     const drawn = scene(outcome);
     const parts = drawn.panels.map((each, n) => {
       const arrow = n && n === drawn.panels.length - 1 ? '<span class="n-to" aria-hidden="true">→</span>' : "";

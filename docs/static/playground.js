@@ -6,7 +6,15 @@
   const form = root.querySelector("form");
   const field = (name) => form.elements[name];
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
-  const DEFAULTS = { axis: "0", batch_dims: "0", mode: "raise", fill_value: "", reduction: "none", use_init_val: "True", window_shape: "(2, 2)" };
+  const DEFAULTS = {
+    axis: "0",
+    batch_dims: "0",
+    mode: "raise",
+    fill_value: "",
+    reduction: "none",
+    use_init_val: "True",
+    window_shape: "(2, 2)",
+  };
   const USED = {
     gather_nd: ["batch_dims", "fill_value"],
     gather_elements: ["axis", "fill_value"],
@@ -26,11 +34,18 @@
   /** Return the fields that the function has, without those at their defaults. */
   function fields() {
     const name = field("function").value;
-    const values = { function: name, data: field("data").value, indices: field("indices").value, mode: field("mode").value };
+    const values = {
+      function: name,
+      data: field("data").value,
+      indices: field("indices").value,
+      mode: field("mode").value,
+    };
     for (const option of USED[name]) values[option] = field(option).value;
     if (values.mode !== "fill") delete values.fill_value;
     if (values.reduction === "none") delete values.use_init_val;
-    return Object.fromEntries(Object.entries(values).filter(([option, value]) => value !== DEFAULTS[option] || option === "window_shape"));
+    return Object.fromEntries(
+      Object.entries(values).filter(([option, value]) => value !== DEFAULTS[option] || option === "window_shape"),
+    );
   }
 
   /** Show the fields that the function has, filled in. */
@@ -38,7 +53,8 @@
     const name = values.function in playground.MODES ? values.function : "gather_nd";
     field("function").value = name;
     options(field("mode"), playground.MODES[name], values.mode ?? "raise");
-    for (const option of ["data", "indices", ...OPTIONAL]) field(option).value = values[option] ?? DEFAULTS[option] ?? "";
+    for (const option of ["data", "indices", ...OPTIONAL])
+      field(option).value = values[option] ?? DEFAULTS[option] ?? "";
     showFields();
   }
 
@@ -74,11 +90,14 @@
     const step = Math.min(steps ?? count, count);
     part("steps").hidden = count < 2;
     Object.assign(field("step"), { max: count, value: step });
-    part("step-text").textContent = step < count ? `${step} of ${count} updates are applied` : `all ${count} updates are applied`;
+    part("step-text").textContent =
+      step < count ? `${step} of ${count} updates are applied` : `all ${count} updates are applied`;
     part("picture").classList.remove("pg-stale");
     part("picture").innerHTML = playground.picture(outcome, step < count ? step - 1 : Infinity);
     part("status").className = error ? "pg-error" : "pg-result";
-    part("status").textContent = error ? `${error.name}: ${error.message}` : `${playground.written(result)}  ${result.dtype} ${playground.shown(result.shape)}`;
+    part("status").textContent = error
+      ? `${error.name}: ${error.message}`
+      : `${playground.written(result)}  ${result.dtype} ${playground.shown(result.shape)}`;
     const whole = count && step < count ? playground.run(given) : outcome;
     part("calls").hidden = !whole.call;
     if (whole.call) calls(playground.code(whole.call));
@@ -94,15 +113,8 @@
 
   async function copy(button, text) {
     const before = button.textContent;
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      const area = document.body.appendChild(Object.assign(document.createElement("textarea"), { value: text }));
-      area.select();
-      document.execCommand("copy"); // of a file, where browsers have no clipboard
-      area.remove();
-      button.focus();
-    }
+    await copyText(text);
+    button.focus();
     button.textContent = "copied";
     setTimeout(() => (button.textContent = before), 1500);
   }
@@ -114,7 +126,9 @@
       const block = document.createElement("section");
       block.dataset.part = `call-${library}`;
       block.innerHTML = `<h3>${library}</h3><button type="button" aria-label="copy the call for ${library}">copy</button><pre tabindex="0" aria-label="${library}"><code></code></pre>`;
-      block.querySelector("button").addEventListener("click", ({ target }) => copy(target, block.querySelector("code").textContent));
+      block
+        .querySelector("button")
+        .addEventListener("click", ({ target }) => copy(target, block.querySelector("code").textContent));
       part("calls").append(block);
     }
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -144,7 +158,9 @@
   }
 
   function open() {
-    const address = new URLSearchParams(location.hash.length > 1 ? location.hash.slice(1) : field("example").options[1].value);
+    const address = new URLSearchParams(
+      location.hash.length > 1 ? location.hash.slice(1) : field("example").options[1].value,
+    );
     steps = address.has("step") ? Number(address.get("step")) : null;
     fill(Object.fromEntries(address));
     update();

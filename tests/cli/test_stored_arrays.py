@@ -177,3 +177,14 @@ def test_files_that_are_no_stores_are_read_as_files(stores):
     assert open_path.is_stored("era/t2m")
     (stores / "files.nc").mkdir()
     assert not open_path.is_stored("files.nc/data.npy")
+
+
+def test_a_chunk_that_cannot_be_read_is_no_fault_of_the_output(ndgather, stores):
+    (stores / "era.zarr/t2m/c/0/0").write_bytes(b"no chunk")
+
+    outcome = ndgather("gather-nd era.zarr/t2m points.npy -o out.npy")
+
+    assert outcome.status == 1
+    assert outcome.err.startswith("ndgather gather-nd: error: gather_nd: chunk (0, 0) of ")
+    assert "cannot be read: " in outcome.err
+    assert "written" not in outcome.err

@@ -12,8 +12,6 @@ import numpy as np
 from ndgather.messages import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from ndgather.pages.examples import ExampleRun
@@ -107,11 +105,12 @@ def listing(example: Example, width: int = 76) -> tuple[str, ...]:
     """Return the lines of an example; `width` is the limit of lines of errors."""
     tensors = example.runs[0].tensors
     longest = max(len(name) for name, _ in tensors)
-    inputs = [(f"{name:{longest}} = ", array) for name, array in tensors]
-    results = [("", run.result) for run in example.runs if run.result is not None]
-    cells = [line for start, array in (*inputs, *results) for line in _cells(start, array)]
-    column = max(map(len, cells)) + 2
-    lines = [line for start, array in inputs for line in _array(start, array, column)]
+    cells = {name: _cells(f"{name:{longest}} = ", array) for name, array in tensors}
+    column = max(len(line) for lines in cells.values() for line in lines) + 2
+    lines = []
+    for name, array in tensors:
+        first, *rest = cells[name]
+        lines += [f"{first:{column}}# {array.dtype}, shape {shown(array.shape)}", *rest]
     for run in example.runs:
         lines.append("")
         if len(example.runs) > 1:
@@ -121,14 +120,9 @@ def listing(example: Example, width: int = 76) -> tuple[str, ...]:
             text = ": ".join(run.error)
             lines += textwrap.wrap(text, width, subsequent_indent="    ", break_on_hyphens=False)
         elif run.result is not None:
-            lines += _array("", run.result, column)
+            with np.printoptions(threshold=run.result.size + 1):
+                lines += [line for line in repr(run.result).splitlines() if line]
     return tuple(lines)
-
-
-def _array(start: str, array: NDArray[Any], column: int) -> Iterator[str]:
-    first, *rest = _cells(start, array)
-    yield f"{first:{column}}# {array.dtype}, shape {shown(array.shape)}"
-    yield from rest
 
 
 def _cells(start: str, array: NDArray[Any]) -> list[str]:

@@ -55,7 +55,10 @@ _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
 def operator_document(operator: Operator, other: Operator | None = None) -> Document:
     """Return the page of `operator`; with `other`, it ends with the differences from that."""
     row = operator.row
-    first, *examples = _examples(CALLS[row.kind], operator)
+    calls = CALLS[row.kind]
+    if row.domain == "com.microsoft":  # it takes int32, unlike GatherND of ONNX: that comes first
+        calls = tuple(sorted(calls, key=lambda call: call.index_dtype))
+    first, *examples = _examples(calls, operator)
     more: tuple[Block, ...] = (
         Paragraph(
             "Each call was run when this page was made. The value of an element of data shows its "

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ndgather import messages
-from ndgather.errors import FileError
+from ndgather.errors import FileError, NdgatherError
 from ndgather.models.tensors import formats
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
                 write_to(part)
                 with part.open("rb+") as file:
                     os.fsync(file.fileno())  # or the name may reach the disk before the bytes
-            except FileError:
+            except NdgatherError:  # of what is read meanwhile, too
                 raise
             except OSError as error:
                 raise messages.unwritable(path, error) from error

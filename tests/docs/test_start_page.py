@@ -1,0 +1,60 @@
+"""The README and the start page agree, and their numbers are those of the pages."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README, INDEX = ((ROOT / name).read_text() for name in ("README.md", "docs/index.md"))
+TEXT = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = [
+    *(page for page in (ROOT / "docs").rglob("*.md") if "benchmarks" not in page.name),
+    *(ROOT / "examples").glob("*.py"),
+    ROOT / "README.md",
+    ROOT / "examples" / "tour.ipynb",
+]
+
+
+def numbers_of_pages():
+    path = ROOT / "docs" / "extensions" / "numbers_of_pages.py"
+    spec = importlib.util.spec_from_file_location("numbers_of_pages", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.numbers()
+
+
+def test_the_readme_is_short():
+    assert README.count("\n") <= 120
+    assert README.index(">>> ") < 500
+
+
+def test_numbers_are_those_of_the_pages():
+    table = INDEX[INDEX.index("| number |") : INDEX.index("| what you have |")]
+    for name, value in numbers_of_pages().items():
+        table = table.replace(f"{{{{ {name} }}}}", value)
+
+    assert "{{" not in table
+    assert table.strip().replace("](", "](docs/") in README
+
+
+def test_install_texts_are_the_same_everywhere():
+    install = (ROOT / "docs/install.md").read_text()
+    blocks = {TEXT.search(text)[1] for text in (README, INDEX, install)}
+    assert len(blocks) == 1
+
+
+def test_extras_are_installed_by_the_name_of_the_package():
+    """That is true in a clone, where the package is installed by then, and elsewhere."""
+    assert [page.name for page in PAGES if "'.[" in page.read_text()] == []
+
+
+def test_every_extra_of_the_page_is_an_extra():
+    pyproject = (ROOT / "pyproject.toml").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs/install.md").read_text(), re.MULTILINE)
+    for extra in re.findall(r"`(\w+)`", " ".join(rows)):
+        assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE), extra
+
+
+def test_the_page_of_vulnerabilities_has_the_number_of_its_rows():
+    rows = re.findall(r"^\| \[[\w-]+\]\(", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
+    assert numbers_of_pages()["bugs"] == str(len(rows))

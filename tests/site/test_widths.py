@@ -1,0 +1,75 @@
+"""What a reader can see and copy: nothing is cut off, tables can be read, code runs when pasted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.site.pages import SITE, page_files
+
+NAMES = [str(place.relative_to(SITE)) for place in page_files()]
+# What is cut off: wider than its place, without a visible hint to scroll right before it.
+CUT = """() => {
+  const places = 'pre, .pst-scrollable-table-container, .n-part';
+  const cut = box => {
+    const place = box.closest(places) ?? box.parentElement;
+    if (box.closest('[aria-hidden=true], .copy-bar') || !box.getClientRects().length) return false;
+    if (place.previousElementSibling?.matches('.scroll-hint:not([hidden])')) return false;
+    const outside = box.getBoundingClientRect().right > place.getBoundingClientRect().right + 1;
+    return place.scrollWidth > place.clientWidth + 1 || outside;
+  };
+  const boxes = document.querySelectorAll('.bd-article :is(pre, table, svg)');
+  return [...boxes].filter(cut).map(box => `${box.tagName} ${box.textContent.slice(0, 60)}`);
+}"""
+COPIES = """async () => {
+  const copied = [];
+  navigator.clipboard.writeText = async text => copied.push(text);
+  for (const bar of document.querySelectorAll('.copy-bar')) bar.querySelector('button').click();
+  return copied;
+}"""
+NARROW = """() => [...document.querySelectorAll('td.prose')]
+  .filter(cell => cell.getBoundingClientRect().width < 100)
+  .map(cell => cell.textContent.slice(0, 60))"""
+
+
+@pytest.mark.parametrize("size", ["phone", "desktop"])
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_cut_off(name, size, open_page):
+    page = open_page(name, size)
+
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(NARROW) == []
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.parametrize("name", ["index.html", "guide/from-numpy.html", "guide/errors.html"])
+def test_what_is_copied_is_code(name, open_page):
+    page = open_page(name)
+
+    copied = page.evaluate(COPIES)
+
+    assert copied
+    for text in copied:
+        assert not re.search(r"^(>>>|\.\.\.|\$) ", text, re.MULTILINE)
+    blocks = [text for text in copied if "import" in text and "pip" not in text]
+    for text in blocks:
+        compile(text, name, "exec")
+    if name == "guide/from-numpy.html":
+        exec(blocks[-1], {})
+
+
+def test_options_keep_their_two_dashes(open_page):
+    for name in NAMES:
+        if "reference/commands/" in name or name.startswith("guide/"):
+            text = (SITE / name).read_text(encoding="utf-8")
+            assert not re.search(r"[\u2013\u2014][a-z]", text), name
+
+
+def test_questions_are_short(open_page):
+    for name in NAMES:
+        if name.startswith("questions/") and "index" not in name:
+            page = open_page(name)
+            height = page.evaluate(
+                "document.querySelector('.bd-article').getBoundingClientRect().bottom"
+            )
+            assert height <= 1.5 * 900 + 100, name  # with the bar at the top
