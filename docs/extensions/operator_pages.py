@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generated_files import write
 
 from ndgather.pages import operator_table
-from ndgather.pages.document import Document, Example, Paragraph, Section, Table
-from ndgather.pages.operator_page import comparison, operator_document, rules
+from ndgather.pages.document import Document, Example, Paragraph, Section, Table, string
+from ndgather.pages.operator_page import changes, comparison, operator_document, rules
 from ndgather.pages.writers import render
 from ndgather.published import Operator, operators
 from ndgather.published.schema import Kind
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sphinx.application import Sphinx
+
+_OF_ONE_VERSION = ("Notes", "Errors in the published text")  # sections that every version keeps
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -48,14 +51,41 @@ def _markdown(document: Document) -> str:
 
 
 def _page(op: Operator) -> str:
-    """Return the page of a version, with a picture of its first example before the rules."""
+    """Return the page of a version: the newest in full, of the others how they differ from it."""
+    versions = sorted(operators(op.name, op.domain), key=lambda other: -other.version)
     document = operator_document(op)
+    newest = versions[0]
+    if op.version != newest.version:
+        own = _only_in(document, operator_document(newest))
+        sections = (comparison(op, newest), *own)
+        short = _markdown(Document(document.title, document.lead, sections))
+        title, _, text = short.partition("\n")
+        link = f"[{newest.row}]({_file(newest)}.md)"
+        return f"{title}\n\nIn all that is not listed here, this version is as {link}.\n{text}"
     blocks = (block for section in document.sections for block in section.blocks)
     run = next(block for block in blocks if isinstance(block, Example)).runs[0]
     drawn = op.show(*(tensor for _, tensor in run.tensors), **dict(run.options))
     picture = drawn.to_html(style=False)
+    if len(versions) > 1:
+        differs = "; ".join(map(string, changes(op, versions[1]))) or "wording only"
+        document = replace(
+            document,
+            lead=(Paragraph(f"Differs from {versions[1].row}: {differs}."), *document.lead),
+        )
     formula, heading, rest = _markdown(document).partition("## Rules\n")
     return f"{formula}```{{raw}} html\n{picture}\n```\n\n{heading}{rest}"
+
+
+def _only_in(document: Document, newest: Document) -> Iterator[Section]:
+    """Yield the notes on a version, and the errors of its text, that the newest has not."""
+    there = {section.title: section.blocks[0] for section in newest.sections}
+    for section in document.sections:
+        if section.title in _OF_ONE_VERSION:
+            (block,), field = section.blocks, "items" if section.title == "Notes" else "rows"
+            known = getattr(there.get(section.title), field, ())
+            entries = tuple(entry for entry in getattr(block, field) if entry not in known)
+            if entries:
+                yield Section(section.title, (replace(block, **{field: entries}),))
 
 
 def _file(op: Operator) -> str:
@@ -69,11 +99,12 @@ def _comparison_file(family: Sequence[Operator]) -> str:
 def _comparison(family: Sequence[Operator]) -> Document:
     """Return the page that compares all operators of one kind."""
     newest = max((op for op in family if op.domain == family[0].domain), key=lambda op: op.version)
-    others = [op for op in family if op is not newest]
+    latest = {(op.domain, op.name): op for op in sorted(family, key=lambda op: op.version)}
+    others = [op for op in latest.values() if op is not newest]
     lead = Paragraph(
-        "First the rules that are not the same in all of them. Then the newest of "
-        f"{newest.domain} with every other version: what differs, and the calls that the two "
-        "answer differently, run when this page was made."
+        "First the rules that are not the same in all versions. Then the newest of "
+        f"{newest.domain} with the newest of other specifications: what differs, and the calls "
+        "that the two answer differently, run when this page was made."
     )
     sections = (_all_rules(family), *(comparison(newest, other) for other in others))
     return Document(f"{family[0].name}: versions and dialects side by side", (lead,), sections)
@@ -98,8 +129,9 @@ _INDEX = """\
 
 A published operator has versions, with different rules about negative indices, indices out of
 bounds, types and batches. `ndgather.operator("GatherND", version=13)` is one of them, strict to its
-own text. Its page has the formula, the rules, examples that were run when the page was made, what
-the text leaves open, and the errors in it.
+own text. The page of the newest version has the formula, the rules, examples that were run when the
+page was made, what the text leaves open, and the errors in it; those of older versions say how they
+differ. `ndgather doc GatherND --version 11` prints any of them in full.
 
 | what it does | versions | side by side |
 | --- | --- | --- |

@@ -34,7 +34,8 @@ def test_every_link_leads_somewhere(pages):
 def leads(pages, place: Path, target: str) -> bool:
     parts = urlsplit(target)
     file = (place.parent / unquote(parts.path)).resolve() if parts.path else place
-    if not parts.fragment or file not in pages:
+    is_call = file.name == "playground.html" and parts.fragment.startswith("function=")
+    if not parts.fragment or file not in pages or is_call:
         return file.is_file()
     return unquote(parts.fragment) in pages[file].anchors
 
