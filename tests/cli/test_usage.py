@@ -99,6 +99,10 @@ MISUSED = {
     ),
     "a misspelled mode": (f"{GATHER} --mode cilp", "; did you mean 'clip'?"),
     "a misspelled command": ("chekc model.onnx", "; did you mean 'check'?"),
+    "a command by the name of its operator": (
+        "gathernd data.npy indices.npy",
+        "; did you mean 'gather-nd'?",
+    ),
     "no threads": (
         f"{GATHER} --threads 0",
         "ndgather gather-nd: error: argument --threads: '0' is not a whole number above 0",

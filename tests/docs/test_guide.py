@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import ndgather
 from ndgather.cli import main
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
@@ -69,3 +70,17 @@ def test_the_comparison_shown_is_the_one_that_is_printed(folder, capsys):
     numbers = re.compile(r"-?\d+\.\d+(e[-+]\d+)?")  # memory out of bounds, and versions
     printed, shown = (numbers.sub("N", text) for text in (capsys.readouterr().out, shown[2]))
     assert printed.split() == shown.split()
+
+
+def test_pictures_of_repeated_indices_have_different_results():
+    gallery = (GUIDE.parent / "gallery.md").read_text()
+    calls = re.findall(r"^show\.(scatter_nd\(.*\))$", gallery, re.MULTILINE)
+    results = [str(eval(f"ndgather.{call}", {"ndgather": ndgather})) for call in calls[:2]]
+    assert len(set(results)) == 2
+
+
+def test_pages_agree_on_the_derivatives_of_jax():
+    for page in (GUIDE / "torch-and-jax.md", GUIDE.parent / "guarantees.md"):
+        text = " ".join(page.read_text().split())
+        assert re.search(r"every reduction|All reductions have derivatives", text), page
+        assert "linear reductions" not in text

@@ -109,3 +109,25 @@ def test_the_call_that_is_shown_is_the_call_that_was_run():
         "op(data, indices, updates, axis=1, reduction='sum', use_init_val=False)"
     )
     assert calls["Along axis 0"] == "op(data, indices, updates, axis=0)"
+
+
+def test_the_first_call_shows_the_indices_that_set_an_operator_apart():
+    (op,) = operators("GatherND", domain="com.microsoft")
+
+    (_, run), *_ = examples(op)
+
+    assert "int32" in op.row.summary
+    assert run["tensors"]["indices"]["dtype"] == "int32"
+
+
+@EVERY
+def test_results_are_written_as_python_prints_them(op):
+    page = pages.operator_page(op.name, op.domain, op.version, width=0)
+
+    wanted = [array(run["result"]) for _, run in examples(op) if run["result"] is not None]
+    printed = re.findall(r"^>>> op\(.*\)\n(array\((?:.*\n)+?)(?=\n|```)", page, re.MULTILINE)
+    names = {"array": np.array} | {name: np.dtype(name) for name in ("int32", "float32", "int64")}
+    found = [eval(text, names) for text in printed]
+    assert len(found) == len(wanted)
+    for result, expected in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(result, expected, strict=True)
