@@ -111,17 +111,17 @@ def test_the_theme_is_switched_and_stays(size, open_page):
 @pytest.mark.parametrize("size", ["phone", "desktop"])
 def test_an_entry_of_a_picture_is_followed(size, way, open_page):
     page = open_page("index.html", size)
-    first = page.locator("figure.ndg .n-k0").first
+    figure = page.locator("figure.ndg").first
 
     if way == "mouse":
-        first.hover(force=True)
+        figure.locator(".n-k0").first.hover(force=True)
     else:
-        page.locator("figure.ndg [tabindex='0'].n-k0, figure.ndg .n-k0[tabindex]").first.focus()
+        figure.locator(".n-k0[tabindex]").first.focus()
     page.wait_for_timeout(300)  # the others fade
 
     opacity = "all => all.map(each => Number(getComputedStyle(each).opacity))"
-    assert set(page.eval_on_selector_all("figure.ndg .n-k0", opacity)) == {1}
-    assert set(page.eval_on_selector_all("figure.ndg .n-k1", opacity)) == {0.15}
+    assert set(figure.locator(".n-k0").evaluate_all(opacity)) == {1}
+    assert set(figure.locator(".n-k1").evaluate_all(opacity)) == {0.15}
 
 
 @pytest.mark.parametrize("name", MAIN)
