@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,11 @@ write an ONNX model. Operators that the target does not have are built from
 others. A node that cannot be converted exactly is an error, with the reason. A
 table lists the nodes that were repaired, those that --operator could not
 replace, and those for which runtimes may return other results than before.
+
+With --target, gathers and scatters that a restricted target does not take are
+rewritten by operators that it takes. A target is a TOML file: basic, which is
+part of the package, or a file of your own. A table lists what became of the
+nodes. If a node stays, OUT is only written with --partial.
 """
 
 EXAMPLES = """\
@@ -44,6 +50,12 @@ examples:
 
   ndgather convert model.onnx --operator GatherND -o one.onnx
       replace Gather and GatherElements by GatherND, and list those that remain
+
+  ndgather convert model.onnx --target basic -o plain.onnx
+      leave no gather but Gather along the first axis, and no scatter
+
+  ndgather convert model.onnx --target basic --dry-run
+      list what would become of every gather and scatter
 
   ndgather convert model.onnx -o model.xml
       write an IR, with its constants in model.bin
@@ -65,14 +77,28 @@ def add_to(commands: Any) -> None:
         --operator NAME  the operator that replaces the gather nodes: GatherND, GatherElements or
                          Gather; or ScatterND, which replaces ScatterElements
         --strict         fail if --operator cannot replace every such node
+        --target TARGET  where the model has to run: a name, or a file that ends in .toml
+        --partial        write OUT although the target does not take all nodes
+        --checked        keep indices that are out of range out of range in rewritten nodes
+        --allow-matmul   let a scatter that adds become a MatMul, which adds in another order
+        --dry-run        write nothing
+        --json           print the table as JSON
         -o --output OUT  the result: .onnx or .xml
     """
-    output = {"required": True, "type": Path}
-    add_options(convert, table, opset={"type": positive}, output=output)
+    add_options(convert, table, opset={"type": positive}, output={"type": Path})
     add_common(convert, _convert)
 
 
 def _convert(options: argparse.Namespace) -> None:
+    if options.target:
+        _deploy(options)
+        return
+    for name in ("partial", "checked", "allow_matmul", "dry_run", "json"):
+        if getattr(options, name):
+            flag = name.replace("_", "-")
+            options.parser.error(f"--{flag} does not apply (allowed: with --target)")
+    if options.output is None:
+        options.parser.error("the following arguments are required: -o/--output")
     from_ir, to_ir = Path(options.model).suffix == ".xml", options.output.suffix == ".xml"
     tensor_files.check_place(options.output, (".onnx",) if from_ir else (".onnx", ".xml"))
     target = {name: getattr(options, name) for name in ("opset", "domain", "operator", "strict")}
@@ -99,3 +125,40 @@ def _convert(options: argparse.Namespace) -> None:
     print(f"{one_line(str(options.output))}: {node_count(count)}")
     if findings:
         print(diagnostics.table(findings, page_width()))
+
+
+def _deploy(options: argparse.Namespace) -> None:
+    if options.output is None and not options.dry_run:
+        options.parser.error("one of the arguments -o/--output --dry-run is required")
+    if options.operator or options.strict:
+        options.parser.error("--operator and --strict do not apply (allowed: without --target)")
+    if options.output is not None:
+        tensor_files.check_place(options.output, (".onnx",))
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    from ndgather.models.onnx.rewriting import deployment, target  # noqa: PLC0415
+
+    result = onnx.conversion(
+        options.model,
+        opset=options.opset,
+        domain=options.domain,
+        target=options.target,
+        checked=options.checked,
+        allow_matmul=options.allow_matmul,
+    )
+    known = target.load_target(options.target)
+    stay = [node for node in result.nodes if node.stays]
+    written = not options.dry_run and (options.partial or not stay)
+    if written:
+        onnx.save(result, options.output)
+    if options.json:
+        print(json.dumps({**deployment.to_json(result.nodes, known), "written": written}, indent=2))
+    else:
+        print(deployment.table(result.nodes, known))
+        if written:
+            count = len(result.model.graph.node)
+            print(f"{one_line(str(options.output))}: {node_count(count)}")
+    if stay and not (options.dry_run or options.partial):
+        raise ModelError(
+            f"{options.output}: is not written, because {node_count(len(stay))} cannot become "
+            f"{known.name} (allowed: --partial)"
+        )

@@ -7,18 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from ndgather.errors import AttributeValueError, ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed
-from ndgather.models.arguments import Array, instance
-from ndgather.models.graph.conversion import NodeCall, fit
+from ndgather.models.arguments import file_path, instance
+from ndgather.models.graph.conversion import fit
 from ndgather.models.graph.diagnostics import Finding, Severity
-from ndgather.models.onnx.files import Conversion, Source, inferable, messages_in, open_model
+from ndgather.models.onnx.files import Conversion, Source, inferable, open_model
 from ndgather.models.onnx.inference import (
     InferredNode,
     infer_types,
     size_names,
+    value_names,
     with_names,
     without_functions,
 )
@@ -27,7 +28,6 @@ from ndgather.models.onnx.nodes import (
     OpNode,
     Scope,
     declaration,
-    element_type,
     file_domain,
     graph_scope,
     implementation,
@@ -39,16 +39,20 @@ from ndgather.models.onnx.nodes import (
     tensor_type,
     with_one_name,
 )
+from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall
+from ndgather.models.onnx.rewriting.deployment import deploy
+from ndgather.models.onnx.rewriting.target import load_target
 from ndgather.models.onnx.steps import NewNodes
 from ndgather.models.onnx.versions import INVALID_RESULT, convert_node, from_oldest
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import RankAtLeast, Role, TensorType
+from ndgather.published.schema import TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    import os
+    from collections.abc import Iterator, Sequence
 
-    from ndgather.published.schema import Dim, OperatorVersion, Shape
+    from ndgather.published.schema import OperatorVersion
 
 
 def convert(
@@ -57,6 +61,9 @@ def convert(
     opset: int | None = None,
     domain: str | None = None,
     operator: str | None = None,
+    target: str | os.PathLike[str] | None = None,
+    checked: bool = False,
+    allow_matmul: bool = False,
 ) -> ModelProto:
     """Convert a model to another version of ONNX, or to other operators, with the same results.
 
@@ -74,6 +81,16 @@ def convert(
     operator : str, optional
         The operator that replaces gather nodes: ``"GatherND"``, ``"GatherElements"`` or
         ``"Gather"``; ``"ScatterND"`` replaces ScatterElements nodes.
+    target : str or os.PathLike, optional
+        Where the model has to run: the name of a target of the package, such as ``"basic"``, or
+        the path of a file that ends in ``.toml``. Gathers and scatters that it does not take are
+        rewritten by operators that it takes. Other nodes are not looked at.
+    checked : bool, default False
+        Add nodes for the target so that an index that is out of range stays out of range in the
+        rewritten model, and does not become that of another element.
+    allow_matmul : bool, default False
+        Let a scatter that adds many updates become a MatMul, which takes as many operations as
+        data has rows times updates, adds in another order, and spreads NaN and infinities.
 
     Returns
     -------
@@ -85,7 +102,8 @@ def convert(
     FileError, ModelError
         The file cannot be read, or is not an ONNX model.
     NdgatherError
-        A node has no exact counterpart. The message contains its name and the reason.
+        A node has no exact counterpart, or none that the target takes. The message contains its
+        name and the reason.
 
     See Also
     --------
@@ -107,7 +125,10 @@ def convert(
     >>> [node.op_type for node in onnx.convert(model, operator="Gather").graph.node][-1]
     'Gather'
     """
-    return _convert(model, "convert", opset, domain, operator, strict=True).model
+    result = _convert(model, "convert", opset, domain, operator, strict=True)
+    if target is not None:
+        result = _deployed(result, "convert", target, checked, allow_matmul, strict=True)
+    return result.model
 
 
 def conversion(
@@ -116,24 +137,28 @@ def conversion(
     opset: int | None = None,
     domain: str | None = None,
     operator: str | None = None,
+    target: str | os.PathLike[str] | None = None,
+    checked: bool = False,
+    allow_matmul: bool = False,
     strict: bool = False,
 ) -> Conversion:
     """Convert a model as `convert` does, and return findings about its nodes as well.
 
     Parameters
     ----------
-    model, opset, domain, operator
+    model, opset, domain, operator, target, checked, allow_matmul
         As in `convert`.
     strict : bool, default False
-        Raise an error if a node cannot become `operator`. Otherwise the node keeps its operator,
-        and a finding contains the reason.
+        Raise an error if a node cannot become `operator`, or one that `target` takes. Otherwise the
+        node keeps its operator, and a finding, or the report of the node, contains the reason.
 
     Returns
     -------
     Conversion
         Its `model`, and its `findings` about nodes that kept their operator or were repaired. A
         node with an attribute value that only a later version of its operator has is repaired by
-        converting it as a node of that version, if `opset` has it.
+        converting it as a node of that version, if `opset` has it. With a target, its `nodes`
+        report what became of every gather and scatter.
 
     Raises
     ------
@@ -153,7 +178,10 @@ def conversion(
     'kept: ai.onnx GatherND-13 cannot become Gather: the length of the index tuples is 2, not 1'
     """
     instance("conversion", "strict", strict, bool, "a choice")
-    return _convert(model, "conversion", opset, domain, operator, strict=strict)
+    result = _convert(model, "conversion", opset, domain, operator, strict=strict)
+    if target is None:
+        return result
+    return _deployed(result, "conversion", target, checked, allow_matmul, strict=strict)
 
 
 def _convert(
@@ -189,12 +217,6 @@ def _convert(
             "(allowed: the same versions)"
         )
     result = without_functions(proto)
-    taken: set[str] = set()
-    for message in messages_in(result.graph):
-        if isinstance(message, GraphProto):
-            taken.update(value.name for value in (*message.input, *message.initializer))
-        elif isinstance(message, NodeProto):
-            taken.update(message.output)
     converter = _Converter(
         source=source,
         opset=opset or source.get(DEFAULT_DOMAIN, newest),
@@ -202,7 +224,7 @@ def _convert(
         operator=operator,
         strict=strict,
         inferred=iter(inferred_nodes),
-        taken=taken,
+        taken=value_names(result.graph),
         sizes=size_names(result.graph),
     )
     converter.convert_graph(result.graph, graph_scope(typed, folder))
@@ -211,6 +233,33 @@ def _convert(
         with foreign_errors(ModelError, INVALID_RESULT):
             onnx.checker.check_model(result)
     return Conversion(model=result, findings=tuple(converter.findings), folder=folder)
+
+
+def _deployed(
+    result: Conversion,
+    caller: str,
+    target: str | os.PathLike[str],
+    checked: object,
+    allow_matmul: object,
+    *,
+    strict: bool,
+) -> Conversion:
+    """Return a conversion whose model is rewritten for a target."""
+    flags = {
+        name: instance(caller, name, value, bool, "a choice")
+        for name, value in (("checked", checked), ("allow_matmul", allow_matmul))
+    }
+    known = load_target(file_path(caller, "target", target))
+    model, nodes = deploy(result.model, result.folder, known, **flags)
+    for node in nodes if strict else ():
+        if node.stays:
+            raise ModelError(
+                f"node {node.where!r}: {node.was} cannot become {known.name}: {node.why}"
+            )
+    with foreign_errors(ModelError, INVALID_RESULT):
+        if _is_valid(result.model):
+            onnx.checker.check_model(model)
+    return replace(result, model=model, nodes=nodes)
 
 
 def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelError:
@@ -323,7 +372,9 @@ class _Converter:
 
     def _call(self, op_node: OpNode, inferred: InferredNode, typed: Scope) -> GatherCall:
         """Return a node as the target operator, or as it is if `strict` does not require that."""
-        call = self._gather_call(inferred, typed)
+        name = inferred.op_node.node.input[1]
+        new = NewNodes(scope=typed, taken=self.taken, prefix=name)
+        call = GatherCall.of(inferred, new)
         if self.operator in {None, call.name} or call.origin.kind.scatters != any(
             item.row.kind.scatters for item in operators(self.operator)
         ):
@@ -334,27 +385,9 @@ class _Converter:
             if self.strict:
                 raise
             self._add_finding(op_node, call.origin, f"kept: {refusal}", "operator")
-            return self._gather_call(inferred, typed)
+            new = NewNodes(scope=typed, taken=self.taken, prefix=name)
+            return GatherCall.of(inferred, new)
         return call
-
-    def _gather_call(self, inferred: InferredNode, typed: Scope) -> GatherCall:
-        op_node = inferred.op_node
-        row = op_node.operator().row
-        roles = [parameter.role for parameter in row.inputs]
-        types = inferred.inference.inputs if inferred.inference else op_node.types()
-        indices = op_node.constants().get(Role.INDICES.value)
-        inputs = dict(zip(roles, op_node.node.input, strict=True))
-        return GatherCall(
-            origin=row,
-            row=row,
-            name=row.name,
-            domain=row.domain,
-            inputs=inputs,
-            types=dict(zip(roles, types, strict=True)),
-            constants={} if indices is None else {Role.INDICES: indices},
-            attributes=op_node.attributes(),
-            new=NewNodes(scope=typed, taken=self.taken, prefix=inputs[Role.INDICES]),
-        )
 
     def _add_finding(self, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
         self.findings.append(Finding(op_node.where, str(row), rule, what, Severity.PORTABLE))
@@ -395,164 +428,3 @@ def _set_output_types(scope: Scope, node: NodeProto) -> None:
             dtype, known = tensor_type(inner.type).dtype, scope.type_of(name)
             if dtype is not None and known.dtype is None:
                 scope.set_type(name, TensorType(dtype, known.shape))
-
-
-@dataclass(slots=True, kw_only=True)
-class GatherCall(NodeCall):
-    """A gather or scatter node that becomes the operator `name` of `domain`.
-
-    `new` are the nodes before it, and `indices` the names of their outputs that it may read.
-    """
-
-    name: str
-    domain: str
-    new: NewNodes
-    indices: list[str] = field(default_factory=list)
-
-    def change_operator(self, name: str) -> None:
-        """Become an equivalent operator of ONNX."""
-        change = (self.name, name)
-        self.name, self.domain = name, DEFAULT_DOMAIN
-        if change not in EQUIVALENCES:
-            raise self.cannot_become(name, "no exact counterpart is known")
-        function, kept = EQUIVALENCES[change]
-        function(self)
-        self.attributes = {key: value for key, value in self.attributes.items() if key in kept}
-
-    def dims(self, role: Role) -> tuple[Dim, ...]:
-        """Return the shape of an input, whose rank has to be known."""
-        shape = self.types[role].shape
-        if shape is None or isinstance(shape, RankAtLeast):
-            raise self.cannot_become(self.name, f"the rank of {role.value} is not known")
-        return shape
-
-    def attribute(self, name: str) -> int:
-        return int(self.attributes.get(name, 0))
-
-    def cast(self, role: Role, dtype: str) -> None:
-        known = replace(self.types[role], dtype=dtype)
-        self._read(role, self.new.add("Cast", self.inputs[role], to=element_type(dtype)), known)
-        if role in self.constants:
-            self.constants[role] = self.constants[role].astype(dtype)
-
-    def set_constant(self, role: Role, array: Array) -> None:
-        self.inputs[role] = self.new.add("Constant", value=numpy_helper.from_array(array))
-        self.constants[role] = array
-
-    def set_indices(self, name: str, shape: Shape) -> None:
-        self._read(Role.INDICES, name, TensorType("int64", shape))
-        self.constants.pop(Role.INDICES, None)
-
-    def _read(self, role: Role, name: str, known: TensorType) -> None:
-        self.inputs[role], self.types[role] = name, known
-        self.new.scope.set_type(name, known)
-        self.indices.append(name)
-
-    def sizes(self, role: Role, *, last: bool = True, ones: int = 0) -> str:
-        """Return the shape of an input, with or without its last axis, and with axes of size 1."""
-        sizes = self.new.add("Shape", self.inputs[role])
-        if not last:
-            sizes = self.new.add("Slice", sizes, self.new.constant([0]), self.new.constant([-1]))
-        if ones:
-            sizes = self.new.add("Concat", sizes, self.new.constant([1] * ones), axis=0)
-        return sizes
-
-    def reshaped(self, sizes: str) -> str:
-        return self.new.add("Reshape", self.inputs[Role.INDICES], sizes)
-
-    def coordinates(self, sizes: str, axis: int, rank: int, shape: str) -> str:
-        """Return the position along `axis` of every element of a tensor of a shape."""
-        new = self.new
-        count = new.add("Gather", sizes, new.constant(axis), axis=0)
-        numbers = new.add("Range", new.constant(0), count, new.constant(1))
-        line = new.constant([-1 if number == axis else 1 for number in range(rank)])
-        return new.add("Expand", new.add("Reshape", numbers, line), shape)
-
-    def fold_batch_dims(self, _: OperatorVersion) -> None:
-        """Put the coordinates of the batch axes before the index tuples."""
-        *lead, depth = self.dims(Role.INDICES)
-        count = self.attribute("batch_dims")
-        shape = self.sizes(Role.INDICES, last=False, ones=1)
-        # The sizes of data, so that indices with other batch sizes raise an error here too.
-        sizes = self.sizes(Role.DATA)
-        columns = [self.coordinates(sizes, axis, len(lead) + 1, shape) for axis in range(count)]
-        joined = self.new.add("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
-        deeper = depth + count if isinstance(depth, int) else None
-        self.set_indices(joined, (*lead, deeper))
-
-
-def _gather_as_gather_nd(call: GatherCall) -> None:
-    dims = call.dims(Role.DATA)
-    axis = call.attribute("axis") % len(dims)
-    if axis != 0:
-        raise call.cannot_become(call.name, f"axis = {axis} is not 0")
-    _cast_to_int64(call)
-    dims = call.dims(Role.INDICES)
-    call.set_indices(call.reshaped(call.sizes(Role.INDICES, ones=1)), (*dims, 1))
-
-
-def _gather_nd_as_gather(call: GatherCall) -> None:
-    if call.attribute("batch_dims"):
-        raise call.cannot_become(call.name, f"batch_dims = {call.attribute('batch_dims')} is not 0")
-    _drop_last_axis(call)
-
-
-def _drop_last_axis(call: GatherCall) -> None:
-    *dims, depth = call.dims(Role.INDICES)
-    if depth != 1:
-        why = f"the length of the index tuples is {depth or 'not known'}, not 1"
-        raise call.cannot_become(call.name, why)
-    call.set_indices(call.reshaped(call.sizes(Role.INDICES, last=False)), tuple(dims))
-
-
-def _elements_as_tuples(call: GatherCall) -> None:
-    """Make index tuples of single indices: the positions, and the indices along the axis."""
-    axis = call.attribute("axis") % len(call.dims(Role.DATA))
-    _cast_to_int64(call)
-    dims = call.dims(Role.INDICES)
-    sizes = call.sizes(Role.INDICES)
-    shape = call.new.add("Concat", sizes, call.new.constant([1]), axis=0)
-    columns = [
-        call.reshaped(shape)
-        if number == axis
-        else call.coordinates(sizes, number, len(dims) + 1, shape)
-        for number in range(len(dims))
-    ]
-    joined = columns[0] if len(columns) == 1 else call.new.add("Concat", *columns, axis=-1)
-    call.set_indices(joined, (*dims, len(dims)))
-
-
-def _cast_to_int64(call: GatherCall) -> None:
-    if call.types[Role.INDICES].dtype != "int64":
-        call.cast(Role.INDICES, "int64")
-
-
-def _gather_nd_as_gather_elements(call: GatherCall) -> None:
-    rank, indices = len(call.dims(Role.DATA)), call.dims(Role.INDICES)
-    if indices[-1] == 1 and (call.attribute("batch_dims"), len(indices)) != (rank - 1, rank + 1):
-        raise call.cannot_become(
-            call.name,
-            "only tuples along the last axis of data, with all axes before it as batch axes and "
-            "one axis of positions, are indices of single elements",
-        )
-    _drop_last_axis(call)
-    call.attributes["axis"] = rank - 1
-
-
-def _check_one_axis(call: GatherCall) -> None:
-    ranks = [len(call.dims(role)) for role in (Role.DATA, Role.INDICES)]
-    if ranks != [1, 1]:
-        why = f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1"
-        raise call.cannot_become(call.name, why)
-
-
-EQUIVALENCES: dict[tuple[str, str], tuple[Callable[[GatherCall], None], tuple[str, ...]]] = {
-    ("Gather", "GatherND"): (_gather_as_gather_nd, ()),
-    ("GatherND", "Gather"): (_gather_nd_as_gather, ()),
-    ("GatherElements", "GatherND"): (_elements_as_tuples, ()),
-    ("GatherND", "GatherElements"): (_gather_nd_as_gather_elements, ("axis",)),
-    ("Gather", "GatherElements"): (_check_one_axis, ("axis",)),
-    ("GatherElements", "Gather"): (_check_one_axis, ("axis",)),
-    ("ScatterElements", "ScatterND"): (_elements_as_tuples, ("reduction",)),
-}
-"""Functions that replace an operator by another one exactly, and the attributes that are kept."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from ndgather.models.graph.diagnostics import Finding
+    from ndgather.models.onnx.rewriting.deployment import RewrittenNode
 
 Source: TypeAlias = ModelProto | Content | FilePath
 """A model in memory, its bytes, or the path of its file."""
@@ -410,11 +411,14 @@ class Conversion:
         The nodes that were repaired, and those that kept their operator.
     folder : str or None
         The folder of the model file, in which tensors of the model may be stored.
+    nodes : tuple of RewrittenNode
+        With a target: what became of every gather and scatter, and why those that stay do.
     """
 
     model: ModelProto
     findings: tuple[Finding, ...]
     folder: str | None = None
+    nodes: tuple[RewrittenNode, ...] = ()
 
 
 def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None = None) -> None:

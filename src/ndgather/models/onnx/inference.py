@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from onnx import GraphProto, ModelProto, TensorShapeProto, inliner, shape_inference
+from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, inliner, shape_inference
 
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
@@ -36,7 +36,7 @@ from ndgather.published.schema import RankAtLeast, Role, TensorType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from onnx import FunctionProto, NodeProto
+    from onnx import FunctionProto
 
     from ndgather.models.graph import Port
     from ndgather.published.schema import Dim, Inference, Shape
@@ -97,6 +97,17 @@ def _dims(graph: GraphProto) -> Iterator[TensorShapeProto.Dimension]:
 def size_names(graph: GraphProto) -> set[str]:
     """Return the names of sizes that a graph and its subgraphs declare."""
     return {dim.dim_param for dim in _dims(graph)}
+
+
+def value_names(graph: GraphProto) -> set[str]:
+    """Return the names of all values of a graph and its subgraphs."""
+    names: set[str] = set()
+    for message in messages_in(graph):
+        if isinstance(message, GraphProto):
+            names.update(value.name for value in (*message.input, *message.initializer))
+        elif isinstance(message, NodeProto):
+            names.update(message.output)
+    return names
 
 
 # Functions

@@ -1,0 +1,202 @@
+"""A gather or scatter node that becomes another operator, and the exact equivalences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
+
+from onnx import numpy_helper
+
+from ndgather.models.graph.conversion import NodeCall
+from ndgather.models.onnx.nodes import element_type
+from ndgather.published.rows import DEFAULT_DOMAIN
+from ndgather.published.schema import RankAtLeast, Role, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ndgather.models.arguments import Array
+    from ndgather.models.onnx.inference import InferredNode
+    from ndgather.models.onnx.steps import NewNodes
+    from ndgather.published.schema import Dim, OperatorVersion, Shape
+
+
+@dataclass(slots=True, kw_only=True)
+class GatherCall(NodeCall):
+    """A gather or scatter node that becomes the operator `name` of `domain`.
+
+    `new` are the nodes before it, and `indices` the names of their outputs that it may read.
+    """
+
+    name: str
+    domain: str
+    new: NewNodes
+    indices: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, inferred: InferredNode, new: NewNodes) -> Self:
+        """Return the call of a node; `new` takes the nodes before it."""
+        op_node = inferred.op_node
+        row = op_node.operator().row
+        roles = [parameter.role for parameter in row.inputs]
+        types = inferred.inference.inputs if inferred.inference else op_node.types()
+        indices = op_node.constants().get(Role.INDICES.value)
+        return cls(
+            origin=row,
+            row=row,
+            name=row.name,
+            domain=row.domain,
+            inputs=dict(zip(roles, op_node.node.input, strict=True)),
+            types=dict(zip(roles, types, strict=True)),
+            constants={} if indices is None else {Role.INDICES: indices},
+            attributes=op_node.attributes(),
+            new=new,
+        )
+
+    def change_operator(self, name: str) -> None:
+        """Become an equivalent operator of ONNX."""
+        change = (self.name, name)
+        self.name, self.domain = name, DEFAULT_DOMAIN
+        if change not in EQUIVALENCES:
+            raise self.cannot_become(name, "no exact counterpart is known")
+        function, kept = EQUIVALENCES[change]
+        function(self)
+        self.attributes = {key: value for key, value in self.attributes.items() if key in kept}
+
+    def dims(self, role: Role) -> tuple[Dim, ...]:
+        """Return the shape of an input, whose rank has to be known."""
+        shape = self.types[role].shape
+        if shape is None or isinstance(shape, RankAtLeast):
+            raise self.cannot_become(self.name, f"the rank of {role.value} is not known")
+        return shape
+
+    def attribute(self, name: str) -> int:
+        return int(self.attributes.get(name, 0))
+
+    def cast(self, role: Role, dtype: str) -> None:
+        known = replace(self.types[role], dtype=dtype)
+        self._read(role, self.new.add("Cast", self.inputs[role], to=element_type(dtype)), known)
+        if role in self.constants:
+            self.constants[role] = self.constants[role].astype(dtype)
+
+    def set_constant(self, role: Role, array: Array) -> None:
+        self.inputs[role] = self.new.add("Constant", value=numpy_helper.from_array(array))
+        self.constants[role] = array
+
+    def set_indices(self, name: str, shape: Shape) -> None:
+        self._read(Role.INDICES, name, TensorType("int64", shape))
+        self.constants.pop(Role.INDICES, None)
+
+    def _read(self, role: Role, name: str, known: TensorType) -> None:
+        self.inputs[role], self.types[role] = name, known
+        self.new.scope.set_type(name, known)
+        self.indices.append(name)
+
+    def sizes(self, role: Role, *, last: bool = True, ones: int = 0) -> str:
+        """Return the shape of an input, with or without its last axis, and with axes of size 1."""
+        sizes = self.new.add("Shape", self.inputs[role])
+        if not last:
+            sizes = self.new.add("Slice", sizes, self.new.constant([0]), self.new.constant([-1]))
+        if ones:
+            sizes = self.new.add("Concat", sizes, self.new.constant([1] * ones), axis=0)
+        return sizes
+
+    def reshaped(self, sizes: str) -> str:
+        return self.new.add("Reshape", self.inputs[Role.INDICES], sizes)
+
+    def coordinates(self, sizes: str, axis: int, rank: int, shape: str) -> str:
+        """Return the position along `axis` of every element of a tensor of a shape."""
+        new = self.new
+        count = new.add("Gather", sizes, new.constant(axis), axis=0)
+        numbers = new.add("Range", new.constant(0), count, new.constant(1))
+        line = new.constant([-1 if number == axis else 1 for number in range(rank)])
+        return new.add("Expand", new.add("Reshape", numbers, line), shape)
+
+    def fold_batch_dims(self, _: OperatorVersion) -> None:
+        """Put the coordinates of the batch axes before the index tuples."""
+        *lead, depth = self.dims(Role.INDICES)
+        count = self.attribute("batch_dims")
+        shape = self.sizes(Role.INDICES, last=False, ones=1)
+        # The sizes of data, so that indices with other batch sizes raise an error here too.
+        sizes = self.sizes(Role.DATA)
+        columns = [self.coordinates(sizes, axis, len(lead) + 1, shape) for axis in range(count)]
+        joined = self.new.add("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
+        deeper = depth + count if isinstance(depth, int) else None
+        self.set_indices(joined, (*lead, deeper))
+
+
+def _gather_as_gather_nd(call: GatherCall) -> None:
+    dims = call.dims(Role.DATA)
+    axis = call.attribute("axis") % len(dims)
+    if axis != 0:
+        raise call.cannot_become(call.name, f"axis = {axis} is not 0")
+    _cast_to_int64(call)
+    dims = call.dims(Role.INDICES)
+    call.set_indices(call.reshaped(call.sizes(Role.INDICES, ones=1)), (*dims, 1))
+
+
+def _gather_nd_as_gather(call: GatherCall) -> None:
+    if call.attribute("batch_dims"):
+        raise call.cannot_become(call.name, f"batch_dims = {call.attribute('batch_dims')} is not 0")
+    _drop_last_axis(call)
+
+
+def _drop_last_axis(call: GatherCall) -> None:
+    *dims, depth = call.dims(Role.INDICES)
+    if depth != 1:
+        why = f"the length of the index tuples is {depth or 'not known'}, not 1"
+        raise call.cannot_become(call.name, why)
+    call.set_indices(call.reshaped(call.sizes(Role.INDICES, last=False)), tuple(dims))
+
+
+def _elements_as_tuples(call: GatherCall) -> None:
+    """Make index tuples of single indices: the positions, and the indices along the axis."""
+    axis = call.attribute("axis") % len(call.dims(Role.DATA))
+    _cast_to_int64(call)
+    dims = call.dims(Role.INDICES)
+    sizes = call.sizes(Role.INDICES)
+    shape = call.new.add("Concat", sizes, call.new.constant([1]), axis=0)
+    columns = [
+        call.reshaped(shape)
+        if number == axis
+        else call.coordinates(sizes, number, len(dims) + 1, shape)
+        for number in range(len(dims))
+    ]
+    joined = columns[0] if len(columns) == 1 else call.new.add("Concat", *columns, axis=-1)
+    call.set_indices(joined, (*dims, len(dims)))
+
+
+def _cast_to_int64(call: GatherCall) -> None:
+    if call.types[Role.INDICES].dtype != "int64":
+        call.cast(Role.INDICES, "int64")
+
+
+def _gather_nd_as_gather_elements(call: GatherCall) -> None:
+    rank, indices = len(call.dims(Role.DATA)), call.dims(Role.INDICES)
+    if indices[-1] == 1 and (call.attribute("batch_dims"), len(indices)) != (rank - 1, rank + 1):
+        raise call.cannot_become(
+            call.name,
+            "only tuples along the last axis of data, with all axes before it as batch axes and "
+            "one axis of positions, are indices of single elements",
+        )
+    _drop_last_axis(call)
+    call.attributes["axis"] = rank - 1
+
+
+def _check_one_axis(call: GatherCall) -> None:
+    ranks = [len(call.dims(role)) for role in (Role.DATA, Role.INDICES)]
+    if ranks != [1, 1]:
+        why = f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1"
+        raise call.cannot_become(call.name, why)
+
+
+EQUIVALENCES: dict[tuple[str, str], tuple[Callable[[GatherCall], None], tuple[str, ...]]] = {
+    ("Gather", "GatherND"): (_gather_as_gather_nd, ()),
+    ("GatherND", "Gather"): (_gather_nd_as_gather, ()),
+    ("GatherElements", "GatherND"): (_elements_as_tuples, ()),
+    ("GatherND", "GatherElements"): (_gather_nd_as_gather_elements, ("axis",)),
+    ("Gather", "GatherElements"): (_check_one_axis, ("axis",)),
+    ("GatherElements", "Gather"): (_check_one_axis, ("axis",)),
+    ("ScatterElements", "ScatterND"): (_elements_as_tuples, ("reduction",)),
+}
+"""Functions that replace an operator by another one exactly, and the attributes that are kept."""

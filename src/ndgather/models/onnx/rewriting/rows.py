@@ -1,0 +1,364 @@
+"""Gathers and scatters as gathers of rows: Gather along the first axis, with one axis of indices.
+
+A tuple of indices, or the position of an element, is the number of a row once the axes that it
+addresses are one axis: the sum of the indices times the strides of their axes. The rules below
+compute these numbers with plain arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndgather.models.graph.conversion import Meaning
+from ndgather.models.onnx.nodes import element_type
+from ndgather.models.onnx.rewriting.sized_nodes import Size, product, strides
+from ndgather.published.schema import Kind, Reduction, Role, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgather.models.arguments import Array
+    from ndgather.models.onnx.nodes import Scope
+    from ndgather.models.onnx.rewriting.calls import GatherCall
+    from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
+    from ndgather.models.onnx.rewriting.target import Limits
+
+MOST_UPDATES = 16
+"""The largest number of updates that are applied one after the other."""
+
+TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
+_GATHER_OF_ROWS = Meaning(axis=0, batch_dims=0, reduction=Reduction.NONE, use_init_val=True)
+_LARGEST_INT32 = np.iinfo(np.int32).max
+_SIGNLESS = frozenset({"Abs", "ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Shape", "Size"})
+_SAME_VALUES = frozenset(
+    {"Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape"}
+    | {"Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+)
+_MONOTONE = frozenset({"Add", "Concat", "Max", "Mul", "Min"})
+
+
+def may_be_negative(scope: Scope, name: str, steps: int = 20) -> bool:
+    """Return whether a value may have a negative element, as far as its nodes show."""
+    array = scope.constant(name)
+    if array is not None:
+        return bool((array < 0).any())
+    if (scope.type_of(name).dtype or "").startswith("uint"):
+        return False
+    inner = scope.computing(name)
+    if inner is None or steps == 0:
+        return True
+    node = inner.node_of(name)
+    if node.domain not in {"", "ai.onnx"}:
+        return True
+    if node.op_type in _SIGNLESS or (node.op_type == "TopK" and name == node.output[1]):
+        return False
+    known = {"Cast": 1, "Where": 3}.get(node.op_type, len(node.input))
+    inputs = node.input[1 if node.op_type == "Where" else 0 : known]
+    if node.op_type == "Cast" and "int" not in (inner.type_of(node.input[0]).dtype or ""):
+        return True
+    if node.op_type in _SAME_VALUES:
+        inputs = inputs[:1]
+    elif node.op_type not in _MONOTONE | {"Where"}:
+        return True
+    return any(may_be_negative(inner, item, steps - 1) for item in inputs)
+
+
+class Rows:
+    """A call that is rewritten by gathers of rows.
+
+    `limits` are those of Gather in the target. If `checked`, an index that is out of range becomes
+    the number of a row that does not exist.
+    """
+
+    def __init__(
+        self, call: GatherCall, new: SizedNodes, limits: Limits, *, checked: bool, matmul: bool
+    ) -> None:
+        self.call, self.new, self.limits, self.checked, self.matmul = (
+            call,
+            new,
+            limits,
+            checked,
+            matmul,
+        )
+        self.data = new.sizes(call.inputs[Role.DATA], call.dims(Role.DATA))
+        self.indices = new.sizes(call.inputs[Role.INDICES], call.dims(Role.INDICES))
+        self.meaning = Meaning.of(call.row, call.attributes, None)
+
+    def write(self) -> str:
+        """Add the nodes, and return what they do with indices that are out of range."""
+        call = self.call
+        name = self._typed_indices()
+        match call.row.kind:
+            case Kind.GATHER:
+                self._gather(name)
+            case Kind.GATHER_ND:
+                count, rank = self._addressed(), len(self.indices)
+                flat = self._tuples(name)
+                shape = [*self.indices[:-1], *self.data[count:]]
+                self._gather_rows(call.inputs[Role.DATA], count, flat, rank, shape)
+            case Kind.GATHER_ELEMENTS:
+                rank = len(self.data)
+                flat = self._elements(name)
+                self._gather_rows(call.inputs[Role.DATA], rank, flat, rank, self.indices)
+            case Kind.SCATTER_ND:
+                self._scatter_rows(self._addressed(), self._tuples(name), self.indices[:-1])
+            case Kind.SCATTER_ELEMENTS:
+                self._scatter_rows(len(self.data), self._elements(name), self.indices)
+        if Role.INDICES in call.constants:
+            return "not possible"
+        if call.row.kind.scatters:
+            return "drops the update" if self.checked else "may change another element"
+        if self.checked or (call.row.kind is Kind.GATHER and self.axis == 0):
+            return "stays outside"
+        return "may take another element"
+
+    def fold(self) -> None:
+        """Make the indices of the call count from the front, in a type that the target takes."""
+        call, axis = self.call, self.axis
+        batch, tuples = self.meaning.batch_dims, call.row.kind in TUPLES
+        sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
+        name = self._folded(self._typed_indices(), sizes, sizes)
+        call.inputs[Role.INDICES] = name
+        known = replace(call.types[Role.INDICES], dtype=self.new.dtype)
+        call.types[Role.INDICES] = known
+        self.new.scope.set_type(name, known)
+
+    @property
+    def axis(self) -> int:
+        return (self.meaning.axis or 0) % max(len(self.data), 1)
+
+    def _typed_indices(self) -> str:
+        """Return the indices in the type that they have if the target takes it, or in another."""
+        name, dtype = self.call.inputs[Role.INDICES], self.call.types[Role.INDICES].dtype
+        allowed = self.limits.index_types
+        size = product(self.data)
+        small = not size.open and size.number * (len(self.data) + 1) <= _LARGEST_INT32
+        if dtype == "int32" and small and (allowed is None or "int32" in allowed):
+            self.new.dtype = "int32"
+        elif allowed is not None and "int64" not in allowed:
+            if not small:
+                raise self.call.cannot_become(
+                    "Gather", "its indices would have to be int32, which may not hold the offsets"
+                )
+            self.new.dtype = "int32"
+        return name if dtype == self.new.dtype else self.new.cast(name, self.new.dtype)
+
+    def _addressed(self) -> int:
+        """Return how many axes of data a tuple and the batch address."""
+        depth = self.indices[-1]
+        if depth.open or not depth.number:
+            why = "not known" if depth.open else "0"
+            raise self.call.cannot_become("Gather", f"the length of the index tuples is {why}")
+        return self.meaning.batch_dims + depth.number
+
+    def _folded(self, name: str, sizes: Sequence[Size], beyond: Sequence[Size]) -> str:
+        """Return indices that count from the front; the last axis of a tuple goes through `sizes`.
+
+        With `checked`, those outside become `beyond`.
+        """
+        new = self.new
+        zero = new.constant(0, "zero", new.dtype)
+        if may_be_negative(new.scope, name):
+            size = new.numbers(sizes, new.dtype)
+            behind = new.compute("Add", name, size)
+            name = new.compute("Where", new.compute("Less", name, zero), behind, name)
+        if self.checked and new.scope.constant(name) is None:
+            large, size = (new.numbers(items, new.dtype) for items in (beyond, sizes))
+            name = new.compute("Where", new.compute("Less", name, zero), large, name)
+            name = new.compute("Where", new.compute("Less", name, size), name, large)
+        return name
+
+    def _beyond(self, first: int, count: int) -> list[Size]:
+        """Return for every indexed axis an index that makes the number of the row too large."""
+        return [product(self.data[: axis + 1]) for axis in range(first, first + count)]
+
+    def _tuples(self, name: str) -> str:
+        """Return the number of the row of every tuple, with a last axis of size 1."""
+        batch, new = self.meaning.batch_dims, self.new
+        sizes = self.data[: self._addressed()]
+        apart = strides(sizes)
+        beyond = self._beyond(batch, len(sizes) - batch)
+        name = new.scaled(self._folded(name, sizes[batch:], beyond), apart[batch:])
+        columns = [name]
+        if len(sizes) - batch > 1:
+            columns = [new.column(name, number) for number in range(len(sizes) - batch)]
+        rank = len(self.indices)
+        lines = [new.line(sizes[axis], apart[axis], axis, rank) for axis in range(batch)]
+        return new.total([*columns, *lines])
+
+    def _elements(self, name: str) -> str:
+        """Return the number of the element that every index addresses."""
+        rank, apart, new = len(self.data), strides(self.data), self.new
+        name = self._folded(name, [self.data[self.axis]], self._beyond(self.axis, 1))
+        name = new.scaled(name, [apart[self.axis]])
+        lines = [
+            new.line(self.indices[axis], apart[axis], axis, rank)
+            for axis in range(rank)
+            if axis != self.axis and self.indices[axis] != Size()
+        ]
+        return new.total([name, *lines])
+
+    def _gather(self, name: str) -> None:
+        axis, new, data = self.axis, self.new, self.call.inputs[Role.DATA]
+        sizes, places = self.data, self.indices
+        shape = [*sizes[:axis], *places, *sizes[axis + 1 :]]
+        outer = product(sizes[:axis])
+        beyond = [sizes[axis]] if outer.open else self._beyond(axis, 1)
+        flat = self._folded(name, [sizes[axis]], beyond)
+        if outer == Size():
+            self._gather_rows(data, axis + 1, flat, len(places), shape)
+        elif not outer.open:
+            flat = new.reshape(flat, [Size(1), product(places)])
+            flat = new.total([flat, new.line(outer, sizes[axis], 0, 2)])
+            self._gather_rows(data, axis + 1, flat, 2, shape)
+        else:
+            order = [axis, *(number for number in range(len(sizes)) if number != axis)]
+            data = new.add("Transpose", data, perm=order)
+            flat = flat if len(places) == 1 else new.reshape(flat, [product(places)])
+            rows = self._rows_at(data, len(sizes), flat)
+            order = [*range(1, axis + 1), 0, *range(axis + 1, len(sizes))]
+            result = new.add("Transpose", rows, perm=order)
+            if len(places) != 1:
+                new.reshape(result, shape)
+
+    def _gather_rows(
+        self, data: str, count: int, flat: str, rank: int, shape: Sequence[Size]
+    ) -> None:
+        """Gather rows of data, whose first `count` axes are one axis, and give them a shape."""
+        new, rest = self.new, self.data[count:]
+        rows = data if count == 1 else self._as_rows(data, self.data[:count], rest)
+        if rank != 1:
+            flat = new.reshape(flat, [product(shape[: len(shape) - len(rest)])])
+        result = self._rows_at(rows, 1 + len(rest if count == 1 else rest[:1]), flat)
+        if len(shape) != 1 + len(rest) or (count > 1 and len(rest) > 1):
+            new.reshape(result, shape)
+
+    def _as_rows(self, name: str, first: Sequence[Size], rest: Sequence[Size]) -> str:
+        """Return a tensor whose first axes are one axis, and the others another one."""
+        if len(first) == 1 and len(rest) <= 1:
+            return name
+        sizes = [product(first)] if not rest else [product(first), product(rest)]
+        return self.new.reshape(name, sizes)
+
+    def _rows_at(self, rows: str, rank: int, flat: str) -> str:
+        """Add the Gather of rows, if the target takes it."""
+        new, call = self.new, self.call
+        known = (None if self._is_open() else 1,)
+        refusal = self.limits.refusal(
+            Kind.GATHER,
+            _GATHER_OF_ROWS,
+            TensorType(call.types[Role.DATA].dtype, known * rank),
+            TensorType(new.dtype, known),
+            constant=new.scope.constant(flat) is not None,
+            may_be_negative=False,
+        )
+        if refusal:
+            raise call.cannot_become("Gather", refusal)
+        return new.add("Gather", rows, flat, axis=0)
+
+    def _is_open(self) -> bool:
+        return any(size.open for size in (*self.data, *self.indices))
+
+    def _scatter_rows(self, count: int, flat: str, places: Sequence[Size]) -> None:
+        """Scatter updates into rows of data, whose first `count` axes are one axis."""
+        call, new = self.call, self.new
+        head, rest = self.data[:count], self.data[count:]
+        rows, number = product(head), product(places)
+        if len(self.indices) != 1:
+            flat = new.reshape(flat, [number])
+        rank = 1 + bool(rest)
+        position = None if rows.open else new.scope.constant(flat)
+        data = self._as_rows(call.inputs[Role.DATA], head, rest)
+        updates = self._as_rows(call.inputs[Role.UPDATES], places, rest)
+        if self.meaning.reduction is not Reduction.NONE:
+            result = self._reduce(data, updates, flat, position, rows, number, rank)
+        elif position is not None:
+            result = self._replace(data, updates, position, rows.number, rank)
+        elif number.open or number.number > MOST_UPDATES:
+            raise self._too_many(number)
+        else:
+            # The rows of the updates, and after them those of data.
+            line = new.line(rows, Size(), 0, 1)
+            source = new.total([line, new.constant(number.number, "count", new.dtype)])
+            for update in range(number.number):
+                here = new.compute("Equal", line, new.part(flat, update, update + 1, 0))
+                place = new.constant(update, "update", new.dtype)
+                source = new.compute("Where", here, place, source)
+            both = new.add("Concat", updates, data, axis=0)
+            result = self._rows_at(both, rank, source)
+        new.reshape(result, self.data)
+
+    def _too_many(self, number: Size) -> Exception:
+        count = "open" if number.open else number.number
+        what = f"its indices are no constant, and the number of updates is {count}"
+        what = f"{what} (allowed: 1..{MOST_UPDATES})"
+        return self.call.cannot_become("Gather", what)
+
+    def _replace(self, data: str, updates: str, position: Array, rows: int, rank: int) -> str:
+        """Replace rows at constant positions; the last update of a row counts."""
+        new, count = self.new, position.size
+        if count and np.array_equal(position, position[0] + np.arange(count)):
+            start, end = int(position[0]), int(position[0]) + count
+            parts = [new.part(data, 0, start, 0)] if start else []
+            parts += [updates, *([new.part(data, end, None, 0)] if end < rows else [])]
+            return new.add("Concat", *parts, axis=0)
+        source = count + np.arange(rows)
+        source[position] = np.arange(count)
+        both = new.add("Concat", updates, data, axis=0)
+        return self._rows_at(both, rank, new.constant(source, "rows", new.dtype))
+
+    def _reduce(
+        self,
+        data: str,
+        updates: str,
+        flat: str,
+        position: Array | None,
+        rows: Size,
+        number: Size,
+        rank: int,
+    ) -> str:
+        """Combine updates with rows of data, in the order of the updates."""
+        call, new, word = self.call, self.new, self.meaning.reduction.value
+        dtype = call.types[Role.DATA].dtype or ""
+        if "int" not in dtype and "float" not in dtype:
+            raise call.cannot_become("Gather", f"it reduces data of type {dtype or 'not known'}")
+        op_type = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}[word]
+        if position is not None:
+            turn, seen = np.empty(position.size, np.int64), np.zeros(rows.number, np.int64)
+            for update, row in enumerate(position):
+                turn[update] = seen[row]
+                seen[row] += 1
+            if seen.max(initial=0) > MOST_UPDATES:
+                what = f"{seen.max()} updates of one element are more than {MOST_UPDATES}"
+                raise call.cannot_become("Gather", what)
+            for number_of_turn in range(seen.max(initial=0)):
+                mine = np.flatnonzero(turn == number_of_turn)
+                sources = (data, position[mine]), (updates, mine)
+                parts = (
+                    self._rows_at(name, rank, new.constant(places, "rows", new.dtype))
+                    for name, places in sources
+                )
+                value = new.add(op_type, *parts)
+                data = self._replace(data, value, position[mine], rows.number, rank)
+        elif not number.open and number.number <= MOST_UPDATES:
+            line = new.line(rows, Size(), 0, 1)
+            # No Where between floats: that of onnxruntime turns -0.0 into 0.0.
+            others = new.total([line, new.constant(1, "count", new.dtype)])
+            for update in range(number.number):
+                place = new.part(flat, update, update + 1, 0)
+                row = self._rows_at(data, rank, place)
+                value = new.add(op_type, row, new.part(updates, update, update + 1, 0))
+                here = new.compute("Equal", line, place)
+                source = new.compute("Where", here, new.constant(0, "first", new.dtype), others)
+                data = self._rows_at(new.add("Concat", value, data, axis=0), rank, source)
+        elif self.matmul and op_type == "Add" and "float" in dtype:
+            line = new.line(rows, Size(), 0, 2)
+            here = new.compute("Equal", line, new.reshape(flat, [Size(), number]))
+            hot = new.add("Cast", here, to=element_type(dtype))
+            data = new.add("Add", data, new.add("MatMul", hot, updates))
+        else:
+            raise self._too_many(number)
+        return data

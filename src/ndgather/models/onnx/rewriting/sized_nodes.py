@@ -1,0 +1,187 @@
+"""New nodes that compute sizes and offsets: constants where they are known, and nodes if not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather.errors import ModelError
+from ndgather.models.onnx.nodes import element_type
+from ndgather.models.onnx.steps import NewNodes
+from ndgather.published.rows import DEFAULT_DOMAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from onnx import NodeProto
+
+    from ndgather.models.arguments import Array
+
+_LAST = np.iinfo(np.int64).max
+_ALLOWS_ZERO = 14  # the first opset whose Reshape has allowzero
+_FEW = 4096  # elements of a constant that is not worth a node of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The product of a number and of sizes that are open: axes of values of the model."""
+
+    number: int = 1
+    open: tuple[tuple[str, int], ...] = ()
+
+    def __mul__(self, other: Size) -> Size:
+        return Size(self.number * other.number, (*self.open, *other.open))
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    return prod(sizes, start=Size())
+
+
+def strides(sizes: Sequence[Size]) -> list[Size]:
+    """Return how far apart the elements along every axis lie in row-major order."""
+    return [product(sizes[axis + 1 :]) for axis in range(len(sizes))]
+
+
+_FOLDS: Mapping[str, Callable[..., Any]] = {
+    "Add": np.add,
+    "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
+    "Equal": np.equal,
+    "Less": np.less,
+    "Mul": np.multiply,
+    "Reshape": np.reshape,
+    "Where": np.where,
+}
+"""What nodes compute, for those whose inputs are constants."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SizedNodes(NewNodes):
+    """New nodes before one node; `dtype` is the type in which they compute with indices."""
+
+    dtype: str = "int64"
+    _shapes: dict[str, str] = field(default_factory=dict)
+    _constants: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def constant(self, values: object, hint: str = "constant", dtype: Any = np.int64) -> str:
+        array = np.array(values, dtype)
+        key = (str(array.dtype), array.shape, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = NewNodes.constant(self, array, hint, array.dtype)
+        return self._constants[key]
+
+    def sizes(self, name: str, shape: Sequence[object]) -> list[Size]:
+        """Return the sizes of a value of a shape."""
+        return [
+            Size(size) if isinstance(size, int) else Size(1, ((name, axis),))
+            for axis, size in enumerate(shape)
+        ]
+
+    def compute(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node, or a constant if all its inputs are constants."""
+        arrays: list[Array] = []
+        if op_type in _FOLDS:
+            arrays = [x for x in map(self.scope.constant, inputs) if x is not None]
+        if not arrays or len(arrays) < len(inputs):
+            return self.add(op_type, *inputs, **attributes)
+        value = _FOLDS[op_type](*arrays, **attributes)
+        return self.constant(value, dtype=value.dtype)
+
+    def cast(self, name: str, dtype: str) -> str:
+        array = self.scope.constant(name)
+        if array is None:
+            return self.add("Cast", name, to=element_type(dtype))
+        return self.constant(array, dtype=dtype)
+
+    def numbers(self, sizes: Sequence[Size], dtype: str = "int64") -> str:
+        """Return a tensor of one axis with the values of `sizes`."""
+        if not any(size.open for size in sizes):
+            return self.constant([size.number for size in sizes], "sizes", dtype)
+        items = [self._number(size) for size in sizes]
+        joined = items[0] if len(items) == 1 else self.compute("Concat", *items, axis=0)
+        return joined if dtype == "int64" else self.cast(joined, dtype)
+
+    def _number(self, size: Size) -> str:
+        factors = [self.constant([size.number])] if size.number != 1 or not size.open else []
+        for name, axis in size.open:
+            if name not in self._shapes:
+                self._shapes[name] = self.add("Shape", name)
+            bounds = [self.constant([axis]), self.constant([axis + 1])]
+            factors.append(self.add("Slice", self._shapes[name], *bounds))
+        result = factors[0]
+        for factor in factors[1:]:
+            result = self.add("Mul", result, factor)
+        return result
+
+    def reshape(self, name: str, sizes: Sequence[Size]) -> str:
+        opened = [number for number, size in enumerate(sizes) if size.open]
+        zero = any(size.number == 0 for size in sizes)
+        if len(opened) > 1 or zero:  # a size of 0 has to be one, and not that of the input
+            opset = self.scope.opsets[DEFAULT_DOMAIN]
+            if opset < _ALLOWS_ZERO:
+                raise ModelError(
+                    f"Reshape of opset {opset} does not take sizes that may be 0 "
+                    f"(allowed: opset {_ALLOWS_ZERO} or later)"
+                )
+            return self.add("Reshape", name, self.numbers(sizes), allowzero=1)
+        shape = [-1 if size.open else size.number for size in sizes]
+        return self.compute("Reshape", name, self.constant(shape, "shape"))
+
+    def line(self, size: Size, stride: Size, axis: int, rank: int) -> str:
+        """Return the offsets of the positions along one axis, in a tensor of that rank."""
+        if size.open:
+            bounds = self.constant(0), self.add("Reshape", self._number(size), self.constant([]))
+            line = self.add("Range", *bounds, self.constant(1))
+            line = line if self.dtype == "int64" else self.cast(line, self.dtype)
+        else:
+            line = self.constant(np.arange(size.number), "positions", self.dtype)
+        if rank > 1:
+            shape = [-1 if number == axis else 1 for number in range(rank)]
+            line = self.compute("Reshape", line, self.constant(shape))
+        return self.scaled(line, [stride])
+
+    def scaled(self, name: str, factors: Sequence[Size]) -> str:
+        if all(factor == Size() for factor in factors):
+            return name
+        return self.compute("Mul", name, self.numbers(factors, self.dtype))
+
+    def total(self, terms: Sequence[str]) -> str:
+        """Return the sum of tensors that are broadcast; small constants are added up first."""
+        first, *rest = terms
+        constants: list[Array] = []
+        for term in rest:
+            array = self.scope.constant(term)
+            if array is None:
+                first = self.compute("Add", first, term)
+            elif constants and np.broadcast(constants[-1], array).size <= _FEW:
+                constants[-1] = constants[-1] + array
+            else:
+                constants.append(array)
+        for array in constants:
+            first = self.compute("Add", first, self.constant(array, "offsets", self.dtype))
+        return first
+
+    def column(self, name: str, number: int) -> str:
+        """Return one index of every tuple, with the last axis."""
+        array = self.scope.constant(name)
+        if array is not None:
+            return self.constant(array[..., number : number + 1], dtype=array.dtype)
+        return self.part(name, number, number + 1, -1)
+
+    def part(self, name: str, start: int, end: int | None, axis: int) -> str:
+        """Return a slice along one axis."""
+        bounds = (start, _LAST if end is None else end, axis)
+        return self.add("Slice", name, *(self.constant([bound]) for bound in bounds))
+
+    def finish(self, output: str) -> None:
+        """Rename the last output to `output`, and drop nodes that nothing reads."""
+        self.before[-1].output[0] = output
+        used = {output}
+        kept: list[NodeProto] = []
+        for node in reversed(self.before):
+            if used.intersection(node.output):
+                used.update(node.input)
+                kept.append(node)
+        self.before[:] = reversed(kept)

@@ -1,0 +1,208 @@
+"""What a target takes, as data: the operators, and the limits of its gathers and scatters.
+
+A target is a TOML file. ``operators`` are the names of operators that it takes, and ``open_sizes``
+those that it takes where the sizes of a model are not numbers. A table ``limits.NAME`` adds a
+gather or scatter with the calls that the target takes; the fields of `Limits` explain its keys.
+"""
+
+from __future__ import annotations
+
+import datetime
+import tomllib
+from dataclasses import dataclass, field, fields
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ndgather.errors import FileError, ModelError
+from ndgather.messages import did_you_mean, listed, reason
+from ndgather.models.graph.conversion import Meaning
+from ndgather.models.onnx.nodes import PUBLISHED
+from ndgather.models.onnx.rewriting.rows import TUPLES, may_be_negative
+from ndgather.published.rows import DEFAULT_DOMAIN
+from ndgather.published.schema import Reduction, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ndgather.models.onnx.nodes import Scope
+    from ndgather.models.onnx.rewriting.calls import GatherCall
+    from ndgather.published.schema import Kind, TensorType
+
+_FOLDER = files("ndgather.models.onnx").joinpath("targets")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The calls of one gather or scatter that a target takes; None takes all."""
+
+    axes: tuple[int, ...] | None = None  # counted from the front
+    ranks: tuple[int, int] | None = None  # the lowest and the highest rank of data
+    index_ranks: tuple[int, int] | None = None  # those of indices
+    index_types: tuple[str, ...] | None = None
+    data_types: tuple[str, ...] | None = None
+    depths: tuple[int, ...] | None = None  # the lengths of index tuples
+    batch_dims: int | None = None  # the largest
+    reductions: tuple[str, ...] | None = None
+    negative: bool = True  # whether an index may count from the end
+    constant: bool = False  # whether indices have to be constants
+    open: bool = True  # whether sizes of data and indices may be open
+
+    def refusal(
+        self,
+        kind: Kind,
+        meaning: Meaning,
+        data: TensorType,
+        indices: TensorType,
+        *,
+        constant: bool,
+        may_be_negative: bool,
+    ) -> str | None:
+        """Return why the target does not take a call, or None."""
+        axis = depth = None
+        for name, known, ranks in (
+            ("data", data, self.ranks),
+            ("indices", indices, self.index_ranks),
+        ):
+            shape = known.shape if isinstance(known.shape, tuple) else None
+            rank = "not known" if shape is None else len(shape)
+            if ranks is not None and (shape is None or not ranks[0] <= len(shape) <= ranks[1]):
+                return f"the rank of {name} is {rank} (allowed: {ranks[0]}..{ranks[1]})"
+            if not self.open and not all(isinstance(size, int) for size in shape or (None,)):
+                return f"{name} has a size that is not a number"
+            if shape and name == "data" and kind not in TUPLES:
+                axis = (meaning.axis or 0) % len(shape)
+            if shape and name == "indices" and kind in TUPLES:
+                depth = shape[-1]
+        if self.axes is not None and kind not in TUPLES and (meaning.axis or 0) < 0:
+            return "axis counts from the end"
+        tests = (
+            ("axis", axis, None if kind in TUPLES else self.axes),
+            ("the type of indices", indices.dtype, self.index_types),
+            ("the type of data", data.dtype, self.data_types),
+            ("the length of the index tuples", depth, self.depths),
+            ("reduction", meaning.reduction.value, self.reductions),
+        )
+        for what, value, allowed in tests:
+            if allowed is not None and value not in allowed:
+                shown = "not known" if value is None else value
+                return f"{what} is {shown} (allowed: {listed(map(str, allowed))})"
+        if self.batch_dims is not None and meaning.batch_dims > self.batch_dims:
+            return f"batch_dims is {meaning.batch_dims} (allowed: 0..{self.batch_dims})"
+        if self.constant and not constant:
+            return "indices are not a constant"
+        if not self.negative and may_be_negative:
+            return "an index may be negative"
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A target of `convert`: what it takes, and where that is published."""
+
+    name: str
+    what: str
+    source: str
+    date: str
+    operators: frozenset[str]
+    open_sizes: frozenset[str] = frozenset()
+    limits: Mapping[str, Limits] = field(default_factory=dict)
+
+    def has(self, op_type: str) -> bool:
+        return op_type in self.operators or op_type in self.open_sizes or op_type in self.limits
+
+    def refusal(self, call: GatherCall, scope: Scope, *, folded: bool = False) -> str | None:
+        """Return why the target does not take a gather or scatter, or None.
+
+        `folded` says that its indices count from the front.
+        """
+        if call.row.domain != DEFAULT_DOMAIN or call.row.name not in self.limits:
+            return f"{self.name} does not take {call.row.name}"
+        return self.limits[call.row.name].refusal(
+            call.row.kind,
+            Meaning.of(call.row, call.attributes, None),
+            call.types[Role.DATA],
+            call.types[Role.INDICES],
+            constant=Role.INDICES in call.constants,
+            may_be_negative=not folded and may_be_negative(scope, call.inputs[Role.INDICES]),
+        )
+
+
+def target_names() -> tuple[str, ...]:
+    """Return the names of the targets that the package has."""
+    names = (item.name for item in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+
+
+def load_target(value: str | Path) -> Target:
+    """Return a target of the package by its name, or one from a file that ends in .toml."""
+    text = str(value)
+    if not text.endswith(".toml"):
+        if text not in target_names():
+            raise ModelError(
+                f"target = {text!r} is not a possible target (allowed: {listed(target_names())}, "
+                f"or a file that ends in .toml){did_you_mean(text, target_names())}"
+            )
+        return _target(tomllib.loads(_FOLDER.joinpath(f"{text}.toml").read_text("utf-8")), text)
+    try:
+        content = Path(text).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{text}: cannot be read: {reason(error)}") from error
+    try:
+        return _target(tomllib.loads(content), text)
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(f"{text}: is not TOML: {reason(error)}") from error
+
+
+def _target(content: Mapping[str, Any], place: str) -> Target:
+    kinds: dict[str, Any] = {"name": str, "what": str, "source": str, "date": datetime.date}
+    kinds |= {"operators": list, "open_sizes": list, "limits": dict}
+    _check_keys(place, content, kinds)
+    for key, value in content.items():
+        if not isinstance(value, kinds[key]):
+            raise ModelError(f"{place}: {key} = {value!r} is not of type {kinds[key].__name__}")
+    known = {name for name, domain in PUBLISHED if domain == DEFAULT_DOMAIN}
+    _check_keys(f"{place}: limits", content.get("limits", {}), known)
+    limits = {
+        name: _limits(f"{place}: limits.{name}", row)
+        for name, row in content.get("limits", {}).items()
+    }
+    for key in ("name", "what", "source", "date", "operators"):
+        if key not in content:
+            raise ModelError(f"{place}: {key} is missing (allowed: a target names it)")
+    return Target(
+        name=content["name"],
+        what=content["what"],
+        source=content["source"],
+        date=str(content["date"]),
+        operators=frozenset(content["operators"]),
+        open_sizes=frozenset(content.get("open_sizes", ())),
+        limits=limits,
+    )
+
+
+def _limits(place: str, row: Mapping[str, Any]) -> Limits:
+    flags = ("negative", "constant", "open")
+    _check_keys(place, row, [item.name for item in fields(Limits)])
+    values: dict[str, Any] = {}
+    for key, value in row.items():
+        kind: Any = bool if key in flags else int if key == "batch_dims" else list
+        pair = key in {"ranks", "index_ranks"}
+        if type(value) is not kind or (pair and len(value) != 2):
+            what = "a list of two numbers" if pair else f"a {kind.__name__}"
+            raise ModelError(f"{place}.{key} = {value!r} is not valid (allowed: {what})")
+        values[key] = tuple(value) if kind is list else value
+    words = {item.value for item in Reduction}
+    for word in values.get("reductions", ()):
+        if word not in words:
+            raise ModelError(f"{place}.reductions = {word!r} is not one (allowed: {listed(words)})")
+    return Limits(**values)
+
+
+def _check_keys(place: str, content: Mapping[str, Any], known: Any) -> None:
+    for key in content:
+        if key not in known:
+            raise ModelError(
+                f"{place}: {key!r} is not a key of a target (allowed: {listed(sorted(known))})"
+                f"{did_you_mean(key, known)}"
+            )

@@ -1,0 +1,422 @@
+"""Models for restricted targets: what is rewritten, with the same results, and what stays."""
+
+import importlib
+import pkgutil
+import re
+from importlib.util import find_spec
+from itertools import product
+
+import numpy as np
+import onnx
+import onnx.backend.test.case.node as node_cases
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
+from onnx.reference import ReferenceEvaluator
+
+from ndgather.errors import FileError, ModelError
+from ndgather.models import onnx as onnx_models
+
+GATHERS = {"Gather", "GatherElements", "GatherND"}
+SCATTERS = {"ScatterElements", "ScatterND"}
+BASIC = {"Add", "Cast", "Concat", "Constant", "Equal", "Gather", "Less", "Max", "Min", "Mul"}
+BASIC |= {"Reshape", "Slice", "Transpose", "Where"}
+FOR_OPEN_SIZES = {"Range", "Shape"}
+FOLDS = {
+    "none": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "max": max,
+    "min": min,
+}
+
+
+# What the operators return, by loops.
+
+
+def gather(data, indices, axis):
+    result = np.empty(data.shape[:axis] + indices.shape + data.shape[axis + 1 :], data.dtype)
+    for place in np.ndindex(result.shape):
+        index = indices[place[axis : axis + indices.ndim]]
+        result[place] = data[(*place[:axis], index, *place[axis + indices.ndim :])]
+    return result
+
+
+def gather_elements(data, indices, axis):
+    result = np.empty(indices.shape, data.dtype)
+    for place in np.ndindex(indices.shape):
+        result[place] = data[(*place[:axis], indices[place], *place[axis + 1 :])]
+    return result
+
+
+def gather_nd(data, indices, batch_dims):
+    lead, depth = indices.shape[:-1], indices.shape[-1]
+    result = np.empty(lead + data.shape[batch_dims + depth :], data.dtype)
+    for place in np.ndindex(lead):
+        result[place] = data[(*place[:batch_dims], *indices[place])]
+    return result
+
+
+def scatter_elements(data, indices, updates, axis, reduction):
+    result = data.copy()
+    for place in np.ndindex(indices.shape):
+        there = (*place[:axis], indices[place], *place[axis + 1 :])
+        result[there] = FOLDS[reduction](result[there], updates[place])
+    return result
+
+
+def scatter_nd(data, indices, updates, reduction):
+    result = data.copy()
+    for place in np.ndindex(indices.shape[:-1]):
+        there = tuple(indices[place])
+        for inner in np.ndindex(result[there].shape):
+            old = result[(*there, *inner)]
+            result[(*there, *inner)] = FOLDS[reduction](old, updates[(*place, *inner)])
+    return result
+
+
+# Calls and models
+
+
+def entries(draw, shape, sizes):
+    """Draw indices from both ends; the last axis goes through `sizes`."""
+    result = np.zeros(shape, np.int64)
+    for place in np.ndindex(shape):
+        size = sizes[place[-1] if place else 0]
+        borders = st.sampled_from([0, -1, size - 1, -size])
+        result[place] = draw(borders | st.integers(-size, size - 1))
+    return result
+
+
+def numbers(draw, shape):
+    count = int(np.prod(shape))
+    values = draw(st.permutations(range(-(count // 2), count - count // 2)))
+    return (np.array(values, np.float32) * np.float32(0.37)).reshape(shape)
+
+
+@st.composite
+def calls(draw, op_types):
+    """Draw an operator, its arrays by name, its attributes, and its result."""
+    op_type = draw(st.sampled_from(sorted(op_types)))
+    shape = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=4)))
+    data = numbers(draw, shape)
+    axis = draw(st.integers(0, len(shape) - 1))
+    written = draw(st.sampled_from([axis, axis - len(shape)]))
+    reduction = draw(st.sampled_from(sorted(FOLDS)))
+    if op_type == "Gather":
+        places = tuple(draw(st.lists(st.integers(0, 3), max_size=2)))
+        indices = entries(draw, places, [shape[axis]] * 4)
+        return op_type, [data, indices], {"axis": written}, gather(data, indices, axis)
+    if op_type.endswith("Elements"):
+        places = [draw(st.integers(0, size)) for size in shape]
+        places[axis] = draw(st.integers(0, 3))
+        indices = entries(draw, tuple(places), [shape[axis]] * 4)
+        if op_type == "GatherElements":
+            return op_type, [data, indices], {"axis": written}, gather_elements(data, indices, axis)
+        updates = numbers(draw, indices.shape)
+        result = scatter_elements(data, indices, updates, axis, reduction)
+        attributes = {"axis": written, "reduction": reduction}
+        return op_type, [data, indices, updates], attributes, result
+    batch_dims = draw(st.integers(0, len(shape) - 1)) if op_type == "GatherND" else 0
+    depth = draw(st.integers(1, len(shape) - batch_dims))
+    places = (*shape[:batch_dims], *draw(st.lists(st.integers(0, 3), max_size=2)))
+    indices = entries(draw, (*places, depth), shape[batch_dims : batch_dims + depth])
+    if op_type == "GatherND":
+        result = gather_nd(data, indices, batch_dims)
+        return op_type, [data, indices], {"batch_dims": batch_dims}, result
+    updates = numbers(draw, (*places, *shape[depth:]))
+    result = scatter_nd(data, indices, updates, reduction)
+    return op_type, [data, indices, updates], {"reduction": reduction}, result
+
+
+def model_of(call, *, known, constant, narrow=False, opset=18):
+    """Return a model of a call, and its inputs; `known` is whether it declares sizes."""
+    op_type, arrays, attributes, result = call
+    data, indices, *updates = arrays
+    if narrow and op_type in {"Gather", "GatherElements", "ScatterElements"}:
+        indices = indices.astype(np.int32)
+    inputs = dict(zip(("data", "indices", "updates"), (data, indices, *updates), strict=False))
+    node = helper.make_node(op_type, list(inputs), ["out"], name="node", **attributes)
+    initial = [numpy_helper.from_array(inputs.pop("indices"), "indices")] if constant else []
+    infos = []
+    for name, array in inputs.items():
+        shape = list(array.shape) if known else [None] * array.ndim
+        if name == "indices" and op_type.endswith("ND"):
+            shape[-1] = array.shape[-1]
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        infos.append(helper.make_tensor_value_info(name, kind, shape))
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, [None] * result.ndim)
+    graph = helper.make_graph([node], "g", infos, [out], initial)
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8), inputs
+
+
+def nodes_of(graph):
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from nodes_of(attribute.g)
+
+
+def assert_basic(model, *, known=True):
+    used = {node.op_type for node in nodes_of(model.graph)}
+    assert used <= BASIC | (set() if known else FOR_OPEN_SIZES)
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    types = {info.name: info.type.tensor_type for info in (*inferred.value_info, *inferred.input)}
+    ranks = {name: len(kind.shape.dim) for name, kind in types.items() if kind.HasField("shape")}
+    ranks |= {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Gather":
+            assert all(item.i == 0 for item in node.attribute if item.name == "axis")
+            assert ranks.get(node.input[1], 1) == 1
+
+
+def runs(model, inputs):
+    yield ReferenceEvaluator(model).run(None, inputs)
+    if find_spec("onnxruntime") is not None:
+        import onnxruntime  # noqa: PLC0415 - not installed everywhere
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        yield onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+
+
+def assert_results(model, inputs, expected):
+    for (result,) in runs(model, inputs):
+        np.testing.assert_array_equal(result, expected, strict=True)
+        assert result.tobytes() == expected.tobytes()
+
+
+FLAGS = [*product([True, False], repeat=2)]
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
+@pytest.mark.parametrize(("known", "constant"), FLAGS)
+@given(call=calls(GATHERS), narrow=st.booleans(), opset=st.sampled_from([14, 18, 21]))
+@settings(max_examples=40)
+def test_gathers_become_basic(known, constant, checked, call, narrow, opset):
+    model, inputs = model_of(call, known=known, constant=constant, narrow=narrow, opset=opset)
+
+    result = onnx_models.convert(model, target="basic", checked=checked)
+
+    event(call[0])
+    assert_basic(result, known=known)
+    assert_results(result, inputs, call[-1])
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
+@pytest.mark.parametrize("constant", [False, True], ids=["", "constant"])
+@given(call=calls(SCATTERS), narrow=st.booleans())
+@settings(max_examples=60)
+def test_scatters_of_few_updates_or_of_constant_indices_become_basic(
+    constant, checked, call, narrow
+):
+    model, inputs = model_of(call, known=True, constant=constant, narrow=narrow)
+
+    conversion = onnx_models.conversion(model, target="basic", checked=checked)
+
+    event(call[0])
+    (node,) = conversion.nodes
+    rows = call[1][1].size
+    if call[0] == "ScatterND":
+        rows //= call[1][1].shape[-1]
+    if node.stays:
+        assert rows > 16
+        assert "(allowed: 1..16)" in node.why
+        return
+    assert_basic(conversion.model)
+    assert_results(conversion.model, inputs, call[-1])
+
+
+def node_tests():
+    """Return the node tests of gathers and scatters that the package onnx has."""
+    for module in pkgutil.iter_modules(node_cases.__path__, f"{node_cases.__name__}."):
+        if re.search("gather|scatter", module.name):
+            importlib.import_module(module.name)
+    found = [case for case in node_cases._NodeTestCases if case.model.graph.node]
+    return {
+        case.name: case for case in found if re.search("gather|scatter", case.name)
+    }  # fmt: skip
+
+
+NODE_TESTS = {
+    name: case
+    for name, case in node_tests().items()
+    if {node.op_type for node in case.model.graph.node} <= GATHERS | SCATTERS
+}
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
+@pytest.mark.parametrize("name", NODE_TESTS)
+def test_every_node_test_of_onnx_becomes_basic(name, checked):
+    case = NODE_TESTS[name]
+
+    conversion = onnx_models.conversion(case.model, target="basic", checked=checked)
+
+    assert not any(node.stays for node in conversion.nodes)
+    assert_basic(conversion.model)
+    for inputs, (expected,) in case.data_sets:
+        names = [info.name for info in case.model.graph.input]
+        assert_results(conversion.model, dict(zip(names, inputs, strict=True)), expected)
+
+
+def test_operators_without_rules_are_named():
+    case = node_tests()["test_tensorscatter"]
+
+    (node,) = onnx_models.conversion(case.model, target="basic").nodes
+
+    assert node.stays
+    assert node.why == "no rule rewrites TensorScatter"
+
+
+def test_nodes_in_branches_loops_and_functions_are_rewritten():
+    model = parse_model("""
+        <ir_version: 8, opset_import: ["" : 18, "my" : 1]>
+        g (float[3, 4] data, int64[2, 1] rows, bool cond, int64 trips) => (
+            float[2, 4] a, float[2, 4] b, float[2, 4] c) {
+          a = If (cond) <
+            then_branch = t () => (float[2, 4] ta) { ta = GatherND(data, rows) },
+            else_branch = e () => (float[2, 4] ea) { two = Add(data, data)
+                                                     ea = GatherND(two, rows) }>
+          start = GatherND(data, rows)
+          b = Loop (trips, cond, start) <
+            body = l (int64 i, bool go, float[2, 4] before) => (bool on, float[2, 4] after) {
+              on = Identity(go)
+              picked = GatherND(data, rows)
+              after = Add(before, picked) }>
+          c = my.pick(data, rows)
+        }
+        <domain: "my", opset_import: ["" : 18]>
+        pick (x, i) => (y) { y = GatherND(x, i) }
+    """)
+    data = np.arange(12, dtype=np.float32).reshape(3, 4)
+    rows = data[[2, 1]]
+
+    conversion = onnx_models.conversion(model, target="basic")
+
+    used = {node.op_type for node in nodes_of(conversion.model.graph)}
+    assert used <= BASIC | {"If", "Loop", "Identity"}
+    assert len(conversion.nodes) == 5
+    inputs = {"data": data, "rows": np.array([[-1], [1]]), "trips": np.array(2)}
+    for cond, first, second in (True, rows, 3 * rows), (False, 2 * rows, rows):
+        for results in runs(conversion.model, {**inputs, "cond": np.array(cond)}):
+            for result, expected in zip(results, (first, second, rows), strict=True):
+                np.testing.assert_array_equal(result, expected)
+
+
+ONE = """<ir_version: 8, opset_import: ["" : 18]>
+    g (float[N, 5, 4] data, int64[M, 2] at, float[M, 4] new) => (float[N, 5, 4] out)
+    { out = ScatterND(data, at, new) }"""
+
+
+def test_what_no_rule_expresses_stays_and_is_named():
+    (node,) = onnx_models.conversion(parse_model(ONE), target="basic").nodes
+
+    assert node.stays
+    assert (node.where, node.was) == ("ScatterND of out", "ai.onnx ScatterND-18")
+    assert "the number of updates is open (allowed: 1..16)" in node.why
+    with pytest.raises(ModelError, match=r"node 'ScatterND of out': .* cannot become basic: "):
+        onnx_models.convert(parse_model(ONE), target="basic")
+
+
+def test_an_index_that_is_out_of_range_stays_so_if_it_is_checked():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[2, 3] data, int64[1, 2] at) => (float[1] out) { out = GatherND(data, at) }""")
+    inputs = {"data": np.arange(6, dtype=np.float32).reshape(2, 3), "at": np.array([[0, 3]])}
+
+    wrong = onnx_models.convert(model, target="basic")
+    right = onnx_models.convert(model, target="basic", checked=True)
+
+    assert next(result.tolist() for (result,) in runs(wrong, inputs)) == [3.0]
+    for at in ([0, 3], [-3, 0], [2, 0], [1, -4]):
+        with pytest.raises(Exception, match=r"out of|bounds"):
+            list(runs(right, {**inputs, "at": np.array([at])}))
+
+
+def test_indices_that_cannot_be_negative_are_not_folded():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[3, 4] data, bool[3, 4] mask) => (float[M] out)
+        { found = NonZero(mask)
+          at = Transpose(found)
+          out = GatherND(data, at) }""")
+
+    result = onnx_models.convert(model, target="basic")
+
+    assert not {"Less", "Where"} & {node.op_type for node in result.graph.node}
+    data = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for mask in data % 3 == 0, data < 0:
+        assert_results(result, {"data": data, "mask": mask}, data[mask])
+
+
+def test_indices_become_int32_where_the_target_takes_nothing_else(tmp_path):
+    target = tmp_path / "small.toml"
+    target.write_text(
+        """name = "small"
+        what = "a test"
+        source = "https://example.org"
+        date = 2026-01-01
+        operators = ["Add", "Cast", "Constant", "Less", "Mul", "Reshape", "Slice", "Where"]
+        limits.Gather = { axes = [0], index_types = ["int32"] }
+        limits.GatherElements = { index_types = ["int32"], negative = false }
+        """
+    )
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[3, 4] data, int64[3, 2] at) => (float[3, 2] out)
+        { out = GatherElements<axis = -1>(data, at) }""")
+    data = np.arange(12, dtype=np.float32).reshape(3, 4)
+    at = np.array([[0, -1], [3, -4], [2, 2]])
+
+    result = onnx_models.convert(model, target=target)
+
+    assert [node.op_type for node in result.graph.node if node.op_type != "Constant"] == [
+        "Cast", "Add", "Less", "Where", "GatherElements"
+    ]  # fmt: skip
+    assert_results(result, {"data": data, "at": at}, np.take_along_axis(data, at, 1))
+
+
+def test_a_sum_by_matmul_is_only_made_on_request():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[5, 2] data, int64[20, 1] at, float[20, 2] new) => (float[5, 2] out)
+        { out = ScatterND<reduction = "add">(data, at, new) }""")
+    data, new = np.ones((5, 2), np.float32), np.arange(40, dtype=np.float32).reshape(20, 2)
+    at = np.arange(-10, 10).reshape(20, 1) // 2
+    expected = scatter_nd(data, at, new, "add")
+    assert onnx_models.conversion(model, target="basic").nodes[0].stays
+
+    target = onnx_models.conversion(model, target="basic", allow_matmul=True)
+
+    assert "MatMul" in target.nodes[0].became
+    assert_results(target.model, {"data": data, "at": at, "new": new}, expected)
+
+
+WRONG = [
+    ("name = 1", "name = 1 is not of type str"),
+    ("names = 1", "'names' is not a key of a target"),
+    ("[limits.GatherMD]", "'GatherMD' is not a key of a target"),
+    ("limits.Gather = { axis = [0] }", "'axis' is not a key of a target"),
+    ("limits.Gather = { axes = 0 }", "limits.Gather.axes = 0 is not valid (allowed: a list)"),
+    ("limits.Gather = { ranks = [1] }", "(allowed: a list of two numbers)"),
+    ("limits.ScatterND = { reductions = ['sum'] }", "reductions = 'sum' is not one"),
+    ("", "name is missing"),
+    ("=", "is not TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "what"), WRONG)
+def test_a_target_that_is_wrong_is_refused(tmp_path, text, what):
+    place = tmp_path / "own.toml"
+    place.write_text(text)
+
+    with pytest.raises((ModelError, FileError), match=re.escape(what)) as caught:
+        onnx_models.convert(parse_model(ONE), target=str(place))
+    assert str(caught.value).startswith(str(place))
+
+
+def test_an_unknown_target_is_refused():
+    with pytest.raises(ModelError, match=r"target = 'basik' .* did you mean 'basic'\?"):
+        onnx_models.convert(parse_model(ONE), target="basik")
+    with pytest.raises(FileError, match="cannot be read"):
+        onnx_models.convert(parse_model(ONE), target="nowhere.toml")
