@@ -14,8 +14,9 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -26,7 +27,7 @@ import numpy as np
 import xarray as xr
 import zarr
 from ship_track_data import CITIES, MOORINGS, SAMPLES, Sea, load_sea, ship_log, write_store
-from ship_track_picture import draw
+from ship_track_picture import CITY_COMMAND, draw
 
 import ndgather
 import ndgather.arrays.xarray
@@ -167,13 +168,13 @@ def _climate_at_cities() -> dict[str, xr.DataArray]:
     places.write_text("\n".join(["city,latitude,longitude", *lines]) + "\n")
     runs = {}
     for name in ("A1B", "E1"):
-        file, out = SAMPLES / f"{name}_north_america.nc", OUTPUT / f"{name}_at_cities.csv"
-        words = ["sel", str(file), _shown(places), "-o", _shown(out), "--variable"]
-        words += ["air_temperature", "--method", "nearest", "--period", "longitude=360"]
-        print(f"\n$ ndgather {' '.join(words).replace(str(SAMPLES), 'SAMPLES')}")
-        if status := command(words):
-            raise SystemExit(status)
-        runs[name] = _table(file, out)
+        shutil.copyfile(SAMPLES / f"{name}_north_america.nc", OUTPUT / f"{name}.nc")
+        with chdir(OUTPUT):
+            line = CITY_COMMAND.format(run=name)
+            print(f"\n$ {line}")
+            if status := command(line.split()[1:]):
+                raise SystemExit(status)
+        runs[name] = _table(OUTPUT / f"{name}.nc", OUTPUT / f"{name}.csv")
     print()
     return runs
 

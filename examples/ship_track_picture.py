@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 PAPER, INK, QUIET, LAND = "#fbfaf7", "#26302c", "#6d7672", "#d9d5ca"
 KELVIN = 273.15
+CITY_COMMAND = (
+    "ndgather sel {run}.nc cities.csv -o {run}.csv --outer --variable air_temperature "
+    "--method nearest --period longitude=360"
+)
 WEST, EAST = 155.0, 283.0  # degrees east: the Pacific
 WARMTH = LinearSegmentedColormap.from_list(
     "warmth",
@@ -66,9 +70,7 @@ def draw(
     _draw_log(ship, log, reading)
     _describe(figure, 0.727, "sst.ndgather.sel(latitude, longitude)", "moorings", 0.675)
     _draw_moorings(moored, reading)
-    _describe(
-        figure, 0.217, "$ ndgather sel A1B.nc cities.csv -o out.csv", "air at four cities", 0.055
-    )
+    _describe(figure, 0.217, f"$ {CITY_COMMAND.format(run='A1B')}", "air at four cities", 0.055)
     _draw_cities(climate, cities)
     return figure
 

@@ -6,6 +6,7 @@ import operator
 import re
 import sys
 from dataclasses import replace
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -204,6 +205,8 @@ def plain_array(caller: str, argument: str, value: object) -> Array:
         raise messages.masked_array(caller, argument)
     if isinstance(value, np.ndarray):
         return np.ndarray.view(value, np.ndarray)
+    if argument in ("data", "indices") and isinstance(value, str | PathLike):
+        raise messages.text_not_opened(caller, argument, fspath(value))
     array = _as_array(caller, argument, value)
     if array.dtype == object and array.ndim == 0:
         raise messages.not_an_array(caller, argument, value, "is not an array")
@@ -217,6 +220,13 @@ def _as_array(
     costly = _costly_conversion(value)
     if costly is not None:
         raise messages.costly_conversion(caller, argument, value, *costly)
+    if type(value).__module__.partition(".")[0] == "netCDF4":  # np.asarray drops its mask
+        raise DTypeError(
+            f"{caller}: {argument} = {type(value).__name__} object is of netCDF4, and its missing "
+            f"values would become numbers (allowed: {argument}[...], a masked array; for values "
+            f"that are read chunk by chunk, xarray.open_dataset(path)[name], or "
+            f"h5py.File(path)[name] as they are stored)"
+        )
     try:
         return np.ndarray.view(np.asarray(value, dtype), np.ndarray)
     except MemoryError:

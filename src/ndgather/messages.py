@@ -62,6 +62,13 @@ _MEANT = {
 }
 
 
+# How a file is opened, by what its path has.
+_OPENED = {
+    (".npy",): "numpy.load({}, mmap_mode='r')",
+    (".h5", ".hdf5", ".nc"): "h5py.File({})[name]",
+}
+
+
 def shown(shape: Shape) -> str:
     """Write a shape as NumPy does, with symbolic sizes by their names, on one line."""
     sizes = (text if (text := str(size)).isprintable() else repr(text) for size in shape)
@@ -142,6 +149,17 @@ def costly_conversion(
     return DTypeError(
         f"{caller}: {argument} = {type(value).__name__} object is {what} and is not converted "
         f"unasked (allowed: an array in the memory of the CPU, such as by {conversion})"
+    )
+
+
+def text_not_opened(caller: str, argument: str, path: str) -> DTypeError:
+    opened = "zarr.open_array({})"
+    for suffixes, call in _OPENED.items():
+        if any(suffix in path for suffix in suffixes):
+            opened = call
+    return DTypeError(
+        f"{caller}: {argument} = {shown_value(path)} is text, which is not opened (allowed: an "
+        f"array); write {opened.format(shown_value(path))}"
     )
 
 

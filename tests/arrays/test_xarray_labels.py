@@ -181,10 +181,22 @@ def test_times_modulo_a_year():
     assert found.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("method", [None, "nearest", "pad", "backfill"])
+def test_labels_that_repeat_elsewhere_do_not_matter(method):
+    index = pd.Index([1.0, 2, 2, 5, 8, 8, 9])
+    found = look_up("sel", "x", index, np.array([[5.0, 9], [1, 9]]), method=method)
+    assert found.tolist() == [[3, 6], [0, 6]]
+    assert look_up("sel", "x", index, np.array([7.0, 5])).tolist() == [-1, 3]
+    names = pd.Index(["b", "a", "b", "c"])
+    assert look_up("sel", "x", names, np.array(["c", "a", "d"])).tolist() == [3, 1, -1]
+
+
 @pytest.mark.parametrize(
     ("index", "labels", "options", "error", "text"),
     [
-        (pd.Index([1, 2, 2]), [1], {}, LabelError, "x = 2 repeats"),
+        (pd.Index([1, 2, 2]), [1, 2], {}, LabelError, "x = 2 repeats"),
+        (pd.Index([1, 2, 2]), [3], {"method": "nearest"}, LabelError, "x = 2 repeats"),
+        (pd.Index([1, 2, math.nan]), [1], {"method": "nearest"}, LabelError, "x are NaN in part"),
         (pd.Index([1, 3, 2]), [1], {"method": "nearest"}, LabelError, ".sortby('x')"),
         (pd.Index([1.0, 2]), [1], {"method": "nearest", "tolerance": "1h"}, DTypeError, "a number"),
         (

@@ -1,6 +1,7 @@
 """What selections refuse, and what their errors say."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from tests.arrays.xarray_strategies import dataset
@@ -20,6 +21,8 @@ DATA = dataset()
 POINTS = xr.DataArray([-60.0, 45.0, 0.0], dims="p", coords={"p": [10, 20, 30]})
 UNSORTED = DATA.isel(lat=[0, 2, 1])
 REPEATED = DATA.isel(lat=[0, 0, 1])
+HOURS = xr.DataArray(np.arange(3.0), {"t": pd.date_range("2020-01-01", periods=3, freq="h")})
+ZONED = pd.DatetimeIndex(HOURS.t[1:]).tz_localize("UTC")
 GRID = np.zeros((2, 2))
 
 REFUSED = {
@@ -62,7 +65,23 @@ REFUSED = {
         LabelError,
         ".sortby('lat')",
     ),
-    "repeated": (lambda: REPEATED.ndgather.sel(lat=[0.0]), LabelError, "lat = -60.0 repeats"),
+    "repeated": (lambda: REPEATED.ndgather.sel(lat=[-60.0]), LabelError, "lat = -60.0 repeats"),
+    "a time zone": (
+        lambda: HOURS.ndgather.sel(t=ZONED),
+        DTypeError,
+        "t = 2020-01-01 01:00:00+00:00 has a time zone, and the labels of t have none (allowed: "
+        "times without a zone); write .tz_convert(None) for UTC",
+    ),
+    "a time zone of a label between": (
+        lambda: HOURS.ndgather.sel(t=ZONED[0], method="linear"),
+        DTypeError,
+        ".tz_convert(None)",
+    ),
+    "a time zone of the nearest": (
+        lambda: HOURS.ndgather.sel(t=xr.DataArray(ZONED.to_numpy(), dims="p"), method="nearest"),
+        DTypeError,
+        ".tz_convert(None)",
+    ),
     "outside": (
         lambda: DATA.ndgather.isel(lat=xr.DataArray([[0, 1], [2, 5]], dims=("p", "q"))),
         IndexOutOfBoundsError,

@@ -87,7 +87,7 @@ def test_linear_is_what_interp_gives(ndgather, data):
 def test_other_dimensions_give_a_row_for_each_label(ndgather, data, folder):
     (folder / "stations.csv").write_text("lon,name,lat\n45,A,0\n315,B,20\n")
 
-    outcome = ndgather("sel sst.zarr stations.csv -o out.csv --variable sst --quiet")
+    outcome = ndgather("sel sst.zarr stations.csv -o out.csv --variable sst --quiet --outer")
 
     assert outcome.err == ""
     table = pd.read_csv("out.csv", parse_dates=["time"])
@@ -100,7 +100,10 @@ def test_other_dimensions_give_a_row_for_each_label(ndgather, data, folder):
 
 def test_all_variables_that_have_the_coordinates(ndgather, data, folder):
     (folder / "stations.csv").write_text("lat,lon\n20,315\n")
-    assert ndgather("sel sst.nc stations.csv -o out.csv --variable depth --variable sst").err == ""
+    assert (
+        ndgather("sel sst.nc stations.csv -o out.csv --outer --variable depth --variable sst").err
+        == ""
+    )
     assert list(pd.read_csv("out.csv")) == ["lat", "lon", "time", "depth", "sst"]
 
 
@@ -141,7 +144,45 @@ REFUSED = {
     "no column that selects": (
         "sel sst.nc names.csv -o out.csv",
         r"names.csv: has the columns name, latitude, none of which is named as labels of the data "
-        r"\(allowed: time, lat, lon\)",
+        r"\(allowed: time, lat, lon\); write --rename latitude=lat",
+    ),
+    "a coordinate without a column": (
+        "sel sst.nc stations.csv -o out.csv",
+        r"stations.csv: has no column time, so that a point has 6 rows \(allowed: the columns lat, "
+        r"lon, time, or --outer for a row per label of time\)",
+    ),
+    "a column of nearly the name": (
+        "sel sst.nc other.csv -o out.csv",
+        r"other.csv: has no column lat, so that a point has 4 rows \(allowed: .*\); write "
+        r"--rename latitude=lat",
+    ),
+    "a column of nearly the name, with other rows": (
+        "sel sst.nc other.csv -o out.csv --outer",
+        r"other.csv: has no column lat, .*; write --rename latitude=lat",
+    ),
+    "no such column to rename": (
+        "sel sst.nc other.csv -o out.csv --rename latitud=lat",
+        r"--rename latitud=lat: latitud is no column \(allowed: time, latitude, lon\); did you "
+        r"mean 'latitude'\?",
+    ),
+    "no such coordinate to rename to": (
+        "sel sst.nc other.csv -o out.csv --rename latitude=y",
+        r"--rename latitude=y: y is no coordinate with labels \(allowed: time, lat, lon\)",
+    ),
+    "dates that may be two": (
+        "sel sst.nc dates.csv -o out.csv",
+        r"dates.csv: time\[1\] = '02/07/2010' may be two dates \(allowed: --date-format %d/%m/%Y, "
+        r"--date-format %m/%d/%Y, or times, such as 2010-07-14T06:30\)",
+    ),
+    "dates of another format": (
+        "sel sst.nc dates.csv -o out.csv --date-format %Y-%m-%d",
+        r"dates.csv: time\[0\] = '07/07/2010' is not a time \(allowed: times as %Y-%m-%d, .*\); so "
+        r"are 2 of 2 rows",
+    ),
+    "times with and without a zone": (
+        "sel sst.nc zones.csv -o out.csv",
+        r"zones.csv: time\[1\] = '2010-07-01T12:00' has no time zone, and the first has one "
+        r"\(allowed: all times with a zone, or all without, such as .*\)",
     ),
     "no such variable": (
         "sel sst.nc points.csv -o out.csv --variable t2m",
@@ -153,7 +194,7 @@ REFUSED = {
     ),
     "times that are none": (
         "sel sst.nc notimes.csv -o out.csv",
-        r"notimes.csv: column time does not hold times: .* \(allowed: times such as .*\)",
+        r"notimes.csv: time\[0\] = 'yesterday' is not a time \(allowed: times, such as .*\)",
     ),
 }
 
@@ -162,8 +203,13 @@ REFUSED = {
 def test_refuses_in_one_line_and_keeps_the_old_file(ndgather, data, folder, line, text):
     (folder / "empty.csv").write_text("")
     (folder / "names.csv").write_text("name,latitude\nA,3\n")
-    (folder / "twice.csv").write_text("lat,lon,sst\n0,45,1\n")
+    (folder / "twice.csv").write_text("time,lat,lon,sst\n2010-07-01,0,45,1\n")
     (folder / "notimes.csv").write_text("time,lat,lon\nyesterday,0,45\n")
+    (folder / "stations.csv").write_text("lat,lon\n0,45\n")
+    (folder / "other.csv").write_text("time,latitude,lon\n2010-07-01,0,45\n")
+    (folder / "dates.csv").write_text("time,lat,lon\n07/07/2010,0,45\n02/07/2010,0,45\n")
+    times = "2010-07-01T00:00Z,0,45\n2010-07-01T12:00,0,45\n"
+    (folder / "zones.csv").write_text(f"time,lat,lon\n{times}")
     (folder / "out.csv").write_text("what was there")
     before = {path.name for path in folder.iterdir()}
 
@@ -174,6 +220,64 @@ def test_refuses_in_one_line_and_keeps_the_old_file(ndgather, data, folder, line
     assert re.fullmatch(rf"ndgather sel: error: {text}\n", outcome.err), outcome.err
     assert (folder / "out.csv").read_text() == "what was there"
     assert {path.name for path in folder.iterdir()} == before
+
+
+def column(name):
+    return pd.read_csv("out.csv")[name].astype(np.float32).tolist()
+
+
+def test_columns_of_other_names_are_renamed(ndgather, data, folder):
+    (folder / "p.csv").write_text("when,latitude,lon\n2010-07-01,0,45\n")
+    outcome = ndgather("sel sst.nc p.csv -o out.csv --rename latitude=lat --rename when=time")
+    assert outcome.err == ""
+    assert list(pd.read_csv("out.csv")) == ["when", "latitude", "lon", "sst"]
+    assert column("sst") == [SST[0, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("times", "option"),
+    [
+        (["01/07/2010", "03/07/2010"], " --date-format %d/%m/%Y"),
+        (["07/01/2010", "07/03/2010"], " --date-format %m/%d/%Y"),
+        (["2010-07-01", "2010-07-03 00:00"], ""),
+        (["20100701", "20100703T00"], ""),
+        (["July 1 2010", "July 3 2010"], ""),
+        (["2010-07-01T02:00+02:00", "2010-07-02T23:00-01:00"], ""),
+    ],
+)
+def test_ways_to_write_a_time(ndgather, data, folder, times, option):
+    rows = "".join(f"{time},0,45\n" for time in times)
+    (folder / "p.csv").write_text(f"time,lat,lon\n{rows}")
+    assert ndgather(f"sel sst.nc p.csv -o out.csv{option}").err == ""
+    assert column("sst") == [SST[0, 1, 1], SST[4, 1, 1]]
+
+
+@pytest.mark.parametrize(("place", "chunks"), [("sst.nc", 1), ("sst.zarr", 1)])
+def test_a_dry_run_says_what_would_be_read(ndgather, data, folder, place, chunks):
+    outcome = ndgather(f"sel {place} points.csv -o out.csv --dry-run")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith(f"sst: 3 points in {chunks} chunks: 768 B to decode, ")
+    assert not (folder / "out.csv").exists()
+    line = f"sel {place} near.csv -o out.csv --dry-run --method linear --period lon=360"
+    assert ndgather(line).out.startswith("sst: 16 points in ")
+
+
+def test_a_missing_chunk_may_be_an_error(ndgather, data, folder):
+    (folder / "sst.zarr" / "sst" / "c" / "0" / "0" / "0").unlink()
+    assert ndgather("sel sst.zarr points.csv -o out.csv").err == ""
+    assert pd.read_csv("out.csv")["sst"].isna().all()
+    outcome = ndgather("sel sst.zarr points.csv -o out.csv --missing-chunks raise")
+    assert outcome.status == 1
+    assert "chunk (0, 0, 0) of " in outcome.err
+    assert "the chunk does not exist" in outcome.err
+
+
+def test_a_server_that_lists_nothing(ndgather, data, served):
+    outcome = ndgather(f"sel {served}/sst.zarr points.csv -o out.csv")
+    assert outcome.status == 1
+    assert "the server does not list its files" in outcome.err
+    assert "zarr.consolidate_metadata(store)" in outcome.err
+    assert "PROPFIND" not in outcome.err
 
 
 def test_options_of_the_wrong_form_are_a_usage_error(ndgather, data):

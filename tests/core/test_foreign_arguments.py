@@ -6,13 +6,14 @@ MemoryError and KeyboardInterrupt pass as they are.
 import importlib.util
 import inspect
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ndgather
 from ndgather import operator, vjp
-from ndgather.errors import NdgatherError
+from ndgather.errors import DTypeError, NdgatherError
 
 DATA = np.arange(6.0).reshape(2, 3)
 ROWS = np.array([[1], [0]])
@@ -242,3 +243,23 @@ def test_indices_that_an_option_changes_are_read_as_they_are_then():
 
     result = ndgather.gather(data, indices, axis=Changing(), mode="clip")
     np.testing.assert_array_equal(result, data[indices], strict=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "call"),
+    [
+        ("era.zarr/t2m", "zarr.open_array('era.zarr/t2m')"),
+        ("s3://bucket/era.zarr/t2m", "zarr.open_array('s3://bucket/era.zarr/t2m')"),
+        (Path("a.npy"), "numpy.load('a.npy', mmap_mode='r')"),
+        ("field.nc", "h5py.File('field.nc')[name]"),
+        ("a.h5", "h5py.File('a.h5')[name]"),
+    ],
+)
+def test_text_is_not_opened(path, call):
+    text = f"{str(path)!r} is text, which is not opened (allowed: an array); write {call}"
+    with pytest.raises(DTypeError) as refused:
+        ndgather.gather_nd(path, [[0]])
+    assert str(refused.value) == f"gather_nd: data = {text}"
+    with pytest.raises(DTypeError) as refused:
+        ndgather.scatter_nd(DATA, path, DATA)
+    assert str(refused.value) == f"scatter_nd: indices = {text}"

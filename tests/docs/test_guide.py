@@ -31,6 +31,7 @@ def folder(tmp_path, monkeypatch):
     values = np.arange(24.0).reshape(2, 3, 4)
     xr.Dataset({"sst": (tuple(axes), values)}, axes).to_netcdf("sst.nc", engine="h5netcdf")
     Path("track.csv").write_text("ship,time,lat,lon\nA,0,1,-85\n")
+    Path("stations.csv").write_text("name,latitude,longitude\nA,1,85\n")
     return tmp_path
 
 

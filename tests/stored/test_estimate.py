@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 import pytest
 import tensorstore
+import xarray as xr
 import zarr
 
 import ndgather
@@ -104,3 +105,25 @@ def test_it_refuses_what_is_not_an_array(tmp_path):
     for data in (zarr.create_group(store={}), closed):
         with pytest.raises(DTypeError, match=r"estimate: data = (Group|Dataset) object"):
             estimate("gather_nd", data, [[0]])
+
+
+@pytest.mark.parametrize("engine", ["zarr", "h5netcdf"])
+def test_of_a_dataarray_that_is_read_lazily(tmp_path, engine):
+    data = xr.Dataset({"t": (("y", "x"), DATA)})
+    if engine == "zarr":
+        data.to_zarr(tmp_path / "a", encoding={"t": {"chunks": (10, 10)}}, zarr_format=2)
+    else:
+        data.to_netcdf(tmp_path / "a", encoding={"t": {"chunksizes": (10, 10)}}, engine=engine)
+    with xr.open_dataset(tmp_path / "a", engine=engine, chunks=None) as opened:
+        found = estimate("gather_nd", opened["t"], [[0, 0], [39, 49], [0, 1]])
+        assert (found.points, found.chunks) == (3, 2)
+        assert found.decoded_bytes == 200 * DATA.itemsize
+        assert found.stored_is_known
+        assert not opened["t"]._in_memory
+
+
+def test_of_other_dataarrays_it_says_which_it_takes():
+    array = xr.DataArray(DATA)
+    for data in (array, array.chunk(), array.to_dataset(name="a")):
+        with pytest.raises(DTypeError, match=r"or a DataArray that is read lazily: xarray.open_da"):
+            estimate("gather_nd", data, [[0, 0]])

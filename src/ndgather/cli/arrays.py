@@ -13,21 +13,21 @@ import numpy as np
 from ndgather import api, reductions, slow_path
 from ndgather.array_call import Call, _core
 from ndgather.cli.options import (
-    RATES,
+    MISSING_CHUNKS,
     add_command,
     add_common,
     add_options,
     add_reading,
     bar,
     columns,
+    estimate_text,
     npy_file,
     print_table,
-    scaled,
 )
 from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.models.tensors import tensor_files
 from ndgather.published.schema import Kind
-from ndgather.stored import estimate, open_path
+from ndgather.stored import estimate, missing_chunks, open_path
 
 if TYPE_CHECKING:
     import argparse
@@ -41,10 +41,10 @@ GATHER_FILES = """\
 
 DATA and INDICES are .npy files (memory-mapped), .npz archives given as
 FILE.npz:MEMBER, or ONNX tensors (.pb). DATA may also be a stored array:
-STORE.zarr/ARRAY, FILE.h5/ARRAY, or a URL of zarr (s3://, https://, ...), with
-the credentials of the environment; only the chunks that INDICES touch are
-read. Neither the data nor the result has to fit in memory. OUT.npy is written
-only when it is complete; an existing file stays as it is until then.
+STORE.zarr/ARRAY, FILE.h5/ARRAY, FILE.tif, or a URL of zarr (s3://, https://,
+...), with the credentials of the environment; only the chunks that INDICES
+touch are read. Neither the data nor the result has to fit in memory. OUT.npy is
+written only when it is complete; an existing file stays as it is until then.
 """
 
 SCATTER_FILES = """\
@@ -124,6 +124,9 @@ class ArrayCommand:
         else:
             about = "the value that --mode fill writes (default: zero, empty or false)"
             add_options(parser, f"--fill-value V  {about}")
+            about = "for chunks that DATA does not have: 'fill' (default) or 'raise' an error"
+            choices = {"missing_chunks": MISSING_CHUNKS}
+            add_options(parser, f"--missing-chunks WHAT  {about}", **choices)
         add_reading(parser)
         written = " and written" if scatters else ""
         about = f"only say how much of a stored array would be read{written}"
@@ -147,15 +150,8 @@ class ArrayCommand:
         read = open_path.opened if stored else tensor_files.read
         if options.dry_run:
             needed = estimate(self.kind.value, read(options.data), indices, **arguments)
-            about = "" if needed.stored_is_known else "about "
             subject = "the updates have" if self.kind.scatters else "the result has"
-            print(
-                f"{needed.points} points in {needed.chunks} chunks: "
-                f"{scaled(needed.decoded_bytes, RATES)} to decode, "
-                f"{about}{scaled(needed.stored_bytes, RATES)} as they are stored; "
-                f"{subject} {scaled(needed.result_bytes, RATES)}; "
-                f"memory at most {scaled(needed.memory_bytes, RATES)}"
-            )
+            print(estimate_text(needed, subject))
             return
         arguments["progress"] = bar(options) if stored else None
         if self.kind.scatters:
@@ -167,7 +163,8 @@ class ArrayCommand:
         def run(*arrays: Any, out: Any = None) -> Array:
             nonlocal seconds
             start = time.perf_counter()
-            result = function(*arrays, out=out, **arguments)
+            with missing_chunks(getattr(options, "missing_chunks", "fill")):
+                result = function(*arrays, out=out, **arguments)
             seconds = time.perf_counter() - start
             return result
 

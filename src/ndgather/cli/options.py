@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from ndgather.stored import Estimate
 
 FORMATS = ("text", "md", "json")
 
@@ -134,6 +135,21 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         --quiet        no progress bar (shown on terminals only)
     """
     add_options(parser, table)
+
+
+MISSING_CHUNKS: dict[str, Any] = {"choices": ("fill", "raise"), "default": "fill"}
+
+
+def estimate_text(needed: Estimate, subject: str = "the result has") -> str:
+    """Write what a call on a stored array would read and allocate."""
+    about = "" if needed.stored_is_known else "about "
+    return (
+        f"{needed.points} points in {needed.chunks} chunks: "
+        f"{scaled(needed.decoded_bytes, RATES)} to decode, "
+        f"{about}{scaled(needed.stored_bytes, RATES)} as they are stored; "
+        f"{subject} {scaled(needed.result_bytes, RATES)}; "
+        f"memory at most {scaled(needed.memory_bytes, RATES)}"
+    )
 
 
 class Named(argparse.Action):

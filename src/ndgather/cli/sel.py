@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
 from ndgather.cli.options import (
+    MISSING_CHUNKS,
     Named,
     add_command,
     add_common,
     add_options,
     add_reading,
     bar,
+    estimate_text,
     time_text,
 )
 from ndgather.models.tensors import tensor_files
+from ndgather.stored import missing_chunks
 
 if TYPE_CHECKING:
     import argparse
@@ -27,21 +30,25 @@ DESCRIPTION = """\
 Look up the values of a data set at the points of a table. Every row of POINTS
 is a point: columns with the names of coordinates of DATA (lat, lon, time, ...)
 select it; other columns are kept. OUT has the columns of POINTS and a column
-for every variable; if a variable has more dimensions, OUT has a row for each of
-their labels. Only the needed parts of DATA are read.
+for every variable. If a variable has more dimensions, --outer gives a row for
+every one of their labels. Only the needed parts of DATA are read.
 """
 
 EPILOG = """\
 examples:
   ndgather sel sst.nc track.csv -o along.csv --method nearest
       the column sst for each time, lat and lon of the track of a ship
-  ndgather sel s3://bucket/era5.zarr stations.csv -o series.parquet --method \\
-      linear --variable t2m --period longitude=360
-      a time series for each station, interpolated between grid points;
+  ndgather sel s3://bucket/era5.zarr stations.csv -o series.parquet --outer \\
+      --method linear --variable t2m --period longitude=360
+      a time series for every station, interpolated between grid points;
       longitudes -10 and 350 are the same
+  ndgather sel dem.tif points.csv -o heights.csv --method nearest \\
+      --rename easting=x --rename northing=y
+      the pixel that holds each point, in the coordinates of the file
 
-DATA is a file that xarray opens: netCDF, a zarr folder or its URL. POINTS and
-OUT are .csv or .parquet. OUT is written completely or not at all.
+DATA is a file that xarray opens: netCDF, a zarr folder or its URL; or a
+GeoTIFF, with the coordinates x and y. POINTS and OUT are .csv or .parquet. OUT
+is written completely or not at all.
 """
 
 
@@ -61,6 +68,13 @@ def add_to(commands: Any) -> None:
                                    time=1h; may be repeated
         --missing WHAT   for labels that do not exist: 'raise' an error (default) or return 'nan'
         --period NAME=LENGTH  the period of a coordinate, such as lon=360; may be repeated
+        --rename COLUMN=NAME  the coordinate that a column of another name has; may be repeated
+        --outer          a row for every label of the dimensions without a column, such as a time
+                         series for every station
+        --date-format FORMAT  how times are written, such as %%d/%%m/%%Y %%H:%%M (default:
+                              2010-07-14T06:30, or another way that leaves no doubt)
+        --missing-chunks WHAT  for chunks that DATA does not have: 'fill' (default) or 'raise'
+        --dry-run        only say how much of DATA would be read
     """
     add_options(
         parser,
@@ -72,6 +86,8 @@ def add_to(commands: Any) -> None:
         tolerance={"action": Named, "read": _number},
         missing={"choices": ("raise", "nan"), "default": "raise"},
         period={"action": Named, "read": _number},
+        rename={"action": Named},
+        missing_chunks=MISSING_CHUNKS,
     )
     add_reading(parser)
     add_common(parser, work)
@@ -83,25 +99,35 @@ def work(options: argparse.Namespace) -> None:
     except ImportError as error:
         raise messages.extra_missing(error.name or "xarray", "xarray") from None
     tensor_files.check_place(options.output, tables.SUFFIXES)
-    start = time.perf_counter()
-    table = tables.values_at(
-        options.data,
-        options.points,
-        options.variable,
-        {
-            "method": options.method,
-            "tolerance": options.tolerance or None,
-            "missing": options.missing,
-            "period": options.period or None,
-            "memory": options.memory,
-            "progress": bar(options),
-        },
+    how = tables.Columns(
+        rename=options.rename, outer=options.outer, date_format=options.date_format
     )
+    function = tables.estimates_at if options.dry_run else tables.values_at
+    start = time.perf_counter()
+    with missing_chunks(options.missing_chunks):
+        result: Any = function(
+            options.data,
+            options.points,
+            options.variable,
+            how,
+            {
+                "method": options.method,
+                "tolerance": options.tolerance or None,
+                "missing": options.missing,
+                "period": options.period or None,
+                "memory": options.memory,
+                "progress": None if options.dry_run else bar(options),
+            },
+        )
+    if options.dry_run:
+        for name, needed in result.items():
+            print(f"{name}: {estimate_text(needed)}")
+        return
     seconds = time.perf_counter() - start
     suffix = options.output.suffix
-    tensor_files.replace_file((options.output, lambda part: tables.write(part, table, suffix)))
+    tensor_files.replace_file((options.output, lambda part: tables.write(part, result, suffix)))
     print(
-        f"{options.output}: {len(table)} rows of {', '.join(map(str, table.columns))}; "
+        f"{options.output}: {len(result)} rows of {', '.join(map(str, result.columns))}; "
         f"{time_text(seconds)}"
     )
 

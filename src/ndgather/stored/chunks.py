@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from ndgather.arguments import choice
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -17,6 +21,60 @@ if TYPE_CHECKING:
     Chunk = tuple[int, ...]  # the number of a chunk along each axis
     Box = tuple[slice, ...]
     Permits = SimpleQueue[NDArray[np.uint8] | None]
+
+
+_MISSING: ContextVar[str] = ContextVar("missing_chunks", default="fill")
+
+
+@contextmanager
+def missing_chunks(what: Literal["fill", "raise"]) -> Iterator[None]:
+    """Let gathers raise where a chunk of a stored array does not exist, in a ``with`` block.
+
+    A store has no chunk where nothing was written, or where a copy or an upload was not complete.
+    Such a chunk holds the fill value, as zarr and HDF5 have it.
+
+    Parameters
+    ----------
+    what : {"fill", "raise"}
+        "raise" is for arrays of zarr and h5py that must be complete. tensorstore has its own
+        option, ``fill_missing_data_reads=False``. A chunk that zarr left out because it holds the
+        fill value alone (``write_empty_chunks=False``, its default) does not exist either. The
+        readers of a call are opened when it begins: `dask` arrays read later.
+
+    Raises
+    ------
+    AttributeValueError
+        `what` is another word.
+
+    Examples
+    --------
+    >>> import zarr, ndgather
+    >>> from ndgather.stored import missing_chunks
+    >>> z = zarr.create_array(store={}, shape=(100,), chunks=(10,), dtype="f4")
+    >>> z[:10] = 1
+    >>> ndgather.gather_nd(z, [[3], [47]])
+    array([1., 0.], dtype=float32)
+    >>> with missing_chunks("raise"):  # doctest: +ELLIPSIS
+    ...     ndgather.gather_nd(z, [[3], [47]])
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.StoredArrayError: gather_nd: chunk (4) of ..., which holds [40:50], cannot be \
+read: LookupError: the chunk does not exist
+    """
+    token = _MISSING.set(choice("missing_chunks", "what", what, ("fill", "raise")))
+    try:
+        yield
+    finally:
+        _MISSING.reset(token)
+
+
+def missing_raises() -> bool:
+    """Whether a missing chunk is an error for the readers that are opened now."""
+    return _MISSING.get() == "raise"
+
+
+def no_chunk() -> LookupError:
+    return LookupError("the chunk does not exist")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -69,7 +69,8 @@ def estimate(
 "scatter_elements"}
         The function of the call.
     data : stored array
-        An array of zarr, tensorstore or h5py, or a memory map.
+        An array of zarr, tensorstore or h5py, a memory map, or a DataArray that is read lazily:
+        what decoding by xarray allocates is extra.
     indices, axis, batch_dims, mode, window_shape, memory
         The arguments of that function; the starts of windows are its indices.
 
@@ -100,7 +101,11 @@ def estimate(
     call = arguments.check_storage_options(
         Call(caller, kind, data, indices, memory=memory, **options)
     )
-    reader = reader_of(call)
+    return estimate_of(call, reader_of(call))
+
+
+def estimate_of(call: Call, reader: Reader) -> Estimate:
+    """Return what a call on the array of `reader` would read and allocate."""
     plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
     steps = len(plan)
     dense = math.prod(plan.dense_shape) * reader.dtype.itemsize
@@ -108,7 +113,7 @@ def estimate(
     buffers = decoding * (reader.chunk_bytes + reader.stored_bytes) + reading * reader.stored_bytes
     decoded = steps * reader.chunk_bytes
     stored = _stored_bytes(reader, plan)
-    tuples = kind.endswith(("_nd", "_windows"))
+    tuples = call.kind.endswith(("_nd", "_windows"))
     return Estimate(
         points=math.prod(plan.call.indices.shape[: -1 if tuples else None]),
         chunks=steps,
@@ -137,7 +142,8 @@ def reader_of(call: Call) -> Reader:
             return reader
     raise DTypeError(
         f"{call.caller}: data = {type(call.data).__name__} object is not stored, or not writeable "
-        f"(allowed: an array of zarr, tensorstore or h5py, or a memory map)"
+        f"(allowed: an array of zarr, tensorstore or h5py, a memory map, or a DataArray that is "
+        f"read lazily: xarray.open_dataset(path, chunks=None)[name])"
     ) from cause
 
 

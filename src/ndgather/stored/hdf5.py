@@ -14,8 +14,9 @@ import h5py
 import numpy as np
 
 from ndgather.errors import DTypeError
+from ndgather.settings import LOGGER
 from ndgather.stored import calls
-from ndgather.stored.chunks import Grid, box_shape
+from ndgather.stored.chunks import Grid, box_shape, missing_raises, no_chunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 # The filters that are decoded here, in the order of encoding.
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
 _KNOWN_FILTERS = ((), (_DEFLATE,), (_SHUFFLE, _DEFLATE))
+
+_PACKING = ("scale_factor", "add_offset", "_FillValue")  # attributes of netCDF
 
 
 def run(call: Call) -> Any:
@@ -45,6 +48,14 @@ def run(call: Call) -> Any:
                 f"{call.caller}: data = {type(data).__name__} object {why} "
                 f"(allowed: one with values)"
             )
+        packed = [name for name in _PACKING if name in data.attrs]
+        if packed:
+            LOGGER.info(
+                "%s: values of %s are as they are stored; xarray.open_dataset applies %s",
+                call.caller,
+                data.name,
+                ", ".join(packed),
+            )
     return calls.run(call, h5py.Dataset, reader, writer)
 
 
@@ -56,8 +67,9 @@ class DatasetReader:
 
     in_flight = 1
 
-    def __init__(self, array: h5py.Dataset) -> None:
+    def __init__(self, array: h5py.Dataset, all_chunks_exist: bool) -> None:
         self.array = array
+        self._all_exist = all_chunks_exist
         self.name = f"{array.file.filename}:{array.name}"
         self.dtype = np.dtype(array.dtype)
         shape = array.shape
@@ -71,19 +83,29 @@ class DatasetReader:
         return bool(self.array.file.mode != "r")
 
     def __reduce__(self) -> Any:
-        return _reopened, (self.array.file.filename, self.array.name)
+        return _reopened, (self.array.file.filename, self.array.name, self._all_exist)
 
     def stored_size(self, chunk: Chunk) -> int:
         """Return the bytes of a chunk as it is stored."""
         if self.array.chunks is None:
             return int(self.dtype.itemsize * prod(self.grid.extent(chunk)))
+        return int(self._stored(chunk).size)
+
+    def _stored(self, chunk: Chunk) -> Any:
         start = tuple(each.start for each in self.grid.box(chunk))
-        info: Any = self.array.id.get_chunk_info_by_coord(start)
-        return int(info.size)
+        return self.array.id.get_chunk_info_by_coord(start)
+
+    def _exists(self, chunk: Chunk) -> bool:
+        if self.array.chunks is not None:
+            return self._stored(chunk).byte_offset is not None
+        layout = self.array.id.get_create_plist().get_layout()
+        return layout != h5py.h5d.CONTIGUOUS or self.array.id.get_offset() is not None
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         box = self.grid.box(chunk)
         shape = self.grid.extent(chunk)
+        if self._all_exist and not self._exists(chunk):
+            raise no_chunk()
         if self._filters is not None:
             whole = self._decoded(self._filters, tuple(each.start for each in box), buffers)
             if whole is not None:
@@ -134,7 +156,12 @@ class DatasetReader:
         return whole
 
 
-reader = writer = DatasetReader
+def reader(array: h5py.Dataset) -> DatasetReader:
+    return DatasetReader(array, missing_raises())
+
+
+def writer(array: h5py.Dataset) -> DatasetReader:
+    return DatasetReader(array, False)  # a scatter makes the chunks that do not exist
 
 
 def _known_filters(array: h5py.Dataset) -> tuple[int, ...] | None:
@@ -148,5 +175,5 @@ def _known_filters(array: h5py.Dataset) -> tuple[int, ...] | None:
     return filters if filters in _KNOWN_FILTERS else None
 
 
-def _reopened(filename: str, name: str) -> DatasetReader:
-    return DatasetReader(h5py.File(filename, "r")[name])
+def _reopened(filename: str, name: str, all_exist: bool) -> DatasetReader:
+    return DatasetReader(h5py.File(filename, "r")[name], all_exist)

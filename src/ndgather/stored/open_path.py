@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,31 +18,49 @@ if TYPE_CHECKING:
 Mode = Literal["r", "r+"]
 
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")
+TIFF_SUFFIXES = (".tif", ".tiff")
 ZARR_SUFFIX = ".zarr"
 _ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 _MOST_NAMES = 20
 
 
 def is_stored(place: str) -> bool:
-    """Whether `place` names an array in a store: a URL, or something in zarr or HDF5."""
-    return "://" in place or _hdf5_file(place) is not None or _is_zarr(place)
+    """Whether `place` names an array in a store: a URL, or something in zarr, HDF5 or TIFF."""
+    return "://" in place or is_tiff(place) or _hdf5_file(place) is not None or _is_zarr(place)
+
+
+def is_tiff(place: str) -> bool:
+    return "://" not in place and Path(place).suffix.lower() in TIFF_SUFFIXES
 
 
 def opened(place: str, mode: Mode = "r") -> Any:
-    """Open an array of zarr or HDF5, to read, or with ``"r+"`` also to write.
+    """Open an array of zarr, HDF5 or TIFF, to read, or with ``"r+"`` also to write.
 
     `place` is ``STORE.zarr/ARRAY`` (a path), ``s3://BUCKET/STORE.zarr/ARRAY``, ``https://...`` or
-    another URL that obstore or fsspec takes, or ``FILE.h5/ARRAY``. obstore or fsspec look up
-    credentials and regions in the environment.
+    another URL that obstore or fsspec takes, ``FILE.h5/ARRAY`` or ``FILE.tif``. obstore or fsspec
+    look up credentials and regions in the environment.
     """
     file = None if "://" in place else _hdf5_file(place)
     try:
+        if is_tiff(place):
+            return _tiff_array(place, mode)
         return _zarr_array(place, mode) if file is None else _hdf5_array(place, file, mode)
     except (NdgatherError, MemoryError):
         raise
     except Exception as error:  # whatever a store raises that is missing or not allowed
-        why = reason(error).partition(" Debug source:")[0]  # of obstore, with its structs
-        raise FileError(f"{place}: cannot be read: {why}") from error
+        raise unreadable(place, error) from error
+
+
+def unreadable(place: str, error: Exception) -> FileError:
+    """Return the error of a place that cannot be opened."""
+    why = reason(error).partition(" Debug source:")[0]  # of obstore, with its structs
+    if "PROPFIND" in why:  # how obstore lists the files of a folder
+        why = (
+            "the server does not list its files, and the metadata of the group is not in one file "
+            "(allowed: a group after zarr.consolidate_metadata(store), or for the commands of "
+            "arrays the path of one array)"
+        )
+    return FileError(f"{place}: cannot be read: {why}")
 
 
 @contextmanager
@@ -123,6 +142,20 @@ def _hdf5_array(place: str, file: Path, mode: Mode) -> Any:
         lambda name, item: arrays.append(name) if isinstance(item, h5py.Dataset) else None
     )
     raise _is_group(place, arrays)
+
+
+def _tiff_array(place: str, mode: Mode) -> Any:
+    try:
+        import tifffile  # noqa: PLC0415 - an extra
+        import zarr  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise messages.extra_missing(error.name or "tifffile", "geotiff") from None
+    if mode != "r":
+        raise FileError(f"{place}: cannot be written (allowed: to read)")
+    store = tifffile.imread(place, aszarr=True, level=0)
+    array = zarr.open_array(store, mode="r")
+    weakref.finalize(array, store.close)
+    return array
 
 
 def _no_array(place: str) -> FileError:

@@ -86,6 +86,13 @@ def test_a_chunk_that_holds_too_little_or_too_much(tmp_path, codec, count):
         assert f"holds {4 * count} bytes, and not the 96 that it should" in text
 
 
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_a_chunk_of_another_codec(tmp_path, codec):
+    stored = stored_in(tmp_path, codec)
+    chunk_file(tmp_path, stored, 1, 1).write_bytes(VALUES[4:, 6:].tobytes())
+    assert f"the chunk is not {codec}, which the metadata of the array says" in refuses(stored)
+
+
 def test_a_chunk_that_says_it_holds_more_than_there_is_memory(tmp_path):
     stored = stored_in(tmp_path, "zstd")
     frame = b"\x28\xb5\x2f\xfd" + b"\xe0" + (2**60).to_bytes(8, "little") + b"\x01\0\0"

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from ndgather.array_call import Call
+    from ndgather.stored.chunks import Reader
 
-__all__ = ["Accessor", "run"]
+__all__ = ["Accessor", "reader", "run"]
 
 xarray.register_dataarray_accessor("ndgather")(Accessor)  # type: ignore[no-untyped-call]
 xarray.register_dataset_accessor("ndgather")(Accessor)  # type: ignore[no-untyped-call]
@@ -59,6 +60,14 @@ def run(call: Call) -> Any:
     else:
         result = _with_names(call, named, indices, result)
     return result if isinstance(data, xarray.DataArray) else result.variable
+
+
+def reader(data: Any) -> Reader:
+    """Return the reader of the stored array behind a DataArray."""
+    inner, _, _ = arrays.unwrapped(array_behind(data))
+    if not isinstance(inner, indexing.ExplicitlyIndexed):
+        raise TypeError("the values are not read lazily")
+    return arrays.open_reader(inner, arrays.chunks_of(data), "data")
 
 
 def array_behind(argument: Any) -> Any:

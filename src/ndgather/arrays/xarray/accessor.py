@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from ndgather.stored.chunks import stand_in
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
+    from ndgather.stored.estimates import Estimate
 
 T = TypeVar("T", xarray.DataArray, xarray.Dataset)
 Method = Literal["nearest", "pad", "ffill", "backfill", "bfill", "linear"] | None
@@ -28,6 +30,8 @@ _ARRAY = "<the array>"  # the name of a DataArray in its Dataset
 
 class Accessor(Generic[T]):
     """The methods of ``.ndgather``: select and add at many labels or positions at once."""
+
+    _estimates: dict[str, Estimate] | None = None  # filled by `sel` in place of reading
 
     def __init__(self, data: T) -> None:
         self._data: T = data
@@ -110,7 +114,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         """
         wanted = selection.merged("sel", indexers, labels)
         request = _request("sel", method, _METHODS, tolerance, missing, "nan", period)
-        options = _options("sel", memory, progress, executor)
+        options = replace(_options("sel", memory, progress, executor), estimates=self._estimates)
         if request.method != "linear":
             data, positions = selection.positions(self._dataset(), wanted, request)
             return self._like(selection.select(data, positions, options))

@@ -20,7 +20,8 @@ from xarray.core.dtypes import maybe_promote
 from ndgather import api
 from ndgather.dispatch import adapter_name
 from ndgather.stored import calls
-from ndgather.stored.chunks import Grid, box_shape
+from ndgather.stored.chunks import Grid, box_shape, stand_in
+from ndgather.stored.estimates import estimate_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
+    from ndgather.stored.estimates import Estimate
     from ndgather.stored.plan import Plan
 
 Positions: TypeAlias = "NDArray[np.int64]"
@@ -48,6 +50,7 @@ class Options:
     name: str = ""  # of the variable
     chunks: Any = None  # of the stored array, if its variable knows them
     plans: list[Plan] = field(default_factory=list)  # shared by the variables of a data set
+    estimates: dict[str, Estimate] | None = None  # by variable, in place of values
 
 
 def chunks_of(variable: Any) -> Sequence[int] | None:
@@ -103,9 +106,15 @@ class TransposedReader:
         self.chunk_bytes, self.stored_bytes = reader.chunk_bytes, reader.stored_bytes
         self.in_flight = reader.in_flight
 
+    def stored_size(self, chunk: Chunk) -> int | None:
+        size_of = getattr(self.reader, "stored_size", None)
+        return None if size_of is None else size_of(self._there(chunk))
+
+    def _there(self, chunk: Chunk) -> Chunk:
+        return tuple(chunk[self.order.index(axis)] for axis in range(len(chunk)))
+
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        there = tuple(chunk[self.order.index(axis)] for axis in range(len(chunk)))
-        return self.reader.read(there, buffers).transpose(self.order)
+        return self.reader.read(self._there(chunk), buffers).transpose(self.order)
 
 
 def unwrapped(array: Any, key: Key | None = None) -> tuple[Any, Key | None, list[Any]]:
@@ -172,6 +181,10 @@ def _take(array: Any, key: Key, options: Options) -> Array:
         reader = open_reader(inner, options.chunks, options.name)
         call = replace(options.call, indices=tuples(positions))
         transposed = TransposedReader(reader, (*front, *behind))
+        if options.estimates is not None:
+            options.estimates[options.name] = estimate_of(call, transposed)
+            shape = call.indices.shape[:-1] + transposed.grid.shape[len(front) :]
+            return stand_in(shape, np.dtype(array.dtype))
         return decoded(steps, calls.gather(call, transposed, options.plans))
     box = inner[tuple(entry if isinstance(entry, slice) else slice(None) for entry in key)]
     if len(front) == 1:

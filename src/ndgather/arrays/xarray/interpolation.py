@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,10 @@ import xarray
 
 from ndgather.arrays.xarray.labels import sorted_axis
 from ndgather.arrays.xarray.selection import (
-    as_array,
     cast_labels,
     check_name,
     check_names,
+    labels_of,
     no_labels,
     other_index,
     pandas_index,
@@ -55,7 +55,7 @@ class _Neighbours:
         axis: Any = pd.RangeIndex(data.sizes[name]) if index is None else index.index
         if not isinstance(axis, pd.Index) or isinstance(axis, pd.MultiIndex):
             raise other_index(caller, name, index)
-        labels = as_array(caller, name, indexer)
+        labels = labels_of(caller, name, indexer, axis.dtype)
         if axis.dtype.kind == "M" and labels.dtype.kind in "OUS":
             labels = cast_labels(caller, name, labels, "M8[ns]", axis.dtype)
         pair = sorted_axis(caller, name, axis, labels.ravel(), request.period.get(name))
@@ -90,6 +90,7 @@ def interpolate(
         if not along:
             continue
         rest = rest.drop_vars([name])
+        options = replace(options, name=str(name))
         if variable.dtype.kind in "uifcmM":
             result = _interpolated(variable, along, options)
         elif all(axis.labels.dims == (dim,) for dim, axis in along.items()):

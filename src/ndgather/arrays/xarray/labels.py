@@ -167,7 +167,15 @@ def look_up(
 ) -> Positions:
     """Return the positions of labels on an axis, in the shape of `labels`, or -1."""
     flat = np.ravel(labels)
-    _check_unique(caller, name, index)
+    if not index.is_unique:  # which is no matter where other labels are wanted
+        first = np.flatnonzero(~index.duplicated())
+        options = {"method": method, "tolerance": tolerance, "period": period}
+        found = look_up(caller, name, index[first], labels, **options)
+        positions = np.where(found < 0, -1, first[found])
+        repeats = (positions >= 0) & index.duplicated(keep=False)[positions]
+        if repeats.any():
+            raise _repeats(caller, name, index[positions[repeats][0]])
+        return positions
     is_sorted = index.is_monotonic_increasing or index.is_monotonic_decreasing
     if period is not None or (method is not None and is_sorted):
         axis = sorted_axis(caller, name, index, flat, period)
@@ -176,10 +184,16 @@ def look_up(
             return axis[0].positions(axis[1], method, limit).reshape(labels.shape)
     if method is None:
         tolerance = None
+    elif index.hasnans:
+        raise LabelError(
+            f"{caller}: labels of {name} are NaN in part, where method={method!r} needs an order "
+            f"(allowed: labels that rise or fall); write .isel({name}=data[{name!r}].notnull()) "
+            f"first"
+        )
     elif not is_sorted:
         raise LabelError(
-            f"{caller}: labels of {name} are unsorted or NaN, where method={method!r} needs an "
-            f"order (allowed: labels that rise or fall); write .sortby({name!r}) first"
+            f"{caller}: labels of {name} are unsorted, where method={method!r} needs an order "
+            f"(allowed: labels that rise or fall); write .sortby({name!r}) first"
         )
     wide = flat.astype(np.float64) if flat.dtype == np.float16 else flat
     try:
@@ -198,7 +212,8 @@ def sorted_axis(
 
     None if that type is neither a 64-bit integer, float or time.
     """
-    _check_unique(caller, name, index)
+    if not index.is_unique:
+        raise _repeats(caller, name, index[index.duplicated()][0])
     pair = _comparable(index, labels)
     if pair is None:
         if period is not None:
@@ -234,12 +249,11 @@ def sorted_axis(
     return SortedLabels(values, order, descending, unit, period), labels
 
 
-def _check_unique(caller: str, name: Hashable, index: pd.Index[Any]) -> None:
-    if not index.is_unique:
-        raise LabelError(
-            f"{caller}: {name} = {index[index.duplicated()][0]} repeats on its axis (allowed: "
-            f"labels that differ); write .drop_duplicates({name!r}) first"
-        )
+def _repeats(caller: str, name: Hashable, label: object) -> LabelError:
+    return LabelError(
+        f"{caller}: {name} = {label} repeats on its axis (allowed: labels that differ); write "
+        f".drop_duplicates({name!r}) first"
+    )
 
 
 def _comparable(index: pd.Index[Any], labels: Array) -> tuple[Array, Array] | None:

@@ -159,7 +159,8 @@ def _of_one_axis(
         return name, checked_positions(caller, name, label, data.sizes[name])
     if isinstance(label, slice):
         return index.dim, _by_index(index, name, label, request)
-    labels, dtype = as_array(caller, name, label), index.coord_dtype
+    dtype = index.coord_dtype
+    labels = labels_of(caller, name, label, dtype)
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype.kind != "b":
         labels = cast_labels(caller, name, labels, dtype, dtype)
     as_xarray = request.method is None and request.missing == "raise" and name not in request.period
@@ -204,6 +205,19 @@ def as_array(caller: str, name: Hashable, indexer: Any) -> NDArray[Any]:
             f"(allowed: one axis); write xarray.DataArray({name}, dims=[...])"
         )
     return array
+
+
+def labels_of(caller: str, name: Hashable, indexer: Any, axis: Any) -> NDArray[Any]:
+    """Return labels as an array; times with a zone are not those of an axis without."""
+    labels = as_array(caller, name, indexer)
+    if isinstance(axis, np.dtype) and axis.kind == "M" and labels.dtype == object and labels.size:
+        first = labels.flat[0]
+        if getattr(first, "tzinfo", None) is not None:
+            raise DTypeError(
+                f"{caller}: {name} = {first} has a time zone, and the labels of {name} have none "
+                f"(allowed: times without a zone); write .tz_convert(None) for UTC"
+            )
+    return labels
 
 
 def cast_labels(caller: str, name: Hashable, labels: Any, dtype: Any, of_axis: object) -> Any:
@@ -307,7 +321,9 @@ def select(
         if ours and by_points.intersection(variable.dims) and name not in bare.xindexes:
             if isinstance(array, indexing.PandasIndexingAdapter):
                 array = variable.values
-            of_variable = replace(options, name=str(name), chunks=arrays.chunks_of(variable))
+            of_variable = replace(
+                options, name=options.name or str(name), chunks=arrays.chunks_of(variable)
+            )
             points = PointwiseArray(array, of_variable)
             exchanged[name] = xarray.Variable(
                 variable.dims, points, variable.attrs, variable.encoding

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from operator import eq
+from operator import eq, floordiv
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
 import zarr.codecs
+from zarr.core.sync import sync
 
 from ndgather.stored import calls
-from ndgather.stored.chunks import Grid
+from ndgather.stored.chunks import Grid, missing_raises, no_chunk
 from ndgather.stored.zarr.codecs import v2_decoder, v3_decoder
 from ndgather.stored.zarr.objects import objects_of
 from ndgather.stored.zarr.shards import Shards
@@ -73,9 +74,7 @@ class _KnownChunks:
                 return None
             read, size = shards.read, shards.size
             decoder = v3_decoder(codec.codecs, dtype, array.chunks)
-        # Arrays may be opened so that a missing chunk is an error.
-        fills = getattr(getattr(array, "config", None), "read_missing_chunks", True)
-        if decoder is None or not fills:
+        if decoder is None:
             return None
         value = np.zeros((), dtype) if array.fill_value is None else array.fill_value
         return cls(read, size, decoder, np.asarray(value, dtype))
@@ -86,7 +85,7 @@ class ZarrReader:
 
     whole_shards = False
 
-    def __init__(self, array: zarr.Array[Any]) -> None:
+    def __init__(self, array: zarr.Array[Any], all_chunks_exist: bool = False) -> None:
         self.array = array
         self.name = str(array.store_path)
         self.dtype = np.dtype(array.dtype)
@@ -110,9 +109,14 @@ class ZarrReader:
         )
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
+        # Arrays may be opened so that a missing chunk is an error.
+        fills = getattr(getattr(array, "config", None), "read_missing_chunks", True)
+        self._all_exist = all_chunks_exist or missing_raises() or not fills
+        if self.whole_shards:
+            self._all_exist = False  # a scatter makes the chunks that do not exist
 
     def __reduce__(self) -> Any:
-        return type(self), (self.array,)
+        return type(self), (self.array, self._all_exist)
 
     def stored_size(self, chunk: Chunk) -> int | None:
         """Return the bytes of a chunk as it is stored, or None if only a read tells."""
@@ -120,16 +124,30 @@ class ZarrReader:
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         if self._known is None:
+            if self._all_exist:
+                self._check_exists(chunk)
             buffers.take_turn()
             return np.asarray(self.array[self.grid.box(chunk)])
         stored = self._known.read(chunk, buffers)
         if stored is None:
+            if self._all_exist:
+                raise no_chunk()
             buffers.take_turn()
             return np.broadcast_to(self._known.fill_value, self.grid.extent(chunk))
         values = self._known.decoder.decode(stored, buffers)
         if any(map(eq, chunk, self._cut)):
             return values[tuple(map(slice, self.grid.extent(chunk)))]
         return values
+
+    def _check_exists(self, chunk: Chunk) -> None:
+        """Raise if there is no object of a chunk that zarr reads, or of its shard."""
+        sizes = getattr(self.array.metadata, "chunks", None)  # of shards, if there are any
+        if isinstance(sizes, tuple):
+            starts = (part.start for part in self.grid.box(chunk))
+            chunk = tuple(map(floordiv, starts, sizes))
+        key = f"{self.array.path}/{self.array.metadata.encode_chunk_key(chunk)}".lstrip("/")
+        if not sync(self.array.store.exists(key)):
+            raise no_chunk()
 
 
 class ZarrWriter(ZarrReader):

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 _KINDS = "biufcmM"  # of dtypes whose values are their bytes
 _CHECKSUM_BYTES = 4
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_MAGIC = {"zstd": b"\x28\xb5\x2f\xfd", "gzip": b"\x1f\x8b"}  # the first bytes
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after the first byte of a frame without values
 _BLOSC_HEADER_BYTES = 16
 _GZIP_LEAST_BYTES = 18
 # Codecs of zarr that decode without options; and the names of known codecs of numcodecs.
@@ -45,10 +46,18 @@ _NAMES = frozenset(
 )
 
 
+def _check_kind(head: bytes, codec: str) -> None:
+    if not head.startswith(_MAGIC[codec]):
+        raise ValueError(f"the chunk is not {codec}, which the metadata of the array says")
+
+
 def _zstd_size(stored: Bytes) -> int | None:
     """Return the size in the header of the first frame (RFC 8878, 3.1.1.1), if it has one."""
     head = stored[:18].tobytes()
-    if len(head) < 6 or not head.startswith(_ZSTD_MAGIC):
+    if head[1:4] == _ZSTD_SKIPPABLE:
+        return None
+    _check_kind(head, "zstd")
+    if len(head) < 6:
         return None
     flags = head[4]
     single = flags >> 5 & 1
@@ -75,6 +84,7 @@ def _lz4_size(stored: Bytes) -> int | None:
 
 def _gzip_size(stored: Bytes) -> int | None:
     """Return the size at the end of the last member (RFC 1952, 2.3.1), usually the only one."""
+    _check_kind(stored[:2].tobytes(), "gzip")
     if stored.size < _GZIP_LEAST_BYTES:
         return None
     return int.from_bytes(stored[-4:].tobytes(), "little")
