@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     Shape = Sequence[object]  # sizes may be symbols
 
 _LONGEST_VALUE = 200
-_LONGEST_REASON = 300
 _LONGEST_QUOTE = 40
-_LOOKED_AT = 5_000  # letters of a text of another library
+_LONGEST_REASON = 10_000  # letters of a text of another library
 _FILE = r"[\w.+-]+\.(?:cc|cpp|cu|h|hpp):\d+:? ?"
 _LINE = rf"/?(?:[\w.+-]+/)+{_FILE}"
 _PLACES_IN_CODE = re.compile(
@@ -109,10 +108,12 @@ def reason(error: BaseException) -> str:
 
 def bearable(text: str) -> str:
     """Write a text of another library on one line of bounded length, without source locations."""
-    whole = " ".join(text[:_LOOKED_AT].split())
+    if len(text) > _LONGEST_REASON:  # the cause stands first or last
+        half = _LONGEST_REASON // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    whole = " ".join(text.split())
     rest = _PLACES_IN_CODE.sub("", whole).strip() or _PATHS_IN_CODE.sub("", whole).strip()
-    text = one_line(rest or whole)
-    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
+    return one_line(rest or whole)
 
 
 def similar(name: object, known: Iterable[object]) -> str | None:

@@ -5,10 +5,17 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx.parser import parse_model
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no such children")
+
+LIMIT_S = 3  # a second where nothing else runs
 
 RUNTIME = """
 import os, signal, time
@@ -33,16 +40,11 @@ def command(folder):
     (folder / "odd").mkdir()
     (folder / "odd" / "__init__.py").touch()
 
-    def start(what):
+    def start(what, *options):
         (folder / "odd" / "runtime.py").write_text(RUNTIME.format(what=what))
         line = "run model.onnx --input data=data.npy --input indices=indices.npy -v"
-        return subprocess.Popen(
-            [sys.executable, "-m", "ndgather", *line.split(), "--runtime", "odd.runtime"],
-            env={**os.environ, "PYTHONPATH": str(folder)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+        return _started_command(*line.split(), "--runtime", "odd.runtime", *options, path=path)
 
     return start
 
@@ -76,12 +78,145 @@ def test_a_signal_ends_both(command, folder, number, status):
     _gone(runner)
 
 
+BUSY = """signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        time.sleep(60)"""  # as code in C, which runs no handler of Python
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "text"),
+    [
+        (signal.SIGTERM, 128 + signal.SIGTERM, "ndgather run: ended by SIGTERM"),
+        (signal.SIGINT, 130, "ndgather run: interrupted"),
+    ],
+)
+def test_a_signal_ends_a_runtime_that_never_returns(command, folder, number, status, text):
+    with command(BUSY) as process:
+        runner = _started(folder)
+        start = time.monotonic()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert time.monotonic() - start < LIMIT_S
+    assert (process.returncode, err.splitlines()[-1]) == (status, text)
+    _gone(runner)
+
+
+FOR_EVER = """<ir_version: 8, opset_import: ["" : 16]>
+    for_ever (float[N] data) => (float[N] y)
+    <int64 trips = {9223372036854775807}, bool on = {1}>
+    { y = Loop(trips, on, data)
+      <body = body (int64 i, bool go, float[N] x) => (bool again, float[N] z)
+        { again = Identity(go) z = Neg(x) }> }"""
+
+
+@pytest.fixture
+def for_ever(folder):
+    """Start a command on a model that loops for ever inside onnxruntime."""
+    pytest.importorskip("onnxruntime")
+    onnx.save(parse_model(FOR_EVER), "for_ever.onnx")
+    np.save("x.npy", np.ones(3, np.float32))
+
+    def start(command, *options):
+        line = f"{command} for_ever.onnx --input data=x.npy"
+        if command == "compare":
+            line += " --runtime onnxruntime"
+        return _started_command(*line.split(), *options)
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("command", "number"), [("run", signal.SIGTERM), ("compare", signal.SIGINT)]
+)
+def test_a_signal_ends_a_loop_in_onnxruntime(for_ever, folder, command, number):
+    with for_ever(command) as process:
+        runners = _busy_children(process.pid)
+        start = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+        assert time.monotonic() - start < LIMIT_S
+    for runner in runners:
+        _gone(runner)
+    assert not list(folder.glob(".ndgather-*"))
+
+
+def test_a_run_ends_after_its_timeout(for_ever):
+    start = time.monotonic()
+    with for_ever("run", "--timeout", "2", "--output-dir", "out") as process:
+        out, err = process.communicate(timeout=60)
+    assert 2 <= time.monotonic() - start < 6
+    assert (process.returncode, out) == (1, "")
+    limit = "2 s (the limit of --timeout, timeout=)"
+    assert err == f"ndgather run: error: for_ever.onnx: the run did not end in {limit}\n"
+
+
+def test_a_comparison_ends_after_its_timeout(for_ever):
+    with for_ever("compare", "--timeout", "3") as process:
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert out.splitlines()[0].endswith(
+        ": crashed: it did not end in 3 s (the limit of --timeout, timeout=)"
+    )
+
+
+def test_a_search_finds_inputs_on_which_a_runtime_does_not_end(for_ever):
+    with for_ever("compare", "--timeout", "3", "--search", "1") as process:
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "it did not end in 3 s" in out
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon", "inf", "nan"])
+def test_a_timeout_is_a_number_of_seconds(ndgather, text):
+    outcome = ndgather(f"run model.onnx --timeout {text}")
+    assert outcome.status == 2
+    assert f"argument --timeout: '{text}' is not a number of seconds above 0" in outcome.err
+
+
+def test_a_killed_run_leaves_no_part_of_a_file(command, folder):
+    with command(BUSY, "--output-dir", "out") as process:
+        (folder / "out" / f".ndgather-{_started(folder)}-00.part").touch()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+    assert not list((folder / "out").iterdir())
+
+
+def _busy_children(process):
+    """Wait until a child of a process has computed for a while; return its children."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()
+        for child in children:
+            ticks = int(
+                Path(f"/proc/{child}/stat").read_text("ascii").rpartition(")")[2].split()[11]
+            )
+            if ticks > 1.5 * os.sysconf("SC_CLK_TCK"):
+                return list(map(int, children))
+        time.sleep(0.05)
+    raise AssertionError("it does not loop")
+
+
 def test_the_child_ends_with_its_parent(command, folder):
     with command("time.sleep(60)") as process:
         runner = _started(folder)
         process.kill()
         process.wait(60)
         _gone(runner)
+
+
+@contextmanager
+def _started_command(*words, path=None):
+    """A command in a process, which is killed if it still runs."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "ndgather", *words],
+        env=os.environ if path is None else {**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _started(folder):

@@ -4,7 +4,9 @@ The runtime that is always there is a module of these tests, which wraps the eva
 can be told to give wrong values; onnxruntime and OpenVINO are run where they are installed.
 """
 
+import os
 import sys
+import time
 import types
 
 import numpy as np
@@ -360,6 +362,8 @@ def test_maps_of_a_classifier_become_a_matrix(runtime):
             "No file models/a.onnx, and no a/b.h either",
         ),
         ("Name:'\x1b[2J'", "Name:'\\x1b[2J'"),
+        (f"{'node ' * 900}the cause", f"{'node ' * 900}the cause"),
+        (f"{'x' * 5_000}{'y' * 10**6}{'z' * 5_000}", f"{'x' * 5_000} ... {'z' * 5_000}"),
     ],
 )
 def test_a_refusal_is_told_without_the_places_in_the_code_of_a_runtime(wrong, text, said):
@@ -371,3 +375,83 @@ def test_a_refusal_is_told_without_the_places_in_the_code_of_a_runtime(wrong, te
     with pytest.raises(ModelError) as refusal:
         onnx_models.load(MODEL, runtime=wrong.__name__)
     assert str(refusal.value) == f"model: {wrong.__name__} does not load it: {said}"
+
+
+CRASHING = """
+import os, signal, time
+
+def session(source, options):
+    class Session:
+        def run(self, names, inputs):
+            {what}
+    return Session()
+"""
+
+
+@pytest.fixture
+def crashing(tmp_path, monkeypatch):
+    """Write a runtime that does `what` in a run, which child processes find too."""
+    (tmp_path / "crashing").mkdir()
+    (tmp_path / "crashing" / "__init__.py").touch()
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(what):
+        (tmp_path / "crashing" / "runtime.py").write_text(CRASHING.replace("{what}", what))
+        return "crashing.runtime"
+
+    return write
+
+
+@pytest.mark.parametrize("runtime", [None, *RUNTIMES])
+def test_a_run_in_a_child_returns_what_a_run_here_returns(runtime):
+    feeds = {"data": DATA, "indices": INDICES}
+    outputs = onnx_models.run(MODEL, feeds, runtime=runtime, isolate=True)
+    np.testing.assert_array_equal(outputs["y"], EXPECTED, strict=True)
+
+
+def test_an_error_in_a_child_is_the_error_here():
+    feeds = {"data": DATA, "indices": np.array([[0, 1], [3, 0]])}
+    with pytest.raises(IndexOutOfBoundsError, match=r"indices\[1, 0\] = 3 is outside") as here:
+        onnx_models.run(MODEL, feeds)
+    with pytest.raises(IndexOutOfBoundsError) as child:
+        onnx_models.run(MODEL, feeds, isolate=True)
+    assert str(child.value) == str(here.value)
+    assert vars(child.value) == vars(here.value)
+
+
+def test_a_crash_of_a_child_is_an_error(crashing):
+    runtime = crashing("os.kill(os.getpid(), signal.SIGSEGV)")
+    with pytest.raises(ModelError, match="model: the process that ran it has ended: SIGSEGV"):
+        onnx_models.run(MODEL, {"data": DATA, "indices": INDICES}, runtime=runtime, isolate=True)
+
+
+def test_a_timeout_ends_a_run(crashing):
+    feeds, runtime = {"data": DATA, "indices": INDICES}, crashing("time.sleep(60)")
+    start = time.monotonic()
+    with pytest.raises(ModelError, match=r"model: .*: it did not end in 1\.5 s \(the limit of"):
+        onnx_models.run(MODEL, feeds, runtime=runtime, timeout=1.5)
+    assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
+def test_a_timeout_is_a_time(timeout):
+    with pytest.raises(ModelError, match=r"run: timeout = .* is no limit \(allowed: finite numb"):
+        onnx_models.run(MODEL, {"data": DATA, "indices": INDICES}, timeout=timeout)
+    with pytest.raises(ModelError, match="compare: timeout"):
+        onnx_models.compare(MODEL, {}, runtimes=["reference"], timeout=timeout)
+
+
+def test_the_default_of_a_run_is_that_of_the_command(monkeypatch):
+    chosen = []
+    load = onnx_models.load
+
+    def watched(model, *, runtime, **options):
+        chosen.append(runtime)
+        return load(model, runtime=runtime, **options)
+
+    monkeypatch.setattr(onnx_models.runs, "load", watched)
+    onnx_models.run(MODEL, {"data": DATA, "indices": INDICES})
+    assert chosen == [None]
+    assert type(load(MODEL)).__name__ == "Model"

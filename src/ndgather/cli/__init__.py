@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import io
+import math
 import os
 import signal
 import sys
+import time
 import traceback
 import warnings
 from contextlib import contextmanager, suppress
@@ -30,6 +31,8 @@ from ndgather.cli.options import (
 )
 from ndgather.errors import NdgatherError, one_line
 from ndgather.messages import reason
+from ndgather.models.tensors.tensor_files import part_name
+from ndgather.runtimes.children import die_with_parent, limit_text
 from ndgather.settings import set_num_threads
 
 if TYPE_CHECKING:
@@ -51,7 +54,8 @@ COMMANDS = (
 )
 
 _SENT_BY_A_PROCESS = 0  # SI_USER; a signal of the terminal reaches the child too
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_GRACE_S = 0.3  # for a child that removes its files before it ends
+_LONGEST_WAIT_S = 3600.0
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} if os.name == "posix" else set()
 
 SUMMARY = """\
@@ -121,15 +125,10 @@ def _run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2
-    if arguments is None and _runs_in_a_runtime(options):
-        status = _run_in_child()
-        if status is not None and status >= 0:
-            return status
+    if arguments is None and options.command == "run":  # a runtime may crash or never return
+        status = _run_in_child(options)
         if status is not None:
-            runtime, name = options.runtime or "the runtime", signal.Signals(-status).name
-            text = one_line(f"{options.model}: {runtime} ended the process that ran it ({name})")
-            print(f"ndgather {options.command}: error: {text}", file=sys.stderr)
-            return 1
+            return status
     try:
         with _terminating_cleanly(), log_to_stderr(options.verbose):
             if options.threads is not None:
@@ -150,15 +149,6 @@ def _run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
         print(f"ndgather {options.command}: interrupted", file=sys.stderr)
         return 130
     return status or 0
-
-
-def _runs_in_a_runtime(options: argparse.Namespace) -> bool:
-    """Whether the command runs a model in a runtime, which may crash and end its process."""
-    return (
-        options.command == "run"
-        and Path(options.model).suffix != ".xml"
-        and options.runtime != "reference"
-    )
 
 
 def _drop_output() -> None:
@@ -185,11 +175,11 @@ def _terminating_cleanly() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _run_in_child() -> int | None:
-    """Fork, and return None in the child; in the parent, wait and return the child's exit status.
+def _run_in_child(options: argparse.Namespace) -> int | None:
+    """Fork, and return None in the child; in the parent, wait and return the exit status.
 
-    A negative status is the number of the signal that ended the child. None is also returned
-    where the system cannot do this.
+    A signal or the limit of time ends the child, whatever it does. None is also returned where the
+    system cannot do this.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -199,18 +189,44 @@ def _run_in_child() -> int | None:
         warnings.simplefilter("ignore", DeprecationWarning)  # NumPy's threads survive a fork
         child = os.fork()
     if child == 0:
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        die_with_parent()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return None
+    deadline = math.inf if options.timeout is None else time.monotonic() + options.timeout
+    cause: signal.Signals | None = None  # that ends the run
+    late = False
     try:
         while True:
-            received = signal.sigwaitinfo(signals)
-            if received.si_signo == signal.SIGCHLD:
+            wait = min(max(deadline - time.monotonic(), 0), _LONGEST_WAIT_S)
+            received = signal.sigtimedwait(signals, wait)
+            if received is None:
+                if time.monotonic() >= deadline:
+                    os.kill(child, signal.SIGKILL)
+                    deadline, late = math.inf, True
+            elif received.si_signo == signal.SIGCHLD:
                 ended, status = os.waitpid(child, os.WNOHANG)
                 if ended:
-                    return os.waitstatus_to_exitcode(status)
-            elif received.si_code == _SENT_BY_A_PROCESS:
-                os.kill(child, received.si_signo)
+                    break
+            else:
+                if received.si_code == _SENT_BY_A_PROCESS:
+                    os.kill(child, received.si_signo)
+                cause = signal.Signals(received.si_signo)
+                deadline = min(deadline, time.monotonic() + _GRACE_S)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return code
+    folders = [options.output_dir, *(Path(file).parent for file in options.outputs.values())]
+    for folder in filter(None, folders):
+        for part in folder.glob(f"{part_name(child)}*"):
+            part.unlink(missing_ok=True)
+    if cause is not None:
+        text = "interrupted" if cause == signal.SIGINT else f"ended by {cause.name}"
+    elif late:
+        text = f"error: {options.model}: the run did not end {limit_text(options.timeout)}"
+    else:
+        runtime, name = options.runtime or "the runtime", signal.Signals(-code).name
+        text = f"error: {options.model}: {runtime} ended the process that ran it ({name})"
+    print(f"ndgather run: {one_line(text)}", file=sys.stderr)
+    return 1 if cause is None else 128 + cause

@@ -14,10 +14,12 @@ from ndgather.cli.options import (
     add_loading,
     add_options,
     add_runtimes,
+    add_timeout,
     positive,
 )
 from ndgather.errors import one_line
 from ndgather.models.tensors.tensor_files import replace_file
+from ndgather.runtimes.children import LIMIT_S
 
 if TYPE_CHECKING:
     import argparse
@@ -59,6 +61,8 @@ def add_to(commands: Any) -> None:
     )
     add_inputs(compare)
     add_loading(compare, "[RUNTIME=]NAME", "[RUNTIME=]FILE", "; for one runtime, or for all")
+    limit = f"end a run in a runtime after this time, and report it (default: {LIMIT_S:g})"
+    add_timeout(compare, limit)
     table = """
         --search N     run up to N inputs with edge cases, until the runtimes disagree
         --keep FOLDER  where --search saves the inputs, for --inputs (default: found)
@@ -86,6 +90,7 @@ def _compare(options: argparse.Namespace) -> int:
         "rtol": options.rtol,
         "atol": options.atol,
         "threads": options.threads,
+        "timeout": options.timeout,
         "providers": _by_runtime(options.providers, runtimes),
         "libraries": _by_runtime(options.libraries, runtimes),
     }

@@ -178,6 +178,20 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def add_timeout(parser: argparse.ArgumentParser, about: str) -> None:
+    add_options(parser, f"--timeout SECONDS  {about}", timeout={"type": _seconds})
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
+
+
 def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
     """Add ``--runtime``, which takes names with commas between them, and may be repeated."""
     collects = {"dest": "runtimes", "action": "extend", "type": _names, "default": []}

@@ -17,6 +17,7 @@ from ndgather.cli.options import (
     add_common,
     add_loading,
     add_options,
+    add_timeout,
     columns,
     node_bar,
     node_count,
@@ -98,6 +99,7 @@ def add_to(commands: Any) -> None:
     """
     add_options(run, table, runtime={"completer": runtime_names})
     add_loading(run, "NAME", "FILE")
+    add_timeout(run, "end the command after this time, also inside a runtime")
     table = """
         --json   print the results as JSON
         --quiet  print nothing but errors

@@ -68,6 +68,17 @@ def tolerance(caller: str, argument: str, value: object) -> float:
     return float(_in_range(caller, argument, value, 0, sys.float_info.max))
 
 
+def seconds(caller: str, argument: str, value: object) -> float:
+    """Return a limit of time, which is a finite number above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise argument_kind(caller, argument, value, "a time", "a number of seconds above 0")
+    if not 0 < value <= sys.float_info.max:
+        raise ModelError(
+            f"{caller}: {argument} = {value} is no limit (allowed: finite numbers above 0)"
+        )
+    return float(value)
+
+
 def _in_range(caller: str, argument: str, value: float, least: float, most: float) -> float:
     if not least <= value <= most:
         raise ModelError(

@@ -7,6 +7,7 @@ What the runtime prints goes to standard error.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import signal
@@ -15,19 +16,31 @@ import sys
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from tempfile import TemporaryFile
-from threading import Timer
+from threading import TIMEOUT_MAX, Timer
 from typing import TYPE_CHECKING, Any, Self
 
 from ndgather.messages import bearable
 from ndgather.runtimes.runtime import model_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource
 
 LIMIT_S = 600.0
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+def die_with_parent() -> None:
+    """End this process when the one that started it ends, where the system can do this."""
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def limit_text(limit_s: float) -> str:
+    return f"in {limit_s:g} s (the limit of --timeout, timeout=)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,59 +63,45 @@ class Answer:
         return bearable(self.crashed or self.refused or "")
 
 
-class RuntimeProcess:
-    """One model in one runtime, in a separate process.
+class _Child:
+    """A process that answers requests: `arguments` are those of this module on the command line."""
 
-    `version` is that of the runtime, or empty if it did not load the model; `failed` is why it did
-    not load it, or how it crashed.
-    """
-
-    def __init__(
-        self, runtime: str, source: ModelSource, options: LoadOptions, *, limit_s: float = LIMIT_S
-    ) -> None:
-        self._limit_s = limit_s
+    def __init__(self, arguments: Sequence[str], limit_s: float) -> None:
+        self._limit_s, self._timed_out = limit_s, False
         self._printed = TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "ndgather.runtimes.children", runtime],
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "ndgather.runtimes.children", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._printed,
         )
-        self.version, self.failed = "", None
-        kind, what = self._ask((source, options))
-        if kind == "version":
-            self.version = what
-        else:
-            self.failed = Answer(**{kind: what})
 
-    def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> Answer:
-        """Run the model once; after a crash every run is a crash."""
-        if self.failed is not None:
-            return self.failed
-        kind, what = self._ask((list(names), dict(inputs)))
-        answer = Answer(**{kind: what})
-        if answer.crashed is not None:
-            self.failed = answer
-        return answer
-
-    def _ask(self, request: object) -> tuple[str, Any]:
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        timer = Timer(self._limit_s, self._child.kill)
+    def ask(self, request: object) -> tuple[str, Any]:
+        """Return the answer to a request, or "crashed" and how the process ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        timer = Timer(min(self._limit_s, TIMEOUT_MAX), self._end_late)
+        timer.daemon = True
         timer.start()
         try:
-            pickle.dump(request, self._child.stdin, pickle.HIGHEST_PROTOCOL)
-            self._child.stdin.flush()
-            answer: tuple[str, Any] = pickle.load(self._child.stdout)
+            pickle.dump(request, self._process.stdin, pickle.HIGHEST_PROTOCOL)
+            self._process.stdin.flush()
+            answer: tuple[str, Any] = pickle.load(self._process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
             return "crashed", self._end()
         finally:
             timer.cancel()
         return answer
 
+    def _end_late(self) -> None:
+        self._timed_out = True
+        self._process.kill()
+
     def _end(self) -> str:
-        """Return the signal or the exit status that the child ended with."""
-        status = self._child.wait()
+        """Return the signal or the exit status that the process ended with, or the time limit."""
+        status = self._process.wait()
+        if self._timed_out:
+            return f"it did not end {limit_text(self._limit_s)}"
         if status < 0:
             return signal.Signals(-status).name
         self._printed.seek(0)
@@ -112,29 +111,95 @@ class RuntimeProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for stream in (self._child.stdin, self._child.stdout):
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is not None:  # often a signal, which does not end a runtime that computes
+            self._process.kill()
+        for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(OSError):  # a request that was not sent
                     stream.close()
         try:
-            self._child.wait(timeout=10)
+            self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+            self._process.kill()
+            self._process.wait()
         self._printed.close()
 
 
-def _serve(name: str) -> None:
-    """Load a model in the runtime `name` and run it, until the parent closes the pipe."""
+class RuntimeProcess(_Child):
+    """One model in one runtime, in a separate process.
+
+    `version` is that of the runtime, or empty if it did not load the model; `failed` is why it did
+    not load it, or how it crashed.
+    """
+
+    def __init__(
+        self, runtime: str, source: ModelSource, options: LoadOptions, *, limit_s: float = LIMIT_S
+    ) -> None:
+        super().__init__([runtime], limit_s)
+        self.version, self.failed = "", None
+        try:
+            kind, what = self.ask((source, options))
+        except BaseException as error:  # a signal to this process
+            self.__exit__(error)
+            raise
+        if kind == "version":
+            self.version = what
+        else:
+            self.failed = Answer(**{kind: what})
+
+    def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> Answer:
+        """Run the model once; after a crash every run is a crash."""
+        if self.failed is not None:
+            return self.failed
+        kind, what = self.ask((list(names), dict(inputs)))
+        answer = Answer(**{kind: what})
+        if answer.crashed is not None:
+            self.failed = answer
+        return answer
+
+
+def call_isolated(
+    module: str, function: str, arguments: Sequence[object], limit_s: float
+) -> tuple[str, Any]:
+    """Call a function in a separate process.
+
+    Return "returned" and its result, "raised" and its exception, or "crashed" and how the process
+    ended.
+    """
+    with _Child([module, function], limit_s) as child:
+        return child.ask(arguments)
+
+
+def _answer_pipe() -> Callable[[str, Any], None]:
+    """Return the function that sends an answer; what is printed goes to standard error."""
+    die_with_parent()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    warnings.simplefilter("ignore")
 
     def send(kind: str, what: Any) -> None:
         pickle.dump((kind, what), answers, pickle.HIGHEST_PROTOCOL)
         answers.flush()
 
+    return send
+
+
+def _call(module: str, function: str) -> None:
+    """Call a function with the arguments that the parent sends, once."""
+    send = _answer_pipe()
+    try:
+        called = getattr(import_module(module), function)
+        answer = "returned", called(*pickle.load(sys.stdin.buffer))
+    except Exception as error:
+        answer = "raised", error
+    send(*answer)
+    os._exit(0)
+
+
+def _serve(name: str) -> None:
+    """Load a model in the runtime `name` and run it, until the parent closes the pipe."""
+    send = _answer_pipe()
+    warnings.simplefilter("ignore")
     source, options = pickle.load(sys.stdin.buffer)
     try:
         adapter = model_runtime(name).load()
@@ -156,4 +221,4 @@ def _serve(name: str) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(*sys.argv[1:]) if len(sys.argv) == 2 else _call(*sys.argv[1:])

@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, ModelError, NdgatherError, one_line
 from ndgather.messages import shown
-from ndgather.models.arguments import Array, named_arrays, names, tolerance
+from ndgather.models.arguments import Array, named_arrays, names, seconds, tolerance
 from ndgather.models.graph import fit_inputs
 from ndgather.models.graph.diagnostics import rule_of
 from ndgather.models.graph.evaluation import index_places
@@ -29,7 +29,7 @@ from ndgather.models.onnx.runs import (
     trace,
 )
 from ndgather.published.schema import Kind
-from ndgather.runtimes.children import Answer, RuntimeProcess
+from ndgather.runtimes.children import LIMIT_S, Answer, RuntimeProcess
 from ndgather.settings import LOGGER
 from ndgather.show import style_sheet
 
@@ -143,6 +143,7 @@ def compare(
     threads: int | None = None,
     providers: ForRuntimes = (),
     libraries: ForRuntimes = (),
+    timeout: float | None = None,
 ) -> Comparison:
     """Run a model in several runtimes and compare every gather and scatter node.
 
@@ -165,6 +166,9 @@ def compare(
         As in `run`.
     providers, libraries : sequence of str, or mapping of a runtime to a sequence of str
         As in `run`: for every runtime except the reference evaluator, or for the named ones.
+    timeout : float, default 600
+        The limit in seconds of every run in a runtime. A run that takes longer is ended, and
+        reported as crashed.
 
     Returns
     -------
@@ -191,7 +195,9 @@ def compare(
     >>> report.same, report.nodes[0].runs[0].status
     (True, 'same')
     """
-    comparer = Comparer("compare", model, runtimes, rtol, atol, threads, providers, libraries)
+    comparer = Comparer(
+        "compare", model, runtimes, rtol, atol, threads, providers, libraries, timeout
+    )
     return comparer.compare(named_arrays("compare", inputs))
 
 
@@ -211,6 +217,7 @@ class Comparer:
         threads: object,
         providers: object,
         libraries: object,
+        timeout: object,
     ) -> None:
         checked = names(caller, "runtimes", runtimes)
         if not checked:
@@ -218,6 +225,7 @@ class Comparer:
         for name in checked:
             load_runtime(name)
         self._rtol, self._atol = tolerance(caller, "rtol", rtol), tolerance(caller, "atol", atol)
+        self.limit_s = LIMIT_S if timeout is None else seconds(caller, "timeout", timeout)
         self.options = load_options(caller, checked, threads, providers, libraries)
         self.proto, self.folder = open_model(model, caller)
         self.ports, outputs = model_ports(self.proto)
@@ -282,7 +290,7 @@ class TracedRun:
 
     def __init__(self, model: Comparer, runtime: str, inputs: Values) -> None:
         self.runtime, self._model, self._inputs = runtime, model.traced, inputs
-        self._options = model.options[runtime]
+        self._options, self._limit_s = model.options[runtime], model.limit_s
         self.values: Values | None = None
         self.failed_node: TracedNode | None = None
         self.failure = Answer()
@@ -294,7 +302,8 @@ class TracedRun:
             self._find_failed_node()
 
     def _run(self, model: TracedModel, outputs: Sequence[str]) -> tuple[str, Answer]:
-        with RuntimeProcess(self.runtime, model.source(), self._options) as process:
+        source, limit_s = model.source(), self._limit_s
+        with RuntimeProcess(self.runtime, source, self._options, limit_s=limit_s) as process:
             answer = process.run(outputs, self._inputs)
             version = process.version
         if answer.values is not None:

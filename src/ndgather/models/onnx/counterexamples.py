@@ -63,6 +63,7 @@ def search(
     threads: int | None = None,
     providers: ForRuntimes = (),
     libraries: ForRuntimes = (),
+    timeout: float | None = None,
 ) -> Parting | None:
     """Search for inputs on which a runtime disagrees with the specification or another runtime.
 
@@ -79,7 +80,7 @@ def search(
         The largest number of inputs to run.
     seed, sizes
         As in `random_inputs`.
-    runtimes, rtol, atol, threads, providers, libraries
+    runtimes, rtol, atol, threads, providers, libraries, timeout
         As in `compare`.
 
     Returns
@@ -94,7 +95,9 @@ def search(
     """
     tries, seed = whole_number("search", "tries", tries, 1), whole_number("search", "seed", seed, 0)
     chosen_sizes = checked_sizes("search", sizes)
-    comparer = Comparer("search", model, runtimes, rtol, atol, threads, providers, libraries)
+    comparer = Comparer(
+        "search", model, runtimes, rtol, atol, threads, providers, libraries, timeout
+    )
     required = [port for port in comparer.ports if not port.optional]
     open_names = sorted(set(open_sizes(required).values()))
     with ExitStack() as processes:
@@ -230,7 +233,9 @@ class _Processes:
         process = self._loaded.get(name)
         if process is None or (process.failed is not None and process.version):
             source, options = self._comparer.traced.source(), self._comparer.options[name]
-            process = self._processes.enter_context(RuntimeProcess(name, source, options))
+            process = self._processes.enter_context(
+                RuntimeProcess(name, source, options, limit_s=self._comparer.limit_s)
+            )
             self._loaded[name] = process
         return process
 

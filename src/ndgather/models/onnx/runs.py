@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -24,7 +25,15 @@ from onnx import (
 from ndgather import messages
 from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, NotLoadedError
 from ndgather.messages import did_you_mean, foreign_errors, listed, reason, shown
-from ndgather.models.arguments import Array, file_path, instance, named_arrays, names, whole_number
+from ndgather.models.arguments import (
+    Array,
+    file_path,
+    instance,
+    named_arrays,
+    names,
+    seconds,
+    whole_number,
+)
 from ndgather.models.graph import NodeTime, OutputArray, Run, fit_inputs
 from ndgather.models.onnx import files
 from ndgather.models.onnx.inference import check_functions, without_functions
@@ -40,6 +49,7 @@ from ndgather.models.onnx.nodes import (
     op_nodes,
 )
 from ndgather.published.schema import Reduction, TensorType
+from ndgather.runtimes.children import call_isolated
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource, model_runtime
 from ndgather.settings import LOGGER, counted
 
@@ -109,18 +119,22 @@ def run(
     model: Source,
     inputs: Mapping[str, Array],
     *,
-    runtime: str | None = REFERENCE,
+    runtime: str | None = None,
     accept_runtime: bool = False,
     threads: int | None = None,
     providers: Sequence[str] = (),
     libraries: Sequence[str] = (),
+    isolate: bool = False,
+    timeout: float | None = None,
 ) -> dict[str, Array]:
     """Run an ONNX model and return its outputs by name.
 
-    In the runtime ``"reference"``, gather and scatter nodes run in ndgather, and all others in the
-    reference evaluator of the `onnx` package. In any other runtime all nodes run there; ndgather
-    then computes every gather and scatter node again from its inputs, and compares the outputs:
-    copies bit by bit, sums of floats up to the order of additions.
+    The model runs in onnxruntime if that is installed and loads the model, and otherwise in the
+    reference evaluator of the `onnx` package, as on the command line. In the runtime
+    ``"reference"``, gather and scatter nodes run in ndgather, and all others in the evaluator. In
+    any other runtime all nodes run there; ndgather then computes every gather and scatter node
+    again from its inputs, and compares the outputs: copies bit by bit, sums of floats up to the
+    order of additions.
 
     Parameters
     ----------
@@ -130,12 +144,10 @@ def run(
     inputs : mapping of str to array_like
         The inputs of the model by name, with the dtypes and shapes that it declares. Inputs with
         a default in the model may be left out.
-    runtime : str or None, default "reference"
-        ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or a module of your own. None means
-        onnxruntime if it is installed and loads the model, and otherwise the reference evaluator
-        (unless providers or libraries are named), as on the command line. It is not the default
-        here, because a hostile model can crash a runtime and with it the process; the command line
-        runs it in a child process.
+    runtime : str, optional
+        ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or a module of your own. The default
+        is onnxruntime, and the reference evaluator where onnxruntime is not installed or does not
+        load the model (unless providers or libraries are named).
     accept_runtime : bool, default False
         Continue if the output of a node in the runtime differs from that of its specification.
     threads : int, optional
@@ -144,6 +156,12 @@ def run(
         Execution providers of onnxruntime, or the device of OpenVINO. Default: the CPU.
     libraries : sequence of str
         Paths of libraries of custom operators that the runtime is to load.
+    isolate : bool, default False
+        Run the model in a child process, as the command line does. Use it for models that you do
+        not trust: a hostile model can crash a runtime, and with it the process. Starting the child
+        takes a fraction of a second, and the inputs and outputs are copied.
+    timeout : float, optional
+        The limit of the run in seconds; the child process is then ended. It implies `isolate`.
 
     Returns
     -------
@@ -157,7 +175,8 @@ def run(
         The file cannot be read.
     ModelError
         It is not a valid ONNX model, an input is missing or unknown, or a node failed or its output
-        in the runtime differs from that of its specification; the text names the node.
+        in the runtime differs from that of its specification; the text names the node. With
+        `isolate`, the runtime crashed; with `timeout`, the run took longer.
     ExtraMissingError
         The runtime is not installed.
     ShapeError, DTypeError, IndexOutOfBoundsError
@@ -180,15 +199,33 @@ def run(
     ...
     ndgather.errors.IndexOutOfBoundsError: node GatherND of 'picked': ...
     """
-    loaded = load(
-        model,
-        runtime=runtime,
-        accept_runtime=accept_runtime,
-        threads=threads,
-        providers=providers,
-        libraries=libraries,
-        in_place=True,
-    )
+    options = {
+        "runtime": runtime,
+        "accept_runtime": accept_runtime,
+        "threads": threads,
+        "providers": providers,
+        "libraries": libraries,
+    }
+    if isolate or timeout is not None:
+        limit_s = math.inf if timeout is None else seconds("run", "timeout", timeout)
+        inputs = named_arrays("run", inputs)
+        source = os.fspath(model) if isinstance(model, os.PathLike) else model
+        kind, what = call_isolated(__name__, "run_once", (source, inputs, options), limit_s)
+        if kind == "raised":
+            raise what
+        if kind == "crashed":
+            path = source if isinstance(source, str) else files.IN_MEMORY
+            raise ModelError(f"{path}: the process that ran it has ended: {what}")
+        outputs: dict[str, Array] = what
+        return outputs
+    return run_once(model, inputs, options)
+
+
+def run_once(
+    model: Source, inputs: Mapping[str, Array], options: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Load a model, run it, and return its outputs by name."""
+    loaded = load(model, **options, in_place=True)
     return {output.name: output.array for output in loaded.run(inputs).outputs}
 
 

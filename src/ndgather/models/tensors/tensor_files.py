@@ -132,13 +132,18 @@ def check_place(path: Path, suffixes: Sequence[str] = OUTPUT_SUFFIXES) -> None:
         raise FileError(f"{path}: cannot be written: exists and is not a regular file")
 
 
+def part_name(process: int | None = None) -> str:
+    """Return the beginning of the names of files that a process has not finished."""
+    return f".ndgather-{process or os.getpid()}-"
+
+
 def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
     """Write files, and move all of them to their paths or none.
 
     The function of a file writes it to a temporary path in the same folder.
     """
     targets = [resolved(path) for path, _ in files]
-    stems = [target.parent / f".ndgather-{os.urandom(4).hex()}" for target in targets]
+    stems = [target.parent / f"{part_name()}{os.urandom(4).hex()}" for target in targets]
     moved: list[tuple[Path, Path, bool]] = []  # target, backup, whether there was a file
     try:
         for stem, (path, write_to) in zip(stems, files, strict=True):
