@@ -89,7 +89,11 @@ def in_onnx(op_type, opset, *inputs, **attributes):
         ir_version=8,
     )
     given = dict(zip(names, inputs, strict=True))
-    return Way(f"ONNX {op_type}-{opset}", lambda _: onnx_models.run(model, given)["out"], inputs)
+    return Way(
+        f"ONNX {op_type}-{opset}",
+        lambda _: onnx_models.run(model, given, runtime="reference")["out"],
+        inputs,
+    )
 
 
 def in_ir(op_type, opset, *inputs, **data):

@@ -1,5 +1,7 @@
 """ONNX models: gather nodes are ours wherever they stand, and errors name the node."""
 
+from functools import partial
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -19,6 +21,8 @@ from ndgather.errors import (
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx import evaluator, nodes
 from ndgather.testing import reference
+
+run = partial(onnx_models.run, runtime="reference")  # in which ndgather runs the nodes
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -83,7 +87,7 @@ def ours(monkeypatch):
     ids=["ND", "ND-11", "Elements", "Elements axis", "Gather", "Gather axis", "contributed"],
 )
 def test_gather_nodes_are_ours(ours, model, expected):
-    out = onnx_models.run(model, {"data": DATA, "indices": INDICES})["out"]
+    out = run(model, {"data": DATA, "indices": INDICES})["out"]
 
     np.testing.assert_array_equal(out, expected, strict=True)
     assert ours == [model.graph.node[0].op_type]
@@ -92,7 +96,7 @@ def test_gather_nodes_are_ours(ours, model, expected):
 def test_batch_dims(ours):
     indices = np.array([[3], [0], [1]])
 
-    out = onnx_models.run(gather_model(batch_dims=1), {"data": DATA, "indices": indices})["out"]
+    out = run(gather_model(batch_dims=1), {"data": DATA, "indices": indices})["out"]
 
     np.testing.assert_array_equal(out, reference.gather_nd(DATA, indices, 1), strict=True)
 
@@ -100,7 +104,7 @@ def test_batch_dims(ours):
 def test_int32_indices_in_the_contributed_domain(ours):
     model = gather_model(domain="com.microsoft", index=INT32)
 
-    out = onnx_models.run(model, {"data": DATA, "indices": INDICES.astype(np.int32)})["out"]
+    out = run(model, {"data": DATA, "indices": INDICES.astype(np.int32)})["out"]
 
     np.testing.assert_array_equal(out, np.array([1, 11], np.float32), strict=True)
 
@@ -109,7 +113,7 @@ def test_an_attribute_that_the_operator_has_not_is_refused():
     model = gather_model(domain="com.microsoft", batch_dims=1)
 
     with pytest.raises(AttributeValueError) as refusal:
-        onnx_models.run(model, {"data": DATA, "indices": INDICES})
+        run(model, {"data": DATA, "indices": INDICES})
     assert str(refusal.value) == (
         "node 'pick' (GatherND): com.microsoft GatherND-1: batch_dims is not an attribute of this "
         "version (allowed: no attributes)"
@@ -118,7 +122,7 @@ def test_an_attribute_that_the_operator_has_not_is_refused():
 
 def test_an_operator_that_the_opset_has_not_is_refused():
     with pytest.raises(AttributeValueError) as refusal:
-        onnx_models.run(gather_model(opset=10), {"data": DATA, "indices": INDICES})
+        run(gather_model(opset=10), {"data": DATA, "indices": INDICES})
     assert str(refusal.value) == (
         "node 'pick' (GatherND): operator: opset = 10 has no ai.onnx GatherND "
         "(allowed: at least 11)"
@@ -156,9 +160,7 @@ def test_what_the_version_forbids_is_refused(model, text):
               for port in model.graph.input]  # fmt: skip
 
     with pytest.raises(NdgatherError) as refusal:
-        onnx_models.run(
-            model, {"data": DATA.astype(dtypes[0]), "indices": INDICES.astype(dtypes[1])}
-        )
+        run(model, {"data": DATA.astype(dtypes[0]), "indices": INDICES.astype(dtypes[1])})
     assert str(refusal.value) == f"node 'pick' (GatherND): {text}"
 
 
@@ -174,11 +176,13 @@ def test_other_nodes_run_around_ours(ours):
         initial=[numpy_helper.from_array(np.array([[1, 0], [-1, 2]]), "fixed")],
     )
 
-    run = onnx_models.Model(model).run({"data": DATA})
+    result = onnx_models.Model(model).run({"data": DATA})
 
-    np.testing.assert_array_equal(run.outputs[0].array, np.array([2, 22], np.float32), strict=True)
+    np.testing.assert_array_equal(
+        result.outputs[0].array, np.array([2, 22], np.float32), strict=True
+    )
     assert ours == ["GatherND"]
-    assert (run.own_nodes, run.other_nodes) == (1, 2)
+    assert (result.own_nodes, result.other_nodes) == (1, 2)
 
 
 def function_model():
@@ -221,13 +225,15 @@ def branch_model():
     ids=["function", "branch"],
 )
 def test_nodes_inside_others_are_ours_too(ours, model, op_type):
-    run = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
+    result = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
 
-    np.testing.assert_array_equal(run.outputs[0].array, np.array([1, 11], np.float32), strict=True)
+    np.testing.assert_array_equal(
+        result.outputs[0].array, np.array([1, 11], np.float32), strict=True
+    )
     assert ours == ["GatherND"]
-    assert (run.own_nodes, run.other_nodes) == (1, 0)
+    assert (result.own_nodes, result.other_nodes) == (1, 0)
     with pytest.raises(IndexOutOfBoundsError) as refusal:
-        onnx_models.run(model, {"data": DATA, "indices": BAD})
+        run(model, {"data": DATA, "indices": BAD})
     assert str(refusal.value).startswith(
         f"node 'call' ({op_type}): node 'inner' (GatherND): {BAD_TEXT}"
     )
@@ -278,12 +284,12 @@ def scan_model():
     ids=["loop", "scan"],
 )
 def test_nodes_in_loops_are_ours_too(ours, model, rounds, factor):
-    run = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
+    result = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
 
     expected = np.array([1, 11], np.float32) * np.float32(factor)
-    np.testing.assert_array_equal(run.outputs[0].array, expected, strict=True)
+    np.testing.assert_array_equal(result.outputs[0].array, expected, strict=True)
     assert ours == ["GatherND"] * rounds
-    assert run.own_nodes == rounds
+    assert result.own_nodes == rounds
 
 
 def test_a_function_has_versions_of_its_own_and_gives_attributes_on():
@@ -307,11 +313,11 @@ def test_a_function_has_versions_of_its_own_and_gives_attributes_on():
         )
         inputs = {"data": DATA, "indices": np.array([[3], [0], [1]])}
         if version == 12:
-            out = onnx_models.run(model, inputs)["out"]
+            out = run(model, inputs)["out"]
             np.testing.assert_array_equal(out, np.array([3, 4, 9], np.float32), strict=True)
         else:
             with pytest.raises(AttributeValueError, match="GatherND-11: batch_dims is not an attr"):
-                onnx_models.run(model, inputs)
+                run(model, inputs)
 
 
 @pytest.mark.parametrize("imported", ["", "ai.onnx"])
@@ -325,7 +331,7 @@ def test_both_names_of_the_domain_of_onnx_are_one(ours, imported, written):
         for attribute in node.attribute:
             attribute.g.node[0].domain = written
 
-    out = onnx_models.run(model, {"data": DATA, "indices": INDICES})["out"]
+    out = run(model, {"data": DATA, "indices": INDICES})["out"]
 
     np.testing.assert_array_equal(out, np.array([1, 11], np.float32), strict=True)
     assert ours == ["GatherND"]
@@ -336,7 +342,7 @@ def test_two_versions_of_one_domain_are_refused():
     model.opset_import.add(domain="ai.onnx", version=11)
 
     with pytest.raises(ModelError) as refusal:
-        onnx_models.run(model, {"data": DATA, "indices": INDICES})
+        run(model, {"data": DATA, "indices": INDICES})
     assert str(refusal.value) == (
         "the model imports versions 13 and 11 of ai.onnx (allowed: one version)"
     )
@@ -344,7 +350,7 @@ def test_two_versions_of_one_domain_are_refused():
 
 def test_an_error_of_ours_keeps_its_class_and_facts():
     with pytest.raises(IndexOutOfBoundsError) as refusal:
-        onnx_models.run(gather_model(), {"data": DATA, "indices": BAD})
+        run(gather_model(), {"data": DATA, "indices": BAD})
     error = refusal.value
     assert str(error) == f"node 'pick' (GatherND): {BAD_TEXT} (allowed: -4..3)"
     assert (error.position, error.value, error.axis, error.size, error.count) == (
@@ -360,7 +366,7 @@ def test_a_type_error_of_ours_is_not_hidden_by_the_evaluator():
     )
 
     with pytest.raises(DTypeError) as refusal:
-        onnx_models.run(model, {"data": DATA, "indices": INDICES.astype(np.float32)})
+        run(model, {"data": DATA, "indices": INDICES.astype(np.float32)})
     assert str(refusal.value) == (
         "node GatherND of 'out': ai.onnx GatherND-13: indices.dtype = float32 is not taken "
         "(allowed: int64)"
@@ -375,7 +381,7 @@ def test_an_error_of_another_node_is_one_line_with_its_name():
     )
 
     with pytest.raises(ModelError) as refusal:
-        onnx_models.run(model, {"data": DATA, "other": np.zeros((5, 7), np.float32)})
+        run(model, {"data": DATA, "other": np.zeros((5, 7), np.float32)})
     assert str(refusal.value) == (
         "node 'sum' (Add): operands could not be broadcast together with shapes (3,4) (5,7)"
     )
@@ -392,7 +398,7 @@ def test_an_error_of_another_node_is_one_line_with_its_name():
     ids=["bfloat16", "string", "complex", "bool"],
 )
 def test_every_element_type(kind, array):
-    out = onnx_models.run(gather_model(kind=kind), {"data": array, "indices": INDICES})["out"]
+    out = run(gather_model(kind=kind), {"data": array, "indices": INDICES})["out"]
 
     np.testing.assert_array_equal(out, array[[0, 2], [1, -1]], strict=True)
 
@@ -411,7 +417,7 @@ def test_float8_tensors_pass_through_other_nodes():
         opset=19,
     )
 
-    out = onnx_models.run(model, {"indices": INDICES})["out"]
+    out = run(model, {"indices": INDICES})["out"]
 
     np.testing.assert_array_equal(out, eighths[[0, 2], [1, -1]], strict=True)
 
@@ -430,7 +436,7 @@ def test_float8_tensors_pass_through_other_nodes():
     ids=["byte order", "unnamed bytes", "fixed-width strings"],
 )
 def test_what_files_hold_is_made_what_the_model_takes(kind, given, taken):
-    out = onnx_models.run(gather_model(kind=kind), {"data": given, "indices": INDICES})["out"]
+    out = run(gather_model(kind=kind), {"data": given, "indices": INDICES})["out"]
 
     np.testing.assert_array_equal(out, taken[[0, 2], [1, -1]], strict=True)
 
@@ -445,10 +451,10 @@ def two_input_model():
 
 
 def test_an_input_with_a_value_of_its_own_may_be_left_out():
-    out = onnx_models.run(two_input_model(), {"x": DATA})["out"]
+    out = run(two_input_model(), {"x": DATA})["out"]
     np.testing.assert_array_equal(out, DATA + DATA, strict=True)
 
-    out = onnx_models.run(two_input_model(), {"x": DATA, "y": DATA * 2})["out"]
+    out = run(two_input_model(), {"x": DATA, "y": DATA * 2})["out"]
     np.testing.assert_array_equal(out, DATA + DATA * 2, strict=True)
 
 
@@ -490,7 +496,7 @@ def test_an_input_with_a_value_of_its_own_may_be_left_out():
 )
 def test_inputs_that_do_not_fit_are_refused(inputs, error, text):
     with pytest.raises(error) as refusal:
-        onnx_models.run(two_input_model(), inputs)
+        run(two_input_model(), inputs)
     assert str(refusal.value) == text
 
 
@@ -515,7 +521,7 @@ def test_outputs_that_are_no_tensors_are_refused():
     )
 
     with pytest.raises(ModelError, match=r"^output 'out' is a list \(allowed: a tensor\)$"):
-        onnx_models.run(model, {"data": DATA})
+        run(model, {"data": DATA})
 
 
 class TestFiles:
@@ -530,13 +536,13 @@ class TestFiles:
         onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
         assert (tmp_path / "weights.bin").exists()
 
-        out = onnx_models.run(path, {"data": DATA})["out"]
+        out = run(path, {"data": DATA})["out"]
         np.testing.assert_array_equal(out, np.array([1, 11], np.float32), strict=True)
 
         (tmp_path / "weights.bin").unlink()
         text = r"model\.onnx: constant 'indices': .*weights\.bin: cannot be read: no such file"
         with pytest.raises(FileError, match=text):
-            onnx_models.run(path, {"data": DATA})
+            run(path, {"data": DATA})
 
     def test_a_model_that_breaks_the_rules_is_refused(self, tmp_path):
         path = tmp_path / "model.onnx"
@@ -564,11 +570,11 @@ def test_the_time_of_an_output_is_that_of_the_nodes_before_it():
         [info(name, FLOAT, None) for name in ("picked", "negative", "apart", "data")],
     )
 
-    run = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
+    result = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
 
-    picked, negative, apart, data = (output.seconds for output in run.outputs)
+    picked, negative, apart, data = (output.seconds for output in result.outputs)
     assert 0 < picked < negative
-    assert run.seconds == pytest.approx(negative + apart)
+    assert result.seconds == pytest.approx(negative + apart)
     assert data == 0
 
 
@@ -586,9 +592,9 @@ def test_a_node_in_a_branch_counts_for_what_it_reads():
         initial=[numpy_helper.from_array(np.array(True), "yes")],
     )
 
-    run = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
+    result = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
 
-    assert run.outputs[0].seconds == run.seconds
+    assert result.outputs[0].seconds == result.seconds
 
 
 def test_our_operators_serve_any_reference_evaluator(ours):

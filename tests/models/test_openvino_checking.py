@@ -383,3 +383,47 @@ def test_what_only_the_onnx_frontend_of_openvino_does_is_not_said(findings):
         edges=[(0, 0, 3, 0), (1, 0, 3, 1)],
     )
     assert findings(network) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "constant", "said"),
+    [
+        ("ShapeOf", 1, []),
+        ("ShapeOf", 2**31 - 1, []),
+        ("ShapeOf", 2**31, ["64-bit integers"]),
+        ("Relu", 1, ["64-bit integers"]),
+    ],
+)
+def test_sizes_and_small_constants_need_no_64_bits(findings, kind, constant, said):
+    layers = [
+        layer(0, "Parameter", output=(2, 3), precision="I64", element_type="i64", shape="2,3"),
+        layer(1, kind, [(2, 3)], (2,), "I64", output_type="i64"),
+        layer(
+            2,
+            "Const",
+            output=(1,),
+            precision="I64",
+            element_type="i64",
+            shape="1",
+            offset=0,
+            size=8,
+        ),
+        layer(3, "Concat", [(2,), (1,)], (3,), "I64", axis=0),
+        layer(
+            4,
+            "Const",
+            output=(1,),
+            precision="I64",
+            element_type="i64",
+            shape="1",
+            offset=8,
+            size=8,
+        ),
+        layer(
+            5, "Const", output=(), precision="I64", element_type="i64", shape="", offset=8, size=8
+        ),
+        layer(6, "Gather", [(3,), (1,), ()], (1,), "I64", version="opset8", batch_dims=0),
+    ]
+    edges = [(0, 0, 1, 0), (1, 1, 3, 0), (2, 0, 3, 1), (3, 2, 6, 0), (4, 0, 6, 1), (5, 0, 6, 2)]
+    found = findings(net(layers, edges), np.array([constant, 0], "<i8").tobytes())
+    assert [finding.rule for finding in found] == said

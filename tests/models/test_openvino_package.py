@@ -217,3 +217,22 @@ def test_values_under_several_names_arrive_under_each(tmp_path):
     assert list(here) == ["result", "again, a", "same"]
     for name, value in here.items():
         assert_same_elements(np.array(there[name]), value)
+
+
+def test_a_file_with_other_layers_runs_in_the_package(tmp_path, monkeypatch):
+    ops = ov.opset8
+    x = ops.parameter([-1, 4], np.float32, name="x")
+    rows = ops.parameter([-1], np.int64, name="rows")
+    gather = ops.gather(ops.softmax(x, 1), rows, ops.constant(np.int64(0)))
+    ov.save_model(ov.Model([ops.result(gather, name="y")], [x, rows]), str(tmp_path / "soft.xml"))
+    values = np.array([[0, 0, 0, 0], [np.log(5), 0, 0, np.log(2)]], np.float32)
+    model = ours.Model.load(tmp_path / "soft.xml")
+    assert [port.name for port in model.inputs] == ["x", "rows"]
+    run = model.run({"x": values, "rows": np.array([1, 0, 1])})
+    expected = np.array([[5, 1, 1, 2], [2.25] * 4, [5, 1, 1, 2]]) / 9
+    np.testing.assert_allclose(run.outputs[0].array, expected, rtol=1e-6)
+    assert (run.runtime, run.own_nodes, run.other_nodes) == ("openvino", 0, 2)
+    assert "Gather" in run.left[0][0]
+    monkeypatch.setattr("ndgather.models.openvino.model.is_installed", lambda: False)
+    with pytest.raises(ValueError, match="'SoftMax' of 'opset8' is not supported"):
+        model.run({"x": values, "rows": np.array([1, 0, 1])})

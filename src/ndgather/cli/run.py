@@ -49,8 +49,8 @@ of them again, and a value that differs from the specification is an error that
 names the node.
 
 An IR (pip install 'ndgather[openvino]') has its constants in a .bin file beside
-it. Other layers than gathers and scatters may be Parameter, Const, Convert and
-Result only.
+it. ndgather runs its gathers, scatters, constants and casts; a file with other
+layers runs in the package openvino, if that is installed.
 """
 
 EXAMPLES = """\

@@ -51,11 +51,17 @@ class _Session:
         self._compiled = core.compile_model(model, device, settings)
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
-        known = {name for port in self._compiled.inputs for name in port.get_names()}
-        tensors = {name: _tensor(array) for name, array in inputs.items() if name in known}
-        outputs = self._compiled(tensors)
-        ports = [self._compiled.output(name) for name in names]
+        known = _by_name(self._compiled.inputs)
+        tensors = {known[name]: _tensor(array) for name, array in inputs.items() if name in known}
+        outputs, by_name = self._compiled(tensors), _by_name(self._compiled.outputs)
+        ports = [by_name[name] for name in names]
         return [_array(np.array(outputs[port]), port.element_type) for port in ports]
+
+
+def _by_name(ports: Sequence[Any]) -> dict[str, Any]:
+    """Return the ports by every name of their tensor, and by that of their layer."""
+    named = {port.node.friendly_name: port for port in ports}
+    return named | {name: port for port in ports for name in port.get_names()}
 
 
 session = _Session

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from onnx import (
 )
 
 from ndgather import messages
-from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, NotLoadedError
+from ndgather.errors import ExtraMissingError, FileError, ModelError, NdgatherError, NotLoadedError
 from ndgather.messages import did_you_mean, foreign_errors, listed, reason, shown
 from ndgather.models.arguments import (
     Array,
@@ -209,7 +210,7 @@ def run(
     if isolate or timeout is not None:
         limit_s = math.inf if timeout is None else seconds("run", "timeout", timeout)
         inputs = named_arrays("run", inputs)
-        source = os.fspath(model) if isinstance(model, os.PathLike) else model
+        source = str(file_path("run", "model", model)) if isinstance(model, os.PathLike) else model
         kind, what = call_isolated(__name__, "run_once", (source, inputs, options), limit_s)
         if kind == "raised":
             raise what
@@ -252,17 +253,23 @@ class RuntimeModel:
         self.runtime, self.not_loaded = runtime, ""
         self._accept, self._options = accept, options
         row = load_runtime(runtime)
-        path = os.fspath(model) if isinstance(model, str | os.PathLike) else None
+        path = None
+        if isinstance(model, str | os.PathLike):
+            path = str(file_path("run", "model", model))
         self._path = path or files.IN_MEMORY
         if in_place and path is not None and row.maps_tensors:
-            proto, folder = files.map_model(file_path("run", "model", model), "run")
+            proto, folder = files.map_model(Path(path), "run")
         else:
             proto, folder = files.open_model(model, "run")
         if folder is not None:
-            files.check_tensors(proto, folder)
+            try:
+                files.check_tensors(proto, folder)
+            except FileError as error:
+                raise FileError(f"{self._path}: {error}") from error
         self.inputs, self.outputs = model_ports(proto)
         self._count = sum(1 for _ in nodes(proto))
-        self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
+        with foreign_errors(NotLoadedError, f"{self._path}: its types cannot be inferred"):
+            self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
         self._adapter = row.load()
         with foreign_errors(NotLoadedError, f"{self._path}: {runtime} does not load it"):
             self._session: Session = self._adapter.session(self._traced.source(path), options)

@@ -299,6 +299,13 @@ def check_network(network: Network, constants: Constants, place: str = "") -> It
             yield from check_network(body, constants, f"{place}{layer} {body.name}: ")
 
 
+# The layers whose output has elements of their first input, or of all inputs of a Concat.
+_MOVES = frozenset(
+    {"Broadcast", "Concat", "Convert", "Gather", "Reshape", "Slice", "Split", "Squeeze"}
+    | {"StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"}
+)
+
+
 class _Checker:
     """Infers the types of values from layer to layer, and compares them with the ports."""
 
@@ -381,8 +388,32 @@ class _Checker:
             inferred=dict(zip(roles, inference.inputs, strict=True)),
             attributes=attributes if axis is None else {**attributes, "axis": axis.item()},
             indices=known.get(Role.INDICES.value),
+            fits_32_bits=all(
+                self._fits_32_bits(layer, port)
+                for role, port in zip(roles, layer.inputs, strict=True)
+                if role in {Role.DATA, Role.UPDATES}
+            ),
         )
         return inference.outputs, facts
+
+    def _fits_32_bits(self, layer: Layer, port: LayerPort) -> bool:
+        """Return whether all elements of an input are sizes, positions or small constants."""
+        waiting, seen = [(layer.id, port.id)], set()
+        while waiting:
+            target = waiting.pop()
+            source, out = self.wiring.sources.get(target, (None, None))
+            if source is None or out is None:
+                return False
+            constant = self.values.get((source.id, out.id))
+            if constant is not None and not (abs(constant.astype(float)) >= 2**31).any():
+                continue
+            if source.type in _MOVES and source.id not in seen:
+                seen.add(source.id)
+                moved = source.inputs if source.type == "Concat" else source.inputs[:1]
+                waiting += ((source.id, port.id) for port in moved)
+            elif source.type not in {"ShapeOf", "NonZero"} and source.id not in seen:
+                return False
+        return True
 
     def _input(self, layer: Layer, port: LayerPort) -> TensorType:
         """Return the inferred type of an input; the port declares what is not known of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,7 +20,9 @@ from ndgather.models.graph import (
     GraphOutput,
     Node,
     OperatorNode,
+    OutputArray,
     Port,
+    Run,
     fit_inputs,
     unique,
     value_types,
@@ -27,6 +30,7 @@ from ndgather.models.graph import (
 from ndgather.models.graph.evaluation import evaluate
 from ndgather.models.openvino.layers import (
     KNOWN_TYPES,
+    OPERATOR_TYPES,
     Constants,
     attributes_of,
     check_network,
@@ -39,12 +43,12 @@ from ndgather.models.openvino.layers import (
 )
 from ndgather.models.openvino.reading import Limits, Network, read, wire
 from ndgather.models.tensors.tensor_files import replace_file
+from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ndgather.models.arguments import Array, FilePath
-    from ndgather.models.graph import Run
     from ndgather.models.graph.diagnostics import Finding
     from ndgather.models.openvino.reading import Layer, LayerPort
 
@@ -70,6 +74,7 @@ class Model:
         instance("Model", "constants", constants, Constants, "a file of constants")
         self.network = network
         self.constants = constants
+        self._file: Path | None = None
 
     @classmethod
     def load(
@@ -101,33 +106,66 @@ class Model:
             beside = source.parent / f"{source.stem}.bin"
         limits = Limits() if limits is None else limits
         instance("Model.load", "limits", limits, Limits, "a set of limits")
-        return cls(read(source, limits), Constants(path=beside))
+        model = cls(read(source, limits), Constants(path=beside))
+        if isinstance(source, Path) and constants is None:
+            model._file = source
+        return model
 
     @cached_property
     def graph(self) -> Graph:
         """The network as a graph."""
-        for layer in self.network.layers:
-            if layer.type not in KNOWN_TYPES:
-                of = f" of {quoted(layer.version)}" if layer.version else ""
-                raise ModelError(
-                    f"{layer}: type = {quoted(layer.type)}{of} is not supported "
-                    f"(allowed: {listed(KNOWN_TYPES)})"
-                )
+        layer = self._other_layer
+        if layer is not None:
+            of = f" of {quoted(layer.version)}" if layer.version else ""
+            raise ModelError(
+                f"{layer}: type = {quoted(layer.type)}{of} is not supported "
+                f"(allowed: {listed(KNOWN_TYPES)}; any in a file, if the package openvino is "
+                "installed)"
+            )
         return _GraphBuilder(self.network, self.constants).graph()
+
+    @property
+    def _other_layer(self) -> Layer | None:
+        """The first layer that ndgather does not run."""
+        layers = self.network.layers
+        return next((layer for layer in layers if layer.type not in KNOWN_TYPES), None)
+
+    @property
+    def _runs_in_openvino(self) -> bool:
+        """Whether the file has other layers, which the package openvino runs."""
+        return self._file is not None and self._other_layer is not None and is_installed()
 
     @property
     def inputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the inputs."""
+        if self._runs_in_openvino:
+            return tuple(
+                Port.of(_value_names(layer, layer.outputs[0])[0], parameter_type(layer))
+                for layer in self.network.layers
+                if layer.type == "Parameter"
+            )
         return tuple(Port.of(item.name, item.type) for item in self.graph.inputs)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the outputs."""
+        if self._runs_in_openvino:
+            sources = wire(self.network).sources
+            ports = []
+            for layer in self.network.layers:
+                if layer.type == "Result":
+                    _, port = sources[layer.id, layer.inputs[0].id]
+                    names = filter(None, (*layer.output_names, *port.names, layer.name))
+                    ports.append(Port.of(next(names, f"result{layer.id}"), port_type(port)))
+            return tuple(ports)
         types = value_types(self.graph)
         return tuple(Port.of(item.name, types[item.value]) for item in self.graph.outputs)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Run the model.
+
+        A file with other layers than gathers, scatters, constants and casts runs in the package
+        openvino, if that is installed.
 
         Parameters
         ----------
@@ -146,6 +184,8 @@ class Model:
         ShapeError, DTypeError, IndexOutOfBoundsError
             An input of the model or of a layer does not fit; the text names it.
         """
+        if self._runs_in_openvino:
+            return self._run_in_openvino(named_arrays("run", inputs))
         graph, arrays = self.graph, named_arrays("run", inputs)
         parameters = [layer for layer in self.network.layers if layer.type == "Parameter"]
         # A snippet has no Parameters.
@@ -166,6 +206,24 @@ class Model:
                     raise input_shape(item.name, shape, sizes)
         return evaluate(graph, fitted)
 
+    def _run_in_openvino(self, inputs: Mapping[str, Array]) -> Run:
+        start, names = time.perf_counter(), [port.name for port in self.outputs]
+        fitted = fit_inputs(self.inputs, inputs)
+        row = MODEL_NAMES["openvino"].load()
+        with foreign_errors(ModelError, f"{self._file}: OpenVINO does not run it"):
+            session = row.session(ModelSource(content=str(self._file)), LoadOptions())
+            arrays = session.run(names, fitted)
+        why = "the package openvino ran it, with the other layers of the file"
+        layers = [x for x in self.network.layers if x.type not in {"Const", "Parameter", "Result"}]
+        return Run(
+            outputs=tuple(map(OutputArray, names, arrays, [None] * len(names))),
+            seconds=time.perf_counter() - start,
+            own_nodes=0,
+            other_nodes=len(layers),
+            runtime="openvino",
+            left=tuple((str(layer), why) for layer in layers if layer.type in OPERATOR_TYPES),
+        )
+
     def check(self) -> tuple[Finding, ...]:
         """Return what is wrong with the model: its edges, attributes, constants and ports."""
         return tuple(check_network(self.network, self.constants))
@@ -180,7 +238,10 @@ def _loaded(caller: str, model: FilePath | Content | Model) -> Model:
 
 
 def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Run an OpenVINO IR of gather and scatter layers and return its outputs by name.
+    """Run an OpenVINO IR and return its outputs by name.
+
+    ndgather runs gather and scatter layers, constants and casts; a file with other layers runs in
+    the package openvino, if that is installed.
 
     Parameters
     ----------
@@ -198,7 +259,7 @@ def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, is not an IR, has a layer of another type, or an input is missing
+        The file cannot be read, is not an IR, has a layer that cannot run, or an input is missing
         or unknown.
     ShapeError, DTypeError, IndexOutOfBoundsError
         An input of the model or of a layer does not fit; the text names it.
