@@ -41,7 +41,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
 def checked(
-    call: Call, dtype: np.dtype[Any] | None, meaningful: tuple[str, ...] | None = None
+    call: Call, dtype: np.dtype[Any] | None, supported: tuple[str, ...] | None = None
 ) -> Call:
     """Return `call` with its mode, fill value, reduction and `use_init_val` checked.
 
@@ -52,18 +52,18 @@ def checked(
     dtype : numpy.dtype or None
         The dtype of data as NumPy's. A fill value becomes an array of rank 0 of that dtype; with
         None it stays as it is.
-    meaningful : tuple of str, optional
+    supported : tuple of str, optional
         The reductions that data can have; by default those of `dtype`, or all.
     """
     caller = call.caller
     mode = choice(caller, "mode", call.mode, modes_of(call))
     if call.scatters:
         reduction = choice(caller, "reduction", call.reduction, reductions.NAMES)
-        if meaningful is None:
-            meaningful = reductions.NAMES if dtype is None else reductions.meaningful(dtype)
-        if reduction not in meaningful:
+        if supported is None and dtype is not None:
+            supported = reductions.supported_reductions(dtype)
+        if supported is not None and reduction not in supported:
             name = dtype_name(call.data.dtype)
-            raise messages.reduction_type(caller, reduction, name, meaningful)
+            raise messages.reduction_type(caller, reduction, name, supported)
         use_init_val = reduction == "none" or truth(caller, "use_init_val", call.use_init_val)
         return replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
     fill_value = call.fill_value

@@ -207,11 +207,11 @@ def updates_lost(caller: str, updates: object, dtype: object, name: str) -> DTyp
 
 
 def reduction_type(
-    caller: str, reduction: str, dtype: object, meaningful: Sequence[str]
+    caller: str, reduction: str, dtype: object, supported: Sequence[str]
 ) -> DTypeError:
     return DTypeError(
         f"{caller}: reduction = {reduction!r} has no meaning for data.dtype = {dtype} "
-        f"(allowed: {', '.join(map(repr, meaningful))})"
+        f"(allowed: {', '.join(map(repr, supported))})"
     )
 
 

@@ -1,7 +1,7 @@
 """Reductions of a scatter: which dtypes have them, and those that the core cannot compute alone.
 
 The core computes with the numeric dtypes of NumPy and with bfloat16. For other dtypes of one byte,
-such as float8 and int4, it reads results from a table of all pairs, which `table` computes once.
+such as float8 and int4, it reads the results of all pairs, which `byte_results` computes once.
 Means, and reductions that ignore the elements of data, are several scatters (`in_steps`).
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NAMES = (*_core.REDUCTIONS, "mean")
 
 # The reductions that are defined, by the kind of number.
-_MEANINGFUL = {
+_SUPPORTED = {
     "b": ("none", "add", "sub", "mul", "min", "max"),
     "i": NAMES,
     "f": NAMES,
@@ -33,6 +33,7 @@ _MEANINGFUL = {
     "": ("none",),
 }
 _UFUNCS: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+_IDENTITIES = {"add": False, "sub": False, "mul": True, "mean": False}  # of all dtypes: 0 or 1
 _KINDS: dict[str, Literal["b", "i", "f", "c"]] = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
 _BFLOAT16 = "bfloat16"
 _REGISTERED = 2  # `isbuiltin` of a dtype that another package has registered with NumPy
@@ -50,17 +51,17 @@ def number_kind(dtype: np.dtype[Any]) -> Literal["b", "i", "f", "c", ""]:
     return "i" if dtype.name.startswith(("int", "uint")) else "f"
 
 
-def meaningful(dtype: np.dtype[Any]) -> tuple[str, ...]:
+def supported_reductions(dtype: np.dtype[Any]) -> tuple[str, ...]:
     """Return the reductions that are defined for elements of `dtype`."""
-    return _MEANINGFUL[number_kind(dtype)]
+    return _SUPPORTED[number_kind(dtype)]
 
 
 def for_core(dtype: np.dtype[Any], reduction: str) -> Array | str | None:
-    """Return the argument `arithmetic` of the core: a table, the name bfloat16, or None."""
+    """Return the argument `arithmetic` of the core: `byte_results`, the name bfloat16, or None."""
     if dtype.name == _BFLOAT16:
         return _BFLOAT16
     if dtype.isbuiltin == _REGISTERED and reduction not in ("none", "mean"):
-        return table(dtype, reduction)
+        return byte_results(dtype, reduction)
     return None
 
 
@@ -70,16 +71,18 @@ def every(dtype: np.dtype[Any]) -> Array:
 
 
 @lru_cache(maxsize=64)
-def table(dtype: np.dtype[Any], reduction: str) -> NDArray[np.uint8]:
+def byte_results(dtype: np.dtype[Any], reduction: str) -> NDArray[np.uint8]:
     """Return the byte of the result for the byte of an element (row) and of an update (column)."""
     old, update = every(dtype)[:, np.newaxis], every(dtype)[np.newaxis, :]
     with np.errstate(all="ignore"):
         if reduction in _UFUNCS:
             result = _UFUNCS[reduction](old, update)
-        else:  # a NaN wins, and of equal elements the old one stays
+        elif reduction in ("min", "max"):  # a NaN wins, and of equal elements the old one stays
             a, b = old.astype(np.float64), update.astype(np.float64)
             wins = b < a if reduction == "min" else b > a
             result = np.where(~np.isnan(a) & (wins | np.isnan(b)), update, old)
+        else:
+            raise AssertionError(f"reduction {reduction!r} has no results for pairs of bytes")
     results = np.ascontiguousarray(result).view(np.uint8).reshape(-1)
     results.setflags(write=False)
     return results
@@ -102,7 +105,9 @@ def identity(dtype: np.dtype[Any], reduction: str) -> Array:
     """Return the identity of a reduction: combined with an element, it gives that element."""
     if reduction in ("min", "max"):
         return extremes(dtype)[1 if reduction == "min" else 0, ...]
-    return np.array(reduction == "mul").astype(dtype)
+    if reduction not in _IDENTITIES:
+        raise AssertionError(f"reduction {reduction!r} has no identity")
+    return np.array(_IDENTITIES[reduction]).astype(dtype)
 
 
 def quotient(totals: Array, counts: NDArray[np.int64]) -> Array:

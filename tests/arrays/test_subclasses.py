@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import ndgather
-from ndgather.errors import DTypeError, IndexOutOfBoundsError, ShapeError
+from ndgather import reductions
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 
 DATA = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
@@ -118,6 +119,20 @@ def test_units_that_would_be_lost_are_refused():
     ):
         with pytest.raises(DTypeError):
             bad()
+
+
+@pytest.mark.parametrize("reduction", ["sum", [], None])
+def test_an_unknown_reduction_has_the_error_of_plain_arrays(reduction):
+    data, updates = lengths(DATA, 1.0), lengths([1.0], 1.0)
+    with pytest.raises(AttributeValueError, match=r"^scatter_nd: reduction = .* \(allowed: "):
+        ndgather.scatter_nd(data, [[0, 0]], updates, reduction=reduction)
+
+
+def test_a_reduction_of_unknown_units_is_not_carried_out(monkeypatch):
+    monkeypatch.setattr(reductions, "NAMES", (*reductions.NAMES, "power"))
+    data, updates = lengths(DATA, 1.0), lengths([1.0], 1.0)
+    with pytest.raises(KeyError):
+        ndgather.scatter_nd(data, [[0, 0]], updates, reduction="power")
 
 
 def test_out_with_another_unit():

@@ -665,7 +665,7 @@ SAMPLES = {
     "out": (5,),
     "result": (2,),
     "choices": ("add", "mul"),
-    "meaningful": ("none", "add"),
+    "supported": ("none", "add"),
     "position": (0, 1),
     "lowest": -3,
 }

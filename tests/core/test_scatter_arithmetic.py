@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ndgather import reductions, scatter_nd
+from ndgather import reductions, scatter_nd, show
 from ndgather.testing import element_bytes, reference
 from ndgather.testing.scatter_strategies import assert_same_numbers
 
@@ -241,3 +241,22 @@ def test_all_bits_of_a_long_double_stay():
         np.zeros(1, np.longdouble), [[0]], np.array([value]), reduction="mean", use_init_val=False
     )
     np.testing.assert_array_equal(means, np.array([value]), strict=True)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda name: reductions.identity(np.dtype("f4"), name),
+        lambda name: reductions.byte_results(np.dtype(ml_dtypes.float8_e5m2), name),
+        lambda name: reference.combine(name, np.ones(2), np.ones(2)),
+        lambda name: reference.identity(name, np.dtype("i4")),
+        lambda name: show.scatter_nd(np.ones(2), [[0], [0]], np.ones(2), reduction=name),
+    ],
+    ids=["identity", "bytes", "reference", "reference identity", "picture"],
+)
+def test_a_reduction_without_a_rule_raises(use, monkeypatch):
+    """No rule takes an unknown name for one that it knows."""
+    monkeypatch.setattr(reductions, "NAMES", (*reductions.NAMES, "power"))
+    for name in ("power", "Max", ""):
+        with pytest.raises((AssertionError, KeyError, ValueError)):
+            use(name)

@@ -8,7 +8,7 @@ import pytest
 import ndgather
 from ndgather import vjp
 from ndgather.array_call import _core
-from ndgather.arrays.jax import export_checks, operation
+from ndgather.arrays.jax import derivatives, export_checks, operation
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
 
 DATA = jnp.arange(3.0)
@@ -148,3 +148,12 @@ def test_a_handler_of_a_newer_interface_is_left_alone():
     assert operation.usable((made, major, minor + 1000)) is None
     assert operation.usable((made, major + 1, 0)) is None
     assert operation.usable(None) is None
+
+
+def test_a_reduction_without_a_derivative_raises():
+    """No rule takes an unknown name for one that it knows."""
+    call = operation.Operation(
+        *("scatter_nd", "scatter_nd", None, None), reduction="power", route="scatter"
+    )
+    with pytest.raises(AssertionError):
+        derivatives.weights(DATA, PLACES, jnp.ones(2), DATA, call)

@@ -10,7 +10,8 @@ from hypothesis import given
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 import ndgather
-from ndgather.errors import DTypeError, IndexOutOfBoundsError
+from ndgather import reductions
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError
 
 REGISTRY = pint.UnitRegistry()
 M, KM = astropy.units.m, astropy.units.km
@@ -120,3 +121,13 @@ def test_what_else_astropy_makes_of_arrays():
         DTypeError, match=r"^gather: data = Unit object is of pint, but not an array"
     ):
         ndgather.gather(REGISTRY.m, [1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reduction_of_unknown_units_is_not_carried_out(kind, monkeypatch):
+    data, updates = quantity(kind, np.zeros(2), "m"), quantity(kind, np.ones(1), "m")
+    with pytest.raises(AttributeValueError, match=r"^scatter_nd: reduction = 'power'"):
+        ndgather.scatter_nd(data, [[0]], updates, reduction="power")
+    monkeypatch.setattr(reductions, "NAMES", (*reductions.NAMES, "power"))
+    with pytest.raises(KeyError):
+        ndgather.scatter_nd(data, [[0]], updates, reduction="power")

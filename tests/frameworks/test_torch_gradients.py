@@ -16,6 +16,8 @@ from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp,
 
 import ndgather
 import ndgather.arrays.torch
+from ndgather.array_call import Call
+from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.errors import NdgatherError
 
 # torch's own tangents of other functions are written with it.
@@ -294,3 +296,17 @@ def test_cotangents_that_do_not_fit():
         ndgather.vjp.gather_windows(torch.ones(2, 2), (4,), indices, (2,))
     with pytest.raises(NdgatherError, match=r"cotangent\.dtype"):
         ndgather.vjp.gather_nd(torch.ones(2).bool(), (4,), indices)
+
+
+def test_a_reduction_without_a_rule_raises():
+    """No rule takes an unknown name for one that it knows."""
+    data, indices, updates = torch.ones(2), torch.tensor([[0]]), torch.ones(1)
+    call = Call("scatter_nd", "scatter_nd", data, indices, updates, reduction="power")
+    for use in (
+        lambda: autograd.weights(call, data, (True, True)),
+        lambda: checks.identity(torch.float8_e5m2, "power"),
+        lambda: checks.byte_results(torch.float8_e5m2, "power"),
+        lambda: composition.run(call),
+    ):
+        with pytest.raises((AssertionError, KeyError)):
+            use()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pint
 
-from ndgather import dispatch, slow_path
+from ndgather import dispatch, reductions, slow_path
+from ndgather.arguments import choice
 from ndgather.arrays.subclasses import reduction_changes_unit
 from ndgather.errors import DTypeError
 from ndgather.messages import no_array, shown_value
@@ -16,7 +17,16 @@ from ndgather.vjp import cotangents
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
-_SUMS = ("add", "sub", "mean")
+# What reductions do with elements; sums of units with an offset, such as degC, are not defined.
+_OPERATIONS = {
+    "none": "select",
+    "add": "sum",
+    "sub": "sum",
+    "mul": "multiply",
+    "min": "select",
+    "max": "select",
+    "mean": "sum",
+}
 
 
 def run(call: Call) -> Any:
@@ -26,15 +36,17 @@ def run(call: Call) -> Any:
         if dispatch.adapter_name(value) == __name__ and not isinstance(value, pint.Quantity):
             raise no_array(caller, name, value, "a Quantity")
     units = data.units if isinstance(data, pint.Quantity) else None
-    sums = call.scatters and call.reduction in _SUMS
-    if units is not None and sums and not data._is_multiplicative:
+    operation = "select"
+    if call.scatters:
+        operation = _OPERATIONS[choice(caller, "reduction", call.reduction, reductions.NAMES)]
+    if units is not None and operation == "sum" and not data._is_multiplicative:
         raise reduction_changes_unit(call)
-    factor = call.scatters and call.reduction == "mul"
+    units_of_updates = None if operation == "multiply" else units
     plain = replace(
         call,
         data=data if units is None else data.magnitude,
         indices=_in_units(caller, call.indices_name, call.indices, None),
-        updates=_in_units(caller, call.updates_name, call.updates, None if factor else units),
+        updates=_in_units(caller, call.updates_name, call.updates, units_of_updates),
     )
     if call.fill_value is not None:
         fill = _in_units(caller, "fill_value", call.fill_value, units)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import messages, refusals, slow_path
+from ndgather import messages, reductions, refusals, slow_path
+from ndgather.arguments import choice
 from ndgather.array_call import _core
 from ndgather.errors import DTypeError
 from ndgather.messages import shown, shown_value
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _UFUNCS = {
+    "none": None,
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -37,17 +39,20 @@ _UFUNCS = {
 def run(call: Call) -> Any:
     """Return the result of a call, in the class of data."""
     data, out = call.data, call.out
+    if call.scatters:
+        reduction = choice(call.caller, "reduction", call.reduction, reductions.NAMES)
+        call = replace(call, reduction=reduction)
     if getattr(type(data), "mask", None) is not None:
         raise messages.masked_array(call.caller, "data")
-    if _has_meaning(call.indices):
+    if _overrides_ufuncs(call.indices):
         _like(call.caller, call.indices_name, call.indices, np.zeros(1))
     plain = replace(call, data=_plain(data), indices=_plain(call.indices))
     if call.scatters:
         plain = replace(plain, updates=_plain_updates(call))
-    elif _has_meaning(data) and call.fill_value is not None:
+    elif _overrides_ufuncs(data) and call.fill_value is not None:
         fill = _like(call.caller, "fill_value", call.fill_value, data)
         plain = replace(plain, fill_value=fill)
-    if out is None or not (_has_meaning(data) or _has_meaning(out)) or out is data:
+    if out is None or not (_overrides_ufuncs(data) or _overrides_ufuncs(out)) or out is data:
         result = slow_path.run(replace(plain, out=_plain(out)))
         return _wrapped(call, result) if out is None else out
     result = _wrapped(call, slow_path.run(replace(plain, out=None)))
@@ -74,8 +79,8 @@ def _plain(value: Any) -> Any:
     return np.ndarray.view(value, np.ndarray) if isinstance(value, np.ndarray) else value
 
 
-def _has_meaning(value: Any) -> bool:
-    """Whether `value` is an array of a class that defines arithmetic."""
+def _overrides_ufuncs(value: Any) -> bool:
+    """Whether `value` is an array of a class with its own arithmetic."""
     plain = np.ndarray.__array_ufunc__
     return isinstance(value, np.ndarray) and type(value).__array_ufunc__ is not plain
 
@@ -104,11 +109,11 @@ def _wrapped(call: Call, result: Array) -> Any:
 def _plain_updates(call: Call) -> Any:
     """Return the numbers of updates in the unit of data, if the reduction keeps that unit."""
     data, updates, name = call.data, call.updates, call.updates_name
-    if not (_has_meaning(data) or _has_meaning(updates)):
+    if not (_overrides_ufuncs(data) or _overrides_ufuncs(updates)):
         return _plain(updates)
     like = data if isinstance(data, np.ndarray) else np.zeros(1)
     plain = _plain(updates) if call.reduction == "mul" else _like(call.caller, name, updates, like)
-    ufunc = _UFUNCS.get(call.reduction)
+    ufunc = _UFUNCS[call.reduction]
     if ufunc is not None and not _keeps(ufunc, like, updates if call.reduction == "mul" else like):
         raise reduction_changes_unit(call)
     return plain
@@ -129,7 +134,7 @@ def _keeps(ufunc: np.ufunc, like: Array, other: Any) -> bool:
 
 def _one(like: Any) -> Array:
     """Return the number 1 in the class, the unit and the type of an array."""
-    if not _has_meaning(like):
+    if not _overrides_ufuncs(like):
         return np.ones(1, np.asarray(like).dtype)
     room: Array = np.empty_like(like, shape=(1,))
     _plain(room)[...] = 1
@@ -143,7 +148,7 @@ def _like(caller: str, argument: str, value: Any, like: Array) -> Array:
         room = np.empty_like(like, dtype=dtype, shape=np.shape(value))
         room[...] = value
         # An assignment to an array without a unit drops one silently; a sum does not.
-        kept = _has_meaning(like) or _keeps(np.add, np.ones(1, dtype), value)
+        kept = _overrides_ufuncs(like) or _keeps(np.add, np.ones(1, dtype), value)
     except MemoryError:
         raise
     except Exception:  # methods of the class may raise anything

@@ -165,8 +165,10 @@ def _reduction(
     word = str(attributes["reduction"])
     dtype: Any = getattr(data, "dtype", known.dtype)
     # Adapters of other libraries raise for what they do not support.
-    meaningful = reductions.meaningful(dtype) if isinstance(dtype, np.dtype) else reductions.NAMES
-    words = {x.word: x.reduction for x in attribute.choices if x.reduction.value in meaningful}
+    names = reductions.NAMES
+    if isinstance(dtype, np.dtype):
+        names = reductions.supported_reductions(dtype)
+    words = {x.word: x.reduction for x in attribute.choices if x.reduction.value in names}
     if word not in words:
         raise messages.reduction_type(str(row), word, dtype, tuple(words))
     return words[word]

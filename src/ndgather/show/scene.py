@@ -488,7 +488,10 @@ def _combined(call: Call, letters: Sequence[str], old: str) -> str:
             return " - ".join(terms if call.use_init_val else ["0", *letters])
         case "mean":
             return f"({' + '.join(terms)}) / {len(terms)}"
-    return f"{call.reduction}({', '.join(terms)})"
+        case "min" | "max":
+            return f"{call.reduction}({', '.join(terms)})"
+        case _:
+            raise AssertionError(f"reduction {call.reduction!r} has no picture")
 
 
 _LONGEST = 10  # letters of a cell

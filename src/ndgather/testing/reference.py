@@ -133,13 +133,15 @@ def combine(reduction: Reduction, old: Array, update: Array) -> Array:
             result.real = old.real * update.real - old.imag * update.imag
             result.imag = old.real * update.imag + old.imag * update.real
             return result
-        return np.multiply(old, update) if reduction == "mul" else np.add(old, update)
+        if reduction in ("add", "mul"):
+            return np.multiply(old, update) if reduction == "mul" else np.add(old, update)
+    raise AssertionError(f"reduction {reduction!r} is not defined here")
 
 
 def identity(reduction: Reduction, dtype: np.dtype[Any]) -> Any:
     """Return what a reduction without elements gives, as a Python number."""
     if reduction not in ("min", "max"):
-        return int(reduction == "mul")
+        return {"add": 0, "sub": 0, "mul": 1, "mean": 0}[reduction]
     if dtype.kind == "b":
         return reduction == "min"
     if dtype.kind in "iu":

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ndgather.array_call import _core
-from ndgather.reductions import NAMES, every, meaningful, number_kind
+from ndgather.reductions import NAMES, every, number_kind, supported_reductions
 from ndgather.testing import Call, assert_same_elements, assert_same_form, elements_at, reference
 from ndgather.testing.strategies import (
     FLAVOURS,
@@ -151,7 +151,7 @@ def scatter_calls(
     """
     case = draw_case(draw, function, dtypes, index_dtypes, modes, flavours)
     data_shape, shape, dtype = case.data_shape, case.indices.shape, case.dtype
-    allowed = [name for name in reductions if name in meaningful(dtype)]
+    allowed = [name for name in reductions if name in supported_reductions(dtype)]
     reduction = draw(st.sampled_from(allowed))
     options = {**case.options, "reduction": reduction}
     if reduction != "none" and draw(st.booleans()):

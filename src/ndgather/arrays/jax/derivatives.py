@@ -34,6 +34,8 @@ def weights(
     if op.reduction == "mul":
         of_data = scatter(jnp.ones_like(data), indices, updates, op)
         return of_data, _others(data, indices, updates, back) * gather(data, indices, back)
+    if op.reduction not in ("min", "max"):
+        raise AssertionError(f"reduction {op.reduction!r} has no derivative")
     # Those that are equal to the result share its change.
     hits = (updates == gather(result, indices, back)).astype(data.dtype)
     kept = (data == result).astype(data.dtype)
@@ -122,7 +124,7 @@ def _unrepeated(array: jax.Array, shape: tuple[int, ...], op: Operation) -> jax.
 
 
 def _transpose_scatter(
-    cotangent: Any, data: Any, indices: jax.Array, updates: Any, *table: Any, op: Operation
+    cotangent: Any, data: Any, indices: jax.Array, updates: Any, *byte_results: Any, op: Operation
 ) -> tuple[Any, ...]:
     is_zero = type(cotangent) is ad.Zero
     of_data: Any = None
@@ -133,7 +135,7 @@ def _transpose_scatter(
         of_updates = ad.Zero(updates.aval)
         if not is_zero:
             of_updates = updates_of_scatter(cotangent, updates.aval.shape, indices, op)
-    return of_data, None, of_updates, *(None,) * len(table)
+    return of_data, None, of_updates, *(None,) * len(byte_results)
 
 
 def data_of_scatter(cotangent: jax.Array, indices: jax.Array, op: Operation) -> jax.Array:

@@ -224,10 +224,10 @@ def gather(data: Any, indices: Any, op: Operation) -> jax.Array:
 
 
 def scatter(data: Any, indices: Any, updates: Any, op: Operation) -> jax.Array:
-    """Apply an operation; types of one byte that C++ does not know bring a table of results."""
+    """Apply an operation; dtypes of one byte that C++ does not know bring all results."""
     dtype = np.dtype(data.dtype)
-    table = reductions.for_core(dtype, op.reduction)
-    more = () if table is None or isinstance(table, str) else (jnp.asarray(table),)
+    arithmetic = reductions.for_core(dtype, op.reduction)
+    more = () if arithmetic is None or isinstance(arithmetic, str) else (jnp.asarray(arithmetic),)
     result: jax.Array = scatter_p.bind(data, indices, updates, *more, op=op)
     return result
 

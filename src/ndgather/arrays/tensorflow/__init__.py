@@ -122,7 +122,7 @@ class TensorFlowLibrary(lowering.Library):
             return rows + total if reduction == "add" else rows - total
         if reduction == "mul":
             return tf.where(met, rows * segments("prod", updates), rows)
-        pair = tf.minimum if reduction == "min" else tf.maximum
+        pair = {"min": tf.minimum, "max": tf.maximum}[reduction]
         if not rows.dtype.is_floating:
             return tf.where(met, pair(rows, segments(reduction, updates)), rows)
         # A NaN among old and new values is the result, which segments do not promise.

@@ -160,12 +160,15 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
             of_updates = lowering.products_of_others(torch, factors, rows).reshape(updates.shape)
             if call.use_init_val:
                 of_updates = of_updates * _gather_like(call, data)
-    elif result is not None:  # min and max: elements that equal the result share its change
+    elif reduction in ("min", "max") and result is not None:
+        # Elements that equal the result share its change.
         hits = (updates == _gather_like(call, result)).to(data.dtype)
         kept = data == result
         kept = (kept if untouched is None else kept & untouched).to(data.dtype)
         share = 1 / _scattered(call, kept, hits, "add").clamp(min=1)
         of_data, of_updates = kept * share, hits * _gather_like(call, share)
+    elif reduction != "add":
+        raise AssertionError(f"reduction {reduction!r} has no derivative")
     if untouched is not None:
         of_data = untouched.to(data.dtype) if of_data is None else of_data * untouched
     return of_data, of_updates

@@ -69,11 +69,11 @@ def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
     """Return the argument `arithmetic` of the core for the bits of `dtype`."""
     if dtype in NUMPY or reduction == "none":
         return None
-    return "bfloat16" if dtype == torch.bfloat16 else table(dtype, reduction)
+    return "bfloat16" if dtype == torch.bfloat16 else byte_results(dtype, reduction)
 
 
 @lru_cache(maxsize=64)
-def table(dtype: torch.dtype, reduction: str) -> NDArray[np.uint8]:
+def byte_results(dtype: torch.dtype, reduction: str) -> NDArray[np.uint8]:
     """Return the byte of the result for the byte of an old value (row) and of an update (column).
 
     In min and max a NaN wins and the old value is kept where both are equal.
@@ -99,7 +99,7 @@ def identity(dtype: torch.dtype, reduction: str) -> Any:
     if dtype in NUMPY:
         return reductions.identity(NUMPY[dtype], reduction).item()
     if reduction not in ("min", "max"):
-        return int(reduction == "mul")
+        return {"add": 0, "sub": 0, "mul": 1, "mean": 0}[reduction]
     wide = torch.tensor([math.inf])
     if dtype.itemsize == 1:  # float8, which may have no infinity
         wide = torch.arange(256, dtype=torch.uint8).view(dtype).float()
@@ -119,7 +119,7 @@ def checked(call: Call) -> Call:
     if call.scatters and call.updates.dtype != data.dtype:
         raise _updates_dtype(call, call.updates.dtype)
     alike = np.dtype(np.float32) if data.dtype in _FLOATS else NUMPY.get(data.dtype, np.dtype("V1"))
-    return arguments.checked(call, None, reductions.meaningful(alike))
+    return arguments.checked(call, None, reductions.supported_reductions(alike))
 
 
 def _updates_dtype(call: Call, dtype: object) -> DTypeError:
