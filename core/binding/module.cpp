@@ -94,6 +94,8 @@ PyMethodDef methods[] = {
      "fill_value, use_init_val, out, negative, arithmetic, window_shape, memory, progress, executor, /)\n--\n\n"},
     {"move_points", move_points, METH_VARARGS,
      "move_points(chunk, dense, bits, places, positions, block, starts, stops, reduction, arithmetic, /)\n--\n\n"},
+    {"copy_ranges", copy_ranges, METH_VARARGS,
+     "copy_ranges(data, axis, starts, lengths, places, out, length, /)\n--\n\n"},
     {"accept_exchange", accept_exchange, METH_VARARGS,
      "accept_exchange(type, gradient, records, negated, conjugated, transforms, written, bytes, /)\n--\n\n"},
     {"instruction_set", get_instruction_set, METH_NOARGS, "instruction_set()\n--\n\n"},

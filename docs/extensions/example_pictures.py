@@ -40,10 +40,18 @@ def _gather_windows_vjp(
     return show.scatter_nd(np.zeros(data_shape), places, cotangent, reduction="add")
 
 
+def _gather_ranges_vjp(
+    cotangent: Any, data_shape: Sequence[int], starts: Any, stops: Any
+) -> Picture:
+    places = np.concatenate([np.arange(*pair) for pair in zip(starts, stops, strict=True)])
+    return show.scatter_nd(np.zeros(data_shape), places[:, None], cotangent, reduction="add")
+
+
 vjp = SimpleNamespace(
     gather_nd=_gather_nd_vjp,
     gather_elements=_gather_elements_vjp,
     gather_windows=_gather_windows_vjp,
+    gather_ranges=_gather_ranges_vjp,
     scatter_nd=show.gather_nd,
     scatter_elements=show.gather_elements,
 )

@@ -102,6 +102,16 @@ def move_points(
     arithmetic: object,
     /,
 ) -> None: ...
+def copy_ranges(
+    data: NDArray[Any],
+    axis: int,
+    starts: NDArray[Any],
+    lengths: NDArray[Any],
+    places: NDArray[Any],
+    out: NDArray[Any] | None,
+    length: int,
+    /,
+) -> NDArray[Any] | Refusal: ...
 def fast_call(
     kind: str,
     slow_path: Callable[..., object],

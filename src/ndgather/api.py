@@ -8,7 +8,7 @@ import inspect
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from ndgather import slow_path
+from ndgather import ranges, slow_path
 from ndgather.arguments import WINDOW_MODES, choice, sizes
 from ndgather.array_call import Call, _core
 from ndgather.errors import CallError
@@ -33,6 +33,7 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "gather_ranges",
     "gather_windows",
     "misused",
     "result_shape",
@@ -43,7 +44,7 @@ __all__ = [
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-SIGNATURES: dict[str, inspect.Signature] = {}  # of the six functions, without annotations
+SIGNATURES: dict[str, inspect.Signature] = {}  # of the functions, without annotations
 
 _DEFAULTS = {field.name: field.default for field in fields(Call) if field.default is not MISSING}
 
@@ -60,12 +61,19 @@ _ELSEWHERE = {
 
 
 def call_of(kind: str, /, *arguments: Any, **options: Any) -> Call:
-    """Return the call that the public function `kind` makes for these arguments."""
+    """Return the call that the public function `kind` makes for these arguments.
+
+    That of ranges has no indices.
+    """
     signature = SIGNATURES[kind]
     try:
         given = signature.bind(*arguments, **options).arguments
     except TypeError:
         raise misused(kind, signature, tuple(options), (*arguments, *options.values())) from None
+    if kind == "gather_ranges":
+        for name in ("starts", "stops", "lengths"):
+            given.pop(name, None)
+        return Call(kind, "gather", indices=None, **given)
     if kind == "gather_windows":
         given["indices"] = given.pop("starts")
         given["mode"] = choice(kind, "mode", given.get("mode", "raise"), WINDOW_MODES)
@@ -489,6 +497,107 @@ def gather_windows(
 
 
 SIGNATURES["gather_windows"] = _bare_signature(gather_windows)
+
+
+def gather_ranges(
+    data: ArrayLike,
+    starts: ArrayLike,
+    stops: ArrayLike | None = None,
+    *,
+    lengths: ArrayLike | None = None,
+    axis: int = 0,
+    mode: Mode = "raise",
+    fill_value: object = None,
+    out: NDArray[Any] | None = None,
+    memory: int | str | None = None,
+    progress: bool | Callable[[int, int], object] | None = None,
+    executor: Executor | None = None,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Copy ranges of `data` along one axis, one after another: rows of different lengths.
+
+    For ``axis=0``, and every `i` in ``range(len(starts))``::
+
+        values[offsets[i] : offsets[i + 1]] = data[starts[i] : stops[i]]
+
+    Parameters
+    ----------
+    data : array_like, rank 1 or more, any dtype
+    starts : array_like of any integer type, rank 1
+        The first position of each range. A negative start is before the axis, as in
+        `gather_windows`: it never counts from the end, so that a range around a position near the
+        border cannot come from the other side. Ranges may overlap, repeat, and be empty.
+    stops : array_like of any integer type, shape of `starts`
+        The position behind the last of each range, not smaller than its start.
+    lengths : array_like of any integer type, shape of `starts`, or one integer
+        Instead of `stops`: how many positions each range has.
+    axis : int, default 0
+        ``-data.ndim..data.ndim-1``
+    mode : {"raise", "wrap", "clip", "fill"}, default "raise"
+        What becomes of the positions of a range that lie outside of ``0..s-1`` on an axis of size
+        `s`. ``raise`` raises an error; ``wrap`` takes them modulo `s`; ``clip`` takes the nearest
+        of ``0..s-1``; ``fill`` fills them with `fill_value`. An empty range is never outside.
+    fill_value : scalar, default zero of the dtype
+        For ``mode="fill"``; a value that the dtype of `data` can hold.
+    out : array, optional
+        Takes the values; see `gather_nd`.
+    memory, progress, executor
+        For stored arrays; see `gather_nd`.
+
+    Returns
+    -------
+    values : array, shape of `data` with the sum of all lengths on `axis`, dtype of `data`
+        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+    offsets : array of int64, shape ``(len(starts) + 1,)``
+        Where each range begins in `values`, and at last where the last one ends.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        A range that is not empty sticks out of the axis, and `mode` is ``raise``. It names the
+        entry of `starts`, `stops` or `lengths` of the first such range.
+    CallError
+        Neither `stops` nor `lengths` is given, or both are.
+    AttributeValueError
+        A stop is smaller than its start, a length is negative, `axis` is out of range, or `mode`
+        is unknown.
+    ShapeError, DTypeError, MemoryError
+        As for `gather_nd`.
+
+    See Also
+    --------
+    gather_windows : Boxes of one shape, along several axes.
+    gather : Single slices along one axis.
+
+    Notes
+    -----
+    In memory each range is one copy of bytes. Of a stored array each touched chunk is read once,
+    however many ranges it holds. Where a range sticks out, or `data` is an array of another
+    library, the positions are listed in 8 bytes each, and gathered as `gather` gathers them; the
+    ranges themselves are always read on the CPU, and `offsets` is an array of NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndgather import gather_ranges
+    >>> data = np.array([10, 11, 20, 30, 31, 32])
+    >>> gather_ranges(data, [3, 0], [6, 2])
+    (array([30, 31, 32, 10, 11]), array([0, 3, 5]))
+    >>> values, offsets = gather_ranges(data, [4, -1], lengths=3, mode="fill", fill_value=-1)
+    >>> values
+    array([31, 32, -1, -1, 10, 11])
+    >>> gather_ranges(data, [0, 4], [2, 7])
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.IndexOutOfBoundsError: gather_ranges: stops[1] = 7 is beyond axis 0 of data, \
+which has size 6 (allowed: 4..6)
+    """
+    options = {"mode": mode, "fill_value": fill_value, "out": out, "memory": memory}
+    options |= {"axis": axis, "progress": progress, "executor": executor}
+    call = Call("gather_ranges", "gather", data, None, **options)
+    return ranges.run(call, starts, stops, lengths)
+
+
+SIGNATURES["gather_ranges"] = _bare_signature(gather_ranges)
 
 
 @fast_call

@@ -21,6 +21,7 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "gather_ranges",
     "gather_windows",
     "misused",
     "result_shape",
@@ -161,6 +162,36 @@ def gather_windows(
     progress: _Progress = ...,
     executor: Executor | None = ...,
 ) -> _A: ...
+@overload
+def gather_ranges(
+    data: _Gathered,
+    starts: ArrayLike,
+    stops: ArrayLike | None = ...,
+    *,
+    lengths: ArrayLike | None = ...,
+    axis: int = ...,
+    mode: _Mode = ...,
+    fill_value: object = ...,
+    out: _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> tuple[_Array, NDArray[np.int64]]: ...
+@overload
+def gather_ranges(
+    data: _A,
+    starts: ArrayLike,
+    stops: ArrayLike | None = ...,
+    *,
+    lengths: ArrayLike | None = ...,
+    axis: int = ...,
+    mode: _Mode = ...,
+    fill_value: object = ...,
+    out: _A | _Array | None = ...,
+    memory: int | str | None = ...,
+    progress: _Progress = ...,
+    executor: Executor | None = ...,
+) -> tuple[_A, NDArray[np.int64]]: ...
 @overload
 def scatter_nd(
     data: _Numbers,

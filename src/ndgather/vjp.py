@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import arguments, dispatch, messages, reductions, slow_path, windows
+from ndgather import arguments, dispatch, messages, ranges, reductions, slow_path, windows
 from ndgather.api import Call, run
 from ndgather.arguments import choice
 
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["gather_elements", "gather_nd", "gather_windows", "scatter_elements", "scatter_nd"]
+__all__ = [
+    "gather_elements",
+    "gather_nd",
+    "gather_ranges",
+    "gather_windows",
+    "scatter_elements",
+    "scatter_nd",
+]
 
 _INDICES = 2**21  # of the elements of windows, listed at a time
 
@@ -191,6 +198,74 @@ def gather_windows(
     window = arguments.sizes("vjp.gather_windows", "window_shape", window_shape)
     call = Call("vjp.gather_windows", "gather_windows", cotangent, starts, window_shape=window)
     return _of_gather(call, data_shape)
+
+
+def gather_ranges(
+    cotangent: ArrayLike,
+    data_shape: Sequence[int],
+    starts: ArrayLike,
+    stops: ArrayLike | None = None,
+    *,
+    lengths: ArrayLike | None = None,
+    axis: int = 0,
+) -> Array:
+    """Return the cotangent of `data` in the values of ``gather_ranges(data, starts, stops)``.
+
+    Every range of the cotangent is added to zeros at the place that it was copied from. For
+    ``axis=0``, and every `i` in ``range(len(starts))``::
+
+        result[starts[i] : stops[i]] += cotangent[offsets[i] : offsets[i + 1]]
+
+    Parameters
+    ----------
+    cotangent : array_like of integers, floats or complex numbers
+        The shape of the values of the gather.
+    data_shape : sequence of int
+    starts, stops, lengths : array_like of any integer type, rank 1
+        Those of the gather; every range is inside.
+    axis : int, default 0
+        That of the gather.
+
+    Returns
+    -------
+    array, shape `data_shape`, dtype of `cotangent`
+        A new C-contiguous array.
+
+    Raises
+    ------
+    IndexOutOfBoundsError, CallError, ShapeError, DTypeError, AttributeValueError, MemoryError
+        As for `ndgather.gather_ranges`.
+
+    See Also
+    --------
+    ndgather.gather_ranges : The function that this is a gradient of.
+
+    Notes
+    -----
+    The positions of all ranges are listed in 8 bytes each.
+
+    Examples
+    --------
+    >>> from ndgather import vjp
+    >>> vjp.gather_ranges([1.0, 2.0, 10.0], (4,), [0, 1], [2, 2])
+    array([ 1., 12.,  0.,  0.])
+    """
+    caller = "vjp.gather_ranges"
+    shape = arguments.sizes(caller, "data_shape", data_shape)
+    call = ranges.with_axis(Call(caller, "gather_nd", cotangent, None, axis=axis), shape)
+    named = ranges.read(caller, starts, stops, lengths, shape[call.axis])
+    ranges.check(call, named, by_lengths=lengths is not None)
+    positions = named.positions()
+    wanted = (*shape[: call.axis], len(positions), *shape[call.axis + 1 :])
+    found = tuple(np.shape(cotangent))
+    if found != wanted:
+        raise messages.updates_do_not_fit(caller, found, wanted, "cotangent")
+    if call.axis == 0:
+        return _of_gather(replace(call, indices=positions[:, np.newaxis]), shape)
+    along = positions.reshape(-1, *[1] * (len(shape) - call.axis - 1))
+    return _of_gather(
+        replace(call, kind="gather_elements", indices=np.broadcast_to(along, wanted)), shape
+    )
 
 
 def scatter_nd(

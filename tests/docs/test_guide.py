@@ -16,7 +16,8 @@ import ndgather
 from ndgather.cli import main
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
-FRAMEWORKS = (GUIDE / "torch-and-jax.md",)  # run by tests/frameworks
+# Run by tests/frameworks.
+FRAMEWORKS = (GUIDE / "torch-and-jax.md", GUIDE / "rows-of-different-lengths.md")
 QUESTIONS = sorted((GUIDE.parent / "questions").glob("*.md"))
 PAGES = [GUIDE.parent / "index.md", *sorted({*GUIDE.glob("*.md"), *QUESTIONS} - set(FRAMEWORKS))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -46,6 +46,7 @@ COMMANDS = (
     convert.add_to,
     infer.add_to,
     *(command.add_to for command in arrays.COMMANDS),
+    arrays.add_ranges,
     sel.add_to,
     draw.add_to,
     pages.add_ops,

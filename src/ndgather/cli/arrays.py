@@ -192,6 +192,84 @@ class ArrayCommand:
         print_table([columns(file.stem, shape, dtype, seconds, file)])
 
 
+def add_ranges(commands: Any) -> None:
+    """Add the command ``gather-ranges``."""
+    parser = add_command(
+        commands,
+        "gather-ranges",
+        "copy ranges along one axis: rows of different lengths",
+        """\
+Copy ranges of DATA along one axis, one after another: from each of STARTS to
+the one of STOPS beside it, which is not copied itself.
+""",
+        """\
+examples:
+  ndgather gather-ranges values.npy starts.npy stops.npy -o rows.npy
+      starts (100,) and stops (100,) give rows, as long as all ranges together
+  ndgather gather-ranges s3://bucket/x.zarr/data starts.npy stops.npy -o rows.npy
+      --offsets offsets.npy
+      offsets (101,): where each range begins in rows.npy
+"""
+        + GATHER_FILES.replace("DATA and INDICES", "DATA, STARTS and STOPS")
+        .replace("INDICES touch", "ranges touch")
+        .replace(
+            "Neither the data nor the result has to fit in memory.",
+            "The result has to fit in memory.",
+        ),
+    )
+    table = """
+        DATA                   the array to read from
+        STARTS                 the first position of each range, a vector of integers
+        STOPS                  the position behind the last of each range, such a vector
+        -o --output OUT.npy    the values
+        --offsets OFFSETS.npy  where each range begins in the values, and where the last one ends
+        --axis N               the axis of DATA that STARTS and STOPS address (default: 0)
+        --mode MODE            what to do with positions out of bounds: 'raise' an error (default),
+            'wrap' around, 'clip' to the nearest end, or 'fill' with V; a negative position is
+            before the axis
+        --fill-value V         the value that --mode fill writes (default: zero, empty or false)
+        --missing-chunks WHAT  for chunks that DATA does not have: 'fill' (default) or 'raise'
+    """
+    add_options(
+        parser,
+        table,
+        output={"type": npy_file, "required": True},
+        offsets={"type": npy_file},
+        axis={"type": int, "default": 0},
+        mode={"choices": _core.GATHER_MODES, "default": "raise"},
+        missing_chunks=MISSING_CHUNKS,
+    )
+    add_reading(parser)
+    add_options(parser, "--dry-run  only say how much of a stored array would be read")
+    add_common(parser, _gather_ranges)
+
+
+def _gather_ranges(options: argparse.Namespace) -> None:
+    stored = open_path.is_stored(options.data)
+    for place in filter(None, (options.output, options.offsets)):
+        tensor_files.check_place(place)
+    starts, stops = tensor_files.read(options.starts), tensor_files.read(options.stops)
+    data: Any = (open_path.opened if stored else tensor_files.read)(options.data)
+    named = {"axis": options.axis, "mode": options.mode, "memory": options.memory}
+    if options.dry_run:
+        needed = estimate("gather_ranges", data, starts, stops=stops, **named)
+        print(estimate_text(needed, "the values have"))
+        return
+    if options.fill_value is not None:
+        named["fill_value"] = fill_value(options.fill_value, data.dtype)
+    start = time.perf_counter()
+    progress = bar(options) if stored else None
+    with missing_chunks(options.missing_chunks):
+        arrays = api.gather_ranges(data, starts, stops, progress=progress, **named)
+    seconds = time.perf_counter() - start
+    rows = []
+    for file, array in zip((options.output, options.offsets), arrays, strict=True):
+        if file is not None:
+            tensor_files.write(file, array)
+            rows.append(columns(file.stem, array.shape, array.dtype, seconds, file))
+    print_table(rows)
+
+
 def fill_value(text: str, dtype: np.dtype[Any]) -> object:
     """Parse `text` for `dtype`; the call raises for text that cannot be parsed."""
 

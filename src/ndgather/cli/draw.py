@@ -46,8 +46,8 @@ def add_to(commands: Any) -> None:
     table = f"""
         FUNCTION          one of {", ".join(FUNCTIONS)}
         DATA              the array to read from, or to start from
-        INDICES           the indices, or where windows start
-        UPDATES           of a scatter: the values
+        INDICES           the indices, or where windows or ranges start
+        UPDATES           of a scatter: the values; of ranges: where they stop
         -o --output FILE  {" or ".join(ENDINGS)} (default: text, in the terminal)
         --theme NAME      light or dark (default: that of the reader)
         --axis N          the axis that INDICES address

@@ -11,18 +11,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ndgather import api
+from ndgather import api, ranges
+from ndgather.errors import NdgatherError
+from ndgather.show.evaluate import shape_of
 from ndgather.show.picture import Picture, draw
 from ndgather.show.svg import style_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ndgather.array_call import Call
+
 __all__ = [
     "Picture",
     "gather",
     "gather_elements",
     "gather_nd",
+    "gather_ranges",
     "gather_windows",
     "scatter_elements",
     "scatter_nd",
@@ -61,7 +66,8 @@ def _drawing(name: str, example: str) -> Callable[..., Picture]:
 
     def draw_call(*args: Any, **kwargs: Any) -> Picture:
         call = api.call_of(name, *args, **kwargs)
-        return draw(replace(call, out=None, memory=None, progress=None, executor=None))
+        call = replace(call, out=None, memory=None, progress=None, executor=None)
+        return draw(call) if call.indices is not None else _draw_ranges(call, *args, **kwargs)
 
     draw_call.__name__ = draw_call.__qualname__ = name
     draw_call.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect.signature
@@ -69,6 +75,21 @@ def _drawing(name: str, example: str) -> Callable[..., Picture]:
         name=name, parameters=", ".join(signature.parameters), example=example.strip()
     )
     return draw_call
+
+
+def _draw_ranges(call: Call, *args: Any, **kwargs: Any) -> Picture:
+    """Draw the positions of ranges; those of a range that is outside are no positions."""
+    given = api.SIGNATURES["gather_ranges"].bind(*args, **kwargs).arguments
+    stops, lengths = given.get("stops"), given.get("lengths")
+    shape = shape_of(call)
+    call = ranges.with_axis(call, shape)
+    named = ranges.read(call.caller, given["starts"], stops, lengths, shape[call.axis])
+    error = None
+    try:
+        ranges.check(call, named, lengths is not None)
+    except NdgatherError as raised:
+        error = raised
+    return draw(replace(call, indices=named.positions(), negative=False), error=error)
 
 
 gather_nd = _drawing(
@@ -113,6 +134,18 @@ gather = _drawing(
          0  1    2          0    1                    0    1
     0  1 b  2  3 a        2 a  0 b               0  3 a  1 b
     1  4 b  5  6 a                               1  6 a  4 b
+    """,
+)
+
+gather_ranges = _drawing(
+    "gather_ranges",
+    """
+    >>> print(ndgather.show.gather_ranges([1, 2, 3, 4], [2, 0], [4, 1]).to_text(80))
+    gather_ranges(data, starts, stops)
+    <BLANKLINE>
+    data  int64 (4,)    indices  int64 (3,)    result  int64 (3,)
+      0  1    2    3      0    1    2            0    1    2
+    1 c  2  3 a  4 b    2 a  3 b  0 c          3 a  4 b  1 c
     """,
 )
 

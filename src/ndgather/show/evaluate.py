@@ -122,6 +122,11 @@ def _data(call: Call) -> tuple[Array, bool, Grid | None]:
         return stand_in(shape, dtype), False, None
 
 
+def shape_of(call: Call) -> tuple[int, ...]:
+    """Return the shape of the data of a call."""
+    return _data(call)[0].shape
+
+
 def _without_labels(value: object) -> object:
     """Return the array in an array of xarray, without computing a lazy one."""
     module = "ndgather.arrays.xarray"

@@ -408,6 +408,8 @@ def letter(number: int) -> str:
 def _title(call: Call) -> str:
     """Write the call, with the options that are not at their defaults."""
     arguments = ["data", call.indices_name]
+    if call.caller == "gather_ranges":
+        arguments[1:] = ["starts", "stops"]
     if call.scatters:
         arguments.append(call.updates_name)
     if call.kind == "gather_windows":

@@ -72,7 +72,7 @@ def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array
     grid = reader.grid
     call = with_data(call, grid, reader.dtype)
     plan = make_plan(call, grid) if plans is None else shared_plan(call, grid, plans)
-    out = _provide_out(call, plan.dense_shape)
+    out = provide_out(call, plan.dense_shape)
     dense = plan.axes.dense_view(out)
     if call.mode == "fill":
         value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
@@ -87,7 +87,7 @@ def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array
     return out if call.out is None else call.out
 
 
-def _provide_out(call: Call, shape: tuple[int, ...]) -> Array:
+def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
     """Return the array for the result: the caller's `out`, checked, or a new one."""
     if call.out is None:
         try:

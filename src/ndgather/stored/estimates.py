@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ndgather import arguments, dispatch
+from ndgather import arguments, dispatch, ranges
 from ndgather.array_call import Call, _core
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.plan import make_plan, with_data
+from ndgather.stored.ranges import RangePlan
 from ndgather.stored.walk import workers
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def estimate(
     batch_dims: int = 0,
     mode: str = "raise",
     window_shape: Sequence[int] | None = None,
+    stops: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
     memory: int | str | None = None,
 ) -> Estimate:
     """Return what a call on a stored array would read and allocate.
@@ -65,14 +68,14 @@ def estimate(
 
     Parameters
     ----------
-    kind : {"gather_nd", "gather_elements", "gather", "gather_windows", "scatter_nd", \
-"scatter_elements"}
+    kind : {"gather_nd", "gather_elements", "gather", "gather_windows", \
+"gather_ranges", "scatter_nd", "scatter_elements"}
         The function of the call.
     data : stored array
         An array of zarr, tensorstore or h5py, a memory map, or a DataArray that is read lazily:
         what decoding by xarray allocates is extra.
-    indices, axis, batch_dims, mode, window_shape, memory
-        The arguments of that function; the starts of windows are its indices.
+    indices, axis, batch_dims, mode, window_shape, stops, lengths, memory
+        The arguments of that function; the starts of windows, or of ranges, are its indices.
 
     Returns
     -------
@@ -94,34 +97,48 @@ def estimate(
     (3, 2, 800)
     """
     caller = "estimate"
-    arguments.choice(caller, "kind", kind, _core.KINDS)
+    arguments.choice(caller, "kind", kind, (*_core.KINDS, "gather_ranges"))
     options: dict[str, Any] = {"axis": axis, "batch_dims": batch_dims, "mode": mode}
     if kind == "gather_windows":
         options["window_shape"] = arguments.sizes(caller, "window_shape", window_shape)
     call = arguments.check_storage_options(
         Call(caller, kind, data, indices, memory=memory, **options)
     )
-    return estimate_of(call, reader_of(call))
+    reader = reader_of(call)
+    if kind != "gather_ranges":
+        return estimate_of(call, reader)
+    shape = reader.grid.shape
+    call = ranges.with_axis(replace(call, kind="gather"), shape)
+    named = ranges.read(caller, indices, stops, lengths, shape[call.axis])
+    if not ranges.check(call, named, lengths is not None):
+        return estimate_of(ranges.by_positions(call, named), reader)
+    plan = RangePlan(reader.grid, call.axis, named)
+    return _estimate(call, reader, plan, int(named.offsets[-1]))
 
 
 def estimate_of(call: Call, reader: Reader) -> Estimate:
     """Return what a call on the array of `reader` would read and allocate."""
     plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
+    tuples = call.kind.endswith(("_nd", "_windows"))
+    points = math.prod(plan.call.indices.shape[: -1 if tuples else None])
+    return _estimate(call, reader, plan, points)
+
+
+def _estimate(call: Call, reader: Reader, plan: Plan | RangePlan, points: int) -> Estimate:
     steps = len(plan)
     dense = math.prod(plan.dense_shape) * reader.dtype.itemsize
     reading, decoding = workers(call, reader, steps)
     buffers = decoding * (reader.chunk_bytes + reader.stored_bytes) + reading * reader.stored_bytes
     decoded = steps * reader.chunk_bytes
     stored = _stored_bytes(reader, plan)
-    tuples = call.kind.endswith(("_nd", "_windows"))
     return Estimate(
-        points=math.prod(plan.call.indices.shape[: -1 if tuples else None]),
+        points=points,
         chunks=steps,
         decoded_bytes=decoded,
         stored_bytes=decoded if stored is None else stored,
         stored_is_known=stored is not None,
         result_bytes=dense,
-        memory_bytes=(0 if call.scatters else dense) + plan.points.nbytes + buffers + _OVERHEAD,
+        memory_bytes=(0 if call.scatters else dense) + plan.nbytes + buffers + _OVERHEAD,
     )
 
 
@@ -147,7 +164,7 @@ def reader_of(call: Call) -> Reader:
     ) from cause
 
 
-def _stored_bytes(reader: Reader, plan: Plan) -> int | None:
+def _stored_bytes(reader: Reader, plan: Plan | RangePlan) -> int | None:
     """Return the bytes of all chunks as they are stored; None if the store does not know them."""
     size_of = getattr(reader, "stored_size", None)
     if size_of is None:

@@ -179,6 +179,11 @@ class Plan:
         """Return the number of steps."""
         return len(self.points.chunks) * self._counts[2]
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the points take."""
+        return self.points.nbytes
+
     def chunk(self, step: int) -> Chunk:
         """Return the chunk that a step needs."""
         of_points, of_slices, per_group = self._counts
@@ -382,8 +387,8 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
     member = np.flatnonzero((low < high).all(axis=1))  # the window of every part
     chunk: list[Integers] = []
     for axis, step in enumerate(grid.steps):
-        first = _chunk_at(step, (starts + low)[member, axis])
-        count = _chunk_at(step, (starts + high)[member, axis] - 1) - first + 1
+        first = chunk_at(step, (starts + low)[member, axis])
+        count = chunk_at(step, (starts + high)[member, axis] - 1) - first + 1
         member = np.repeat(member, count)
         chunk = [np.repeat(numbers, count) for numbers in (*chunk, first)]
         chunk[-1] += np.arange(len(member)) - np.repeat(np.cumsum(count) - count, count)
@@ -413,5 +418,6 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
     )
 
 
-def _chunk_at(step: int | Integers, at: Integers) -> Integers:
+def chunk_at(step: int | Integers, at: Integers) -> Integers:
+    """Return the numbers of the chunks of an axis in which positions lie."""
     return at // step if isinstance(step, int) else np.searchsorted(step, at, side="right") - 1

@@ -117,6 +117,44 @@ def gather_windows(
     return out
 
 
+def gather_ranges(
+    data: Array,
+    starts: Array,
+    stops: Array,
+    axis: int = 0,
+    mode: Mode = "raise",
+    fill_value: Any = 0,
+) -> tuple[Array, Array]:
+    """``values[offsets[i] + n] = data[starts[i] + n]`` along one axis, position by position.
+
+    Raises
+    ------
+    IndexError
+        A position lies outside of the axis, and `mode` is "raise".
+    """
+    lead: tuple[Any, ...] = (slice(None),) * (axis % data.ndim)
+    size = data.shape[axis]
+    slices, offsets = [], [0]
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        for value in range(start, stop):
+            position: int | None = value
+            if mode in ("wrap", "clip"):
+                position = resolve(value, size, mode)
+            elif not 0 <= value < size:
+                if mode == "raise":
+                    raise IndexError(value)
+                position = None
+            slices.append(position)
+        offsets.append(len(slices))
+    shape = list(data.shape)
+    shape[axis] = len(slices)
+    values = np.full(shape, fill_value, data.dtype)
+    for n, position in enumerate(slices):
+        if position is not None:
+            values[(*lead, n)] = data[(*lead, position)]
+    return values, np.array(offsets, np.int64)
+
+
 def combine(reduction: Reduction, old: Array, update: Array) -> Array:
     """Return ``f(old, update)`` for arrays of one type: every element rounded to that type."""
     with np.errstate(all="ignore"):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ndgather import api, messages
+from ndgather.array_call import _core
 from ndgather.arrays.torch import checks
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _number_kind(tensor: Any) -> int:
 
 
 def _substitute() -> None:
-    for kind in api.SIGNATURES:
+    for kind in _core.KINDS:
         original = getattr(api, kind)
         torch.compiler.substitute_in_graph(original, skip_signature_check=True)(_traceable(kind))
 

@@ -1,0 +1,215 @@
+// ranges.cpp - ranges of an array along one axis, copied one after another: rows of different lengths.
+#include <algorithm>
+#include <cstring>
+
+#include "call.h"
+#include "gil.h"
+
+namespace ndgather {
+namespace {
+
+constexpr Size kTaskBytes = Size{1} << 18;  // that one task copies, at least
+constexpr Size kMostTasks = 1024;
+constexpr Size kAhead = 8;                  // ranges that are asked for before they are copied
+constexpr Size kAskedBytes = 256;           // of each; the hardware follows longer ones by itself
+
+// Copies ranges between two arrays whose axes have the same order.
+class RangeCopy {
+ public:
+  // False: the shapes do not fit.
+  bool plan(const Array& from, const Array& to, int axis, Size element);
+  // False: a range lies outside of an array; nothing is copied then.
+  bool set_ranges(const Size* starts, const Size* lengths, const Size* places, Size count);
+  double bytes() const { return static_cast<double>(total_) * static_cast<double>(slice_bytes_); }
+  void run(Stop* stop) const noexcept;
+
+ private:
+  struct Step {
+    Size size, from, to;
+  };
+  struct Task {
+    Size range, offset;  // where it begins; it ends where the next begins
+  };
+
+  void copy_rows(const char* from, char* to, Size length) const noexcept;
+  static void copy_box(const char* from, char* to, const Step* step, int rank, Size bytes) noexcept;
+  void copy_task(const Task& first, const Task& last) const noexcept;
+
+  Array from_{}, to_{};
+  Step axis_{}, outer_[kMaxRank], inner_[kMaxRank];
+  Size to_size_ = 0;  // of the axis of the array that is written to; axis_.size is that of the other
+  int outer_rank_ = 0, inner_rank_ = 0;
+  Size row_ = 0;          // bytes that lie together in both arrays at every step of the axis
+  Size slice_bytes_ = 0;  // of one step of the axis, in all
+  const Size *starts_ = nullptr, *lengths_ = nullptr, *places_ = nullptr;
+  Size total_ = 0;  // steps of the axis that are copied
+  Size count_ = 0;
+};
+
+bool RangeCopy::plan(const Array& from, const Array& to, int axis, Size element) {
+  if (from.rank != to.rank || axis < 0 || axis >= from.rank) return false;
+  from_ = from;
+  to_ = to;
+  row_ = slice_bytes_ = element;
+  for (int d = from.rank - 1; d >= 0; --d) {
+    const Step step{from.shape[d], from.strides[d], to.strides[d]};
+    if (d == axis) {
+      axis_ = step;
+      to_size_ = to.shape[d];
+      continue;
+    }
+    if (step.size != to.shape[d]) return false;
+    slice_bytes_ *= step.size;
+    if (step.size == 1) continue;
+    if (d < axis) {
+      outer_[outer_rank_++] = step;
+    } else if (inner_rank_ == 0 && step.from == row_ && step.to == row_) {
+      row_ *= step.size;
+    } else {
+      inner_[inner_rank_++] = step;
+    }
+  }
+  return true;
+}
+
+bool RangeCopy::set_ranges(const Size* starts, const Size* lengths, const Size* places, Size count) {
+  for (Size r = 0; r < count; ++r) {
+    if (lengths[r] == 0) continue;
+    if (lengths[r] < 0 || starts[r] < 0 || places[r] < 0) return false;
+    if (lengths[r] > axis_.size || starts[r] > axis_.size - lengths[r]) return false;
+    if (lengths[r] > to_size_ || places[r] > to_size_ - lengths[r]) return false;
+    total_ += lengths[r];
+  }
+  starts_ = starts;
+  lengths_ = lengths;
+  places_ = places;
+  count_ = count;
+  return true;
+}
+
+// Copies a box whose first dim is the last step.
+void RangeCopy::copy_box(const char* from, char* to, const Step* step, int rank, Size bytes) noexcept {
+  if (rank == 0) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  const Step& first = step[rank - 1];
+  for (Size i = 0; i < first.size; ++i) copy_box(from + i * first.from, to + i * first.to, step, rank - 1, bytes);
+}
+
+void RangeCopy::copy_rows(const char* from, char* to, Size length) const noexcept {
+  if (inner_rank_ == 0 && axis_.from == row_ && axis_.to == row_) {
+    std::memcpy(to, from, static_cast<std::size_t>(length * row_));
+    return;
+  }
+  for (Size i = 0; i < length; ++i) copy_box(from + i * axis_.from, to + i * axis_.to, inner_, inner_rank_, row_);
+}
+
+void RangeCopy::copy_task(const Task& first, const Task& last) const noexcept {
+  Size position[kMaxRank] = {};
+  const char* from = from_.bytes;
+  char* to = to_.bytes;
+  for (;;) {
+    for (Size r = first.range; r < count_ && r <= last.range; ++r) {
+#if defined(__GNUC__)
+      if (r + kAhead < count_ && lengths_[r + kAhead] > 0) {
+        const char* const next = from + starts_[r + kAhead] * axis_.from;
+        for (Size b = 0; b < kAskedBytes && b < lengths_[r + kAhead] * row_; b += 64) __builtin_prefetch(next + b);
+      }
+#endif
+      const Size begin = r == first.range ? first.offset : 0;
+      const Size end = r == last.range ? last.offset : lengths_[r];
+      if (begin < end) copy_rows(from + (starts_[r] + begin) * axis_.from, to + (places_[r] + begin) * axis_.to, end - begin);
+    }
+    int d = 0;
+    for (; d < outer_rank_; ++d) {
+      from += outer_[d].from;
+      to += outer_[d].to;
+      if (++position[d] < outer_[d].size) break;
+      from -= outer_[d].size * outer_[d].from;
+      to -= outer_[d].size * outer_[d].to;
+      position[d] = 0;
+    }
+    if (d == outer_rank_) return;
+  }
+}
+
+void RangeCopy::run(Stop* stop) const noexcept {
+  const Size all = total_ * slice_bytes_;
+  if (all == 0) return;
+  const Size parts = std::max<Size>(1, std::min({all / kTaskBytes, threads() * kTuning.tasks_each, kMostTasks}));
+  Task border[kMostTasks + 1];
+  border[0] = {0, 0};
+  Size before = 0, next = 1;
+  for (Size r = 0; r < count_ && next < parts; ++r) {
+    for (; next < parts && total_ * next / parts < before + lengths_[r]; ++next) {
+      border[next] = {r, total_ * next / parts - before};
+    }
+    before += lengths_[r];
+  }
+  border[parts] = {count_, 0};
+  share(static_cast<int>(std::min<Size>(threads(), parts)), parts, stop,
+        [&](int, Size task) noexcept { copy_task(border[task], border[task + 1]); });
+}
+
+// Reads a vector of `count` numbers; of any length where that is negative.
+bool read_numbers(PyObject* object, const Size*& numbers, Size& count) {
+  if (!PyArray_CheckExact(object) || PyArray_TYPE(array(object)) != NPY_INTP || PyArray_NDIM(array(object)) != 1 ||
+      !PyArray_ISCARRAY_RO(array(object)) || (count >= 0 && PyArray_SIZE(array(object)) != count)) {
+    return false;
+  }
+  numbers = static_cast<const Size*>(PyArray_DATA(array(object)));
+  count = PyArray_SIZE(array(object));
+  return true;
+}
+
+// Copies ranges to `out`, or to a new array of so many steps along the axis.
+PyObject* copy(PyArrayObject* data, int axis, PyObject* out, Size length, const Size* const ranges[3], Size count) {
+  View from, to;
+  from.take(data);
+  PyArrayObject* result = nullptr;
+  if (out == Py_None) {
+    if (axis < 0 || axis >= from.array().rank) return PyErr_Format(PyExc_ValueError, "axis does not fit");
+    Shape shape;
+    shape.append(from.array().shape, from.array().rank);
+    shape.size[axis] = length;
+    const Refusal refusal = make_array(data, shape, result);
+    if (refusal) {
+      return refusal.rule == Rule::raised ? nullptr : refused(refusal, facts_of(refusal), from.array(), {}, shape, {});
+    }
+  } else {
+    result = array(Py_NewRef(out));
+  }
+  to.take(result);
+  RangeCopy ranged;
+  if (PyArray_ITEMSIZE(data) != PyArray_ITEMSIZE(result) || !PyArray_ISWRITEABLE(result) ||
+      PyDataType_REFCHK(PyArray_DESCR(data)) || PyDataType_REFCHK(PyArray_DESCR(result)) ||
+      !ranged.plan(from.array(), to.array(), axis, PyArray_ITEMSIZE(data)) ||
+      !ranged.set_ranges(ranges[0], ranges[1], ranges[2], count)) {
+    PyErr_SetString(PyExc_ValueError, "ranges do not fit");
+  } else if (!stopped(ranged.bytes() / 4, out == Py_None, [&](Stop* stop) { ranged.run(stop); })) {
+    return object(result);
+  }
+  Py_DECREF(result);
+  return nullptr;
+}
+
+}  // namespace
+
+PyObject* copy_ranges(PyObject*, PyObject* args) {
+  PyObject *data, *vectors[3], *out;
+  int axis;
+  Size length, count = -1;
+  if (!PyArg_ParseTuple(args, "O!iOOOOn", &PyArray_Type, &data, &axis, &vectors[0], &vectors[1], &vectors[2], &out,
+                        &length)) {
+    return nullptr;
+  }
+  const Size* ranges[3];
+  for (int i = 0; i < 3; ++i) {
+    if (!read_numbers(vectors[i], ranges[i], count)) return PyErr_Format(PyExc_ValueError, "ranges do not fit");
+  }
+  if (out != Py_None && !PyArray_CheckExact(out)) return PyErr_Format(PyExc_TypeError, "out is not an array");
+  return begun_anew_in_a_child([&] { return copy(array(data), axis, out, length, ranges, count); });
+}
+
+}  // namespace ndgather

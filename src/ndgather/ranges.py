@@ -1,0 +1,265 @@
+"""Ranges of data along one axis: they are read from their arguments, checked, and copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import arguments, dispatch, messages, refusals, slow_path, windows
+from ndgather.array_call import _core
+from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsError, ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+
+    Array = NDArray[Any]
+    Integers = NDArray[np.int64]
+
+_FAR = 2**61  # starts and stops farther from 0 are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of an axis of some size, and where each of them begins in the result."""
+
+    starts: Integers
+    lengths: Integers
+    offsets: Integers  # one more than there are ranges
+    size: int
+
+    @property
+    def are_inside(self) -> bool:
+        """Whether no range sticks out of the axis, empty ranges among them."""
+        if len(self.starts) == 0:
+            return True
+        ends: Integers = self.starts + self.lengths
+        return bool(self.starts.min() >= 0 and ends.max() <= self.size)
+
+    @property
+    def outside(self) -> NDArray[np.bool_]:
+        """Which ranges are not empty, and stick out of the axis."""
+        beyond = self.starts > self.size - self.lengths
+        return (self.lengths > 0) & ((self.starts < 0) | beyond)
+
+    def positions(self) -> Integers:
+        """Return the positions of all ranges on the axis, one after another."""
+        result = np.arange(self.offsets[-1])
+        result += np.repeat(self.starts - self.offsets[:-1], self.lengths)
+        return result
+
+
+def read(caller: str, starts: object, stops: object, lengths: object, size: int) -> Ranges:
+    """Return the ranges that arguments name; they may stick out of the axis."""
+    if (stops is None) == (lengths is None):
+        given = "neither stops nor lengths is" if stops is None else "both stops and lengths are"
+        raise CallError(f"{caller}: {given} given (allowed: one of them)")
+    begin = _integers(caller, "starts", starts)
+    name = "stops" if lengths is None else "lengths"
+    end = _integers(caller, name, stops if lengths is None else lengths)
+    if begin.ndim != 1:
+        raise ShapeError(
+            f"{caller}: starts.shape = {messages.shown(begin.shape)} has {begin.ndim} axes "
+            f"(allowed: 1)"
+        )
+    if name == "lengths" and end.ndim == 0:
+        end = np.full(begin.shape, end)
+    if end.shape != begin.shape:
+        raise ShapeError(
+            f"{caller}: {name}.shape = {messages.shown(end.shape)} differs from starts.shape = "
+            f"{messages.shown(begin.shape)} (allowed: the same)"
+        )
+    count = end if name == "lengths" else end - begin
+    if count.min(initial=0) < 0:
+        where = int(np.argmax(count < 0))
+        least = 0 if name == "lengths" else int(begin[where])
+        what = "is negative" if name == "lengths" else f"is before starts[{where}] = {least}"
+        raise AttributeValueError(
+            f"{caller}: {name}[{where}] = {end[where]} {what} (allowed: {least} or more)"
+        )
+    if len(count) * int(count.max(initial=0)) >= 2 * _FAR and count.sum(dtype=float) >= 2 * _FAR:
+        raise messages.result_too_large(caller, (int(count.sum(dtype=object)),))
+    offsets = np.zeros(len(begin) + 1, np.int64)
+    np.cumsum(count, out=offsets[1:])
+    return Ranges(begin, count, offsets, size)
+
+
+def _integers(caller: str, name: str, value: object) -> Integers:
+    """Return a copy as int64, which another thread cannot change after it is checked."""
+    array = arguments.native_indices(caller, value, name)
+    if array.dtype.kind not in "iu":
+        raise messages.index_dtype(caller, array.dtype, "not an integer type", name)
+    values = windows.signed(array)
+    is_near = values.size == 0 or (values.min() >= -_FAR and values.max() <= _FAR)
+    return values if is_near else values.clip(-_FAR, _FAR)
+
+
+def check(call: Call, ranges: Ranges, by_lengths: bool) -> bool:
+    """Return whether all ranges are inside, or raise the error of the first that is not."""
+    if ranges.are_inside or not (outside := ranges.outside).any():
+        return True
+    if call.mode == "raise":
+        raise _out_of_bounds(call, ranges, outside, by_lengths)
+    ends = np.abs(ranges.starts) + ranges.lengths
+    if (ends[outside] >= _FAR).any() or (call.mode != "fill" and ranges.size == 0):
+        raise ShapeError(
+            f"{call.caller}: ranges of an axis of size {ranges.size} cannot be read with mode = "
+            f"{call.mode!r} (allowed: an axis that is not empty, starts and stops from -2**61 to "
+            f"2**61)"
+        )
+    return False
+
+
+def _out_of_bounds(
+    call: Call, ranges: Ranges, outside: Array, by_lengths: bool
+) -> IndexOutOfBoundsError:
+    where, size = int(np.argmax(outside)), ranges.size
+    start, length = int(ranges.starts[where]), int(ranges.lengths[where])
+    axis = f"axis {call.axis} of data, which has size {size}"
+    if not 0 <= start < size:
+        name, value = "starts", start
+        what = f"is {'before' if start < 0 else 'beyond'} {axis} (allowed: 0..{size - 1})"
+        if size == 0:
+            what = f"is outside {axis} (allowed: empty ranges)"
+        elif start < 0:
+            what += f"; from the end it is {start + size}" if start >= -size else ""
+    elif by_lengths:
+        name, value = "lengths", length
+        what = f"from starts[{where}] = {start} ends beyond {axis} (allowed: 0..{size - start})"
+    else:
+        name, value = "stops", start + length
+        what = f"is beyond {axis} (allowed: {start}..{size})"
+    count = int(outside.sum())
+    others = f"; {count} of {len(outside)} ranges are outside" if count > 1 else ""
+    return IndexOutOfBoundsError(
+        f"{call.caller}: {name}[{where}] = {value} {what}{others}",
+        position=(where,),
+        value=value,
+        axis=int(call.axis),
+        size=size,
+        count=count,
+    )
+
+
+def by_positions(call: Call, ranges: Ranges) -> Call:
+    """Return a gather, in every mode that its library has, of the positions of ranges."""
+    positions, size = ranges.positions(), ranges.size
+    if call.mode == "wrap":
+        positions %= size
+    elif call.mode == "clip":
+        positions.clip(0, size - 1, out=positions)
+    elif call.mode == "fill":
+        positions[(positions < 0) | (positions > size)] = size
+    mode = "fill" if call.mode == "fill" else "raise"
+    return replace(call, indices=positions, mode=mode)
+
+
+def with_axis(call: Call, shape: Sequence[int]) -> Call:
+    """Return `call` with its mode checked, and its axis counted from 0."""
+    axis, rank = arguments.integer(call, "axis"), len(shape)
+    if rank == 0:
+        raise messages.rank_too_low(call.caller, "data", shape, 1)
+    if not -rank <= axis < rank:
+        why = f"data of shape {messages.shown(shape)}"
+        raise messages.option_out_of_range(call.caller, "axis", call.axis, -rank, rank - 1, why)
+    mode = arguments.choice(call.caller, "mode", call.mode, _core.GATHER_MODES)
+    if call.fill_value is not None and mode != "fill":
+        raise messages.fill_value_unused(call.caller, mode)
+    is_same = axis >= 0 and axis is call.axis and mode is call.mode
+    return call if is_same else replace(call, axis=axis % rank, mode=mode)
+
+
+def run(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any, Integers]:
+    """Return the values of ranges, and their offsets; `call` is the gather without indices."""
+    call, given = arguments.check_storage_options(call), call.out
+    data, out = (_without_mapping(value) for value in (call.data, call.out))
+    adapter: Any = dispatch.adapter(data, out)
+    reader = None
+    if adapter is None:
+        if type(data) is not np.ndarray:
+            data = arguments.plain_array(call.caller, "data", data)
+        shape = data.shape
+    elif (dispatch.adapter_name(data) or "").startswith("ndgather.stored."):
+        reader = import_module("ndgather.stored.estimates").reader_of(call)
+        shape = reader.grid.shape
+    else:
+        shape = _known_shape(call)
+    if data is not call.data or out is not call.out:
+        call = replace(call, data=data, out=out)
+    call = with_axis(call, shape)
+    ranges = read(call.caller, starts, stops, lengths, shape[call.axis])
+    if not check(call, ranges, lengths is not None) or (adapter is not None and reader is None):
+        values = slow_path.run(by_positions(call, ranges))
+    elif reader is not None:
+        values = import_module("ndgather.stored.ranges").gather(call, reader, ranges)
+    else:
+        values = _run_plain(arguments.checked(call, data.dtype), ranges)
+    return (values if given is None else given), ranges.offsets
+
+
+def _without_mapping(value: Any) -> Any:
+    return value.view(np.ndarray) if type(value) is np.memmap else value
+
+
+def _known_shape(call: Call) -> tuple[int, ...]:
+    """Return the shape of an array of another library."""
+    data = call.data
+    try:
+        shape = tuple(data.shape) if hasattr(data, "shape") else (len(data),)
+        return tuple(int(size) for size in shape)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the library raises where sizes are not known
+        raise ShapeError(
+            f"{call.caller}: data = {type(data).__name__} object has no known shape (allowed: an "
+            f"array whose sizes are known)"
+        ) from error
+
+
+def _run_plain(call: Call, ranges: Ranges) -> Array:
+    data, out, axis = call.data, call.out, call.axis
+    length = int(ranges.offsets[-1])
+    if out is not None:
+        shape = (*data.shape[:axis], length, *data.shape[axis + 1 :])
+        plain = arguments.plain_array(call.caller, "out", out)
+        like = np.broadcast_to(np.zeros((), data.dtype), shape)
+        refusal = _core.check_out(plain, like)
+        if refusal.rule != "none":
+            refusals.raise_error(replace(call, out=plain), refusal)
+        if not np.may_share_memory(plain, data):
+            copy(data, axis, ranges.starts, ranges.lengths, ranges.offsets[:-1], plain)
+            return plain
+    result = copy(data, axis, ranges.starts, ranges.lengths, ranges.offsets[:-1], None, length)
+    if out is None:
+        return result
+    np.copyto(plain, result)
+    return plain
+
+
+def copy(
+    data: Array,
+    axis: int,
+    starts: Integers,
+    lengths: Integers,
+    places: Integers,
+    out: Array | None,
+    length: int = 0,
+) -> Array:
+    """Copy ranges of `data` to places of `out`, or of a new array that is `length` long there."""
+    if not (data.dtype.hasobject or data.itemsize == 0):
+        result = _core.copy_ranges(data, axis, starts, lengths, places, out, length)
+        if isinstance(result, _core.Refusal):
+            raise messages.result_too_large("gather_ranges", result.slices)
+        return result
+    if out is None:
+        out = np.empty((*data.shape[:axis], length, *data.shape[axis + 1 :]), data.dtype)
+    lead = (slice(None),) * axis
+    for start, count, place in zip(starts, lengths, places, strict=True):
+        out[(*lead, slice(place, place + count))] = data[(*lead, slice(start, start + count))]
+    return out

@@ -1,0 +1,123 @@
+"""Ranges of stored arrays: their parts are grouped by chunk, and each chunk is read once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import ranges
+from ndgather.settings import LOGGER, counted
+from ndgather.stored.calls import provide_out
+from ndgather.stored.plan import chunk_at, with_data
+from ndgather.stored.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ndgather.array_call import Call
+    from ndgather.ranges import Integers, Ranges
+    from ndgather.stored.chunks import Array, Box, Chunk, Grid, Reader
+
+
+class RangePlan:
+    """The parts of ranges by chunk: a part is what a range shares with one chunk of the axis.
+
+    The parts of group g, which lie in the chunk ``chunks[g]`` of the axis, are
+    ``first[g]..first[g + 1]``. Part p begins in its chunk at ``starts[p]``, and in the result at
+    ``places[p]``.
+    """
+
+    def __init__(self, grid: Grid, axis: int, named: Ranges) -> None:
+        self.grid, self.axis = grid, axis
+        step, some = grid.steps[axis], np.flatnonzero(named.lengths)
+        starts = named.starts[some]
+        stops, places = starts + named.lengths[some], named.offsets[some]
+        first = chunk_at(step, starts)
+        count = chunk_at(step, stops - 1) - first + 1
+        chunk = np.repeat(first, count)
+        chunk += np.arange(len(chunk)) - np.repeat(np.cumsum(count) - count, count)
+        if isinstance(step, int):
+            begin, end = chunk * step, (chunk + 1) * step
+        else:
+            begin, end = step[chunk], step[chunk + 1]
+        starts, stops, places = (np.repeat(each, count) for each in (starts, stops, places))
+        low, high = np.maximum(starts, begin), np.minimum(stops, end)
+        order = np.argsort(chunk, kind="stable")
+        self.chunks, self.first = np.unique(chunk[order], return_index=True)
+        self.first = np.append(self.first, len(chunk))
+        self.starts = (low - begin)[order]
+        self.lengths = (high - low)[order]
+        self.places = (places + low - starts)[order]
+        shape, length = grid.shape, int(named.offsets[-1])
+        self.dense_shape = (*shape[:axis], length, *shape[axis + 1 :])
+        self._others = (*grid.counts[:axis], *grid.counts[axis + 1 :])
+
+    def __len__(self) -> int:
+        """Return the number of steps, each of which needs one chunk."""
+        return len(self.chunks) * math.prod(self._others)
+
+    @property
+    def nbytes(self) -> int:
+        return 3 * self.starts.nbytes
+
+    def chunk(self, step: int) -> Chunk:
+        """Return the chunk that a step needs."""
+        group, rest = divmod(step, math.prod(self._others))
+        others = tuple(map(int, np.unravel_index(rest, self._others))) if self._others else ()
+        return (*others[: self.axis], self.chunks.item(group), *others[self.axis :])
+
+    def job(self, step: int, out: Array) -> _RangeJob:
+        """Return the job of a step that copies to `out`."""
+        group, chunk = step // math.prod(self._others), self.chunk(step)
+        parts = slice(self.first.item(group), self.first.item(group + 1))
+        box: Box = self.grid.box(chunk)
+        target = out[(*box[: self.axis], slice(None), *box[self.axis + 1 :])]
+        copied = self.starts[parts], self.lengths[parts], self.places[parts]
+        return _RangeJob(chunk, self.axis, *copied, target)
+
+
+@dataclass(frozen=True, slots=True)
+class _RangeJob:
+    """Copies parts of ranges from one chunk to the result."""
+
+    chunk: Chunk
+    axis: int
+    starts: Integers
+    lengths: Integers
+    places: Integers
+    out: Array
+    is_read: bool = True
+
+    def use(self, values: Array) -> None:
+        ranges.copy(values, self.axis, self.starts, self.lengths, self.places, self.out)
+
+    def send(self) -> tuple[Callable[[Array], Any], int]:
+        count = int(self.lengths.sum())
+        size = self.out.itemsize * count * math.prod(self.out.shape) // self.out.shape[self.axis]
+        function = partial(_joined, axis=self.axis, starts=self.starts, lengths=self.lengths)
+        return function, size + 2 * self.starts.nbytes
+
+    def receive(self, result: Any) -> None:
+        values = result.astype(self.out.dtype, copy=False)  # pickles may have swapped its bytes
+        begins = np.cumsum(self.lengths) - self.lengths
+        ranges.copy(values, self.axis, begins, self.lengths, self.places, self.out)
+
+
+def _joined(values: Array, axis: int, starts: Integers, lengths: Integers) -> Array:
+    """Return the parts of ranges in a chunk one after another; executors are sent this."""
+    places = np.cumsum(lengths) - lengths
+    return ranges.copy(values, axis, starts, lengths, places, None, int(lengths.sum()))
+
+
+def gather(call: Call, reader: Reader, named: Ranges) -> Array:
+    """Return the values of ranges that are inside of what `reader` reads."""
+    call = with_data(call, reader.grid, reader.dtype)
+    plan = RangePlan(reader.grid, call.axis, named)
+    out = provide_out(call, plan.dense_shape)
+    walk(call, reader, len(plan), lambda step: plan.job(step, out))
+    LOGGER.info("%s: %s of %s read", call.caller, counted(len(plan), "chunk"), reader.name)
+    return out if call.out is None else call.out

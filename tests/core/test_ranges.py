@@ -1,0 +1,249 @@
+"""Ranges of data along one axis: what the plain loops say, in every mode and layout."""
+
+import numpy as np
+import pytest
+from hypothesis import event, given, note
+from hypothesis import strategies as st
+
+import ndgather
+from ndgather import gather_ranges, vjp
+from ndgather.errors import (
+    AttributeValueError,
+    CallError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    ShapeError,
+)
+from ndgather.testing import assert_same_elements, reference
+from ndgather.testing.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
+
+MODES = ("raise", "wrap", "clip", "fill")
+DATA = np.array([10, 11, 20, 30, 31, 32])
+
+
+@st.composite
+def range_calls(draw, dtypes=DATA_DTYPES):
+    """Data, starts, stops and options: ranges are inside, or stick out where the mode allows it."""
+    mode = draw(st.sampled_from(MODES))
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    size = shape[axis]
+    kind = draw(st.sampled_from(INDEX_DTYPES))
+    low = 0 if mode == "raise" or kind.kind == "u" else -9
+    high = size if mode == "raise" else 9
+    ends = draw(st.lists(st.tuples(st.integers(low, high), st.integers(low, high)), max_size=5))
+    starts, stops = np.array([sorted(pair) for pair in ends], kind).reshape(-1, 2).T
+    data = draw(arranged(distinct(shape, draw(st.sampled_from(dtypes)))))
+    options = {"mode": mode, "axis": axis}
+    if mode == "fill" and draw(st.booleans()):
+        options["fill_value"] = distinct((5,), data.dtype)[4]
+    # Not layouts that repeat entries: a stop may not come before its start.
+    layouts = ("C", "negative strides", "every second", "unaligned", "read-only")
+    return data, draw(arranged(starts, layouts)), draw(arranged(stops, layouts)), options
+
+
+def desired(data, starts, stops, options):
+    """What the loops say, by numbers of the elements: their bits are taken as they are."""
+    numbers = np.arange(1, data.size + 1).reshape(data.shape)
+    places, offsets = reference.gather_ranges(
+        numbers, starts, stops, options["axis"], options["mode"]
+    )
+    filled = np.zeros(1, data.dtype)
+    if "fill_value" in options:
+        filled[0] = options["fill_value"]
+    values = np.empty(places.shape, data.dtype)
+    elements = [filled[0], *data.flat]
+    for position, number in np.ndenumerate(places):
+        values[position] = elements[number]
+    if not data.dtype.hasobject:
+        as_bytes = f"V{data.dtype.itemsize}"
+        if data.itemsize:
+            flat = np.concatenate([filled.view(as_bytes), data.reshape(-1).view(as_bytes)])
+            values = flat[places].view(data.dtype).reshape(places.shape)
+    return values, offsets
+
+
+@given(call=range_calls())
+def test_result_is_the_definition(call):
+    data, starts, stops, options = call
+    note(f"data {data.dtype} {data.shape} {data.strides}, {starts!r}, {stops!r}, {options}")
+    values, offsets = desired(*call)
+    found, found_offsets = gather_ranges(data, starts, stops, **options)
+    assert_same_elements(found, values)
+    np.testing.assert_array_equal(found_offsets, offsets, strict=True)
+    assert found.flags.c_contiguous
+    assert not np.shares_memory(found, data)
+    lengths = np.array([stop - start for start, stop in zip(starts, stops, strict=True)], np.int64)
+    assert_same_elements(gather_ranges(data, starts, lengths=lengths, **options)[0], values)
+    event("empty" if not found.size else options["mode"])
+
+
+@given(call=range_calls(), draws=st.data())
+def test_out_of_any_layout_takes_the_result(call, draws):
+    data, starts, stops, options = call
+    values, _ = desired(*call)
+    layouts = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
+    out = draws.draw(arranged(distinct(values.shape, data.dtype), layouts))
+    assert gather_ranges(data, starts, stops, **options, out=out)[0] is out
+    assert_same_elements(out, values)
+
+
+@given(call=range_calls([np.dtype("i2")]), shift=st.integers(0, 30))
+def test_out_may_overlap_data(call, shift):
+    data, starts, stops, options = call
+    values, _ = desired(data.copy(), starts, stops, options)
+    memory = np.zeros(max(data.size, values.size) + shift, "i2")
+    data = memory[: data.size].reshape(data.shape)
+    data[...] = call[0]
+    out = memory[shift : shift + values.size].reshape(values.shape)
+    gather_ranges(data, starts, stops, **options, out=out)
+    assert_same_elements(out, values)
+
+
+def test_many_ranges_on_many_threads(threads):
+    del threads
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 2**31, 1 << 20, dtype=np.int32)
+    lengths = rng.integers(0, 50, 40_000)
+    lengths[rng.integers(0, 40_000, 3)] = 300_000
+    starts = rng.integers(0, len(data) - lengths)
+    values, offsets = gather_ranges(data, starts, lengths=lengths)
+    wanted = [data[start : start + count] for start, count in zip(starts, lengths, strict=True)]
+    np.testing.assert_array_equal(values, np.concatenate(wanted))
+    np.testing.assert_array_equal(offsets, [0, *np.cumsum(lengths)])
+
+
+def test_one_range_is_shared_between_threads(threads):
+    del threads
+    data = np.arange(3 << 20).reshape(3, 1 << 20)
+    for axis, wanted in ((0, data[1:3]), (1, data[:, 1:])):
+        start, stop = [1], [data.shape[axis]]
+        np.testing.assert_array_equal(gather_ranges(data, start, stop, axis=axis)[0], wanted)
+
+
+def test_one_length_for_all():
+    values, offsets = gather_ranges(DATA, [0, 3], lengths=2)
+    assert (values.tolist(), offsets.tolist()) == ([10, 11, 30, 31], [0, 2, 4])
+
+
+@pytest.mark.parametrize(
+    ("starts", "options", "error", "text"),
+    [
+        ([0, -2], {"stops": [1, 3]}, IndexOutOfBoundsError, r"starts\[1\] = -2 is before axis 0 of "
+         r"data, which has size 6 \(allowed: 0\.\.5\); from the end it is 4"),
+        ([0, 7], {"stops": [1, 8]}, IndexOutOfBoundsError, r"starts\[1\] = 7 is beyond axis 0"),
+        ([0, 4], {"stops": [1, 9]}, IndexOutOfBoundsError, r"stops\[1\] = 9 is beyond axis 0 of "
+         r"data, which has size 6 \(allowed: 4\.\.6\)"),
+        ([0, 4, 5], {"lengths": [1, 3, 2]}, IndexOutOfBoundsError, r"lengths\[1\] = 3 from "
+         r"starts\[1\] = 4 ends beyond axis 0 .*\(allowed: 0\.\.2\); 2 of 3 ranges are outside"),
+        ([0, 4], {"stops": [1, 3]}, AttributeValueError, r"stops\[1\] = 3 is before starts\[1\] = "
+         r"4 \(allowed: 4 or more\)"),
+        ([0], {"lengths": [-1]}, AttributeValueError, r"lengths\[0\] = -1 is negative"),
+        ([0], {}, CallError, "neither stops nor lengths is given"),
+        ([0], {"stops": [1], "lengths": [1]}, CallError, "both stops and lengths are given"),
+        ([[0]], {"stops": [[1]]}, ShapeError, r"starts\.shape = \(1, 1\) has 2 axes"),
+        ([0], {"stops": [1, 2]}, ShapeError, r"stops\.shape = \(2,\) differs from starts\.shape"),
+        ([0.5], {"stops": [1]}, DTypeError, "starts.* float64"),
+        ([0], {"stops": [1.5]}, DTypeError, "stops.* float64"),
+        ([True], {"lengths": [1]}, DTypeError, "starts.* bool"),
+        ([0], {"stops": [1], "axis": 1}, AttributeValueError, "axis = 1"),
+        ([0], {"stops": [1], "mode": "drop"}, AttributeValueError, "mode = 'drop'"),
+        ([0], {"stops": [1], "fill_value": 3}, AttributeValueError, "fill_value"),
+        ([0], {"stops": [1], "out": np.zeros(2, int)}, ShapeError, r"out\.shape = \(2,\)"),
+        ([0], {"stops": [1], "out": np.zeros(1)}, DTypeError, r"out\.dtype"),
+        ([0], {"lengths": 2**62}, IndexOutOfBoundsError, r"lengths\[0\]"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_entry(starts, options, error, text):
+    with pytest.raises(error, match=f"^gather_ranges: {text}"):
+        gather_ranges(DATA, starts, **options)
+
+
+def test_error_has_the_facts():
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        gather_ranges(np.zeros((3, 4)), [0, 2, 3], [1, 6, 9], axis=-1)
+    error = caught.value
+    assert (error.position, error.value, error.axis, error.size, error.count) == ((1,), 6, 1, 4, 2)
+
+
+def test_empty_ranges_lie_anywhere_and_data_of_rank_0_has_no_axis():
+    values, offsets = gather_ranges(DATA, [99, -99], [99, -99])
+    assert (values.tolist(), offsets.tolist()) == ([], [0, 0, 0])
+    assert gather_ranges(DATA, [], [])[1].tolist() == [0]
+    assert gather_ranges(np.zeros((0, 2)), [0], [0])[0].shape == (0, 2)
+    with pytest.raises(ShapeError, match="data"):
+        gather_ranges(3, [0], [1])
+    with pytest.raises(IndexOutOfBoundsError, match=r"size 0 \(allowed: empty ranges\)"):
+        gather_ranges(np.zeros(0), [0], [1])
+    with pytest.raises(ShapeError, match="size 0 cannot be read with mode = 'wrap'"):
+        gather_ranges(np.zeros(0), [0], [1], mode="wrap")
+    assert gather_ranges(np.zeros(0), [0], [1], mode="fill")[0].tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", INDEX_DTYPES)
+def test_extremes_of_every_index_type(dtype):
+    limits = np.iinfo(dtype)
+    with pytest.raises(IndexOutOfBoundsError):
+        gather_ranges(
+            DATA, np.array([limits.min, limits.max - 1], dtype), lengths=1 + (limits.min == 0) * 6
+        )
+    ends = np.array([limits.max], dtype)
+    assert gather_ranges(DATA, ends, ends)[0].size == 0
+
+
+def test_results_that_do_not_fit_in_memory():
+    with pytest.raises(MemoryError, match="gather_ranges"):
+        gather_ranges(DATA, np.zeros(2**13, int), lengths=2**50, mode="wrap")
+    data = np.broadcast_to(np.zeros(1), 2**50)
+    with pytest.raises(MemoryError):
+        gather_ranges(data, np.zeros(2**10, int), lengths=2**50)
+
+
+def test_mapped_files(tmp_path):
+    np.save(tmp_path / "a.npy", DATA)
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r+")
+    values, _ = gather_ranges(mapped, [3], [6])
+    assert type(values) is np.ndarray
+    assert values.tolist() == [30, 31, 32]
+    out = np.load(tmp_path / "a.npy", mmap_mode="r+")[:2]
+    assert gather_ranges(DATA, [4], [6], out=out)[0] is out
+    assert np.load(tmp_path / "a.npy")[:2].tolist() == [31, 32]
+
+
+def test_masked_arrays_and_lists():
+    masked = np.ma.array(DATA, mask=DATA == 30)
+    values, _ = gather_ranges(masked, [2], [5])
+    assert values.mask.tolist() == [False, True, False]
+    assert gather_ranges([1, 2, 3], [1], [3])[0].tolist() == [2, 3]
+
+
+@given(call=range_calls([np.dtype("f8"), np.dtype("i4")]))
+def test_gradient_adds_every_range_where_it_came_from(call):
+    data, starts, stops, options = call
+    axis, size = options["axis"], data.shape[options["axis"]]
+    starts, stops = np.clip(starts, 0, size).astype(int), np.clip(stops, 0, size).astype(int)
+    values, offsets = reference.gather_ranges(data, starts, stops, axis)
+    cotangent = np.arange(1, values.size + 1).astype(data.dtype).reshape(values.shape)
+    wanted = np.zeros(data.shape, data.dtype)
+    for start, stop, first in zip(starts, stops, offsets, strict=False):
+        for n in range(stop - start):
+            lead = (slice(None),) * (axis % data.ndim)
+            wanted[(*lead, start + n)] += cotangent[(*lead, first + n)]
+    found = vjp.gather_ranges(cotangent, data.shape, starts, stops, axis=axis)
+    np.testing.assert_array_equal(found, wanted, strict=True)
+    lengths = stops - starts
+    found = vjp.gather_ranges(cotangent, data.shape, starts, lengths=lengths, axis=axis)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_errors_of_the_gradient():
+    with pytest.raises(ShapeError, match=r"vjp\.gather_ranges: cotangent\.shape = \(3,\)"):
+        vjp.gather_ranges(np.zeros(3), (4,), [0], [2])
+    with pytest.raises(IndexOutOfBoundsError, match=r"vjp\.gather_ranges: stops\[0\] = 5"):
+        vjp.gather_ranges(np.zeros(5), (4,), [0], [5])
+    with pytest.raises(DTypeError, match="cotangent"):
+        vjp.gather_ranges(np.zeros(2, bool), (4,), [0], [2])
+
+
+def test_it_is_public():
+    assert "gather_ranges" in ndgather.__all__

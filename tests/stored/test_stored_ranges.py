@@ -1,0 +1,176 @@
+"""Ranges of stored arrays: what the plain loops say, and each touched chunk is read once."""
+
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import h5py
+import numpy as np
+import pytest
+import tensorstore
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ndgather import gather_ranges
+from ndgather.array_call import Call
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
+from ndgather.ranges import read
+from ndgather.stored import estimate
+from ndgather.stored.chunks import Grid
+from ndgather.stored.ranges import gather
+from ndgather.testing import reference
+
+DTYPES = ("?", "i1", ">i4", "f4", "c16", "M8[s]")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Reads an array in memory that is cut anyhow."""
+
+    array: np.ndarray
+    grid: Grid
+    reads: list
+    name: str = "cut"
+    chunk_bytes: int = 1000
+    stored_bytes: int = 0
+    in_flight: int = 1
+
+    @property
+    def dtype(self):
+        return self.array.dtype
+
+    def read(self, chunk, buffers):
+        buffers.take_turn()
+        self.reads.append(chunk)
+        return self.array[self.grid.box(chunk)]
+
+
+@st.composite
+def calls(draw, modes=("raise", "wrap", "clip", "fill")):
+    """An array, starts, stops and options."""
+    mode = draw(st.sampled_from(modes))
+    shape = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
+    axis = draw(st.integers(0, len(shape) - 1))
+    near = st.integers(0, shape[axis]) if mode == "raise" else st.integers(-12, 20)
+    ends = [sorted(pair) for pair in draw(st.lists(st.tuples(near, near), max_size=6))]
+    starts, stops = np.array(ends, np.int64).reshape(-1, 2).T
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    data = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+    return data, starts, stops, {"axis": axis, "mode": mode}
+
+
+@settings(max_examples=60)
+@given(call=calls(), draws=st.data())
+def test_zarr_arrays(call, draws):
+    data, starts, stops, options = call
+    chunks = tuple(draws.draw(st.integers(1, size)) for size in data.shape)
+    shards = None
+    if draws.draw(st.booleans()):
+        shards = tuple(each * draws.draw(st.integers(1, 3)) for each in chunks)
+    stored = zarr.create_array({}, data=data, chunks=chunks, shards=shards)
+    wanted = reference.gather_ranges(data, starts, stops, **options)
+    for found in (
+        gather_ranges(stored, starts, stops, **options),
+        gather_ranges(stored, starts, lengths=stops - starts, **options),
+    ):
+        for array, desired in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(array, desired, strict=True)
+    out = np.zeros_like(wanted[0])
+    assert gather_ranges(stored, starts, stops, out=out, **options)[0] is out
+    np.testing.assert_array_equal(out, wanted[0])
+
+
+@given(call=calls(("raise",)), draws=st.data())
+def test_each_touched_chunk_is_read_once(call, draws):
+    data, starts, stops, options = call
+    axis = options["axis"]
+    cuts = []
+    for size in data.shape:
+        some = draws.draw(st.sets(st.integers(1, max(size - 1, 1)), max_size=4))
+        cuts.append(np.diff([0, *sorted(each for each in some if each < size), size]))
+    cut = Cut(data, Grid.of_sizes(cuts), [])
+    named = read("gather_ranges", starts, stops, None, data.shape[axis])
+    found = gather(Call("gather_ranges", "gather", cut, None, axis=axis), cut, named)
+    wanted, _ = reference.gather_ranges(data, starts, stops, axis)
+    np.testing.assert_array_equal(found, wanted, strict=True)
+    touched = {
+        chunk
+        for chunk in np.ndindex(cut.grid.counts)
+        for start, stop in zip(starts, stops, strict=True)
+        if max(start, cut.grid.box(chunk)[axis].start) < min(stop, cut.grid.box(chunk)[axis].stop)
+    }
+    assert sorted(cut.reads) == sorted(touched)
+
+
+DATA = np.arange(3000).reshape(1000, 3)
+STARTS, STOPS = [990, 5, 7, 5, 300], [1000, 8, 7, 8, 520]
+
+
+def test_tensorstore_and_hdf5(tmp_path):
+    wanted, offsets = reference.gather_ranges(DATA, np.array(STARTS), np.array(STOPS))
+    spec = {"driver": "zarr", "kvstore": {"driver": "memory"}}
+    stored = tensorstore.open(
+        spec, create=True, dtype="int64", shape=DATA.shape, chunk_layout=tensorstore.ChunkLayout(
+            read_chunk_shape=(70, 2)
+        ),
+    ).result()  # fmt: skip
+    stored.write(DATA).result()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("a", data=DATA, chunks=(70, 2), compression="gzip")
+        for array in (stored, dataset):
+            found = gather_ranges(array, STARTS, STOPS)
+            np.testing.assert_array_equal(found[0], wanted)
+            np.testing.assert_array_equal(found[1], offsets)
+        with pytest.raises(DTypeError, match="not stored"):
+            gather_ranges(file, STARTS, STOPS)
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_executors_and_progress(pool, tmp_path):
+    stored = zarr.create_array(tmp_path / "a.zarr", data=DATA, chunks=(50, 2))
+    told = []
+    with pool(2) as executor:
+        found, _ = gather_ranges(
+            stored, STARTS, STOPS, executor=executor, progress=lambda *counts: told.append(counts)
+        )
+    np.testing.assert_array_equal(
+        found, np.concatenate([DATA[a:b] for a, b in zip(STARTS, STOPS, strict=True)])
+    )
+    assert told[-1] == (14, 14)
+
+
+def test_texts_of_any_length_are_moved_by_numpy():
+    with h5py.File("texts", "w", driver="core", backing_store=False) as file:
+        texts = np.array([f"row {n}" for n in range(20)], object)
+        stored = file.create_dataset("a", data=texts, chunks=(6,), dtype=h5py.string_dtype())
+        values, offsets = gather_ranges(stored, [4, 0], [9, 2])
+        wanted = [*texts[4:9], *texts[:2]]
+        assert [value.decode() for value in values] == wanted
+        assert offsets.tolist() == [0, 5, 7]
+
+
+def test_errors_come_before_a_chunk_is_read():
+    reads = []
+    stored = zarr.create_array({}, data=DATA, chunks=(50, 3))
+    with pytest.raises(IndexOutOfBoundsError, match=r"gather_ranges: stops\[1\] = 1001 is beyond"):
+        gather_ranges(stored, [0, 1], [1, 1001], progress=lambda *counts: reads.append(counts))
+    with pytest.raises(ShapeError, match=r"out\.shape"):
+        gather_ranges(stored, [0], [1], out=np.zeros((2, 3), int), progress=reads.append)
+    with pytest.raises(AttributeValueError, match="memory = 1 bytes is too small"):
+        gather_ranges(stored, [0], [1], memory=1)
+    assert not reads
+
+
+def test_estimate():
+    stored = zarr.create_array({}, data=DATA, chunks=(50, 2))
+    told = []
+    values, _ = gather_ranges(stored, STARTS, STOPS, progress=lambda *counts: told.append(counts))
+    found = estimate("gather_ranges", stored, STARTS, stops=STOPS)
+    assert (found.points, found.chunks) == (236, told[-1][1])
+    assert found.result_bytes == values.nbytes
+    assert found.stored_is_known
+    assert found.memory_bytes > values.nbytes
+    beyond = estimate("gather_ranges", stored, [-3, 998], lengths=5, mode="fill")
+    assert (beyond.points, beyond.chunks) == (10, 4)
+    with pytest.raises(IndexOutOfBoundsError, match=r"estimate: lengths\[0\] = 5"):
+        estimate("gather_ranges", stored, [998], lengths=5)
