@@ -39,6 +39,8 @@ class Call {
  protected:
   Refusal read_arguments();
   Refusal read_shapes();
+  Refusal provide_out();
+  Refusal check_first();
   Refusal first_bad();
   PyObject* refused(const Refusal& refusal) const;
 
@@ -48,29 +50,27 @@ class Call {
   Options options_;
   Shape slices_;
   View data_, indices_, updates_, out_;
+  bool callers_out_ = false;
+  PyObject* result_ = nullptr;
 
  private:
   Refusal read_options();
   Refusal view(PyObject* object, View& view);
-  Refusal provide_out();
   Refusal view_out(const Shape& shape);
   Refusal carry_out();
   Refusal gather();
   Refusal scatter();
   Refusal check_all();
-  Refusal check_first();
   Refusal deliver();
   PyObject* bad_entry() const;
 
   Reduction reduction_ = Reduction::none;
   ElementType type_ = ElementType::opaque;
-  bool callers_out_ = false;
   bool in_place_ = false;  // a scatter into `data` itself
   Outside bad_;
   const Library* library_ = nullptr;  // of the argument that was viewed last among those that are not of NumPy
   // Of another library: the caller's `out`, or a result that is not an object yet.
   dlpack::Managed *exported_ = nullptr, *made_ = nullptr;
-  PyObject* result_ = nullptr;
 };
 
 // The functions of the module that have a file of their own; see _core.pyi.
@@ -79,6 +79,11 @@ PyObject* accept_exchange(PyObject*, PyObject* arguments);
 PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count);
 PyObject* move_points(PyObject*, PyObject* arguments);
 PyObject* copy_ranges(PyObject*, PyObject* arguments);
+PyObject* make_chunk_table(PyObject*, PyObject* arguments);
+PyObject* set_chunk(PyObject*, PyObject* arguments);
+PyObject* count_hits(PyObject*, PyObject* table);
+PyObject* last_use_of_chunk(PyObject*, PyObject* arguments);
+PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count);
 
 // A capsule for jax.ffi.register_ffi_target and the version of XLA's interface that it was built for, as two numbers.
 PyObject* make_jax_handler();

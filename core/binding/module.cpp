@@ -96,6 +96,13 @@ PyMethodDef methods[] = {
      "move_points(chunk, dense, bits, places, positions, block, starts, stops, reduction, arithmetic, /)\n--\n\n"},
     {"copy_ranges", copy_ranges, METH_VARARGS,
      "copy_ranges(data, axis, starts, lengths, places, out, length, /)\n--\n\n"},
+    {"chunk_table", make_chunk_table, METH_VARARGS, "chunk_table(shape, steps, element, /)\n--\n\n"},
+    {"set_chunk", set_chunk, METH_VARARGS, "set_chunk(table, number, values, /)\n--\n\n"},
+    {"count_hits", count_hits, METH_O, "count_hits(table, /)\n--\n\n"},
+    {"last_use", last_use_of_chunk, METH_VARARGS, "last_use(table, number, /)\n--\n\n"},
+    {"look_up", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(look_up)), METH_FASTCALL,
+     "look_up(table, again, kind, data, indices, updates, axis, batch_dims, reduction, mode, fill_value, use_init_val, "
+     "out, negative, arithmetic, window_shape, memory, progress, executor, /)\n--\n\n"},
     {"accept_exchange", accept_exchange, METH_VARARGS,
      "accept_exchange(type, gradient, records, negated, conjugated, transforms, written, bytes, /)\n--\n\n"},
     {"instruction_set", get_instruction_set, METH_NOARGS, "instruction_set()\n--\n\n"},

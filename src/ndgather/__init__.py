@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from ndgather import show, vjp
     from ndgather.published import Operator, operator, operators
     from ndgather.published.schema import RankAtLeast, TensorType
+    from ndgather.stored import ChunkCache, cached
 
 __all__ = [
+    "ChunkCache",
     "Operator",
     "RankAtLeast",
     "TensorType",
     "__version__",
+    "cached",
     "errors",
     "gather",
     "gather_elements",
@@ -61,6 +64,8 @@ _LATER = {
     "operators": "published",
     "RankAtLeast": "published.schema",
     "TensorType": "published.schema",
+    "ChunkCache": "stored",
+    "cached": "stored",
 }
 
 

@@ -112,6 +112,32 @@ def copy_ranges(
     length: int,
     /,
 ) -> NDArray[Any] | Refusal: ...
+def chunk_table(shape: _Shape, steps: _Shape, element: int, /) -> object | None: ...
+def set_chunk(table: object, number: int, values: NDArray[Any] | None, /) -> None: ...
+def count_hits(table: object, /) -> int: ...
+def last_use(table: object | None, number: int, /) -> int: ...
+def look_up(
+    table: object,
+    again: bool,
+    kind: str,
+    data: object,
+    indices: object,
+    updates: object,
+    axis: object,
+    batch_dims: object,
+    reduction: object,
+    mode: object,
+    fill_value: object,
+    use_init_val: object,
+    out: object,
+    negative: object,
+    arithmetic: object,
+    window_shape: _Shape,
+    memory: object,
+    progress: object,
+    executor: object,
+    /,
+) -> NDArray[Any] | Refusal | tuple[NDArray[Any], int]: ...
 def fast_call(
     kind: str,
     slow_path: Callable[..., object],

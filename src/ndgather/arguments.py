@@ -93,12 +93,11 @@ def check_storage_options(call: Call) -> Call:
         )
     if call.memory is None and progress is call.progress:
         return call
-    return replace(call, memory=_bytes(caller, call.memory), progress=progress)
+    memory = None if call.memory is None else byte_count(caller, call.memory)
+    return replace(call, memory=memory, progress=progress)
 
 
-def _bytes(caller: str, memory: object) -> int | None:
-    if memory is None:
-        return None
+def byte_count(caller: str, memory: object) -> int:
     if isinstance(memory, str):
         match = _SIZE.fullmatch(memory)
         unit = _UNITS.get(match[2]) if match else None

@@ -1,6 +1,16 @@
 """Arrays that are stored in chunks: gathers and scatters that read each touched chunk once."""
 
+from ndgather.stored.cached_array import CachedArray, cached
+from ndgather.stored.chunk_cache import CacheInfo, ChunkCache
 from ndgather.stored.chunks import missing_chunks
 from ndgather.stored.estimates import Estimate, estimate
 
-__all__ = ["Estimate", "estimate", "missing_chunks"]
+__all__ = [
+    "CacheInfo",
+    "CachedArray",
+    "ChunkCache",
+    "Estimate",
+    "cached",
+    "estimate",
+    "missing_chunks",
+]

@@ -16,7 +16,12 @@ import numpy as np
 
 from ndgather import arguments, dispatch, messages, reductions, refusals, slow_path, windows
 from ndgather.array_call import _core
-from ndgather.errors import AttributeValueError, DTypeError, StoredArrayError, one_line
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    StoredArrayError,
+    one_line,
+)
 from ndgather.messages import shown_value
 from ndgather.settings import LOGGER, counted
 from ndgather.stored.chunks import stand_in

@@ -73,7 +73,8 @@ def estimate(
         The function of the call.
     data : stored array
         An array of zarr, tensorstore or h5py, a memory map, or a DataArray that is read lazily:
-        what decoding by xarray allocates is extra.
+        what decoding by xarray allocates is extra. One of `ndgather.cached` is counted as if
+        nothing of it were in memory.
     indices, axis, batch_dims, mode, window_shape, stops, lengths, memory
         The arguments of that function; the starts of windows, or of ranges, are its indices.
 
@@ -142,7 +143,7 @@ def _estimate(call: Call, reader: Reader, plan: Plan | RangePlan, points: int) -
     )
 
 
-def reader_of(call: Call) -> Reader:
+def reader_of(call: Call, argument: str = "data") -> Reader:
     """Return the reader, or for a scatter the writer, of the stored array of a call."""
     module = dispatch.adapter_name(call.data)
     adapter = None if module is None else import_module(module)
@@ -158,7 +159,8 @@ def reader_of(call: Call) -> Reader:
         else:
             return reader
     raise DTypeError(
-        f"{call.caller}: data = {type(call.data).__name__} object is not stored, or not writeable "
+        f"{call.caller}: {argument} = {type(call.data).__name__} object is not stored, or not "
+        f"writeable "
         f"(allowed: an array of zarr, tensorstore or h5py, a memory map, or a DataArray that is "
         f"read lazily: xarray.open_dataset(path, chunks=None)[name])"
     ) from cause

@@ -38,17 +38,20 @@ def run(call: Call) -> Any:
 
 
 class Pages:
-    """The pages of a mapping, if its axes can be cut there; only `estimate` counts them."""
+    """The pages of a mapping, if its axes can be cut there, or boxes of more bytes.
+
+    `estimate` counts pages, and a cache keeps boxes.
+    """
 
     in_flight = 1
 
-    def __init__(self, array: np.memmap[Any, Any]) -> None:
+    def __init__(self, array: np.memmap[Any, Any], box_bytes: int = mmap.PAGESIZE) -> None:
         self.array = array
         self.name = str(array.filename)
         self.dtype = array.dtype
         turned = array.flags.f_contiguous and not array.flags.c_contiguous
         order = slice(None, None, -1 if turned else 1)
-        box = box_shape(array.shape[order], self.dtype.itemsize, mmap.PAGESIZE)
+        box = box_shape(array.shape[order], self.dtype.itemsize, box_bytes)
         self.grid = Grid.regular(array.shape, box[order])
         self.chunk_bytes = self.stored_bytes = self.dtype.itemsize * prod(self.grid.largest)
 
@@ -59,6 +62,13 @@ class Pages:
         del buffers
         part: Array = _plain(self.array)[self.grid.box(chunk)]
         return part
+
+    @property
+    def writeable(self) -> bool:
+        return bool(self.array.flags.writeable)
+
+    def write(self, chunk: Chunk, values: Array) -> None:
+        _plain(self.array)[self.grid.box(chunk)] = values
 
 
 reader = writer = Pages

@@ -107,7 +107,7 @@ def _on_threads(
                 if step is None:
                     return
                 job = job_of(step)
-                job.use(_values(call.caller, reader, job.chunk, job.is_read, buffers))
+                job.use(read_chunk(call.caller, reader, job.chunk, job.is_read, buffers))
                 buffers.release()
                 with lock:
                     done += 1
@@ -255,12 +255,12 @@ def do_jobs(caller: str, reader: Reader, requests: Sequence[Request]) -> list[An
     buffers = Buffers()
     results = []
     for chunk, is_read, function in requests:
-        results.append(function(_values(caller, reader, chunk, is_read, buffers)))
+        results.append(function(read_chunk(caller, reader, chunk, is_read, buffers)))
         buffers.release()
     return results
 
 
-def _values(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers: Buffers) -> Array:
+def read_chunk(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers: Buffers) -> Array:
     """Read a chunk and check its shape and dtype; or return memory for its values."""
     shape = reader.grid.extent(chunk)
     if not is_read:

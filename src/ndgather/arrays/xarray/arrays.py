@@ -20,8 +20,9 @@ from xarray.core.dtypes import maybe_promote
 from ndgather import api
 from ndgather.dispatch import adapter_name
 from ndgather.stored import calls
-from ndgather.stored.chunks import Grid, box_shape, stand_in
+from ndgather.stored.chunks import Grid, TransposedReader, box_shape, stand_in
 from ndgather.stored.estimates import estimate_of
+from ndgather.stored.plan import tuples, without_slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
     from ndgather.stored.estimates import Estimate
-    from ndgather.stored.plan import Plan
+    from ndgather.stored.plan import Key, Plan
 
 Positions: TypeAlias = "NDArray[np.int64]"
-Key: TypeAlias = "tuple[slice | Positions, ...]"  # axes of the arrays come first in the result
 
 _BOX_BYTES = 4 << 20  # of arrays with unknown chunks
 # Decoding steps that keep the shape, by their name: xarray has moved them between its modules.
@@ -62,11 +62,16 @@ def chunks_of(variable: Any) -> Sequence[int] | None:
 def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
     """Return the reader of the stored array behind a backend of xarray, or one of boxes."""
     dtype = np.dtype(array.dtype)
-    if hasattr(array, "get_array") and dtype.kind != "O":
-        stored = array.get_array()
+    if dtype.kind != "O":
+        stored = array.get_array() if hasattr(array, "get_array") else array
         stored = getattr(stored, "_h5ds", stored)
-        if stored.shape == array.shape and stored.dtype == dtype and adapter_name(stored):
-            reader: Reader = import_module(adapter_name(stored) or "").reader(stored)
+        adapter = adapter_name(stored) or ""
+        if (
+            adapter.startswith("ndgather.stored.")
+            and stored.shape == array.shape
+            and stored.dtype == dtype
+        ):
+            reader: Reader = import_module(adapter).reader(stored)
             return reader
     if chunks is None or len(chunks) != len(array.shape):
         chunks = box_shape(array.shape, dtype.itemsize, _BOX_BYTES)
@@ -95,26 +100,6 @@ class BoxReader:
         if isinstance(taken, indexing.ExplicitlyIndexed):
             taken = taken.get_duck_array()  # type: ignore[no-untyped-call]
         return np.asarray(taken, self.dtype)
-
-
-class TransposedReader:
-    """Reads an array with its axes in another order."""
-
-    def __init__(self, reader: Reader, order: tuple[int, ...]) -> None:
-        self.reader, self.order = reader, order
-        self.name, self.dtype, self.grid = reader.name, reader.dtype, reader.grid.along(order)
-        self.chunk_bytes, self.stored_bytes = reader.chunk_bytes, reader.stored_bytes
-        self.in_flight = reader.in_flight
-
-    def stored_size(self, chunk: Chunk) -> int | None:
-        size_of = getattr(self.reader, "stored_size", None)
-        return None if size_of is None else size_of(self._there(chunk))
-
-    def _there(self, chunk: Chunk) -> Chunk:
-        return tuple(chunk[self.order.index(axis)] for axis in range(len(chunk)))
-
-    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        return self.reader.read(self._there(chunk), buffers).transpose(self.order)
 
 
 def unwrapped(array: Any, key: Key | None = None) -> tuple[Any, Key | None, list[Any]]:
@@ -173,7 +158,7 @@ def _take(array: Any, key: Key, options: Options) -> Array:
         isinstance(entry, slice) and not _is_whole(entry, size)
         for entry, size in zip(key, inner.shape, strict=True)
     ):
-        key = _without_slices(key, inner.shape)
+        key = without_slices(key, inner.shape)
     front = [axis for axis, entry in enumerate(key) if not isinstance(entry, slice)]
     positions = [entry for entry in key if not isinstance(entry, slice)]
     if not in_memory:
@@ -196,15 +181,6 @@ def _take(array: Any, key: Key, options: Options) -> Array:
     return decoded(steps, values)
 
 
-def tuples(positions: list[Positions]) -> Positions:
-    """Return positions on several axes as index tuples, along a last axis."""
-    shape = np.broadcast_shapes(*(array.shape for array in positions))
-    indices = np.empty((*shape, len(positions)), np.int64)
-    for axis, array in enumerate(positions):
-        indices[..., axis] = array
-    return indices
-
-
 def _is_whole(entry: slice | Positions, size: int) -> bool:
     return isinstance(entry, slice) and entry.indices(size) == (0, size, 1)
 
@@ -221,24 +197,10 @@ def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
     if any(
         isinstance(entry, slice) and not kept for entry, (_, kept) in zip(key, left, strict=True)
     ):
-        key = _without_slices(key, [len(steps) for steps, _ in left])
+        key = without_slices(key, [len(steps) for steps, _ in left])
     entries = iter(key)
     composed: list[slice | Positions] = []
     for steps, kept in zip(along, whole, strict=True):
         entry: Any = next(entries) if steps.ndim else ()
         composed.append(entry if kept else np.asarray(steps[entry], np.int64))
     return tuple(composed)
-
-
-def _without_slices(key: Key, shape: Sequence[int]) -> Key:
-    """Return a key of arrays; every slice becomes an array along one more axis."""
-    count = sum(isinstance(entry, slice) for entry in key)
-    arrays: list[Positions] = []
-    axis = 0
-    for entry, size in zip(key, shape, strict=True):
-        if isinstance(entry, slice):
-            arrays.append(np.arange(size)[entry].reshape((-1,) + (1,) * (count - axis - 1)))
-            axis += 1
-        else:
-            arrays.append(entry.reshape(entry.shape + (1,) * count))
-    return tuple(arrays)

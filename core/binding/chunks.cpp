@@ -1,0 +1,152 @@
+// chunks.cpp - functions for the table of chunks that are in memory: chunks come and go, and points are looked up.
+#include <algorithm>
+#include <utility>
+
+#include "../chunk_table.h"
+#include "call.h"
+#include "gil.h"
+
+namespace ndgather {
+namespace {
+
+constexpr const char* kName = "ndgather.chunk_table";
+constexpr Size kMostListed = 1024;  // chunks that are not there; with more of them all points are planned
+
+ChunkTable* table_of(PyObject* capsule) { return static_cast<ChunkTable*>(PyCapsule_GetPointer(capsule, kName)); }
+
+PyObject* do_not_fit() { return PyErr_Format(PyExc_ValueError, "arguments do not fit"); }
+
+// Whether an array is the chunk of a number, with the strides of a whole chunk.
+bool is_chunk(const ChunkTable& table, Size number, PyArrayObject* values) {
+  bool fits = PyArray_CheckExact(object(values)) && PyArray_NDIM(values) == table.rank &&
+              PyArray_ITEMSIZE(values) == table.element;
+  for (int d = 0; fits && d < table.rank; ++d) {
+    const ChunkTable::Axis& axis = table.axis[d];
+    const Size chunk = number / axis.number_stride % ((axis.size + axis.step - 1) / axis.step);
+    fits = PyArray_DIM(values, d) == std::min(axis.step, axis.size - chunk * axis.step) &&
+           (PyArray_DIM(values, d) <= 1 || PyArray_STRIDE(values, d) == axis.stride);
+  }
+  return fits;
+}
+
+// A gather of single elements whose data is in the chunks of a table: only the shape and type of the given data count.
+class TableCall : Call {
+ public:
+  TableCall(Kind kind, PyObject* const* given) : Call(kind, given) {}
+  PyObject* run(ChunkTable& table, bool again);
+
+ private:
+  Refusal plan_elements(const ChunkTable& table);
+};
+
+// Plans offsets that hold the coordinates on all axes.
+Refusal TableCall::plan_elements(const ChunkTable& table) {
+  const Array &data = data_.array(), &indices = indices_.array();
+  Size depth = kind_ == Kind::gather_elements ? data.rank : options_.batch_dims + 1;
+  if (kind_ == Kind::gather_nd) depth = options_.batch_dims + indices.shape[indices.rank - 1];
+  bool fits = depth == data.rank && table.rank == data.rank && table.element == plan_.element;
+  Size strides[kMaxRank];
+  for (int d = 0; fits && d < data.rank; ++d) {
+    fits = data.shape[d] == table.axis[d].size;
+    strides[d] = data.shape[d] > 1 ? Size{1} << table.axis[d].shift : 0;
+  }
+  if (!fits) return {Rule::fallback};
+  if (auto refusal = provide_out()) return refusal;
+  if (!PyArray_CheckExact(result_) || !PyArray_ISCARRAY(array(result_))) return {Rule::fallback};
+  static constexpr Size nowhere[kMaxRank] = {};
+  const Array packed{nullptr, data.rank, data.shape, strides}, none{nullptr, kMaxRank, nowhere, nowhere};
+  plan_slices(plan_, kind_, packed, indices, none, options_);
+  if (given_[kNegative] == Py_False) plan_.refuse_negative();
+  plan_.width = 1;
+  loop_over_slices(plan_);
+  simplify(plan_);
+  plan_.dense = out_.array().bytes;
+  return plan_.positions == 0 || callers_out_ ? check_first() : Refusal{};
+}
+
+PyObject* TableCall::run(ChunkTable& table, bool again) {
+  Refusal refusal = read_arguments();
+  if (!refusal) refusal = read_shapes();
+  if (!refusal) refusal = plan_elements(table);
+  bool inside = true;
+  Size listed[kMostListed];
+  ChunkTable::Found found;
+  if (!refusal) {
+    GilRelease release(static_cast<double>(plan_.positions) * 5, false);
+    inside = table.look_up(plan_, listed, kMostListed, found);
+  }
+  if (!inside) refusal = first_bad();
+  if (refusal) return refused(refusal);
+  if (found.missing == 0) {
+    if (!again) table.hits.fetch_add(static_cast<std::uint64_t>(found.hits), std::memory_order_relaxed);
+    return std::exchange(result_, nullptr);
+  }
+  npy_intp count = found.listed;
+  PyObject* const numbers = PyArray_SimpleNew(1, &count, NPY_INTP);
+  if (numbers != nullptr) std::copy_n(listed, count, static_cast<Size*>(PyArray_DATA(array(numbers))));
+  return Py_BuildValue("(Nn)", numbers, found.hits);
+}
+
+}  // namespace
+
+PyObject* make_chunk_table(PyObject*, PyObject* args) {
+  PyObject *shape, *steps;
+  Size sizes[2][kMaxRank], element;
+  int rank = 0, step_rank = 0;
+  if (!PyArg_ParseTuple(args, "O!O!n", &PyTuple_Type, &shape, &PyTuple_Type, &steps, &element) ||
+      !read_shape(shape, sizes[0], rank) || !read_shape(steps, sizes[1], step_rank)) {
+    return nullptr;
+  }
+  const auto is_positive = [](Size step) { return step > 0; };
+  if (rank != step_rank || element <= 0 || !std::all_of(sizes[1], sizes[1] + rank, is_positive)) return do_not_fit();
+  auto table = std::make_unique<ChunkTable>();
+  if (!table->set_up(rank, sizes[0], sizes[1], element)) Py_RETURN_NONE;
+  PyObject* const capsule = PyCapsule_New(table.get(), kName, [](PyObject* dying) { delete table_of(dying); });
+  if (capsule != nullptr) (void)table.release();
+  return capsule;
+}
+
+PyObject* set_chunk(PyObject*, PyObject* args) {
+  PyObject *capsule, *values;
+  Size number;
+  if (!PyArg_ParseTuple(args, "OnO", &capsule, &number, &values)) return nullptr;
+  ChunkTable* const table = table_of(capsule);
+  if (table == nullptr) return nullptr;
+  const bool all = number == -1 && values == Py_None;
+  if (!all && (number < 0 || number >= table->count)) return do_not_fit();
+  if (values != Py_None && !is_chunk(*table, number, array(values))) return do_not_fit();
+  GilRelease release(table->users.load() == 0 ? 0 : 1e9, false);
+  table->set(all ? 0 : number, all ? table->count : number + 1,
+             values == Py_None ? nullptr : PyArray_BYTES(array(values)));
+  Py_RETURN_NONE;
+}
+
+PyObject* count_hits(PyObject*, PyObject* capsule) {
+  ChunkTable* const table = table_of(capsule);
+  return table == nullptr ? nullptr : PyLong_FromUnsignedLongLong(table->hits.load(std::memory_order_relaxed));
+}
+
+PyObject* last_use_of_chunk(PyObject*, PyObject* args) {
+  PyObject* capsule;
+  Size number;
+  if (!PyArg_ParseTuple(args, "On", &capsule, &number)) return nullptr;
+  if (capsule == Py_None) return PyLong_FromUnsignedLongLong(next_use());
+  ChunkTable* const table = table_of(capsule);
+  if (table == nullptr) return nullptr;
+  if (number < 0 || number >= table->count) return do_not_fit();
+  return PyLong_FromUnsignedLongLong(table->entries[number].last_use.load(std::memory_order_relaxed));
+}
+
+PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  const int kind = count == 3 + kArgumentCount ? position_among(args[2], kind_names) : -1;
+  if (kind < 0) return do_not_fit();
+  PyObject* const* const given = args + 3;
+  ChunkTable* const table = table_of(args[0]);
+  if (table == nullptr) return nullptr;
+  if (static_cast<Kind>(kind) > Kind::gather || !PyArray_CheckExact(given[kData]) || !PyArray_CheckExact(given[kIndices])) {
+    return refused_for_python();
+  }
+  return begun_anew_in_a_child([&] { return TableCall(static_cast<Kind>(kind), given).run(*table, args[1] == Py_True); });
+}
+
+}  // namespace ndgather

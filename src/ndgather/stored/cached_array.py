@@ -1,0 +1,642 @@
+"""Arrays whose decoded chunks stay in memory between calls."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import threading
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ndgather import arguments, dispatch
+from ndgather.array_call import Call, _core
+from ndgather.errors import CallError, IndexOutOfBoundsError
+from ndgather.messages import shown_value
+from ndgather.stored import calls
+from ndgather.stored.chunk_cache import ArrayChunks, ChunkCache
+from ndgather.stored.chunks import Buffers, Grid, TransposedReader, box_shape, stand_in
+from ndgather.stored.estimates import reader_of
+from ndgather.stored.plan import make_plan, tuples, with_data, without_slices
+from ndgather.stored.walk import read_chunk, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
+
+    from numpy.typing import ArrayLike
+
+    from ndgather.stored.chunk_cache import CacheInfo
+    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
+
+_MEMORY = "512 MiB"
+_BOX_BYTES = 2**20  # of arrays without chunks
+
+
+def cached(
+    array: Any, memory: int | str = _MEMORY, *, cache: ChunkCache | None = None
+) -> CachedArray:
+    """Return a stored array whose decoded chunks stay in memory.
+
+    All functions take it as they take `array`. Chunks that were read before are neither read nor
+    decoded again, until the budget is full: then the least recently used ones are dropped.
+
+    Parameters
+    ----------
+    array : stored array
+        An array of zarr, tensorstore or h5py, or a memory map; or any object with `shape`, `dtype`
+        and ``[...]`` for slices, which is read from many threads at once, by its `chunks` if it has
+        such.
+    memory : int or str, default "512 MiB"
+        The bytes that the decoded chunks may take. Chunks that are being decoded come on top, one
+        for every thread that reads.
+    cache : ChunkCache, optional
+        A budget that several arrays share, instead of `memory`.
+
+    Returns
+    -------
+    CachedArray
+
+    Raises
+    ------
+    DTypeError
+        `array` is not stored.
+    AttributeValueError
+        `memory` is not a number of bytes.
+
+    See Also
+    --------
+    ChunkCache : One budget for several arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import zarr
+    >>> import ndgather
+    >>> z = zarr.create_array(store={}, data=np.arange(10_000).reshape(100, 100), chunks=(10, 10))
+    >>> with ndgather.cached(z, memory="64 MiB") as c:
+    ...     for step in range(5):
+    ...         values = ndgather.gather_nd(c, [[step, 4], [step + 5, 6], [99, 99]])
+    ...     c.info().decodes, c.info().hits
+    (2, 8)
+    """
+    if cache is None:
+        cache = ChunkCache(memory)
+    elif memory != _MEMORY:
+        raise CallError(
+            f"cached: memory = {shown_value(memory)} is given with a cache, which has a budget of "
+            f"its own (allowed: one of them)"
+        )
+    return CachedArray(array, cache)
+
+
+class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array whose decoded chunks stay in memory; see `ndgather.cached`.
+
+    Many threads may use it at once. A scatter into it writes the store, then the cache. A chunk
+    that somebody else has changed is not seen until `clear`. A forked child, and a process that it
+    is sent to, start with an empty cache.
+
+    Attributes
+    ----------
+    array : stored array
+        What is read.
+    cache : ChunkCache
+        Where its chunks are kept.
+    shape : tuple of int
+    dtype : numpy.dtype
+    chunks : tuple
+        The shape of the units that are read and kept, of shards the inner chunks; if their lengths
+        differ, a tuple of the lengths along every axis.
+    """
+
+    def __init__(self, array: Any, cache: ChunkCache) -> None:
+        self.array, self.cache = array, cache
+        self._kept = ArrayChunks(cache, lambda: _opened(array, "reader"))
+        self.shape, self.dtype = self._kept.grid.shape, self._kept.dtype
+        weakref.finalize(self, cache.abandon, self._kept).atexit = False
+
+    def __reduce__(self) -> Any:
+        return CachedArray, (self.array, self.cache)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def chunks(self) -> tuple[Any, ...]:
+        steps = self._kept.grid.steps
+        if all(isinstance(step, int) for step in steps):
+            return steps
+        return tuple(
+            tuple(min(step, size - at) for at in range(0, size, step))
+            if isinstance(step, int)
+            else tuple(np.diff(step).tolist())
+            for step, size in zip(steps, self.shape, strict=True)
+        )
+
+    def info(self) -> CacheInfo:
+        """Return what is there of this array, and how it was used."""
+        return self.cache.array_info(self._kept)
+
+    def clear(self) -> None:
+        """Drop all chunks and counts of this array, so that the next calls read its store again."""
+        self.cache.clear_array(self._kept)
+
+    def close(self) -> None:
+        """Drop all chunks for good: reads raise from now on. The array behind stays open."""
+        self._kept.closed = True
+        self.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def prefetch(
+        self,
+        indices: ArrayLike | Iterable[ArrayLike],
+        window_shape: Sequence[int] | None = None,
+    ) -> Future[int]:
+        """Read the chunks of coming calls on threads in the background, and return at once.
+
+        At most as many bytes are read as the budget has. Indices outside of the array are ignored.
+
+        Parameters
+        ----------
+        indices : array_like of int, shape ``(N..., k)``; or an iterator or a list of such arrays
+            Tuples of indices, as `gather_nd` takes them; or those of several calls, the next one
+            first.
+        window_shape : sequence of int, optional
+            For `gather_windows`: the shape of the window that starts at each tuple.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            Its result is the number of chunks that were read, or an error. A chunk that could not
+            be read is read again by the call that needs it, which raises the error.
+        """
+        several = isinstance(indices, Iterator) or (
+            isinstance(indices, list | tuple) and all(isinstance(x, np.ndarray) for x in indices)
+        )
+        coming: Any = indices if several else [np.asarray(indices)]
+        window = (
+            None
+            if window_shape is None
+            else arguments.sizes("prefetch", "window_shape", window_shape)
+        )
+        future: Future[int] = Future()
+
+        def read_ahead() -> None:
+            try:
+                future.set_result(self._read_ahead(coming, window))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(name="ndgather-prefetch", target=read_ahead, daemon=True).start()
+        return future
+
+    def _read_ahead(self, coming: Iterable[Array], window: tuple[int, ...] | None) -> int:
+        kept, reader = self._kept, _CachedReader(self._kept)
+        done, room = 0, self.cache.memory
+        for indices in coming:
+            kind = "gather_nd" if window is None else "gather_windows"
+            call = Call("prefetch", kind, None, indices, mode="fill", window_shape=window or ())
+            plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
+            jobs = []
+            for chunk in map(plan.chunk, range(len(plan))):
+                size = kept.size_of(reader.grid.extent(chunk))
+                if size <= room and self.cache.missing(kept, [reader.number(chunk)]):
+                    jobs.append(_BoxJob(chunk))
+                    room -= size
+            _read(call, reader, jobs)
+            done += len(jobs)
+        return done
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        info = self.info()
+        return (
+            f"<CachedArray: {self._kept.reader.name}, shape {self.shape}, {self.dtype}, "
+            f"{info.bytes} of {info.memory} bytes>"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("cached: the array is not in memory, and cannot be had without a copy")
+        return np.asarray(self[...], dtype)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, arguments: Any, options: Any
+    ) -> Any:
+        """Call a function of NumPy with the whole array; xarray keeps arrays that have this."""
+        del types
+        return function(*_in_memory(arguments), **_in_memory(options))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        return getattr(ufunc, method)(*_in_memory(inputs), **_in_memory(options))
+
+    __hash__ = object.__hash__
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return what NumPy returns for numbers, slices, ``...``, None, masks and index arrays."""
+        entries = key if isinstance(key, tuple) else (key,)
+        if not all(map(_is_basic, entries)):
+            return self._at(_with_all_axes(entries, self.shape))
+        result = stand_in(self.shape, self.dtype)[key]  # raises as NumPy does
+        axes = [entry for entry in _with_all_axes(entries, self.shape) if entry is not None]
+        ranges = [
+            range(size)[entry]
+            if isinstance(entry, slice)
+            else range(entry % size, entry % size + 1)
+            for entry, size in zip(axes, self.shape, strict=True)
+        ]
+        rising = [steps if steps.step > 0 else steps[::-1] for steps in ranges]
+        turned = tuple(slice(None, None, 1 if steps.step > 0 else -1) for steps in ranges)
+        values = self._box(rising)[turned].reshape(np.shape(result))
+        return values if values.ndim or any(entry is ... for entry in entries) else values[()]
+
+    def _box(self, ranges: Sequence[range]) -> Array:
+        """Return the elements at some rising positions along every axis."""
+        reader = _CachedReader(self._kept)
+        result: Array = np.empty([len(steps) for steps in ranges], self.dtype)
+        jobs = [
+            _BoxJob(chunk, here, result[there] if there else result)
+            for chunk, here, there in _parts(ranges, reader.grid)
+        ]
+        _read(Call("cached", "gather_nd", None, None), reader, jobs)
+        return result
+
+    def _at(self, entries: list[Any]) -> Array:
+        """Return what NumPy returns for an entry per axis, some of them arrays, and None."""
+        is_array = [not (entry is None or isinstance(entry, slice)) for entry in entries]
+        first = is_array.index(True)
+        last = len(is_array) - is_array[::-1].index(True)
+        axes = [entry for entry in entries if entry is not None]
+        for axis, (entry, size) in enumerate(zip(axes, self.shape, strict=True)):
+            if not isinstance(entry, slice):
+                axes[axis] = _positions(entry, axis, size)
+        try:
+            shape = np.broadcast_shapes(*(e.shape for e in axes if not isinstance(e, slice)))
+        except ValueError as error:
+            raise IndexError(f"cached: the index arrays do not fit each other: {error}") from None
+        key = tuple(axes)
+        if not all(
+            not isinstance(entry, slice) or entry.indices(size) == (0, size, 1)
+            for entry, size in zip(axes, self.shape, strict=True)
+        ):
+            key = without_slices(key, self.shape)
+        front = [axis for axis, entry in enumerate(key) if not isinstance(entry, slice)]
+        behind = [axis for axis, entry in enumerate(key) if isinstance(entry, slice)]
+        call = Call("cached", "gather_nd", self, tuples([key[axis] for axis in front]))
+        if behind:
+            transposed = TransposedReader(_CachedReader(self._kept), (*front, *behind))
+            values = calls.gather(call, transposed)
+        else:
+            values = run(call)
+        # The axes of the arrays come first, then those of the slices.
+        others = [entry for entry, array in zip(entries, is_array, strict=True) if not array]
+        new = [len(shape) + place for place, entry in enumerate(others) if entry is None]
+        values = np.expand_dims(values, tuple(new))
+        if all(is_array[first:last]):
+            lead = range(len(shape))
+            values = np.moveaxis(values, lead, [first + axis for axis in lead])
+        return values
+
+
+def run(call: Call) -> Any:
+    """Carry out a call with a cached array."""
+    data = call.data
+    if isinstance(data, CachedArray) and not call.scatters:
+        indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
+        plain = arguments.checked(replace(call, indices=indices, data=data._kept.data), data.dtype)
+        kind, _, *rest = plain.arguments()
+        found = _look_up(kind, data, *rest)
+        if found is not NotImplemented:
+            return found
+    return calls.run(call, CachedArray, reader, writer)
+
+
+def reader(array: CachedArray) -> _CachedReader:
+    """Return the reader of a cached array."""
+    return _CachedReader(array._kept)
+
+
+def writer(array: CachedArray) -> _CachedWriter:
+    """Return what writes the store of a cached array, and then its cache."""
+    return _CachedWriter(array._kept, _opened(array.array, "writer"))
+
+
+def _look_up(kind: str, data: CachedArray, *rest: Any) -> Any:
+    """Return the result of a gather of single elements, or NotImplemented if points are planned.
+
+    Where chunks are missing, they are read, and all points are looked up again.
+    """
+    kept = data._kept
+    if kept.table is None or rest[-1] is not None or rest[-2] is not None:
+        return NotImplemented
+    found = _core.look_up(kept.table, False, kind, kept.data, *rest)
+    if isinstance(found, tuple) and not isinstance(found, _core.Refusal):
+        numbers, hits = found
+        chunk_bytes = kept.reader.chunk_bytes
+        if not len(numbers) or (len(numbers) + hits) * chunk_bytes > kept.cache.memory:
+            return NotImplemented
+        kept.cache.add_hits(kept, hits)
+        counts = kept.grid.counts
+        at = zip(*(axis.tolist() for axis in np.unravel_index(numbers, counts)), strict=True)
+        jobs = [_BoxJob(chunk) for chunk in at] if counts else [_BoxJob(())]
+        _read(Call(kind, kind, None, None, memory=rest[-3]), _CachedReader(kept), jobs)
+        found = _core.look_up(kept.table, True, kind, kept.data, *rest)
+    return found if isinstance(found, np.ndarray) else NotImplemented
+
+
+dispatch.SHORT_CUTS[CachedArray] = _look_up
+
+
+def _opened(array: Any, what: str) -> Any:
+    """Return the reader or writer of an array that is to be cached."""
+    if isinstance(array, np.memmap):
+        return import_module("ndgather.stored.memory_map").Pages(array, _BOX_BYTES)
+    module = dispatch.adapter_name(array)
+    if module is None and hasattr(array, "read") and isinstance(getattr(array, "grid", None), Grid):
+        return array
+    names = ("shape", "dtype", "__getitem__")
+    if module is None and type(array) is not np.ndarray and all(hasattr(array, n) for n in names):
+        return _IndexedArray.of(array)
+    is_stored = module is not None and module.startswith("ndgather.stored.") and module != __name__
+    kind = "gather_nd" if what == "reader" else "scatter_nd"
+    return reader_of(Call("cached", kind, array if is_stored else None, None), "array")
+
+
+class _CachedReader:
+    """Reads the chunks of an array through its cache."""
+
+    def __init__(self, kept: ArrayChunks) -> None:
+        source = kept.reader
+        self.kept = kept
+        self.name, self.dtype, self.grid = source.name, source.dtype, source.grid
+        self.chunk_bytes, self.stored_bytes = source.chunk_bytes, source.stored_bytes
+        self.in_flight = source.in_flight
+        self.stored_size = getattr(source, "stored_size", None)
+
+    def __reduce__(self) -> Any:
+        return _itself, (self.kept.reader,)  # in another process nothing is kept
+
+    def number(self, chunk: Chunk) -> int:
+        """Return the number of a chunk in C order."""
+        number = 0
+        for at, count in zip(chunk, self.grid.counts, strict=True):
+            number = number * count + at
+        return number
+
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        kept = self.kept
+        return kept.cache.read(
+            kept, self.number(chunk), lambda: kept.reader.read(chunk, buffers), buffers
+        )
+
+
+class _CachedWriter:
+    """Writes chunks, or shards, to the store of an array, and then to its cache."""
+
+    def __init__(self, kept: ArrayChunks, store: Writer) -> None:
+        self.kept, self.store = kept, store
+        self.name, self.dtype, self.grid = store.name, store.dtype, store.grid
+        self.chunk_bytes, self.stored_bytes = store.chunk_bytes, store.stored_bytes
+        self.in_flight, self.writeable = store.in_flight, store.writeable
+        self.stored_size = getattr(store, "stored_size", None)
+
+    def __reduce__(self) -> Any:
+        return _itself, (self.store,)
+
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        return self.store.read(chunk, buffers)
+
+    def write(self, chunk: Chunk, values: Array) -> None:
+        kept, reader = self.kept, _CachedReader(self.kept)
+        box = [range(side.start, side.stop) for side in self.grid.box(chunk)]
+        is_written = False
+        try:
+            self.store.write(chunk, values)
+            is_written = True
+        finally:
+            kept.forget_reader()
+            for part, here, there in _parts(box, reader.grid):
+                new = values[there] if is_written else None
+                kept.cache.change(kept, reader.number(part), here, new)
+
+
+def _itself(reader: Reader) -> Reader:
+    return reader
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexedArray:
+    """Reads and writes any array by indexing it with slices."""
+
+    array: Any
+    name: str
+    dtype: np.dtype[Any]
+    grid: Grid
+    chunk_bytes: int
+    in_flight: int = 1
+
+    @classmethod
+    def of(cls, array: Any) -> _IndexedArray:
+        shape, dtype = tuple(array.shape), np.dtype(array.dtype)
+        chunks: Any = getattr(array, "chunks", None) or box_shape(shape, dtype.itemsize, _BOX_BYTES)
+        regular = all(isinstance(length, int) for length in chunks)
+        grid = Grid.regular(shape, chunks) if regular else Grid.of_sizes(chunks)
+        count = dtype.itemsize * math.prod(grid.largest)
+        return cls(array, f"{type(array).__name__} object", dtype, grid, count)
+
+    @property
+    def stored_bytes(self) -> int:
+        return self.chunk_bytes
+
+    @property
+    def writeable(self) -> bool:
+        return hasattr(self.array, "__setitem__")
+
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        buffers.take_turn()
+        values = self.array[self.grid.box(chunk)]
+        if isinstance(values, np.ma.MaskedArray):
+            raise TypeError("values are masked, and a cache does not keep masks")
+        return np.asarray(values)
+
+    def write(self, chunk: Chunk, values: Array) -> None:
+        self.array[self.grid.box(chunk)] = values
+
+
+@dataclass(frozen=True, slots=True)
+class _BoxJob:
+    """Reads a chunk, and copies a part of it to a result if there is one."""
+
+    chunk: Chunk
+    part: tuple[slice, ...] = ()
+    result: Array | None = None
+    is_read: bool = True
+
+    def use(self, values: Array) -> None:
+        if self.result is not None:
+            self.result[...] = values[self.part]
+
+    def send(self) -> Any:
+        raise NotImplementedError  # no executor reads boxes
+
+    def receive(self, result: Any) -> None:
+        raise NotImplementedError
+
+
+def _read(call: Call, reader: _CachedReader, jobs: list[_BoxJob]) -> None:
+    """Do the jobs: by threads if several chunks have to be read."""
+    kept = reader.kept
+    missing = kept.cache.missing(kept, [reader.number(job.chunk) for job in jobs])
+    if len(missing) > 1:
+        walk(call, reader, len(jobs), lambda step: jobs[step])
+        return
+    for job in jobs:
+        job.use(read_chunk(call.caller, reader, job.chunk, True, Buffers()))
+
+
+def _parts(
+    ranges: Sequence[range], grid: Grid
+) -> Iterator[tuple[Chunk, tuple[slice, ...], tuple[slice, ...]]]:
+    """Yield the chunks that rising positions lie in, and their part there and in the result."""
+    sides = []
+    for steps, axis in zip(ranges, range(len(ranges)), strict=True):
+        side, along = [], grid.along([axis])
+        cut = along.steps[0]
+        if len(steps):
+            ends: Any = (steps[0], steps[-1])
+            low, high = (
+                (end // cut for end in ends)
+                if isinstance(cut, int)
+                else np.searchsorted(cut, ends, side="right") - 1
+            )
+            for number in range(low, high + 1):
+                box = along.box((number,))[0]
+                begin, end = (
+                    min(max(0, -(-(at - steps.start) // steps.step)), len(steps))
+                    for at in (box.start, box.stop)
+                )
+                if begin < end:
+                    here = slice(
+                        steps[begin] - box.start, steps[end - 1] - box.start + 1, steps.step
+                    )
+                    side.append((number, here, slice(begin, end)))
+        sides.append(side)
+    for chosen in itertools.product(*sides):
+        parts: Any = tuple(zip(*chosen, strict=True)) or ((), (), ())
+        yield parts
+
+
+def _is_basic(entry: Any) -> bool:
+    if entry is None or entry is ... or isinstance(entry, slice):
+        return True
+    return (
+        not isinstance(entry, bool | np.bool_)
+        and hasattr(entry, "__index__")
+        and not np.ndim(entry)
+    )
+
+
+def _with_all_axes(entries: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Return a key with one entry per axis, and None; masks become arrays of positions."""
+    converted: list[Any] = []
+    for entry in entries:
+        if entry is None or entry is ... or isinstance(entry, slice):
+            converted.append(entry)
+        elif _is_basic(entry):
+            converted.append(operator.index(entry))
+        else:
+            array = np.asarray(entry)
+            converted.append(
+                array if array.size or isinstance(entry, np.ndarray) else array.astype(int)
+            )
+    axes_of = [
+        entry.ndim if _is_mask(entry) else int(entry is not None and entry is not ...)
+        for entry in converted
+    ]
+    left = len(shape) - sum(axes_of)
+    if left < 0 or sum(entry is ... for entry in converted) > 1:
+        raise IndexError(
+            f"cached: {sum(axes_of)} indices and {sum(entry is ... for entry in converted)} '...' "
+            f"(allowed: {len(shape)} indices and one '...', at most)"
+        )
+    if not any(entry is ... for entry in converted):
+        converted.append(...)
+        axes_of.append(0)
+    expanded: list[Any] = []
+    axis = 0
+    for entry, count in zip(converted, axes_of, strict=True):
+        if entry is ...:
+            expanded.extend([slice(None)] * left)
+            axis += left
+        elif _is_mask(entry):
+            if not count or entry.shape != shape[axis : axis + count]:
+                raise IndexError(
+                    f"cached: a mask of shape {entry.shape} does not fit axes of shape "
+                    f"{shape[axis : axis + count]}"
+                )
+            expanded.extend(entry.nonzero())
+        else:
+            expanded.append(entry)
+        axis += count
+    return expanded
+
+
+def _is_mask(entry: Any) -> bool:
+    return isinstance(entry, np.ndarray) and entry.dtype == bool
+
+
+def _positions(entry: Any, axis: int, size: int) -> Array:
+    """Return an entry of a key, a number or an array, as positions that are checked."""
+    positions = np.asarray(entry)
+    if positions.dtype.kind not in "iu":
+        raise IndexError(
+            f"cached: index arrays of {positions.dtype} (allowed: integers or booleans)"
+        )
+    positions = positions.astype(np.int64)
+    outside = (positions < -size) | (positions >= size)
+    if outside.any():
+        raise IndexOutOfBoundsError(
+            f"cached: index {positions[outside][0]} is outside axis {axis}, which has size {size} "
+            f"(allowed: {-size}..{size - 1})",
+            value=int(positions[outside][0]),
+            axis=axis,
+            size=size,
+            count=int(outside.sum()),
+        )
+    return np.where(positions < 0, positions + size, positions)
+
+
+def _in_memory(value: Any) -> Any:
+    if isinstance(value, CachedArray):
+        return np.asarray(value)
+    if isinstance(value, list | tuple):
+        return type(value)(map(_in_memory, value))
+    if isinstance(value, dict):
+        return {key: _in_memory(each) for key, each in value.items()}
+    return value

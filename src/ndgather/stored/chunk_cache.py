@@ -1,0 +1,367 @@
+"""Decoded chunks that stay in memory, least recently used out first, within a budget of bytes."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import threading
+from collections import deque
+from concurrent import futures
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import numpy as np
+
+from ndgather import arguments
+from ndgather.array_call import _core
+from ndgather.errors import AttributeValueError
+from ndgather.stored.chunks import stand_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ndgather.stored.chunks import Array, Buffers, Reader
+
+_PATIENCE = 0.1  # seconds until a call that has ended no longer waits for another thread's read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheInfo:
+    """What a cache holds, and how it was used since it was made or cleared.
+
+    A call counts a chunk once, whatever the number of its points there.
+    """
+
+    hits: int  # chunks that were there
+    misses: int  # chunks that were not there
+    decodes: int  # chunks that were read and decoded
+    evictions: int  # chunks that were dropped to stay within the budget
+    chunks: int  # that are there
+    bytes: int  # that these take
+    memory: int  # the budget
+
+
+class KeptChunk:
+    """A decoded chunk in a cache; its values never change."""
+
+    __slots__ = ("number", "of", "own_use", "size", "values")
+
+    def __init__(self, of: ArrayChunks, number: int, values: Array, size: int) -> None:
+        self.of, self.number, self.values, self.size = of, number, values, size
+        self.own_use = 0
+
+    def use(self) -> int:
+        """Note that the chunk is used, and return when."""
+        self.own_use = _core.last_use(None, 0)
+        return self.own_use
+
+    @property
+    def last_use(self) -> int:
+        if self.of.table is None:
+            return self.own_use
+        return max(self.own_use, _core.last_use(self.of.table, self.number))
+
+
+class ArrayChunks:
+    """The chunks of one array in a cache, and the reader that they come from."""
+
+    def __init__(self, cache: ChunkCache, open_reader: Callable[[], Reader]) -> None:
+        self.cache, self._open_reader = cache, open_reader
+        reader = open_reader()
+        self.grid, self.dtype = reader.grid, reader.dtype
+        self.data = stand_in(self.grid.shape, self.dtype)
+        self.closed = False
+        self.start_empty()
+        self._reader: Reader | None = reader
+        cache.add(self)
+
+    @property
+    def reader(self) -> Reader:
+        """The reader, which is opened again after `forget_reader`."""
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = self._open_reader()
+        return reader
+
+    def forget_reader(self) -> None:
+        """Do not use what the reader knows of the store, such as the index of a shard."""
+        self._reader = None
+
+    def start_empty(self) -> None:
+        self.forget_reader()
+        grid, size = self.grid, self.dtype.itemsize
+        steps: Any = grid.steps
+        is_plain = size > 0 and not self.dtype.hasobject
+        # Where the core looks up points, if it can.
+        self.table = None
+        if is_plain and all(isinstance(step, int) for step in steps):
+            self.table = _core.chunk_table(grid.shape, steps, size)
+        self.kept: dict[int, KeptChunk] = {}
+        self.reading: dict[int, futures.Future[Array | None]] = {}
+        self.hits = self.misses = self.decodes = self.evictions = self.bytes = 0
+
+    def size_of(self, shape: tuple[int, ...]) -> int:
+        """Return the bytes that a chunk of this shape takes."""
+        return prod(shape[:1] + self.grid.largest[1:]) * self.dtype.itemsize
+
+    def put(self, number: int, values: Array | None) -> None:
+        """Put the values of a chunk into the table, or take them away."""
+        if self.table is not None:
+            _core.set_chunk(self.table, number, values)
+
+    def copy(self, values: Array) -> Array:
+        """Return a copy of a chunk with the strides of a whole chunk, and read-only."""
+        memory: Array = np.empty(values.shape[:1] + self.grid.largest[1:], self.dtype)
+        inside: Any = (*map(slice, values.shape), ...)
+        kept: Array = memory[inside]
+        kept[...] = values
+        kept.flags.writeable = False
+        return kept
+
+
+class ChunkCache:
+    """A budget of memory for decoded chunks, which several arrays may share.
+
+    Parameters
+    ----------
+    memory : int or str, default "512 MiB"
+        The bytes that the decoded chunks may take in all. Chunks that are being decoded come on
+        top, one for every thread that reads.
+
+    See Also
+    --------
+    cached : An array whose decoded chunks stay in memory.
+
+    Notes
+    -----
+    A forked child starts with empty caches. A cache may be pickled: the copy is empty.
+
+    Examples
+    --------
+    >>> import zarr
+    >>> import ndgather
+    >>> cache = ndgather.ChunkCache("2 GiB")
+    >>> u = zarr.create_array(store={}, shape=(100, 100), chunks=(10, 10), dtype="f4")
+    >>> v = zarr.create_array(store={}, shape=(100, 100), chunks=(10, 10), dtype="f4")
+    >>> u, v = ndgather.cached(u, cache=cache), ndgather.cached(v, cache=cache)
+    >>> points = [[3, 4], [5, 6], [99, 99]]
+    >>> _ = ndgather.gather_nd(u, points), ndgather.gather_nd(v, points)
+    >>> cache.info().chunks, cache.info().bytes
+    (4, 1600)
+    """
+
+    def __init__(self, memory: int | str = "512 MiB") -> None:
+        self.memory: int = arguments.byte_count("ChunkCache", memory)
+        self._arrays: WeakSet[ArrayChunks] = WeakSet()
+        self._order: list[tuple[int, int, KeptChunk]]  # a heap by the last use
+        self._start_empty()
+        _CACHES.add(self)
+
+    def __reduce__(self) -> Any:
+        return ChunkCache, (self.memory,)
+
+    def __repr__(self) -> str:
+        return f"<ChunkCache: {self._bytes} of {self.memory} bytes>"
+
+    def info(self) -> CacheInfo:
+        """Return what the cache holds, and how all of its arrays used it."""
+        with self._lock:
+            return self._info(*self._arrays)
+
+    def clear(self) -> None:
+        """Drop all chunks and counts, so that the next calls read the stores again."""
+        with self._lock:
+            for chunks in list(self._arrays):
+                self._forget(chunks)
+
+    def add(self, chunks: ArrayChunks) -> None:
+        with self._lock:
+            self._arrays.add(chunks)
+
+    def array_info(self, chunks: ArrayChunks) -> CacheInfo:
+        """Return what is there of one array, and how it was used."""
+        with self._lock:
+            return self._info(chunks)
+
+    def clear_array(self, chunks: ArrayChunks) -> None:
+        """Drop the chunks and counts of one array; what is being read is not kept."""
+        with self._lock:
+            self._forget(chunks)
+
+    def abandon(self, chunks: ArrayChunks) -> None:
+        """Drop the chunks of an array that no longer exists; for finalizers, which run anywhere."""
+        self._abandoned.append(chunks)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._forget_abandoned()
+            finally:
+                self._lock.release()
+
+    def read(
+        self, chunks: ArrayChunks, number: int, decode: Callable[[], Array], buffers: Buffers
+    ) -> Array:
+        """Return the values of a chunk, which `decode` reads if they are not there.
+
+        One thread decodes, and the others that ask meanwhile wait. All of them get its error, which
+        is not kept; if only its own call was stopped, another one decodes.
+        """
+        is_new = True
+        while True:
+            with self._lock:
+                if chunks.closed:
+                    raise AttributeValueError(
+                        "cached: the array is closed (allowed: an array that is open)"
+                    )
+                kept = chunks.kept.get(number)
+                if kept is not None:
+                    kept.use()
+                    chunks.hits += is_new
+                    return kept.values
+                chunks.misses += is_new
+                is_new = False
+                reading = chunks.reading.get(number)
+                if reading is None:
+                    mine = chunks.reading[number] = futures.Future()
+                    break
+            while not reading.done():
+                futures.wait([reading], _PATIENCE)
+                if buffers.stopped():
+                    raise InterruptedError("the call was stopped")
+            values = reading.result()
+            if values is not None:
+                return values
+        try:
+            values = self._keep(chunks, number, mine, decode())
+        except BaseException as error:
+            with self._lock:
+                if chunks.reading.get(number) is mine:
+                    del chunks.reading[number]
+            if buffers.stopped() or not isinstance(error, Exception):
+                mine.set_result(None)
+            else:
+                mine.set_exception(error)
+            raise
+        mine.set_result(values)
+        return values
+
+    def add_hits(self, chunks: ArrayChunks, count: int) -> None:
+        with self._lock:
+            chunks.hits += count
+
+    def missing(self, chunks: ArrayChunks, numbers: list[int]) -> list[int]:
+        """Return those of some chunks that are not there."""
+        with self._lock:
+            return [number for number in numbers if number not in chunks.kept]
+
+    def change(
+        self, chunks: ArrayChunks, number: int, part: tuple[slice, ...], values: Array | None
+    ) -> None:
+        """Set a part of a chunk that is there, or drop it, and do not keep what is being read."""
+        with self._lock:
+            chunks.reading.pop(number, None)
+            kept = chunks.kept.get(number)
+            if kept is None:
+                return
+            if values is None:
+                self._remove(kept)
+                return
+            changed = chunks.copy(kept.values)
+            changed.flags.writeable = True
+            changed[part] = values
+            changed.flags.writeable = False
+            chunks.put(number, changed)
+            kept.values = changed
+
+    def _keep(
+        self, chunks: ArrayChunks, number: int, mine: futures.Future[Array | None], values: Array
+    ) -> Array:
+        """Return a copy of a chunk that was decoded, and keep it if the budget allows that."""
+        size = chunks.size_of(values.shape)
+        with self._lock:
+            chunks.decodes += 1
+            has_room = self._make_room(size)
+            self._bytes += size if has_room else 0
+        kept = None
+        try:
+            kept = KeptChunk(chunks, number, chunks.copy(values), size)
+        finally:
+            with self._lock:
+                is_current = chunks.reading.get(number) is mine
+                if kept is not None and has_room and is_current:
+                    del chunks.reading[number]
+                    chunks.kept[number] = kept
+                    chunks.bytes += size
+                    chunks.put(number, kept.values)
+                    heapq.heappush(self._order, (kept.use(), next(self._turns), kept))
+                else:
+                    self._bytes -= size if has_room else 0
+                    if is_current:
+                        del chunks.reading[number]
+        return kept.values
+
+    def _make_room(self, size: int) -> bool:
+        """Drop chunks until `size` bytes more are within the budget, or return False."""
+        self._forget_abandoned()
+        if size > self.memory:
+            return False
+        while self._bytes + size > self.memory and self._order:
+            # The order is that of the time when a chunk was last looked at here.
+            known, turn, oldest = heapq.heappop(self._order)
+            if oldest.of.kept.get(oldest.number) is not oldest:
+                continue
+            last_use = oldest.last_use
+            if last_use > known:
+                heapq.heappush(self._order, (last_use, turn, oldest))
+                continue
+            self._remove(oldest)
+            oldest.of.evictions += 1
+        return self._bytes + size <= self.memory
+
+    def _remove(self, chunk: KeptChunk) -> None:
+        chunk.of.put(chunk.number, None)
+        del chunk.of.kept[chunk.number]
+        chunk.of.bytes -= chunk.size
+        self._bytes -= chunk.size
+
+    def _forget_abandoned(self) -> None:
+        while self._abandoned:
+            self._forget(self._abandoned.popleft())
+
+    def _forget(self, chunks: ArrayChunks) -> None:
+        self._bytes -= chunks.bytes
+        self._order = [entry for entry in self._order if entry[2].of is not chunks]
+        heapq.heapify(self._order)
+        chunks.put(-1, None)  # all of them
+        chunks.start_empty()
+
+    def _info(self, *arrays: ArrayChunks) -> CacheInfo:
+        names = ("hits", "misses", "decodes", "evictions", "bytes")
+        sums = {name: sum(getattr(each, name) for each in arrays) for name in names}
+        tables = [each.table for each in arrays if each.table is not None]
+        sums["hits"] += sum(map(_core.count_hits, tables))
+        there = sum(len(each.kept) for each in arrays)
+        return CacheInfo(chunks=there, memory=self.memory, **sums)
+
+    def _start_empty(self) -> None:
+        self._lock = threading.Lock()
+        self._bytes = 0  # of the chunks that are there, and of those that are copied just now
+        self._order = []
+        self._turns = count()
+        self._abandoned: deque[ArrayChunks] = deque()
+        for chunks in list(self._arrays):
+            chunks.start_empty()
+
+
+_CACHES: WeakSet[ChunkCache] = WeakSet()
+
+
+def _start_empty_in_child() -> None:
+    for cache in list(_CACHES):
+        cache._start_empty()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_empty_in_child)
