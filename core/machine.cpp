@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #if defined(__APPLE__)
 #include <sys/sysctl.h>
@@ -46,6 +47,9 @@ Caches ask_caches() noexcept {
   Caches known;
   if (const Size bytes = ask(2); bytes > 0) known.second_level = bytes;
   if (const Size bytes = ask(3); bytes > 0) known.last_level = bytes;
+  // A virtual machine tells the whole cache of a socket, most of whose processors work for others.
+  constexpr Size kMostForEach = Size{1} << 24;
+  known.last_level = std::min(known.last_level, kMostForEach * static_cast<Size>(std::thread::hardware_concurrency()));
   known.last_level = known.last_level < known.second_level ? known.second_level : known.last_level;
   return known;
 }

@@ -137,6 +137,7 @@ struct Plan {
   bool dense_linear = false;  // after simplify: position p of the dense array is at p times one step
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
+  bool all_or_nothing = false;  // nothing is written unless all index values are inside
   // All index values were inside when they were checked before: one that another thread changes afterwards is treated as
   // in mode `fill`, so that the call does not end half way.
   bool checked = false;

@@ -191,6 +191,7 @@ inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store,
     own.n = 0;
     while (left > 0 && own.n <= part) {
       const Size n = std::min({left, part, cursor.left});
+      prefetch_lines(reinterpret_cast<const char*>(offsets) + kTuning.index_ahead, n * Size{sizeof(Size)});
       pick_owned(own, offsets, n, first, size, cursor.dense, step);
       offsets += n;
       left -= n;

@@ -16,11 +16,12 @@ double estimated_bytes(const Plan& plan) {
   return static_cast<double>(plan.positions) * static_cast<double>(plan.slice_bytes());
 }
 
-// Whether accesses to slices are likely to miss the cache: also where a walk leaves a cached region before most of its
-// lines were used.
-bool leaves_cache(const Plan& plan) {
+// What lookups find in the cache: all; nothing; or the row that is looked up, once it was read as a whole.
+enum class Cached { all, none, rows };
+
+Cached cached_part(const Plan& plan) {
   const Size cached = caches().last_level / 2, reach = plan.reach();
-  if (reach > cached) return true;
+  if (reach > cached) return Cached::none;
   Size lookups = 1, span = reach;
   bool inner = true;
   for (int d = plan.loop_rank - 1; d >= 0; --d) {
@@ -29,8 +30,11 @@ bool leaves_cache(const Plan& plan) {
     if (inner) lookups *= dim.size;
     span += dim.size * std::abs(dim.indexed);
   }
-  return reach > 0 && span > cached && lookups < 4 * reach / kLine;
+  if (reach == 0 || span <= cached) return Cached::all;
+  return lookups < 2 * reach / kLine ? Cached::none : Cached::rows;
 }
+
+bool leaves_cache(const Plan& plan) { return cached_part(plan) == Cached::none; }
 
 bool worth_sharing(const Plan& plan, int threads) {
   if (threads == 1) return false;
@@ -51,7 +55,10 @@ bool writes_past_caches(const Plan& plan) {
 }
 
 void set_common(Schedule& schedule, const Plan& plan, int threads) {
-  schedule.prefetch = leaves_cache(plan) && !loops().shares_lines(plan);
+  const Cached cached = cached_part(plan);
+  schedule.prefetch = cached == Cached::none && !loops().shares_lines(plan);
+  schedule.prefetch_rows = cached == Cached::rows && plan.slice_rank == 0 && plan.loop_rank > 1 &&
+                           plan.inner().indexed == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach();
   schedule.prefetch_indices = plan.positions * plan.column_count * index_bytes(plan.index_type) > caches().second_level;
   schedule.nontemporal = writes_past_caches(plan);
   if (worth_sharing(plan, threads)) schedule.threads = threads;
@@ -91,7 +98,7 @@ Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
 // Where the dense array lies in another order than the indices or the data, a walk along either would touch a line of
 // the other for every element.
 bool is_crossed(const Dim& along, const Dim& across) {
-  const bool crossed = std::abs(across.index) >= kLine || (across.index == 0 && std::abs(across.indexed) >= kLine);
+  const bool crossed = std::abs(across.index) >= kLine / 2 || (across.index == 0 && std::abs(across.indexed) >= kLine);
   return crossed && std::abs(along.index) < kLine && std::abs(along.dense) >= kLine && across.indexed != 0;
 }
 
@@ -114,7 +121,9 @@ Panels panels_across(const Plan& plan, bool swapped, Size threads, bool scatters
   panels.rows = panels.packed ? along.size : std::min(along.size, most / (4 * kLine));
   if (!panels.packed) {
     if (!is_crossed(along, across)) return {};
-    panels.columns = most / (panels.rows * plan.width);
+    // Rows that all columns look up are a short run, whose offsets are computed once.
+    if (across.index == 0) panels.rows = std::min(along.size, kTuning.short_run - 8);
+    panels.columns = (across.index == 0 ? 2 * kTuning.block_bytes : most) / (panels.rows * plan.width);
   }
   panels.per_plane = (across.size + panels.columns - 1) / panels.columns;
   if (panels.per_plane < 4 * threads) panels.per_plane = (panels.per_plane + threads - 1) / threads * threads;
@@ -127,7 +136,7 @@ Panels panels_across(const Plan& plan, bool swapped, Size threads, bool scatters
     panels.buffer = plan.column[0].extent * panels.pitch;
   } else {
     panels.pitch = panels.rows * plan.width;
-    if (panels.pitch % kLine == 0) panels.pitch += kLine;  // columns do not compete for the same cache sets
+    if (panels.pitch % (4 * kLine) == 0) panels.pitch += kLine;  // columns do not compete for the same cache sets
     panels.buffer = panels.columns * panels.pitch;
   }
   return panels;
@@ -165,6 +174,11 @@ bool set_split_dim(Schedule& schedule, const Plan& plan) {
     return true;
   }
   return false;
+}
+
+// Owners read the offsets of all updates: on few threads that pays only where updates are long, or waited for.
+bool pays_to_own(const Schedule& schedule, const Plan& plan) {
+  return schedule.threads >= 4 || plan.reach() > caches().second_level || plan.slice_bytes() >= kLine;
 }
 
 }  // namespace
@@ -236,7 +250,7 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   if (plan.slice_rank == 0 && plan.width >= kTuning.block_bytes) {
     split_slices(schedule, plan, std::min<Size>(2 * plan.width / kTuning.block_bytes, schedule.threads));
     schedule.tasks = (plan.width + schedule.task_bytes - 1) / schedule.task_bytes;
-  } else if (plan.reach() >= kLine * kLine * schedule.threads) {
+  } else if (plan.reach() >= kLine * kLine * schedule.threads && pays_to_own(schedule, plan)) {
     schedule.threads = std::min(schedule.threads, kMostOwners);
     const double stoppable = static_cast<double>(plan.positions) * kLongestTask / nanoseconds(plan);
     schedule.round = std::min({plan.positions, kTuning.scratch_bytes / Size{sizeof(Size)},

@@ -56,6 +56,7 @@ struct Partition {
 struct Schedule {
   int threads = 1;
   bool prefetch = false;     // slices are likely to miss the cache
+  bool prefetch_rows = false;     // each is looked up in any order, and the next one follows it
   bool prefetch_indices = false;  // they are larger than the second-level cache
   bool nontemporal = false;  // rows are written past the caches
   Size tasks = 1;            // each of which is one of these:

@@ -74,6 +74,7 @@ struct Walk {
   Offsets offsets;
   bool repeated, repeated_good = true;
   Size ahead = 0;     // prefetch distance of the indices in bytes; 0: none
+  Size dense_ahead = 0;  // the same of the dense array, where runs are short
   Size next_row = 0;  // bytes of a row whose elements are looked up in any order, if the next one follows it
   alignas(kLine) Size bases[kBlock + kTuning.short_run];
 
@@ -89,14 +90,12 @@ struct Walk {
       const Size before = bases[i - joined.run];
       bases[i] = before == kOutside ? kOutside : before + joined.next_run;
     }
-    if (schedule.prefetch_indices && !schedule.prefetch && plan.loop_rank > 1 && joined.run == 0 && inner.indexed == 0 &&
-        plan.slice_rank == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach()) {
-      next_row = plan.reach();
-    }
+    if (schedule.prefetch_rows) next_row = plan.reach();
     if (schedule.prefetch_indices && inner.index > 0 && inner.index <= kLine) {
       // Of a run that ends before, the indices of a later run are asked for.
       const bool ends = plan.loop_rank > 1 && inner.size * inner.index < kTuning.index_ahead;
       ahead = ends ? 4 * plan.loop[plan.loop_rank - 2].index : kTuning.index_ahead;
+      if (ends && inner.dense == plan.width) dense_ahead = 4 * plan.loop[plan.loop_rank - 2].dense;
     }
   }
 
@@ -109,8 +108,9 @@ struct Walk {
         prefetch_lines(cursor.index + c * plan.column_stride + ahead, n * plan.inner().index);
       }
     }
+    if (dense_ahead != 0) prefetch_lines(plan.dense + cursor.dense + dense_ahead, n * plan.width);
     if (next_row != 0) {
-      const Size row = plan.inner().size, done = row - cursor.left;
+      const Size row = plan.joined.run > 0 ? plan.joined.run : plan.inner().size, done = plan.inner().size - cursor.left;
       prefetch_lines(plan.indexed + cursor.base + next_row + next_row * done / row, next_row * n / row);
     }
     const Joined& joined = plan.joined;
@@ -204,12 +204,14 @@ bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcep
   return true;
 }
 
-// Large slices fill the first-level cache by themselves. Indices that come from memory come some lines at a time: a block
-// asks for no more of them at once.
+// Large slices fill the first-level cache by themselves. What comes from memory comes some lines at a time: a block of
+// slices or indices that are prefetched is so short that the processor moves one while it asks for the next.
 inline Size block_size(const Plan& plan, const Schedule& schedule) noexcept {
-  constexpr Size kLines = 8;
+  constexpr Size kSlices = 32, kLines = 8;
   const bool fewer = schedule.prefetch_indices && plan.width < kLine;
-  const Size most = fewer ? std::min(kLines * kLine / index_bytes(plan.index_type), kBlock) : kBlock;
+  const Size most = schedule.prefetch ? kSlices
+                    : fewer           ? std::min(kLines * kLine / index_bytes(plan.index_type), kBlock)
+                                      : kBlock;
   return std::clamp<Size>(kTuning.block_bytes / std::max<Size>(plan.slice_bytes(), 1), 1, most);
 }
 

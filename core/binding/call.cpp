@@ -198,11 +198,8 @@ Refusal Call::carry_out() {
 }
 
 Refusal Call::gather() {
-  const bool empty = plan_.is_empty();
-  if (empty || callers_out_) {
-    if (auto refusal = check_first()) return refusal;
-  }
-  if (empty) return {};
+  if (plan_.is_empty()) return check_first();
+  plan_.all_or_nothing = callers_out_;
   bool inside = true;
   const auto work = [&](Stop* stop) { inside = run_gather(plan_, stop); };
   if (stopped(nanoseconds(plan_), !callers_out_, work)) return {Rule::raised};
@@ -211,9 +208,10 @@ Refusal Call::gather() {
 
 Refusal Call::scatter() {
   const bool empty = plan_.is_empty();
-  if (empty || callers_out_) {
+  if (empty || (callers_out_ && !in_place_)) {
     if (auto refusal = check_first()) return refusal;
   }
+  plan_.all_or_nothing = in_place_;
   if (!in_place_) {
     Plan copy;
     plan_copy(copy, data_.array(), out_.array(), plan_.element);
@@ -236,8 +234,7 @@ Refusal Call::check_all() {
   return {bad_.count > 0 ? Rule::out_of_bounds : Rule::none};
 }
 
-// Checks all entries before a call that writes into the caller's memory, or copies nothing: an error never leaves the
-// caller's memory half written.
+// Checks all entries before a call that copies data into the caller's memory, or moves nothing.
 Refusal Call::check_first() {
   if (plan_.mode == Mode::fill) return {};
   const bool names_nothing =
