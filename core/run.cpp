@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "pool.h"
 
@@ -80,14 +81,17 @@ Outside check_all(const Plan& check, Stop* stop) noexcept {
   return all;
 }
 
-// Checks all index values of a call that writes all or nothing. False: one is outside.
-bool may_write(Plan& plan, Stop* stop) noexcept {
-  if (!plan.all_or_nothing || plan.mode != Mode::raise || plan.checked) return true;
+// Checks all index values of a call that writes all or nothing. False: one is outside. Only until then may it be stopped.
+bool may_write(Plan& plan, Stop*& stop) noexcept {
+  if (!plan.all_or_nothing) return true;
+  Stop* const until_here = std::exchange(stop, nullptr);
+  if (plan.mode != Mode::raise || plan.checked) return true;
   Plan once = plan;  // entries that strides of 0 repeat are checked once
   for (int d = 0; d < plan.loop_rank; ++d) {
     if (plan.loop[d].index == 0) keep_range(once, d, 0, 1);
   }
-  plan.checked = check_all(once, stop).count == 0;
+  plan.checked = check_all(once, until_here).count == 0;
+  if (until_here != nullptr && until_here->wanted()) return false;
   return plan.checked;
 }
 
@@ -106,9 +110,8 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
     return loops().gather(plan, kUnscheduled, 0, plan.positions);
   }
   plan.any_order = true;  // each position writes to a place of its own
-  arrange(plan);
+  arrange(plan, true);
   if (!may_write(plan, stop)) return false;
-  if (stop != nullptr && stop->wanted()) return true;
   const Schedule schedule = schedule_gather(plan, threads());
   if (schedule.panels.count > 0) {
     const pool::Scratch buffers(schedule.panels.buffer * schedule.threads);
@@ -135,14 +138,13 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
     if (plan.positions > kBlock && !may_write(plan, stop)) return false;
     return scatter_in_order(plan, kUnscheduled, reduction, type, nullptr, 0);
   }
-  arrange(plan);
+  arrange(plan, false);
   const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
   const pool::Scratch scratch(schedule.panels.count > 0 ? schedule.panels.buffer * schedule.threads
                                                         : schedule.round * Size{sizeof(Size)});
   const bool recorded_first = scratch && schedule.panels.count == 0 && schedule.round == plan.positions;
   if (!recorded_first && !may_write(plan, stop)) return false;
-  if (stop != nullptr && stop->wanted()) return true;
   if (scratch) {  // else there is no memory, or none is wanted
     if (schedule.panels.count > 0) return run_panels(plan, schedule, store, scratch.memory(), stop);
     join_runs(plan, kTuning.short_run);

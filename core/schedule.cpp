@@ -9,6 +9,8 @@
 namespace ndgather {
 namespace {
 
+constexpr Size kSameSets = 4096;  // bytes from one line to the next, or a multiple
+
 // Between two tasks a call can be stopped: well within a second, whatever the estimate is worth.
 constexpr double kLongestTask = 20'000'000;  // nanoseconds
 
@@ -86,7 +88,6 @@ void split_positions(Schedule& schedule, const Plan& plan) {
 // Columns are packed where rows are looked up about as often as packing reads them, and have to be waited for: in data
 // larger than half the last cache, or, where rows compete for the same cache sets, than the second-level cache.
 Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
-  constexpr Size kSameSets = 4096;  // bytes from one row to the next, or a multiple
   if (across.indexed != plan.width || along.indexed != 0) return 0;
   const Size rows = plan.column[0].extent, cache = caches().second_level;
   const bool same_sets = plan.column[0].stride % kSameSets == 0;
@@ -154,13 +155,16 @@ bool set_panels(Schedule& schedule, const Plan& plan, bool scatters) {
 }
 
 // Slices whose elements lie a line or more apart are walked element by element, so that neighbouring slices find the
-// lines that they share.
-void spread_slices(Plan& plan) {
+// lines that they share. A gather leaves them whole where the cache keeps all lines of a slice.
+void spread_slices(Plan& plan, bool gathers) {
   if (plan.slice_rank == 0 || plan.loop_rank + plan.slice_rank > kMaxRank || plan.positions < 64) return;
+  bool same_sets = false;
   for (int d = 0; d < plan.slice_rank; ++d) {
     if (std::abs(plan.slice[d].indexed) < kLine) return;
+    same_sets |= plan.slice[d].indexed % kSameSets == 0;
   }
-  loop_over_slices(plan);
+  const bool kept = gathers && !same_sets && plan.slice_elements() * kLine <= caches().second_level / 8;
+  if (!kept) loop_over_slices(plan);
 }
 
 // A loop dim whose steps write to parts of the destination that lie apart.
@@ -228,8 +232,8 @@ bool order_loops(Plan& plan) {
   return changed;
 }
 
-void arrange(Plan& plan) {
-  spread_slices(plan);
+void arrange(Plan& plan, bool gathers) {
+  spread_slices(plan, gathers);
   order_loops(plan);
 }
 

@@ -202,7 +202,7 @@ Refusal Call::gather() {
   plan_.all_or_nothing = callers_out_;
   bool inside = true;
   const auto work = [&](Stop* stop) { inside = run_gather(plan_, stop); };
-  if (stopped(nanoseconds(plan_), !callers_out_, work)) return {Rule::raised};
+  if (stopped(nanoseconds(plan_), true, work)) return {Rule::raised};
   return inside ? Refusal{} : first_bad();
 }
 
@@ -221,7 +221,7 @@ Refusal Call::scatter() {
   if (empty) return {};
   bool inside = true;
   const auto work = [&](Stop* stop) { inside = run_scatter(plan_, reduction_, type_, stop); };
-  if (stopped(nanoseconds(plan_), !callers_out_, work)) return {Rule::raised};
+  if (stopped(nanoseconds(plan_), !callers_out_ || in_place_, work)) return {Rule::raised};
   return inside ? Refusal{} : first_bad();
 }
 
