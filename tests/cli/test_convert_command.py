@@ -1,5 +1,7 @@
 """``ndgather convert``: what it writes, and how it refuses."""
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -159,3 +161,80 @@ def test_says_what_it_repaired(ndgather):
     assert "converted as ai.onnx ScatterElements-18" in outcome.out
     onnx.checker.check_model("right.onnx", full_check=True)
     assert ndgather("check right.onnx --fail-on error").status == 0
+
+
+def save_for_targets(path, *, known):
+    shape = [3, 4] if known else ["N", "M"]
+    nodes = [
+        helper.make_node("GatherND", ["data", "at"], ["picked"], name="pick"),
+        helper.make_node("ScatterND", ["data", "at", "new"], ["out"], name="put"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("data", TensorProto.FLOAT, shape),
+            helper.make_tensor_value_info("at", TensorProto.INT64, [2 if known else "K", 2]),
+            helper.make_tensor_value_info("new", TensorProto.FLOAT, [2 if known else "K"]),
+        ],
+        [
+            helper.make_tensor_value_info("picked", TensorProto.FLOAT, [2 if known else "K"]),
+            helper.make_tensor_value_info("out", TensorProto.FLOAT, shape),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+def test_a_model_for_a_target_is_written_with_a_table(ndgather, folder):
+    save_for_targets("model.onnx", known=True)
+
+    outcome = ndgather("convert model.onnx --target basic -o new.onnx")
+
+    assert (outcome.status, outcome.err) == (0, "")
+    titles, pick, put, _, counts, written = outcome.out.splitlines()
+    assert titles.split()[:4] == ["node", "was", "became", "added"]
+    assert pick.startswith("pick  ai.onnx GatherND-13   2 Add, Less, Where, Mul, 2 Slice, ")
+    assert put.endswith("may change another element  basic does not take ScatterND")
+    assert counts.endswith(": 0 fit, 2 rewritten, 0 stay")
+    assert written == f"new.onnx: {len(onnx.load('new.onnx').graph.node)} nodes"
+
+
+def test_a_model_with_a_node_that_stays_is_only_written_on_request(ndgather, folder):
+    save_for_targets("model.onnx", known=False)
+
+    refused = ndgather("convert model.onnx --target basic -o new.onnx")
+    assert refused.status == 1
+    assert refused.err == (
+        "ndgather convert: error: new.onnx: is not written, because 1 node cannot become basic "
+        "(allowed: --partial)\n"
+    )
+    assert "put   ai.onnx ScatterND-18  stays" in refused.out
+    tried = ndgather("convert model.onnx --target basic --dry-run --json")
+    assert (tried.status, tried.err) == (0, "")
+    assert not (folder / "new.onnx").exists()
+    report = json.loads(tried.out)
+    assert not report["written"]
+    assert report["target"]["name"] == "basic"
+    assert [bool(node["became"]) for node in report["nodes"]] == [True, False]
+
+    assert ndgather("convert model.onnx --target basic --partial -o new.onnx").status == 0
+    assert "ScatterND" in {node.op_type for node in onnx.load("new.onnx").graph.node}
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("--target basic", "one of the arguments -o/--output --dry-run is required"),
+        ("--target basic --strict -o new.onnx", "--operator and --strict do not apply"),
+        ("--dry-run -o new.onnx", "--dry-run does not apply (allowed: with --target)"),
+        ("--opset 18", "the following arguments are required: -o/--output"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(ndgather, folder, line, text):
+    save_for_targets("model.onnx", known=True)
+
+    outcome = ndgather(f"convert model.onnx {line}")
+
+    assert outcome.status == 2
+    assert text in outcome.err

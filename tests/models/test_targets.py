@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import FileError, ModelError
 from ndgather.models import onnx as onnx_models
+from ndgather.models.onnx.rewriting.target import load_target, target_names
 
 GATHERS = {"Gather", "GatherElements", "GatherND"}
 SCATTERS = {"ScatterElements", "ScatterND"}
@@ -196,7 +197,7 @@ FLAGS = [*product([True, False], repeat=2)]
 @pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
 @pytest.mark.parametrize(("known", "constant"), FLAGS)
 @given(call=calls(GATHERS), narrow=st.booleans(), opset=st.sampled_from([14, 18, 21]))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_gathers_become_basic(known, constant, checked, call, narrow, opset):
     model, inputs = model_of(call, known=known, constant=constant, narrow=narrow, opset=opset)
 
@@ -205,12 +206,13 @@ def test_gathers_become_basic(known, constant, checked, call, narrow, opset):
     event(call[0])
     assert_basic(result, known=known)
     assert_results(result, inputs, call[-1])
+    assert not any(node.why for node in onnx_models.conversion(result, target="basic").nodes)
 
 
 @pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
 @pytest.mark.parametrize("constant", [False, True], ids=["", "constant"])
 @given(call=calls(SCATTERS), narrow=st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_scatters_of_few_updates_or_of_constant_indices_become_basic(
     constant, checked, call, narrow
 ):
@@ -229,6 +231,31 @@ def test_scatters_of_few_updates_or_of_constant_indices_become_basic(
         return
     assert_basic(conversion.model)
     assert_results(conversion.model, inputs, call[-1])
+
+
+@pytest.mark.parametrize("target", ["coreml", "qnn", "tensorrt-10"])
+@given(call=calls(GATHERS | SCATTERS), constant=st.booleans(), checked=st.booleans())
+@settings(max_examples=25)
+def test_a_target_takes_what_is_rewritten_for_it(target, call, constant, checked):
+    model, inputs = model_of(call, known=True, constant=constant)
+
+    conversion = onnx_models.conversion(model, target=target, checked=checked)
+
+    (node,) = conversion.nodes
+    event("stays" if node.stays else "rewritten" if node.why else "fits")
+    assert_results(conversion.model, inputs, call[-1])
+    if not node.stays:
+        again = onnx_models.conversion(conversion.model, target=target)
+        assert not any(node.why for node in again.nodes)
+
+
+def test_every_target_names_its_source_and_its_date():
+    for name in target_names():
+        target = load_target(name)
+        assert target.name == name
+        assert target.source.startswith("https://")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", target.date)
+        assert target.limits
 
 
 def node_tests():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.converter import conversion, convert
     from ndgather.models.onnx.counterexamples import Parting, search
     from ndgather.models.onnx.evaluator import Backend, Model, reference_ops
+    from ndgather.models.onnx.rewriting.deployment import RewrittenNode
     from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Conversion",
     "Model",
     "Parting",
+    "RewrittenNode",
     "check",
     "compare",
     "conversion",
@@ -58,6 +60,7 @@ _LATER = {
         "onnx.converter": ("conversion", "convert"),
         "onnx.counterexamples": ("Parting", "search"),
         "onnx.evaluator": ("Backend", "Model", "reference_ops"),
+        "onnx.rewriting.deployment": ("RewrittenNode",),
         "tensors.pb_tensor": ("tensor_from_bytes", "tensor_to_bytes"),
     }.items()
     for name in names

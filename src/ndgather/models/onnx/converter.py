@@ -41,8 +41,8 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall
 from ndgather.models.onnx.rewriting.deployment import deploy
+from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
 from ndgather.models.onnx.rewriting.target import load_target
-from ndgather.models.onnx.steps import NewNodes
 from ndgather.models.onnx.versions import INVALID_RESULT, convert_node, from_oldest
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
@@ -373,7 +373,7 @@ class _Converter:
     def _call(self, op_node: OpNode, inferred: InferredNode, typed: Scope) -> GatherCall:
         """Return a node as the target operator, or as it is if `strict` does not require that."""
         name = inferred.op_node.node.input[1]
-        new = NewNodes(scope=typed, taken=self.taken, prefix=name)
+        new = SizedNodes(scope=typed, taken=self.taken, prefix=name)
         call = GatherCall.of(inferred, new)
         if self.operator in {None, call.name} or call.origin.kind.scatters != any(
             item.row.kind.scatters for item in operators(self.operator)
@@ -385,7 +385,7 @@ class _Converter:
             if self.strict:
                 raise
             self._add_finding(op_node, call.origin, f"kept: {refusal}", "operator")
-            new = NewNodes(scope=typed, taken=self.taken, prefix=name)
+            new = SizedNodes(scope=typed, taken=self.taken, prefix=name)
             return GatherCall.of(inferred, new)
         return call
 

@@ -9,15 +9,15 @@ from onnx import numpy_helper
 
 from ndgather.models.graph.conversion import NodeCall
 from ndgather.models.onnx.nodes import element_type
+from ndgather.models.onnx.rewriting.sized_nodes import Size, SizedNodes
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import RankAtLeast, Role, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ndgather.models.arguments import Array
     from ndgather.models.onnx.inference import InferredNode
-    from ndgather.models.onnx.steps import NewNodes
     from ndgather.published.schema import Dim, OperatorVersion, Shape
 
 
@@ -30,11 +30,11 @@ class GatherCall(NodeCall):
 
     name: str
     domain: str
-    new: NewNodes
+    new: SizedNodes
     indices: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, inferred: InferredNode, new: NewNodes) -> Self:
+    def of(cls, inferred: InferredNode, new: SizedNodes) -> Self:
         """Return the call of a node; `new` takes the nodes before it."""
         op_node = inferred.op_node
         row = op_node.operator().row
@@ -92,35 +92,25 @@ class GatherCall(NodeCall):
         self.new.scope.set_type(name, known)
         self.indices.append(name)
 
-    def sizes(self, role: Role, *, last: bool = True, ones: int = 0) -> str:
-        """Return the shape of an input, with or without its last axis, and with axes of size 1."""
-        sizes = self.new.add("Shape", self.inputs[role])
-        if not last:
-            sizes = self.new.add("Slice", sizes, self.new.constant([0]), self.new.constant([-1]))
-        if ones:
-            sizes = self.new.add("Concat", sizes, self.new.constant([1] * ones), axis=0)
-        return sizes
+    def sizes(self, role: Role) -> list[Size]:
+        return self.new.sizes(self.inputs[role], self.dims(role))
 
-    def reshaped(self, sizes: str) -> str:
-        return self.new.add("Reshape", self.inputs[Role.INDICES], sizes)
+    def reshaped(self, sizes: Sequence[Size]) -> str:
+        return self.new.reshape(self.inputs[Role.INDICES], sizes, self.sizes(Role.INDICES))
 
-    def coordinates(self, sizes: str, axis: int, rank: int, shape: str) -> str:
+    def coordinates(self, sizes: Sequence[Size], axis: int, shape: Sequence[Size]) -> str:
         """Return the position along `axis` of every element of a tensor of a shape."""
-        new = self.new
-        count = new.add("Gather", sizes, new.constant(axis), axis=0)
-        numbers = new.add("Range", new.constant(0), count, new.constant(1))
-        line = new.constant([-1 if number == axis else 1 for number in range(rank)])
-        return new.add("Expand", new.add("Reshape", numbers, line), shape)
+        line = self.new.line(sizes[axis], Size(), axis, len(shape))
+        return self.new.compute("Expand", line, self.new.numbers(shape))
 
     def fold_batch_dims(self, _: OperatorVersion) -> None:
         """Put the coordinates of the batch axes before the index tuples."""
         *lead, depth = self.dims(Role.INDICES)
         count = self.attribute("batch_dims")
-        shape = self.sizes(Role.INDICES, last=False, ones=1)
+        shape = [*self.sizes(Role.INDICES)[:-1], Size()]
         # The sizes of data, so that indices with other batch sizes raise an error here too.
-        sizes = self.sizes(Role.DATA)
-        columns = [self.coordinates(sizes, axis, len(lead) + 1, shape) for axis in range(count)]
-        joined = self.new.add("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
+        columns = [self.coordinates(self.sizes(Role.DATA), axis, shape) for axis in range(count)]
+        joined = self.new.compute("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
         deeper = depth + count if isinstance(depth, int) else None
         self.set_indices(joined, (*lead, deeper))
 
@@ -132,7 +122,7 @@ def _gather_as_gather_nd(call: GatherCall) -> None:
         raise call.cannot_become(call.name, f"axis = {axis} is not 0")
     _cast_to_int64(call)
     dims = call.dims(Role.INDICES)
-    call.set_indices(call.reshaped(call.sizes(Role.INDICES, ones=1)), (*dims, 1))
+    call.set_indices(call.reshaped([*call.sizes(Role.INDICES), Size()]), (*dims, 1))
 
 
 def _gather_nd_as_gather(call: GatherCall) -> None:
@@ -146,7 +136,7 @@ def _drop_last_axis(call: GatherCall) -> None:
     if depth != 1:
         why = f"the length of the index tuples is {depth or 'not known'}, not 1"
         raise call.cannot_become(call.name, why)
-    call.set_indices(call.reshaped(call.sizes(Role.INDICES, last=False)), tuple(dims))
+    call.set_indices(call.reshaped(call.sizes(Role.INDICES)[:-1]), tuple(dims))
 
 
 def _elements_as_tuples(call: GatherCall) -> None:
@@ -155,14 +145,14 @@ def _elements_as_tuples(call: GatherCall) -> None:
     _cast_to_int64(call)
     dims = call.dims(Role.INDICES)
     sizes = call.sizes(Role.INDICES)
-    shape = call.new.add("Concat", sizes, call.new.constant([1]), axis=0)
+    shape = [*sizes, Size()]
     columns = [
-        call.reshaped(shape)
-        if number == axis
-        else call.coordinates(sizes, number, len(dims) + 1, shape)
+        call.reshaped(shape) if number == axis else call.coordinates(sizes, number, shape)
         for number in range(len(dims))
     ]
-    joined = columns[0] if len(columns) == 1 else call.new.add("Concat", *columns, axis=-1)
+    joined = columns[0]
+    if len(columns) > 1:
+        joined = call.new.compute("Concat", *columns, axis=-1)
     call.set_indices(joined, (*dims, len(dims)))
 
 

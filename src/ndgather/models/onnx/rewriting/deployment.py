@@ -183,27 +183,32 @@ class _Rewriter:
 
     def _as_operator(self, name: str, call: GatherCall) -> str:
         """Write a call as one of an operator of the target, with other indices if need be."""
+        constant, scope = Role.INDICES in call.constants, call.new.scope
+        most = self.target.limits[name].batch_dims
+        if name == call.name and most is not None and call.attribute("batch_dims") > most:
+            call.fold_batch_dims(call.row)
+            call.attributes["batch_dims"] = 0
         if name != call.name:
             call.change_operator(name)
-        scope = call.new.scope
         call.row = implementation(name, DEFAULT_DOMAIN, scope.opsets[DEFAULT_DOMAIN]).row
         fit(call, call.row)
         if "axis" in call.attributes:
             call.attributes["axis"] %= len(call.dims(Role.DATA))
+        outside = "stays outside"
         if self.target.refusal(call, scope):
             self._rows(call, self.target.limits[name]).fold()
             refusal = self.target.refusal(call, scope, folded=True)
             if refusal:
                 raise call.cannot_become(name, refusal)
+            outside = outside if self.checked else "may take another element"
         call.new.add(name, *call.inputs.values(), **call.attributes)
-        return "stays outside"
+        return "not possible" if constant else outside
 
     def _as_rows(self, call: GatherCall) -> str:
         return self._rows(call, self.target.limits["Gather"]).write()
 
     def _rows(self, call: GatherCall, limits: Limits) -> Rows:
-        assert isinstance(call.new, SizedNodes)
-        return Rows(call, call.new, limits, checked=self.checked, matmul=self.allow_matmul)
+        return Rows(call, limits, checked=self.checked, matmul=self.allow_matmul)
 
     def reports(self, result: ModelProto, folder: str | None) -> Iterator[RewrittenNode]:
         """Yield the reports, with the bytes that the new nodes write."""

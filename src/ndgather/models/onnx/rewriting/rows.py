@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ndgather.models.arguments import Array
     from ndgather.models.onnx.nodes import Scope
     from ndgather.models.onnx.rewriting.calls import GatherCall
-    from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
     from ndgather.models.onnx.rewriting.target import Limits
 
 MOST_UPDATES = 16
@@ -37,7 +36,7 @@ _SAME_VALUES = frozenset(
     {"Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape"}
     | {"Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
-_MONOTONE = frozenset({"Add", "Concat", "Max", "Mul", "Min"})
+_MONOTONE = frozenset({"Add", "Concat", "Max", "Mul", "Min", "Range"})
 
 
 def may_be_negative(scope: Scope, name: str, steps: int = 20) -> bool:
@@ -55,8 +54,9 @@ def may_be_negative(scope: Scope, name: str, steps: int = 20) -> bool:
         return True
     if node.op_type in _SIGNLESS or (node.op_type == "TopK" and name == node.output[1]):
         return False
-    known = {"Cast": 1, "Where": 3}.get(node.op_type, len(node.input))
-    inputs = node.input[1 if node.op_type == "Where" else 0 : known]
+    inputs = list(node.input)
+    if node.op_type == "Where":
+        inputs = _chosen(inner, inputs)
     if node.op_type == "Cast" and "int" not in (inner.type_of(node.input[0]).dtype or ""):
         return True
     if node.op_type in _SAME_VALUES:
@@ -66,6 +66,27 @@ def may_be_negative(scope: Scope, name: str, steps: int = 20) -> bool:
     return any(may_be_negative(inner, item, steps - 1) for item in inputs)
 
 
+def _chosen(scope: Scope, inputs: list[str]) -> list[str]:
+    """Return the values of Where that may be negative, of which "x < 0 ? x + size : x" has none."""
+    condition, first, second = inputs
+    here, value, tests = (
+        scope.constant(condition),
+        scope.constant(second),
+        scope.computing(condition),
+    )
+    counted = here is not None and value is not None and not (~here & (value < 0)).any()
+    if tests is not None and here is None:
+        test = tests.node_of(condition)
+        zero = scope.constant(test.input[1]) if test.op_type == "Less" else None
+        counted = test.input[0] == second and zero is not None and not zero.any()
+    if not counted:
+        return [first, second]
+    sums = scope.computing(first)
+    added = None if sums is None else sums.node_of(first)
+    is_behind = added is not None and added.op_type == "Add" and second in added.input
+    return [] if is_behind else [first]
+
+
 class Rows:
     """A call that is rewritten by gathers of rows.
 
@@ -73,24 +94,17 @@ class Rows:
     the number of a row that does not exist.
     """
 
-    def __init__(
-        self, call: GatherCall, new: SizedNodes, limits: Limits, *, checked: bool, matmul: bool
-    ) -> None:
-        self.call, self.new, self.limits, self.checked, self.matmul = (
-            call,
-            new,
-            limits,
-            checked,
-            matmul,
-        )
-        self.data = new.sizes(call.inputs[Role.DATA], call.dims(Role.DATA))
-        self.indices = new.sizes(call.inputs[Role.INDICES], call.dims(Role.INDICES))
+    def __init__(self, call: GatherCall, limits: Limits, *, checked: bool, matmul: bool) -> None:
+        self.call, self.new, self.limits = call, call.new, limits
+        self.checked, self.matmul = checked, matmul
+        self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
         self.meaning = Meaning.of(call.row, call.attributes, None)
 
     def write(self) -> str:
         """Add the nodes, and return what they do with indices that are out of range."""
         call = self.call
-        name = self._typed_indices()
+        self._choose_type()
+        name = call.inputs[Role.INDICES]
         match call.row.kind:
             case Kind.GATHER:
                 self._gather(name)
@@ -110,17 +124,16 @@ class Rows:
         if Role.INDICES in call.constants:
             return "not possible"
         if call.row.kind.scatters:
-            return "drops the update" if self.checked else "may change another element"
-        if self.checked or (call.row.kind is Kind.GATHER and self.axis == 0):
-            return "stays outside"
-        return "may take another element"
+            return "is dropped or refused" if self.checked else "may change another element"
+        return "stays outside" if self.checked else "may take another element"
 
     def fold(self) -> None:
         """Make the indices of the call count from the front, in a type that the target takes."""
         call, axis = self.call, self.axis
         batch, tuples = self.meaning.batch_dims, call.row.kind in TUPLES
         sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
-        name = self._folded(self._typed_indices(), sizes, sizes)
+        self._choose_type()
+        name = self._folded(call.inputs[Role.INDICES], sizes, sizes)
         call.inputs[Role.INDICES] = name
         known = replace(call.types[Role.INDICES], dtype=self.new.dtype)
         call.types[Role.INDICES] = known
@@ -130,9 +143,9 @@ class Rows:
     def axis(self) -> int:
         return (self.meaning.axis or 0) % max(len(self.data), 1)
 
-    def _typed_indices(self) -> str:
-        """Return the indices in the type that they have if the target takes it, or in another."""
-        name, dtype = self.call.inputs[Role.INDICES], self.call.types[Role.INDICES].dtype
+    def _choose_type(self) -> None:
+        """Compute in the type of the indices if the target takes it, or in another one."""
+        dtype = self.call.types[Role.INDICES].dtype
         allowed = self.limits.index_types
         size = product(self.data)
         small = not size.open and size.number * (len(self.data) + 1) <= _LARGEST_INT32
@@ -144,7 +157,6 @@ class Rows:
                     "Gather", "its indices would have to be int32, which may not hold the offsets"
                 )
             self.new.dtype = "int32"
-        return name if dtype == self.new.dtype else self.new.cast(name, self.new.dtype)
 
     def _addressed(self) -> int:
         """Return how many axes of data a tuple and the batch address."""
@@ -159,17 +171,20 @@ class Rows:
 
         With `checked`, those outside become `beyond`.
         """
-        new = self.new
-        zero = new.constant(0, "zero", new.dtype)
+        new, dtype = self.new, self.new.dtype
+        if self.checked:  # in their type, since those outside may not fit another one
+            dtype = self.call.types[Role.INDICES].dtype or dtype
+        elif self.call.types[Role.INDICES].dtype != dtype:
+            name = new.cast(name, dtype)
+        zero, size = new.constant(0, "zero", dtype), new.numbers(sizes, dtype)
         if may_be_negative(new.scope, name):
-            size = new.numbers(sizes, new.dtype)
             behind = new.compute("Add", name, size)
             name = new.compute("Where", new.compute("Less", name, zero), behind, name)
         if self.checked and new.scope.constant(name) is None:
-            large, size = (new.numbers(items, new.dtype) for items in (beyond, sizes))
+            large = new.numbers(beyond, dtype)
             name = new.compute("Where", new.compute("Less", name, zero), large, name)
             name = new.compute("Where", new.compute("Less", name, size), name, large)
-        return name
+        return name if dtype == new.dtype else new.cast(name, new.dtype)
 
     def _beyond(self, first: int, count: int) -> list[Size]:
         """Return for every indexed axis an index that makes the number of the row too large."""

@@ -49,6 +49,7 @@ _FOLDS: Mapping[str, Callable[..., Any]] = {
     "Add": np.add,
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "Equal": np.equal,
+    "Expand": lambda array, shape: np.broadcast_to(array, np.broadcast_shapes(array.shape, shape)),
     "Less": np.less,
     "Mul": np.multiply,
     "Reshape": np.reshape,
@@ -115,10 +116,15 @@ class SizedNodes(NewNodes):
             result = self.add("Mul", result, factor)
         return result
 
-    def reshape(self, name: str, sizes: Sequence[Size]) -> str:
+    def reshape(self, name: str, sizes: Sequence[Size], before: Sequence[Size] = ()) -> str:
+        """Return a value in another shape; `before` are its sizes, where they are known."""
         opened = [number for number, size in enumerate(sizes) if size.open]
-        zero = any(size.number == 0 for size in sizes)
-        if len(opened) > 1 or zero:  # a size of 0 has to be one, and not that of the input
+        zeros = [number for number, size in enumerate(sizes) if size.number == 0]
+        shape = [0 if size.open else size.number for size in sizes]
+        if len(opened) == 1 and not zeros:
+            shape[opened[0]] = -1
+        elif any([sizes[axis]] != list(before[axis : axis + 1]) for axis in opened + zeros):
+            # A size of 0 has to be one, and not that of the input.
             opset = self.scope.opsets[DEFAULT_DOMAIN]
             if opset < _ALLOWS_ZERO:
                 raise ModelError(
@@ -126,7 +132,6 @@ class SizedNodes(NewNodes):
                     f"(allowed: opset {_ALLOWS_ZERO} or later)"
                 )
             return self.add("Reshape", name, self.numbers(sizes), allowzero=1)
-        shape = [-1 if size.open else size.number for size in sizes]
         return self.compute("Reshape", name, self.constant(shape, "shape"))
 
     def line(self, size: Size, stride: Size, axis: int, rank: int) -> str:
