@@ -39,6 +39,7 @@ Positions: TypeAlias = "NDArray[np.int64]"
 _BOX_BYTES = 4 << 20  # of arrays with unknown chunks
 # Decoding steps that keep the shape, by their name: xarray has moved them between its modules.
 _STEPS = ("_ElementwiseFunctionArray", "NativeEndiannessArray", "BoolTypeArray")
+_OF_ENGINE = "StoredArray"  # of this package
 _CACHES = (indexing.CopyOnWriteArray, indexing.MemoryCachedArray, indexing.NumpyIndexingAdapter)
 
 
@@ -117,7 +118,7 @@ def unwrapped(array: Any, key: Key | None = None) -> tuple[Any, Key | None, list
                 key = _composed(first, key, shape)
             elif not all(map(_is_whole, first, shape)):
                 break
-        elif not isinstance(array, _CACHES):
+        elif not isinstance(array, _CACHES) and type(array).__name__ != _OF_ENGINE:
             break
         array = array.array
     return array, key, steps

@@ -1,0 +1,169 @@
+"""A backend of xarray: data sets as its own backends open them, with points read by this package.
+
+Selections along axes stay those of xarray. A selection of points is kept as it is until its values
+are needed; then each chunk that holds a point is read once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+from xarray.backends import BackendEntrypoint, H5netcdfBackendEntrypoint, ZarrBackendEntrypoint
+from xarray.core import indexing
+
+from ndgather.arguments import check_storage_options
+from ndgather.array_call import Call
+from ndgather.arrays.xarray import arrays
+from ndgather.arrays.xarray.selection import checked_positions
+from ndgather.stored.open_path import ZARR_SUFFIX, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_KINDS = "biufcmM"  # of dtypes whose values are decoded element by element
+
+
+class Engine(BackendEntrypoint):
+    """Open zarr stores and netCDF 4 files as data sets; ``engine="ndgather"`` of `open_dataset`.
+
+    Values, coordinates and attributes are those of the engines "zarr" and "h5netcdf", which also
+    have the options. `memory` limits the buffers of a selection of points.
+
+    Examples
+    --------
+    >>> import tempfile, xarray as xr
+    >>> from ndgather.arrays.xarray.engine import Engine
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> sst = xr.DataArray([[1.0, 2.0], [3.0, 4.0]], {"lat": [0, 1], "lon": [8, 9]}, name="sst")
+    >>> _ = sst.to_netcdf(f"{folder.name}/sst.nc", engine="h5netcdf")
+    >>> with xr.open_dataset(f"{folder.name}/sst.nc", engine=Engine) as data:
+    ...     data.sst.sel(lat=("p", [1, 0, 1]), lon=("p", [8, 9, 9])).values
+    array([3., 2., 4.])
+    >>> folder.cleanup()
+    """
+
+    description = "Open zarr stores and netCDF 4 files, and read many points of them at once"
+    open_dataset_parameters = (  # the decoders that xarray passes
+        *(
+            "filename_or_obj",
+            "drop_variables",
+            "mask_and_scale",
+            "decode_times",
+            "decode_timedelta",
+        ),
+        *("use_cftime", "concat_characters", "decode_coords"),
+    )
+
+    def open_dataset(
+        self, filename_or_obj: Any, *, memory: Any = None, **options: Any
+    ) -> xarray.Dataset:
+        call = check_storage_options(Call("isel", "gather_nd", None, None, memory=memory))
+        engine: Any = H5netcdfBackendEntrypoint()
+        if _is_zarr(filename_or_obj):
+            engine = ZarrBackendEntrypoint()
+            if isinstance(filename_or_obj, str):
+                filename_or_obj = store_of(filename_or_obj)
+        data: xarray.Dataset = engine.open_dataset(filename_or_obj, **options)
+        for name, of_name in data.variables.items():
+            variable: Any = of_name
+            array = variable._data
+            if isinstance(array, indexing.ExplicitlyIndexed) and variable.dtype.kind in _KINDS:
+                chunks = arrays.chunks_of(variable)
+                variable._data = StoredArray(array, arrays.Options(call, str(name), chunks))
+        return data
+
+
+def _is_zarr(place: Any) -> bool:
+    if not isinstance(place, str | os.PathLike):
+        return not hasattr(place, "read") and not isinstance(place, bytes | memoryview)
+    text = os.fspath(place)
+    return "://" in text or Path(text).suffix == ZARR_SUFFIX or Path(text).is_dir()
+
+
+class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
+    """The lazy array of a variable; points of it are `Points`."""
+
+    __slots__ = ("_options", "array")
+
+    def __init__(self, array: Any, options: arrays.Options) -> None:
+        self.array, self._options = array, options
+
+    def get_duck_array(self) -> Any:
+        return self.array.get_duck_array()
+
+    async def async_get_duck_array(self) -> Any:
+        return await self.array.async_get_duck_array()
+
+    def transpose(self, order: Sequence[int]) -> Any:
+        return self.array.transpose(order)
+
+    def __getitem__(self, indexer: Any) -> StoredArray:
+        return StoredArray(self.array[indexer], self._options)
+
+    def _oindex_get(self, indexer: Any) -> StoredArray:
+        return StoredArray(self.array.oindex[indexer], self._options)
+
+    def _vindex_get(self, indexer: Any) -> Points:
+        key: list[Any] = []
+        for axis, (entry, size) in enumerate(zip(indexer.tuple, self.shape, strict=True)):
+            if isinstance(entry, slice):
+                key.append(entry)
+            else:
+                named = xarray.Variable(range(entry.ndim), entry)
+                key.append(checked_positions("isel", f"axis {axis}", named, size).values)
+        return Points(self, tuple(key), self._options)
+
+
+class Points(indexing.ExplicitlyIndexedNDArrayMixin):
+    """Points of a stored array, which are read when their values are needed."""
+
+    __slots__ = ("_key", "_options", "_order", "array")
+
+    def __init__(
+        self, array: StoredArray, key: arrays.Key, options: arrays.Options, order: Any = None
+    ) -> None:
+        self.array, self._key, self._options = array, key, options
+        self._order = range(len(self._in_order())) if order is None else order
+
+    def _in_order(self) -> tuple[int, ...]:
+        """Return the shape with the axes of the points first."""
+        pairs = [*zip(self._key, self.array.shape, strict=True)]
+        slices = [range(size)[entry] for entry, size in pairs if isinstance(entry, slice)]
+        points = [entry for entry in self._key if not isinstance(entry, slice)]
+        return (*np.broadcast_shapes(*(entry.shape for entry in points)), *map(len, slices))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape = self._in_order()
+        return tuple(shape[axis] for axis in self._order)
+
+    def transpose(self, order: Sequence[int]) -> Points:
+        return Points(self.array, self._key, self._options, [self._order[axis] for axis in order])
+
+    def get_duck_array(self) -> Any:
+        options = replace(self._options, plans=[])
+        return arrays.take(self.array.array, self._key, options).transpose(self._order)
+
+    async def async_get_duck_array(self) -> Any:
+        return await asyncio.to_thread(self.get_duck_array)
+
+    def _as_xarray(self) -> Any:
+        key = indexing.VectorizedIndexer(self._key)
+        source: Any = self.array
+        lazy: Any = indexing.LazilyVectorizedIndexedArray(source, key)
+        return lazy if [*self._order] == [*range(lazy.ndim)] else lazy.transpose(self._order)
+
+    def __getitem__(self, indexer: Any) -> Any:
+        return self._as_xarray()[indexer]
+
+    def _oindex_get(self, indexer: Any) -> Any:
+        return self._as_xarray().oindex[indexer]
+
+    def _vindex_get(self, indexer: Any) -> Any:
+        return self._as_xarray().vindex[indexer]

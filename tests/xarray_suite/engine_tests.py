@@ -1,0 +1,34 @@
+"""The tests that xarray has of its backends, with its data sets opened by the engine.
+
+``make test-xarray`` runs them; those of features beside reading and indexing are left out.
+"""
+
+import contextlib
+
+import xarray as xr
+from xarray.tests import test_backends as suite
+
+from ndgather.arrays.xarray.engine import Engine
+
+
+class ByEngine:
+    """Open what a class of tests has written by the engine."""
+
+    options = {}  # noqa: RUF012
+
+    @contextlib.contextmanager
+    def open(self, path, **options):
+        with xr.open_dataset(path, engine=Engine, **self.options, **options) as data:
+            yield data
+
+
+class TestNetcdf(ByEngine, suite.TestH5NetCDFData):
+    pass
+
+
+class TestZarrInMemory(ByEngine, suite.TestZarrDictStore):
+    options = {"mode": "r"}  # noqa: RUF012
+
+
+class TestZarrInAFolder(ByEngine, suite.TestZarrDirectoryStore):
+    options = {"mode": "r"}  # noqa: RUF012
