@@ -47,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
-.PHONY: run run-storage test test-frameworks test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page conformance docs test-docs clean \
+.PHONY: run run-storage test test-frameworks test-xarray test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page conformance docs test-docs clean \
   wheel test-wheel check-core check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
@@ -105,6 +105,11 @@ mutants: build/mutants/installed
 	cp build/mutants/venv/lib/python3*/site-packages/ndgather/_core.*so mutants/src/ndgather
 	CI=true build/mutants/venv/bin/mutmut run $(MUTANTS)
 	build/mutants/venv/bin/mutmut results
+
+# xarray's own tests of its backends, which are part of its package, with data sets opened by engine="ndgather".
+test-xarray: $(VENV)/installed-backends
+	$(BIN)/python -m pytest -q -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \
+	  -o filterwarnings=ignore $(PYTEST_FLAGS) tests/xarray_suite/engine_tests.py
 
 check-portable: $(CMAKE)
 	PATH="$(abspath $(TOOLS)):$$PATH" tests/core/portable.sh $(CMAKE) build/portable

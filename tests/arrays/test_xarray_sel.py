@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.arrays.xarray_strategies import dataset, isel_indexers
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
-from ndgather.errors import AttributeValueError, LabelError, NdgatherError
+from ndgather.errors import AttributeValueError, LabelError, NdgatherError, ShapeError
 
 SOME = settings(max_examples=settings().max_examples // 3)  # an example makes some 20 arrays
 DATA = dataset()
@@ -241,3 +241,28 @@ def test_dimensions_and_data_as_a_tuple():
     xr.testing.assert_allclose(ours, field.interp(lat=labels))
     ours = DATA.ndgather.sel(lat=("p", [31.0, -60.0]))  # which `sel` of xarray does not take
     xr.testing.assert_identical(ours, DATA.isel(lat=places))
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_two_dimensional_coordinates_by_their_tree(tmp_path, lazy):
+    rng = np.random.default_rng(0)
+    coords = {"lat": (("y", "x"), rng.random((4, 5))), "lon": (("y", "x"), rng.random((4, 5)))}
+    data = xr.Dataset({"t": (("time", "y", "x"), rng.random((3, 4, 5)))}, coords)
+    if lazy:
+        data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+        data = xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf", cache=False)
+    points = {"lat": ("p", [0.1, 0.9, 0.5]), "lon": ("p", [0.2, 0.3, 0.5])}
+    points = {name: xr.DataArray(labels, dims=dim) for name, (dim, labels) in points.items()}
+    with pytest.raises(
+        ShapeError, match=r"data.set_xindex\(\['lat', \.\.\.\], xarray.indexes.NDPo"
+    ):
+        data.ndgather.sel(points, method="nearest")
+    data = data.set_xindex(["lat", "lon"], xr.indexes.NDPointIndex)
+    expected = data.sel(points, method="nearest")
+    xr.testing.assert_identical(data.ndgather.sel(points, method="nearest"), expected)
+    expected = expected.isel(time=[2, 0])
+    ours = data.isel(time=[2, 0]).ndgather.sel(points, method="nearest")
+    xr.testing.assert_identical(ours, expected)
+    with pytest.raises(AttributeValueError, match="only supports selection with method='nearest'"):
+        data.ndgather.sel(points)
+    data.close()

@@ -10,6 +10,8 @@ from xarray.tests import test_backends as suite
 
 from ndgather.arrays.xarray.engine import Engine
 
+default_zarr_format = suite.default_zarr_format
+
 
 class ByEngine:
     """Open what a class of tests has written by the engine."""

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray
 from xarray.core import indexing
-from xarray.indexes import PandasIndex
+from xarray.indexes import NDPointIndex, PandasIndex
 
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.labels import look_up, not_comparable
@@ -96,6 +96,7 @@ def positions(
     caller = request.caller
     tolerances = request.tolerance if isinstance(request.tolerance, dict) else ()
     check_names(caller, data, (*labels, *request.period, *tolerances))
+    result: dict[Hashable, Any] = {}
     others = {
         name: indexer
         for name, indexer in labels.items()
@@ -105,9 +106,14 @@ def positions(
         if request.period or request.missing != "raise":
             name = next(iter(others))
             raise other_index(caller, name, data.xindexes[name])
+        indexes = {id(data.xindexes[name]): data.xindexes[name] for name in others}
+        index, *more = indexes.values()
+        how = {"method": request.method, "tolerance": request.tolerance}
         with errors_of_xarray(caller, others):
-            data = data.sel(others, method=request.method, tolerance=request.tolerance)
-    result: dict[Hashable, Any] = {}
+            if isinstance(index, NDPointIndex) and not more:
+                result |= index.sel(others, **how).dim_indexers
+            else:
+                data = data.sel(others, **how)
     for name in (name for name in labels if name not in others):
         dim, position = _of_one_axis(data, name, labels[name], request)
         if dim in result:
@@ -133,10 +139,13 @@ def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) ->
     known = [*dict.fromkeys([*data.sizes, *data.xindexes, *data.coords])]
     for name in names:
         check_name(caller, name, known)
-        if name not in data.sizes and data[name].ndim != 1:
+        if name not in data.sizes and data[name].ndim != 1 and name not in data.xindexes:
             raise ShapeError(
                 f"{caller}: coordinate {name} has the dimensions "
-                f"({listed(map(str, data[name].dims))}) (allowed: a coordinate of one dimension)"
+                f"({listed(map(str, data[name].dims))}) (allowed: a coordinate of one dimension, "
+                f"or of several with an xarray.indexes.NDPointIndex); write data = "
+                f"data.set_xindex([{name!r}, ...], xarray.indexes.NDPointIndex), then select by "
+                f"all of these coordinates with method='nearest'"
             )
 
 
