@@ -49,8 +49,9 @@ def test_what_is_not_portable_is_no_failure(ndgather):
     outcome = ndgather("check checked.onnx")
 
     assert outcome.status == 0
-    severities = [line.split()[0] for line in outcome.out.splitlines()[1:-2]]
-    assert severities == ["differs", "differs", "differs", "portable", "portable"]
+    lines = outcome.out.splitlines()[1:-2]
+    severities = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert severities == ["differs", "differs"]
 
 
 @pytest.mark.parametrize(

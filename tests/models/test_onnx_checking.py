@@ -4,9 +4,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
 
-from ndgather.errors import FileError, NdgatherError
+from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
+from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import CONDITIONS, RUNTIME_NOTES, Severity
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
@@ -394,3 +396,59 @@ def test_files(tmp_path):
     assert finding.rule == "index range"
     with pytest.raises(FileError):
         onnx_models.check(tmp_path / "none.onnx")
+
+
+def test_what_runtimes_do_with_one_index_is_one_finding():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        last (float[N, 2] x) => (float[1, 2] y)
+        <int64[1] end = {-1}> { y = Gather(x, end) }""")
+    (finding,) = onnx_models.check(model)
+    assert finding.what.startswith("indices[0] = -1 counts from the end: TensorFlow raises")
+    assert {"TensorFlow", "XLA", "LiteRT"} <= set(finding.runtimes)
+    assert finding.severity is Severity.DIFFERS
+    (about,) = diagnostics.about([finding], ["litert"])
+    assert (about.severity, about.runtimes) == (Severity.PORTABLE, ("LiteRT",))
+    assert about.what == "indices[0] = -1 counts from the end: LiteRT (TFLite) raises"
+    assert diagnostics.about([finding], ["onnxruntime"]) == []
+    assert "notes" not in diagnostics.to_json([finding])[0]
+
+
+def test_a_file_of_a_tensor_that_is_too_short_is_an_error(tmp_path):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        add (float[3] x) => (float[3] y) { y = Add(x, table) }""")
+    tensor = model.graph.initializer.add(name="table", data_type=1, dims=[750_000_000])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in ("location", "table.bin"), ("length", "3000000000"):
+        tensor.external_data.add(key=key, value=value)
+    (tmp_path / "table.bin").write_bytes(bytes(1000))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    (finding,) = onnx_models.check(tmp_path / "m.onnx")
+    assert finding.severity is Severity.ERROR
+    assert "'table'" in finding.what
+    assert "1000" in finding.what
+
+
+def test_a_sparse_tensor_is_named():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        add (float[3] x) => (float[3] y) { y = Add(x, table) }""")
+    values = helper.make_tensor("table", 1, [1], [5.0])
+    indices = helper.make_tensor("", 7, [1], [2])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [3]))
+    finding = onnx_models.check(model)[0]
+    assert finding.what == "'table' is a sparse tensor, whose values are not checked"
+
+
+@pytest.mark.parametrize("call", [onnx_models.check, onnx_models.convert])
+def test_an_empty_file_and_a_cycle_are_refused(call, tmp_path):
+    (tmp_path / "m.onnx").touch()
+    with pytest.raises(ModelError, match=r"m\.onnx: is empty \(allowed: an ONNX model\)"):
+        call(tmp_path / "m.onnx")
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        add (float[3] x) => (float[3] y) { a = Add(x, b)  b = Neg(a)  y = Neg(b) }""")
+    text = "node Add of 'a': it reads its own result (allowed: graphs without cycles)"
+    if call is onnx_models.check:
+        assert [finding.what for finding in call(model)] == [text]
+    else:
+        with pytest.raises(ModelError) as refused:
+            call(model)
+        assert str(refused.value) == text

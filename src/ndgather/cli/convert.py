@@ -122,6 +122,8 @@ def _convert(options: argparse.Namespace) -> None:
         result = onnx.conversion(options.model, **target)
         onnx.save(result, options.output)
         count, findings = len(result.model.graph.node), result.findings
+        found = onnx.check(options.output)
+        findings += tuple(item for item in found if item.severity is diagnostics.ERROR)
     print(f"{one_line(str(options.output))}: {node_count(count)}")
     if findings:
         print(diagnostics.table(findings, page_width()))

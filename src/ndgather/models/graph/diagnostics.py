@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 import tomllib
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -62,6 +62,7 @@ class Finding:
     what: str  # what is wrong, on one line
     severity: Severity
     runtimes: tuple[str, ...] = ()  # those that are affected; empty for every one
+    notes: tuple[Finding, ...] = ()  # one for each behaviour, if runtimes differ in theirs
 
 
 def rule_of(error: NdgatherError, other: str) -> str:
@@ -98,19 +99,42 @@ def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]
     A name may be a part, in any case: ``"openvino"`` means every device of OpenVINO.
     """
     wanted = [name.lower() for name in runtimes]
-    return [
-        finding
-        for finding in findings
-        if not finding.runtimes
-        or finding.severity is ERROR
-        or any(name in known.lower() for known in finding.runtimes for name in wanted)
-    ]
+    kept = []
+    for finding in findings:
+        notes = [
+            note
+            for note in finding.notes or (finding,)
+            if not note.runtimes
+            or note.severity is ERROR
+            or any(name in known.lower() for known in note.runtimes for name in wanted)
+        ]
+        kept += [_joined(notes)] if notes else []
+    return kept
+
+
+def _joined(notes: Sequence[Finding]) -> Finding:
+    """Return one finding of the notes on one fact, as bad as the worst of them."""
+    if len(notes) == 1:
+        return notes[0]
+    first, *others = notes
+    return replace(
+        first,
+        what="; ".join([first.what, *(note.what.partition(_DETAIL)[2] for note in others)]),
+        severity=worst_first(notes)[0].severity,
+        runtimes=tuple(dict.fromkeys(name for note in notes for name in note.runtimes)),
+        notes=tuple(notes),
+    )
 
 
 def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:
     """Return one JSON object for every finding."""
+    names = ("where", "operator", "rule", "what")
     return [
-        {**asdict(finding), "severity": finding.severity.value, "runtimes": [*finding.runtimes]}
+        {
+            **{name: getattr(finding, name) for name in names},
+            "severity": finding.severity.value,
+            "runtimes": [*finding.runtimes],
+        }
         for finding in findings
     ]
 
@@ -439,9 +463,19 @@ def check_runtimes(names: Iterable[str]) -> None:
             )
 
 
-def finding(
-    where: str, operator: str, note: RuntimeNote, detail: str, runtimes: tuple[str, ...]
-) -> Finding:
-    """Return a note on a call as a finding."""
-    what = f"{detail}: {note.what}"
-    return Finding(where, operator, note.rule, what, note.severity, runtimes)
+_DETAIL = ": "  # between what about a call meets a condition, and what runtimes do then
+
+
+def noted(
+    where: str, operator: str, notes: Iterable[tuple[RuntimeNote, str, tuple[str, ...]]]
+) -> Iterator[Finding]:
+    """Yield a finding for every fact about a call that notes are about.
+
+    A note comes with the fact, and with the runtimes to list.
+    """
+    facts: dict[tuple[str, str], list[Finding]] = {}
+    for note, detail, runtimes in notes:
+        what = f"{detail}{_DETAIL}{note.what}"
+        finding = Finding(where, operator, note.rule, what, note.severity, runtimes)
+        facts.setdefault((note.rule, detail), []).append(finding)
+    yield from map(_joined, facts.values())

@@ -17,14 +17,21 @@ from ndgather.models.graph.diagnostics import (
     PORTABLE,
     Facts,
     Finding,
-    finding,
     has_errors,
+    noted,
     rule_of,
     runtime_notes,
 )
-from ndgather.models.onnx.files import Source, open_model
+from ndgather.models.onnx.files import Source, check_tensors, open_model
 from ndgather.models.onnx.inference import InferredNode, infer_types, origins
-from ndgather.models.onnx.nodes import is_published, nodes, row_domain, schema_type, title_of
+from ndgather.models.onnx.nodes import (
+    check_acyclic,
+    is_published,
+    nodes,
+    row_domain,
+    schema_type,
+    title_of,
+)
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Role, TensorType
@@ -74,8 +81,12 @@ def check(model: Source) -> tuple[Finding, ...]:
     """
     proto, folder = open_model(model, "check")
     try:
+        if folder is not None:
+            check_tensors(proto, folder)
+        check_acyclic(proto)
         inferred, inferred_nodes = infer_types(proto, folder)
         findings = (
+            *_check_sparse(proto),
             *(finding for node in inferred_nodes for finding in _check_inferred(node)),
             *_check_other_nodes(inferred),
         )
@@ -94,6 +105,12 @@ def check(model: Source) -> tuple[Finding, ...]:
     return findings
 
 
+def _check_sparse(model: ModelProto) -> Iterator[Finding]:
+    for tensor in model.graph.sparse_initializer:
+        what = f"{tensor.values.name!r} is a sparse tensor, whose values are not checked"
+        yield Finding("model", "", "constants", what, PORTABLE)
+
+
 # Gather and scatter nodes
 
 
@@ -110,8 +127,8 @@ def _check_inferred(node: InferredNode) -> Iterator[Finding]:
     except NdgatherError:  # an attribute has no value, as the refusal says
         notes = []
     if refusal is None:
-        for note, detail in notes:
-            yield finding(op_node.where, name, note, detail, note.runtimes)
+        all_notes = ((note, detail, note.runtimes) for note, detail in notes)
+        yield from noted(op_node.where, name, all_notes)
         return
     texts = [str(refusal), *(note.what for note, _ in notes)]
     others = "" if node.inference is not None else _versions_that_take(op_node, operator)

@@ -27,6 +27,7 @@ from ndgather.models.onnx.nodes import (
     DOMAINS,
     OpNode,
     Scope,
+    check_acyclic,
     declaration,
     file_domain,
     graph_scope,
@@ -194,6 +195,7 @@ def _convert(
     strict: bool,
 ) -> Conversion:
     original, folder = open_model(model, caller)
+    check_acyclic(original)
     newest = onnx.defs.onnx_opset_version()
     if opset is not None:
         instance(caller, "opset", opset, int, "a version")

@@ -68,6 +68,8 @@ def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
 
 
 def _parsed(serialized: bytes, path: object) -> ModelProto:
+    if not serialized:
+        raise ModelError(f"{path}: is empty (allowed: an ONNX model)")
     with foreign_errors(ModelError, f"{path}: cannot be read as an ONNX model"):
         proto: ModelProto = ModelProto.FromString(serialized)
     _check_names(proto, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -244,6 +245,32 @@ def names_read(node: NodeProto) -> set[str]:
     for inner in nodes_within(node):
         names.update(output.name for graph in subgraphs(inner) for output in graph.output)
     return names
+
+
+def check_acyclic(model: ModelProto) -> None:
+    """Raise ModelError for a graph in which a node reads its own result."""
+    producers = {
+        name: number for number, node in enumerate(model.graph.node) for name in node.output if name
+    }
+    reads = {}
+    for number, node in enumerate(model.graph.node):
+        inner = [part for part in nodes_within(node) if part is not node]
+        bodies = [graph for part in (node, *inner) for graph in subgraphs(part)]
+        names = names_read(node) - {name for part in inner for name in part.output}
+        names -= {value.name for graph in bodies for value in (*graph.input, *graph.initializer)}
+        names |= set(node.input)
+        reads[number] = [producers[name] for name in names if name in producers]
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as error:
+        node = model.graph.node[error.args[1][0]]
+        name = next(iter(node.output), "")
+        raise messages.in_node(
+            ModelError("it reads its own result (allowed: graphs without cycles)"),
+            node.name,
+            node.op_type,
+            name,
+        ) from error
 
 
 def _nodes_of(body: Body) -> Iterator[NodeProto]:

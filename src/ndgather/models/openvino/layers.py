@@ -22,7 +22,7 @@ from ndgather.models.graph.diagnostics import (
     Facts,
     Finding,
     Severity,
-    finding,
+    noted,
     rule_of,
     runtime_notes,
 )
@@ -347,10 +347,15 @@ class _Checker:
             self.types[layer.id, port.id] = known
             for what in _contradictions(port, known, f"output port {port.id}", "inferred"):
                 yield self._error(layer, title, "port", what)
-        for note, detail in () if facts is None else runtime_notes(facts):
-            runtimes = tuple(name for name in note.runtimes if name.startswith("OpenVINO"))
-            if runtimes or not note.runtimes:  # other runtimes do not read an IR
-                yield finding(f"{self.place}{layer}", title, note, detail, runtimes)
+        notes = (
+            (note, detail, tuple(name for name in note.runtimes if name.startswith("OpenVINO")))
+            for note, detail in (() if facts is None else runtime_notes(facts))
+        )  # other runtimes do not read an IR
+        yield from noted(
+            f"{self.place}{layer}",
+            title,
+            (item for item in notes if item[2] or not item[0].runtimes),
+        )
 
     def _error(self, layer: Layer, title: str, rule: str, what: str) -> Finding:
         return Finding(f"{self.place}{layer}", title, rule, what, Severity.ERROR)
