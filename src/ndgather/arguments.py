@@ -64,7 +64,7 @@ def checked(
         if supported is not None and reduction not in supported:
             name = dtype_name(call.data.dtype)
             raise messages.reduction_type(caller, reduction, name, supported)
-        use_init_val = reduction == "none" or truth(caller, "use_init_val", call.use_init_val)
+        use_init_val = reduction == "none" or as_bool(caller, "use_init_val", call.use_init_val)
         return replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
     fill_value = call.fill_value
     if fill_value is not None:
@@ -127,7 +127,7 @@ def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) ->
     return word
 
 
-def truth(caller: str, option: str, value: object) -> bool:
+def as_bool(caller: str, option: str, value: object) -> bool:
     """Return an option that is true or false."""
     try:
         return bool(value)
@@ -273,7 +273,7 @@ def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
-    """Return `value` as one element of `dtype`, rounded at most."""
+    """Return `value` as one element of `dtype`, exactly, except that floats may lose precision."""
     element = np.zeros((), dtype)
     try:
         with np.errstate(over="raise", invalid="raise"):
@@ -291,7 +291,7 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
 
 
 def _holds(element: Array, value: Any) -> bool:
-    """Whether an element that `value` was assigned to holds it, rounded at most."""
+    """Whether an element holds `value` exactly, except that floats may lose precision."""
     dtype = element.dtype
     kind = reductions.number_kind(dtype)
     if kind in ("b", "i") or dtype.kind in "SUmM":
@@ -330,7 +330,7 @@ def plain_updates(caller: str, value: object, dtype: np.dtype[Any], name: str) -
 
 
 def _converted(values: Array, dtype: np.dtype[Any]) -> Array | None:
-    """Return values in `dtype`, rounded at most, or None if one would be lost."""
+    """Return values in `dtype`, exactly but for the precision of floats; None if one is lost."""
     source, target = reductions.number_kind(values.dtype), reductions.number_kind(dtype)
     if source == "" or target == "" or "b" in (source, target):
         if values.dtype.kind != dtype.kind:

@@ -38,7 +38,7 @@ class Call:
     use_init_val: Any = True
     out: Any = None
     negative: bool = True  # whether negative index values count from the end
-    arithmetic: Any = None  # what the core has to be told about the type of data
+    arithmetic: Any = None  # how to reduce dtypes NumPy lacks: None, "bfloat16" or 256x256 results
     window_shape: tuple[int, ...] = ()  # of a gather of windows
     memory: Any = None  # bytes that buffers may take; this and the rest are for stored arrays
     progress: Any = None  # called with the numbers of chunks done and in all

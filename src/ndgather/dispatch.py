@@ -1,4 +1,4 @@
-"""From the type of an array to the adapter that carries out calls with it.
+"""Find the adapter that carries out calls with arrays of a type.
 
 An adapter is a module, or any object, with a function ``run(call)``. Adapters are looked up in this
 order, and only the one that a call needs is imported:
@@ -56,9 +56,9 @@ _ADAPTERS = {
     "numpy.ma.core": "ndgather.arrays.masked",
     "numpy.ndarray": "ndgather.arrays.subclasses",
 }
-# By the type of data: functions of the kind of a call and the arguments of the core, for calls that
-# take less time than to make a `Call`. They may return NotImplemented.
-SHORT_CUTS: dict[type, Callable[..., Any]] = {}
+# Fast paths by exact type of data: ``f(kind, *core_arguments)``, tried before a `Call` is built;
+# NotImplemented means: go on.
+FAST_PATHS: dict[type, Callable[..., Any]] = {}
 
 _STANDARD = "ndgather.arrays.standard"
 _RANKS = {module: rank for rank, module in enumerate((*_ADAPTERS.values(), _STANDARD))}
@@ -72,20 +72,20 @@ class Adapter(Protocol):
 
 def adapter_name(value: object) -> str | None:
     """Return the name of the adapter for `value`, or None for the core."""
-    kind: Any = type(value)
-    return _adapter_name_of(kind)
+    cls: Any = type(value)
+    return _adapter_name_of(cls)
 
 
 @lru_cache(maxsize=256)
-def _adapter_name_of(kind: type) -> str | None:
-    if kind is np.ndarray or issubclass(kind, np.generic):
+def _adapter_name_of(cls: type) -> str | None:
+    if cls is np.ndarray or issubclass(cls, np.generic):
         return None
-    for base in kind.__mro__:
+    for base in cls.__mro__:
         module = base.__module__
         for name in (f"{module}.{base.__qualname__}", module, module.partition(".")[0]):
             if name in _ADAPTERS:
                 return _ADAPTERS[name]
-    return _STANDARD if hasattr(kind, "__array_namespace__") else None
+    return _STANDARD if hasattr(cls, "__array_namespace__") else None
 
 
 def adapter(*arguments: object) -> Adapter | None:

@@ -21,7 +21,7 @@ __all__ = [
 
 
 def one_line(text: str) -> str:
-    """Write a text from a file so that it breaks no line and commands no terminal."""
+    """Escape newlines and terminal control characters."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 

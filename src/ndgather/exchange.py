@@ -30,7 +30,9 @@ def accept(
     written: Callable[[Any], object] | None = None,
     whole_bytes: tuple[object, ...] | None = None,
 ) -> bool:
-    """Let the core carry out calls with arrays of exactly this type, unless anything else applies.
+    """Let the core carry out calls with arrays of exactly this type.
+
+    It does not if gradients, tracing or lazy negation are active (see the parameters).
 
     The core calls these functions in every call, so functions of C are best. Results count as by
     `bool`; after an exception the adapter takes the call.

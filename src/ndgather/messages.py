@@ -44,7 +44,7 @@ _PLACES_IN_CODE = re.compile(
 )
 _PATHS_IN_CODE = re.compile(rf"(?: at | from )?{_LINE}")
 # What other libraries call a reduction or a mode.
-_MEANT = {
+_SYNONYMS = {
     "sum": "add",
     "subtract": "sub",
     "prod": "mul",
@@ -103,10 +103,10 @@ def reason(error: BaseException) -> str:
     """Write the text of an exception of another library on one line of bounded length."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    return bearable(str(error)) or type(error).__name__
+    return shortened(str(error)) or type(error).__name__
 
 
-def bearable(text: str) -> str:
+def shortened(text: str) -> str:
     """Write a text of another library on one line of bounded length, without source locations."""
     if len(text) > _LONGEST_REASON:  # the cause stands first or last
         half = _LONGEST_REASON // 2
@@ -306,7 +306,7 @@ def unknown_choice(
     caller: str, option: str, value: object, choices: Sequence[str]
 ) -> AttributeValueError:
     lower = str.lower(value) if isinstance(value, str) else ""
-    meant = _MEANT.get(lower, lower)
+    meant = _SYNONYMS.get(lower, lower)
     hint = f"; write {meant!r}" if meant in choices else did_you_mean(value, choices)
     return AttributeValueError(
         f"{caller}: {option} = {shown_value(value)} is unknown "

@@ -1,4 +1,4 @@
-"""From the rule by which the core refused a call to the error that says why."""
+"""Turn a `_core.Refusal` into a Python exception."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
 
 # What an error text calls a dtype of indices, by its kind.
-_KINDS = {
+_DTYPE_KINDS = {
     "b": "boolean",
     "f": "floating",
     "c": "complex",
@@ -40,7 +40,7 @@ def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
 
 def index_dtype(call: Call) -> DTypeError:
     dtype = call.indices.dtype  # of another library, it may have no kind
-    kind = _KINDS.get(getattr(dtype, "kind", ""), "not an integer type")
+    kind = _DTYPE_KINDS.get(getattr(dtype, "kind", ""), "not an integer type")
     return messages.index_dtype(call.caller, dtype, kind, call.indices_name)
 
 

@@ -237,5 +237,5 @@ LOGGER = logging.getLogger("ndgather")
 LOGGER.addHandler(logging.NullHandler())
 
 
-def counted(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,8 +1,9 @@
 """Calls that the core does not take: they are converted and made again, or an error is raised.
 
 The core takes NumPy arrays in native byte order. Adapters take the arrays of other libraries;
-lists, subclasses and other byte orders are converted here. NumPy moves elements that are
-references, and some reductions are several scatters.
+lists, subclasses and other byte orders are converted here. Object arrays are copied
+by NumPy at positions that the core computes; ``reduction="mean"`` and ``use_init_val=False`` take
+several scatters.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:
     """Return the result of a call that the core refused, or raise the error that says why."""
-    short_cut = dispatch.SHORT_CUTS.get(type(values[0]))
-    if short_cut is not None and refusal.rule != "out_of_bounds":
-        result = short_cut(kind, *values)
+    fast_path = dispatch.FAST_PATHS.get(type(values[0]))
+    if fast_path is not None and refusal.rule != "out_of_bounds":
+        result = fast_path(kind, *values)
         if result is not NotImplemented:
             return result  # type: ignore[no-any-return]  # an array of its library
     call = Call(kind, kind, *values)

@@ -76,7 +76,7 @@ def test_row_names_its_source_and_says_what_it_does(row):
     for erratum in row.errata:
         assert erratum.place
         assert erratum.quote
-        assert erratum.truth
+        assert erratum.correction
 
 
 def test_each_choice_has_a_native_word():

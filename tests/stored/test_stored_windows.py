@@ -36,7 +36,7 @@ class Cut:
         return self.array.dtype
 
     def read(self, chunk, buffers):
-        buffers.take_turn()
+        buffers.acquire_permit()
         self.reads.append(chunk)
         return self.array[self.grid.box(chunk)]
 

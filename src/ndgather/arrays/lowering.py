@@ -1,7 +1,7 @@
 """A gather or scatter by the functions of any array library, on the device of its arrays.
 
 A library provides a `Library` of a dozen primitives; the algorithm stands here. Index values become
-positions on the axes that they address (`positions_of`), positions become row numbers (`rows_of`),
+coordinates on the axes that they address (`coordinates_of`), these become row numbers (`rows_of`),
 and a gather is one `take` of rows. In ``mode="raise"`` one flag leaves the device, nothing else.
 """
 
@@ -56,11 +56,10 @@ class Library:
         values = xp.astype(indices, xp.int64)
         return values if modulus is None else values % modulus
 
-    def passes(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
-        """Return whether it is known now that no flag is set.
+    def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
+        """Raise ``error(position)``, with the flat position of the first flag that is set.
 
-        Raises ``error(position)`` with the flat position of the first flag that is set. If flags
-        are only known later, returns False.
+        True: checked, none is set. False: flags are lazy and cannot be checked now.
         """
         xp = self.xp
         try:
@@ -78,7 +77,7 @@ class Library:
         return self.xp.sum(self.xp.astype(flags, self.xp.int64))
 
     def beyond(self, size: Any) -> Any:
-        """Return a row number that raises later, if `passes` returned False."""
+        """Return an out-of-range row number, so that the library raises when the graph runs."""
         return size
 
     def clip(self, values: Any, lowest: Any, highest: Any) -> Any:
@@ -112,8 +111,8 @@ class Layout:
     end: int
     axes: Sequence[int]
     data: Shape
-    shape: Shape  # of the index tuples, to be broadcast to `places`
-    places: Shape  # every position has one row
+    shape: Shape  # of the index tuples, to be broadcast to `positions`
+    positions: Shape  # one row is looked up at every position
     along: Shape  # the sizes of row axes that are not addressed
 
     @property
@@ -130,17 +129,17 @@ class Layout:
 
     @property
     def result(self) -> Shape:
-        return (*self.data[: self.first], *self.places, *self.data[self.end :])
+        return (*self.data[: self.first], *self.positions, *self.data[self.end :])
 
     def others(self) -> list[tuple[int, Any, Shape]]:
-        """Return the row axes that are not addressed, with the size and shape of positions there.
+        """Return the row axes that are not addressed, with the size and shape of coordinates there.
 
         An axis of data of size 1 is repeated; along others `gather_elements` may need a part.
         """
         axes: list[tuple[int, Any, Shape]] = []
         for axis in (a for a in range(self.first, self.end) if a not in self.axes):
             size = 1 if _is(self.data[axis], 1) else self.along[axis]
-            shape: list[Any] = [1] * len(self.places)
+            shape: list[Any] = [1] * len(self.positions)
             shape[axis] = size
             axes.append((axis, size, shape))
         return axes
@@ -149,7 +148,7 @@ class Layout:
 def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
     """Return the layout for shapes that fit; `call` is a `Call`, or has its options."""
     batch, shape = int(call.batch_dims), tuple(indices)
-    first, places, along = 0, shape, tuple(data)
+    first, positions, along = 0, shape, tuple(data)
     if call.kind.endswith("_elements"):
         axes, end = range(int(call.axis) % len(data), int(call.axis) % len(data) + 1), len(data)
         along = shape
@@ -158,13 +157,13 @@ def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
         batch += len(shape) * (batch < 0)
         axes, end = range(axis, axis + 1), axis + 1
         if batch:
-            places = (*shape[:batch], *data[batch:axis], *shape[batch:])
+            positions = (*shape[:batch], *data[batch:axis], *shape[batch:])
             shape = (*shape[:batch], *(1,) * (axis - batch), *shape[batch:])
         else:
             first = axis
     else:
         end = batch + indices[-1]
-        axes, places = range(batch, end), (*shape[:-1], *call.window_shape)
+        axes, positions = range(batch, end), (*shape[:-1], *call.window_shape)
         shape = (*shape[:-1], *(1,) * len(call.window_shape))
     return Layout(
         first=first,
@@ -172,7 +171,7 @@ def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
         axes=axes,
         data=tuple(data),
         shape=shape,
-        places=places,
+        positions=positions,
         along=along,
     )
 
@@ -193,16 +192,16 @@ def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Positions:
-    """Positions on the addressed axes; `outside` flags those that do not count, None: all do."""
+class Coordinates:
+    """Coordinates on the addressed axes; `outside` flags those out of bounds, None: none are."""
 
     columns: list[Any]
     outside: Any = None
     known: bool = True  # if not, flags are of index values that raise later
 
 
-def positions_of(call: Call, library: Library, layout: Layout) -> Positions:
-    """Return the positions that index values name, in shapes to be broadcast to the places.
+def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
+    """Return the coordinates that index values name, in shapes to be broadcast to the positions.
 
     Raises IndexOutOfBoundsError in ``mode="raise"`` if the library knows the values.
     """
@@ -211,11 +210,13 @@ def positions_of(call: Call, library: Library, layout: Layout) -> Positions:
     if fills:  # a start far outside stays outside, whatever is added to it
         starts = [library.integers(call.indices[..., entry], None) for entry in range(len(window))]
         limits = zip(starts, window, sizes, strict=True)
-        positions = Positions(columns=[library.clip(at, -wide, size) for at, wide, size in limits])
+        coordinates = Coordinates(
+            columns=[library.clip(at, -wide, size) for at, wide, size in limits]
+        )
     else:
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=False)]
-        positions = _resolved(call, library, layout, begins if window else sizes)
-    columns, outside = positions.columns, positions.outside
+        coordinates = _resolved(call, library, layout, begins if window else sizes)
+    columns, outside = coordinates.columns, coordinates.outside
     if window or call.kind == "gather":
         columns = [library.reshape(column, layout.shape) for column in columns]
         outside = None if outside is None else library.reshape(outside, layout.shape)
@@ -225,11 +226,11 @@ def positions_of(call: Call, library: Library, layout: Layout) -> Positions:
     if fills:
         flags = [(at < 0) | (at >= size) for at, size in zip(columns, sizes, strict=True)]
         outside = reduce(or_, flags)
-    return replace(positions, columns=columns, outside=outside)
+    return replace(coordinates, columns=columns, outside=outside)
 
 
-def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Positions:
-    """Return positions on axes of these sizes; those of values outside mean nothing."""
+def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Coordinates:
+    """Return coordinates on axes of these sizes; those of values outside mean nothing."""
     mode, indices, tuples = call.mode, call.indices, call.kind.endswith(("_nd", "_windows"))
     given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
     pairs = list(zip(given, sizes, strict=True))
@@ -238,7 +239,7 @@ def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Pos
             columns = [library.integers(values, size) for values, size in pairs]
         else:
             columns = [library.clip(library.integers(v, None), 0, size - 1) for v, size in pairs]
-        return Positions(columns=columns)
+        return Coordinates(columns=columns)
     negative = call.negative and not call.window_shape
     columns, flags = [], []
     for values, size in pairs:
@@ -250,7 +251,7 @@ def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Pos
         columns.append(library.where(column < 0, column + size, column) if negative else column)
     outside = reduce(or_, flags) if flags else None
     if outside is None or mode in ("fill", "drop"):
-        return Positions(columns=columns, outside=outside)
+        return Coordinates(columns=columns, outside=outside)
 
     def error(position: Any) -> Exception:
         shape = tuple(indices.shape[:-1] if tuples else indices.shape)
@@ -266,8 +267,8 @@ def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Pos
         total = prod(shape) * len(flags)
         return refusals.out_of_bounds(call, (*facts, count, total))
 
-    known = library.passes(outside, error)
-    return Positions(columns=columns, outside=None if known else outside, known=known)
+    known = library.raise_if_any(outside, error)
+    return Coordinates(columns=columns, outside=None if known else outside, known=known)
 
 
 def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[Layout, Any, Any]:
@@ -276,23 +277,23 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[
     Then flags of those that are no row, which have the number 0; None if all are rows.
     """
     layout = layout_of(call, data, indices)
-    positions = positions_of(call, library, layout)
-    places = layout.places
+    coordinates = coordinates_of(call, library, layout)
+    positions = layout.positions
     steps = {axis: prod(data[axis + 1 : layout.end]) for axis in range(layout.first, layout.end)}
-    pairs = zip(positions.columns, layout.axes, strict=True)
+    pairs = zip(coordinates.columns, layout.axes, strict=True)
     terms = [column * steps[axis] for column, axis in pairs]
     for axis, size, shape in layout.others():
         terms.append(library.reshape(library.arange(size) * steps[axis], shape))
     if not terms:  # one row, number 0
-        terms.append(library.reshape(library.arange(1), (1,) * len(places)))
-    numbers = library.broadcast(reduce(add, terms), places)
-    outside = positions.outside
+        terms.append(library.reshape(library.arange(1), (1,) * len(positions)))
+    numbers = library.broadcast(reduce(add, terms), positions)
+    outside = coordinates.outside
     if outside is not None:
-        outside = library.broadcast(outside, places)
-        nothing = 0 if positions.known else library.beyond(layout.count)
+        outside = library.broadcast(outside, positions)
+        nothing = 0 if coordinates.known else library.beyond(layout.count)
         numbers = library.where(outside, nothing, numbers)
-        outside = library.reshape(outside, (prod(places),)) if positions.known else None
-    return layout, library.reshape(numbers, (prod(places),)), outside
+        outside = library.reshape(outside, (prod(positions),)) if coordinates.known else None
+    return layout, library.reshape(numbers, (prod(positions),)), outside
 
 
 def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any) -> Any:
@@ -303,7 +304,7 @@ def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any)
     blocks = library.reshape(call.data, (layout.outer, layout.count, layout.width))
     taken = library.take(blocks, numbers)
     if outside is not None:
-        outside = library.reshape(outside, (1, prod(layout.places), 1))
+        outside = library.reshape(outside, (1, prod(layout.positions), 1))
         taken = library.where(outside, library.full((), fill), taken)
     return library.reshape(taken, layout.result)
 
@@ -317,15 +318,15 @@ def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
     if outside is not None:
         numbers = library.where(outside, layout.count, numbers)
     old = library.reshape(call.data, (layout.count, layout.width))
-    updates = library.reshape(call.updates, (prod(layout.places), layout.width))
+    updates = library.reshape(call.updates, (prod(layout.positions), layout.width))
     library.numbers, library.drops = numbers, outside is not None
     use_init_val = call.use_init_val or call.reduction == "none"
     new = reductions.in_steps(library, old, updates, call.reduction, use_init_val)
     return library.reshape(new, data)
 
 
-# Booleans as numbers of one bit: add is or, sub is exclusive or, mul is and. The result counts
-# modulo 2.
+# Reduce 0/1 integers instead of booleans: or = max, xor = add mod 2, and = min; the caller takes
+# the result modulo 2.
 OF_BITS = {"none": "none", "add": "max", "sub": "add", "mul": "min", "min": "min", "max": "max"}
 
 

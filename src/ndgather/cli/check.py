@@ -83,7 +83,7 @@ def _check(options: argparse.Namespace) -> int:
         print(json.dumps(objects, indent=2))
     else:
         width = page_width()
-        tables = {model: diagnostics.table(listed, width) for model, listed in results.items()}
+        tables = {model: diagnostics.as_text(listed, width) for model, listed in results.items()}
         heads = [f"{model}\n{text}" for model, text in tables.items()]
         print("\n\n".join(heads if len(tables) > 1 else tables.values()))
     least = Severity(options.fail_on)

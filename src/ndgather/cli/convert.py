@@ -126,7 +126,7 @@ def _convert(options: argparse.Namespace) -> None:
         findings += tuple(item for item in found if item.severity is diagnostics.ERROR)
     print(f"{one_line(str(options.output))}: {node_count(count)}")
     if findings:
-        print(diagnostics.table(findings, page_width()))
+        print(diagnostics.as_text(findings, page_width()))
 
 
 def _deploy(options: argparse.Namespace) -> None:
@@ -155,7 +155,7 @@ def _deploy(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps({**deployment.to_json(result.nodes, known), "written": written}, indent=2))
     else:
-        print(deployment.table(result.nodes, known))
+        print(deployment.as_text(result.nodes, known))
         if written:
             count = len(result.model.graph.node)
             print(f"{one_line(str(options.output))}: {node_count(count)}")

@@ -84,7 +84,7 @@ def operator_document(operator: Operator, other: Operator | None = None) -> Docu
         sections.append(Section("Notes", (Bullets(tuple(map(literal, row.notes))),)))
     if row.errata:
         errata = tuple(
-            (literal(error.place), literal(error.quote), literal(error.truth))
+            (literal(error.place), literal(error.quote), literal(error.correction))
             for error in row.errata
         )
         table = Table(("where", "the text says", "correct"), errata)

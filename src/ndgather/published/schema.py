@@ -187,7 +187,7 @@ class Erratum:
 
     place: str
     quote: str
-    truth: str
+    correction: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

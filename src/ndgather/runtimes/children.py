@@ -21,7 +21,7 @@ from tempfile import TemporaryFile
 from threading import TIMEOUT_MAX, Timer
 from typing import TYPE_CHECKING, Any, Self
 
-from ndgather.messages import bearable
+from ndgather.messages import shortened
 from ndgather.runtimes.runtime import model_runtime
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The error on one line; empty for a run."""
-        return bearable(self.crashed or self.refused or "")
+        return shortened(self.crashed or self.refused or "")
 
 
 class _Child:

@@ -370,7 +370,7 @@ def _look_up(kind: str, data: CachedArray, *rest: Any) -> Any:
     return found if isinstance(found, np.ndarray) else NotImplemented
 
 
-dispatch.SHORT_CUTS[CachedArray] = _look_up
+dispatch.FAST_PATHS[CachedArray] = _look_up
 
 
 def _opened(array: Any, what: str) -> Any:
@@ -479,7 +479,7 @@ class _IndexedArray:
         return hasattr(self.array, "__setitem__")
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        buffers.take_turn()
+        buffers.acquire_permit()
         values = self.array[self.grid.box(chunk)]
         if isinstance(values, np.ma.MaskedArray):
             raise TypeError("values are masked, and a cache does not keep masks")

@@ -23,7 +23,7 @@ from ndgather.errors import (
     one_line,
 )
 from ndgather.messages import shown_value
-from ndgather.settings import LOGGER, counted
+from ndgather.settings import LOGGER, plural
 from ndgather.stored.chunks import stand_in
 from ndgather.stored.plan import WINDOW_BLOCK, Points, make_plan, shared_plan, with_data
 from ndgather.stored.walk import walk, write
@@ -88,7 +88,7 @@ def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array
         return _GatherJob(chunk, plan.copies(step, chunk, dense), [])
 
     walk(call, reader, len(plan), job_of)
-    LOGGER.info("%s: %s of %s read", call.caller, counted(len(plan), "chunk"), reader.name)
+    LOGGER.info("%s: %s of %s read", call.caller, plural(len(plan), "chunk"), reader.name)
     return out if call.out is None else call.out
 
 
@@ -113,8 +113,9 @@ def _fill(plan: Plan, value: Array, dense: Array) -> None:
     points = plan.points
     if points.outside:
         slices = plan.grid.along(plan.axes.slices).shape
-        everywhere = np.broadcast_to(value, (1,) * len(points.bits) + slices)  # all at place 0
-        move(points, points.runs(-1), everywhere, dense)
+        # One element, broadcast to all slices: every outside point has local coordinate 0.
+        filled = np.broadcast_to(value, (1,) * len(points.bits) + slices)
+        move(points, points.runs(-1), filled, dense)
 
 
 def _fill_windows(plan: Plan, value: Array, dense: Array) -> None:
@@ -195,7 +196,7 @@ def scatter(call: Call, writer: Writer) -> Any:
         if isinstance(error, StoredArrayError):
             error.written = tuple(written)
         raise
-    LOGGER.info("%s: %s of %s replaced", call.caller, counted(len(written), "chunk"), writer.name)
+    LOGGER.info("%s: %s of %s replaced", call.caller, plural(len(written), "chunk"), writer.name)
     return call.out
 
 

@@ -159,7 +159,7 @@ def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 class Reader(Protocol):
     """A stored array that is read chunk by chunk, from many threads at once.
 
-    An executor pickles it.
+    Must be picklable: ``executor=`` sends it to other processes.
     """
 
     @property
@@ -219,7 +219,7 @@ class TransposedReader:
         return self.reader.read(self._there(chunk), buffers).transpose(self.order)
 
 
-def permits(count: int) -> Permits:
+def new_permits(count: int) -> Permits:
     """Return permits to hold a decoded chunk, each of which carries memory that was used before."""
     free: Permits = SimpleQueue()
     for _ in range(count):
@@ -231,15 +231,15 @@ class Buffers:
     """Memory that one worker reuses.
 
     More workers may read than may hold decoded chunks, so that reads overlap: `decoded` and
-    `take_turn` wait for a permit.
+    `acquire_permit` wait for a permit.
     """
 
     def __init__(
-        self, turns: Permits | None = None, stopped: Callable[[], bool] = lambda: False
+        self, permits: Permits | None = None, stopped: Callable[[], bool] = lambda: False
     ) -> None:
         self.stopped = stopped  # whether the call has ended early, and requests are cancelled
-        self._turns = turns or permits(1)
-        self._has_turn = False
+        self._permits = permits or new_permits(1)
+        self._has_permit = False
         self._decoded: NDArray[np.uint8] | None = None
         self._memory: dict[str, NDArray[np.uint8]] = {}
 
@@ -253,24 +253,24 @@ class Buffers:
 
     def decoded(self, count: int) -> NDArray[np.uint8]:
         """Wait for a permit, and return `count` bytes to decode a chunk into."""
-        self.take_turn()
+        self.acquire_permit()
         if self._decoded is None or self._decoded.size < count:
             self._decoded = None  # freed before more is allocated
             self._decoded = np.empty(count, np.uint8)
         return self._decoded[:count]
 
-    def take_turn(self) -> None:
+    def acquire_permit(self) -> None:
         """Wait for a permit; for readers that decode into memory of their own."""
-        if not self._has_turn:
-            self._decoded = self._turns.get()
-            self._has_turn = True
+        if not self._has_permit:
+            self._decoded = self._permits.get()
+            self._has_permit = True
 
-    def release(self) -> None:
+    def release_permit(self) -> None:
         """Give the permit back: the values of the chunk are no longer used."""
-        if self._has_turn:
-            self._has_turn = False
+        if self._has_permit:
+            self._has_permit = False
             memory, self._decoded = self._decoded, None
-            self._turns.put(memory)
+            self._permits.put(memory)
 
 
 def box_shape(shape: Sequence[int], item_bytes: int, most_bytes: int = 2**20) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ def run(call: Call) -> Any:
         elif data.shape is None:
             why = "is empty"
         elif call.scatters and h5py.check_vlen_dtype(data.dtype) not in (None, str, bytes):
-            # h5py takes the old bytes of the file for an array, and the process ends.
+            # h5py would read the bytes on disk as pointers and crash the process.
             why = "has elements of variable length, which are not written safely"
         if why:
             raise DTypeError(
@@ -110,7 +110,7 @@ class DatasetReader:
             whole = self._decoded(self._filters, tuple(each.start for each in box), buffers)
             if whole is not None:
                 return whole[tuple(map(slice, shape))]
-        buffers.take_turn()
+        buffers.acquire_permit()
         if self.dtype.hasobject or 0 in shape:
             return np.asarray(self.array[box])
         count = self.dtype.itemsize * prod(shape)
@@ -138,7 +138,7 @@ class DatasetReader:
             return None
         chunk = self.array.chunks
         count = self.dtype.itemsize * prod(chunk)
-        buffers.take_turn()
+        buffers.acquire_permit()
         if _DEFLATE in filters:
             try:
                 stored = zlib.decompressobj().decompress(stored, count + 1)

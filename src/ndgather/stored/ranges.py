@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import ranges
-from ndgather.settings import LOGGER, counted
+from ndgather.settings import LOGGER, plural
 from ndgather.stored.calls import provide_out
 from ndgather.stored.plan import chunk_at, with_data
 from ndgather.stored.walk import walk
@@ -119,5 +119,5 @@ def gather(call: Call, reader: Reader, named: Ranges) -> Array:
     plan = RangePlan(reader.grid, call.axis, named)
     out = provide_out(call, plan.dense_shape)
     walk(call, reader, len(plan), lambda step: plan.job(step, out))
-    LOGGER.info("%s: %s of %s read", call.caller, counted(len(plan), "chunk"), reader.name)
+    LOGGER.info("%s: %s of %s read", call.caller, plural(len(plan), "chunk"), reader.name)
     return out if call.out is None else call.out

@@ -65,7 +65,7 @@ class TensorStoreReader:
             if buffers.stopped():
                 request.cancel()
         values = request.result()
-        buffers.take_turn()
+        buffers.acquire_permit()
         return np.asarray(values)
 
     def write(self, chunk: Chunk, values: Array) -> None:

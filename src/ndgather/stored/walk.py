@@ -17,7 +17,7 @@ from ndgather import messages
 from ndgather.array_call import _core
 from ndgather.errors import AttributeValueError, NdgatherError, StoredArrayError, one_line
 from ndgather.messages import reason
-from ndgather.stored.chunks import Buffers, permits
+from ndgather.stored.chunks import Buffers, new_permits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -44,7 +44,7 @@ class Job(Protocol):
         """Whether the values of the chunk are used."""
 
     def use(self, values: Array) -> None:
-        """Do the job on a thread of this process; `values` are the worker's until it returns."""
+        """Do the job on a thread; `values` is a reused buffer: do not keep it after return."""
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
         """Return a function of the values that can be pickled, and the bytes to send and receive.
@@ -92,14 +92,14 @@ def _on_threads(
 ) -> Generator[int, None, None]:
     """Let threads read and do the jobs; yield the numbers of steps that are done."""
     readers, decoding = workers(call, reader, steps)
-    turns, lock = permits(decoding), threading.Lock()
+    permits, lock = new_permits(decoding), threading.Lock()
     todo, done, stopped = iter(range(steps)), 0, False
     news: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
     ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry per thread
 
     def work() -> None:
         nonlocal done
-        buffers = Buffers(turns, lambda: stopped)
+        buffers = Buffers(permits, lambda: stopped)
         try:
             while True:
                 with lock:
@@ -108,7 +108,7 @@ def _on_threads(
                     return
                 job = job_of(step)
                 job.use(read_chunk(call.caller, reader, job.chunk, job.is_read, buffers))
-                buffers.release()
+                buffers.release_permit()
                 with lock:
                     done += 1
                     # Waking the caller takes longer than a small chunk.
@@ -117,7 +117,7 @@ def _on_threads(
         except BaseException as error:
             news.put(error)
         finally:
-            buffers.release()
+            buffers.release_permit()
             ended.put(None)
 
     threads = [
@@ -256,7 +256,7 @@ def do_jobs(caller: str, reader: Reader, requests: Sequence[Request]) -> list[An
     results = []
     for chunk, is_read, function in requests:
         results.append(function(read_chunk(caller, reader, chunk, is_read, buffers)))
-        buffers.release()
+        buffers.release_permit()
     return results
 
 

@@ -1,4 +1,4 @@
-"""From the arguments of a call to arrays of JAX and an operation; what carries it out."""
+"""Turn the arguments of a call into arrays of JAX and an `Operation`, and choose its route."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Call):
-    """A call without its arrays, which can be hashed. Axes count from 0, those of vmap included.
+    """A `Call` whose array fields are None, so that it can be hashed.
+
+    Axes count from 0, those of vmap included.
 
     The mode of a scatter that drops updates is fill.
     """

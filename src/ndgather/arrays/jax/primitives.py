@@ -22,7 +22,7 @@ from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.jax import operation
 from ndgather.arrays.jax.operation import HANDLER
-from ndgather.arrays.lowering import layout_of, positions_of
+from ndgather.arrays.lowering import coordinates_of, layout_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ class JaxLibrary(lowering.Library):
         indices = indices.astype(wide)
         return indices if modulus is None else indices % modulus
 
-    def passes(self, outside: jax.Array, _: Any) -> bool:
+    def raise_if_any(self, outside: jax.Array, _: Any) -> bool:
         self.outside = outside
         return False
 
@@ -127,17 +127,17 @@ def _call_of(op: Operation, data: Any, indices: jax.Array) -> tuple[Call, Layout
 def _indexed(op: Operation, data: jax.Array, indices: jax.Array) -> tuple[jax.Array, Any]:
     """Return data and a key such that ``data[key]`` are the slices; data may get one more axis."""
     call, layout = _call_of(op, data, indices)
-    positions = positions_of(call, JaxLibrary(), layout)
+    coordinates = coordinates_of(call, JaxLibrary(), layout)
     key = [slice(None)] * layout.first + [None] * (layout.end - layout.first)
-    for axis, column in zip(layout.axes, positions.columns, strict=True):
-        if positions.outside is None:
+    for axis, column in zip(layout.axes, coordinates.columns, strict=True):
+        if coordinates.outside is None:
             key[axis] = column
         else:
-            key[axis] = jnp.where(positions.outside, data.shape[axis], column)
+            key[axis] = jnp.where(coordinates.outside, data.shape[axis], column)
     for axis, size, shape in layout.others():
         key[axis] = jnp.arange(size, dtype=jnp.int32).reshape(shape)
     if not layout.axes:  # the index tuples are empty, but there are as many slices
-        return data[None], (jnp.zeros(layout.places, jnp.int32), *key)
+        return data[None], (jnp.zeros(layout.positions, jnp.int32), *key)
     return data, tuple(key)
 
 
@@ -204,7 +204,7 @@ def _was_unchecked(op: Operation, result: jax.Array) -> bool:
 def _has_outside(data: jax.Array, indices: jax.Array, op: Operation) -> jax.Array:
     library = JaxLibrary()
     call, layout = _call_of(op, data, indices)
-    positions_of(call, library, layout)
+    coordinates_of(call, library, layout)
     return jnp.zeros((), bool) if library.outside is None else library.outside.any()
 
 

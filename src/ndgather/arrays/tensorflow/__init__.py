@@ -53,7 +53,7 @@ class TensorFlowLibrary(lowering.Library):
             return values
         return tf.where(values < 0, tf.constant(lowering.LARGEST, tf.int64), values)
 
-    def passes(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
+    def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         """Check now, or let the graph check when it runs."""
         call, flags = self.call, tf.cast(tf.reshape(outside, (-1,)), tf.int64)
         if tf.executing_eagerly():

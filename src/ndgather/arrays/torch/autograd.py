@@ -323,7 +323,7 @@ def direct(kind: str, *arguments: Any) -> Any:
 def register() -> None:
     """Let the core try `direct` first when it does not take a tensor itself."""
     for tensor_type in checks.KINDS:
-        dispatch.SHORT_CUTS[tensor_type] = direct
+        dispatch.FAST_PATHS[tensor_type] = direct
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:

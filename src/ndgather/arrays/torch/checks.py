@@ -214,14 +214,14 @@ def call_of(kind: str, arguments: tuple[Any, ...]) -> Call:
     tensors = ("data", "indices", "updates")[: count_of_tensors(kind)]
     given = dict(zip((*tensors, *OPTIONS[kind]), arguments, strict=False))
     given["window_shape"] = tuple(given.get("window_shape", ()))
-    return counted(Call(given.pop("caller", kind), kind, **given))
+    return with_nonnegative_axes(Call(given.pop("caller", kind), kind, **given))
 
 
 def count_of_tensors(kind: str) -> int:
     return 3 if kind.startswith("scatter") else 2
 
 
-def counted(call: Call) -> Call:
+def with_nonnegative_axes(call: Call) -> Call:
     """Return `call` with an axis and batch axes that count from 0, where they are in range."""
     rank = call.data.dim()
     if call.kind == "gather" and call.batch_dims < 0:
@@ -268,7 +268,7 @@ def with_tensors(call: Call) -> Call:
         call = replace(call, axis=axis, batch_dims=batch_dims)
     if any(not -(2**63) <= n < 2**63 for n in (call.axis, call.batch_dims, *call.window_shape)):
         check_shapes(call)  # raises for what no operator takes
-    return checked(counted(call))
+    return checked(with_nonnegative_axes(call))
 
 
 def _check_memory(caller: str, name: str, value: object, device: torch.device) -> None:

@@ -59,7 +59,7 @@ class TorchLibrary(Steps, lowering.Library):
         beyond = torch.where(bits < 0, 2**64 % modulus, 0)
         return (bits.remainder(modulus) + beyond).remainder(modulus)
 
-    def passes(self, outside: torch.Tensor, error: Callable[[Any], Exception]) -> bool:
+    def raise_if_any(self, outside: torch.Tensor, error: Callable[[Any], Exception]) -> bool:
         """Wait for the device, unless it has no values."""
         if outside.device.type != "meta" and bool(outside.any()):
             raise error(outside.reshape(-1).to(torch.uint8).argmax())

@@ -96,7 +96,7 @@ class BoxReader:
         return self.chunk_bytes
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        buffers.take_turn()
+        buffers.acquire_permit()
         taken = self.array[indexing.BasicIndexer(self.grid.box(chunk))]
         if isinstance(taken, indexing.ExplicitlyIndexed):
             taken = taken.get_duck_array()  # type: ignore[no-untyped-call]

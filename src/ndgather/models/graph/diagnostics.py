@@ -1,4 +1,4 @@
-"""Findings of checks of models: what runtimes do with a call, and findings as a table and data."""
+"""Findings of checks of models: what runtimes do with a call, and findings as text and data."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:
     ]
 
 
-def table(findings: Sequence[Finding], width: int = 100) -> str:
+def as_text(findings: Sequence[Finding], width: int = 100) -> str:
     """Return the findings as text, worst first, with a last line that counts them.
 
     Findings that differ only in their node share one row. The last column is wrapped to lines of
@@ -207,7 +207,7 @@ def to_sarif(findings: Mapping[str, Sequence[Finding]], version: str) -> dict[st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class KnownCall:
     """What is known of a call, and the error if no such call can run.
 
     `declared` are the types in the model, `inferred` the types that follow; both are the same if
@@ -219,7 +219,7 @@ class Facts:
     inferred: Mapping[Role, TensorType]
     attributes: Mapping[str, int | str | bool]
     indices: Array | None = None
-    refusal: NdgatherError | None = None
+    error: NdgatherError | None = None
     fits_32_bits: bool = False
 
     @classmethod
@@ -276,13 +276,13 @@ def _first_entry(indices: Array, meets: NDArray[np.bool_], what: str) -> str | N
     return f"indices[{', '.join(map(str, position))}] = {indices[position]} {what}"
 
 
-def _negative_index(facts: Facts) -> str | None:
+def _negative_index(facts: KnownCall) -> str | None:
     if facts.indices is None or not facts.row.index_rule.negative:
         return None
     return _first_entry(facts.indices, facts.indices < 0, "counts from the end")
 
 
-def _index_beyond_32_bits(facts: Facts) -> str | None:
+def _index_beyond_32_bits(facts: KnownCall) -> str | None:
     limits = np.iinfo(np.int32)
     if facts.indices is not None:
         beyond = (facts.indices > limits.max) | (facts.indices < limits.min)
@@ -295,17 +295,17 @@ def _index_beyond_32_bits(facts: Facts) -> str | None:
     return None
 
 
-def _has_dtype(*dtypes: str) -> Callable[[Facts], str | None]:
+def _has_dtype(*dtypes: str) -> Callable[[KnownCall], str | None]:
     return lambda facts: f"data is {facts.dtype}" if facts.dtype in dtypes else None
 
 
-def _batch_pairs(facts: Facts) -> Iterator[tuple[int, Dim, Dim]]:
+def _batch_pairs(facts: KnownCall) -> Iterator[tuple[int, Dim, Dim]]:
     data, indices = (_dims(facts.declared[role]) for role in (Role.DATA, Role.INDICES))
     for axis in range(facts.batch_dims):
         yield axis, data[axis] if data else None, indices[axis] if indices else None
 
 
-def _batch_sizes_differ(facts: Facts) -> str | None:
+def _batch_sizes_differ(facts: KnownCall) -> str | None:
     shapes = [_dims(facts.declared[role]) for role in (Role.DATA, Role.INDICES)]
     too_short = any(dims is not None and len(dims) <= facts.batch_dims for dims in shapes)
     if facts.row.batch_rule is BatchRule.NONE or too_short:
@@ -316,7 +316,7 @@ def _batch_sizes_differ(facts: Facts) -> str | None:
     return None
 
 
-def _batch_sizes_unproved(facts: Facts) -> str | None:
+def _batch_sizes_unproved(facts: KnownCall) -> str | None:
     for axis, have, take in _batch_pairs(facts):
         if have is None or have != take:
             sizes = " and ".join("?" if size is None else str(size) for size in (have, take))
@@ -324,17 +324,17 @@ def _batch_sizes_unproved(facts: Facts) -> str | None:
     return None
 
 
-def _depth_unknown(facts: Facts) -> str | None:
+def _depth_unknown(facts: KnownCall) -> str | None:
     known = isinstance(facts.depth, int)
     return None if known else "the length of the index tuples is not known"
 
 
-def _contributed(facts: Facts) -> str | None:
+def _contributed(facts: KnownCall) -> str | None:
     domain = facts.row.domain
     return f"the operator is of {domain}" if domain == microsoft.DOMAIN else None
 
 
-def _smaller_off_axis(facts: Facts) -> str | None:
+def _smaller_off_axis(facts: KnownCall) -> str | None:
     data, indices = (_dims(facts.inferred[role]) for role in (Role.DATA, Role.INDICES))
     for axis, (have, take) in enumerate(zip(data or (), indices or (), strict=False)):
         if axis != facts.axis and isinstance(have, int) and isinstance(take, int) and take < have:
@@ -342,7 +342,7 @@ def _smaller_off_axis(facts: Facts) -> str | None:
     return None
 
 
-def _duplicates(facts: Facts) -> str | None:
+def _duplicates(facts: KnownCall) -> str | None:
     """Find two updates of one position that no reduction combines."""
     indices, data = facts.indices, _dims(facts.inferred[Role.DATA])
     if facts.row.duplicates is Duplicates.NOT_APPLICABLE or facts.reduction != "none":
@@ -369,7 +369,7 @@ def _duplicates(facts: Facts) -> str | None:
     return f"the indices name position {position} of data more than once"
 
 
-def _half_reduction(facts: Facts) -> str | None:
+def _half_reduction(facts: KnownCall) -> str | None:
     compares = facts.reduction in {"max", "min"}
     if facts.row.kind is Kind.SCATTER_ELEMENTS and facts.dtype == "float16" and compares:
         return None
@@ -378,9 +378,9 @@ def _half_reduction(facts: Facts) -> str | None:
     return f"reduction is {facts.reduction!r} and data is {facts.dtype}"
 
 
-CONDITIONS: dict[str, Callable[[Facts], str | None]] = {
+CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
     "index range": lambda facts: (
-        "an index is outside its axis" if isinstance(facts.refusal, IndexOutOfBoundsError) else None
+        "an index is outside its axis" if isinstance(facts.error, IndexOutOfBoundsError) else None
     ),
     "negative index": _negative_index,
     "index width": _index_beyond_32_bits,
@@ -439,14 +439,14 @@ RUNTIME_NOTES = tuple(
 )
 
 
-def runtime_notes(facts: Facts) -> Iterator[tuple[RuntimeNote, str]]:
+def runtime_notes(facts: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
     """Yield the notes on a call, with what about the call meets their conditions.
 
     Notes on errors apply only to a call that cannot run, all others only to one that can.
     """
     for note in RUNTIME_NOTES:
         of_this_kind = not note.kinds or facts.row.kind in note.kinds
-        if of_this_kind and (note.severity is ERROR) != (facts.refusal is None):
+        if of_this_kind and (note.severity is ERROR) != (facts.error is None):
             detail = CONDITIONS[note.rule](facts)
             if detail is not None:
                 yield note, detail

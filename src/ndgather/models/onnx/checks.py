@@ -15,8 +15,9 @@ from ndgather.messages import reason
 from ndgather.models.graph.diagnostics import (
     ERROR,
     PORTABLE,
-    Facts,
     Finding,
+    KnownCall,
+    finding,
     has_errors,
     noted,
     rule_of,
@@ -139,7 +140,7 @@ def _check_inferred(node: InferredNode) -> Iterator[Finding]:
     yield Finding(op_node.where, name, rule, what, ERROR, runtimes)
 
 
-def _facts(node: InferredNode, operator: Operator) -> Facts:
+def _facts(node: InferredNode, operator: Operator) -> KnownCall:
     op_node, row = node.op_node, operator.row
     types = (*op_node.types(), *(TensorType(),) * len(row.inputs))
     declared = {item.role: known for item, known in zip(row.inputs, types, strict=False)}
@@ -147,13 +148,13 @@ def _facts(node: InferredNode, operator: Operator) -> Facts:
     if node.inference is not None:
         inferred = dict(zip(declared, node.inference.inputs, strict=True))
     indices = op_node.constants().get(Role.INDICES.value)
-    return Facts.of(
+    return KnownCall.of(
         row,
         declared=declared,
         inferred=inferred,
         attributes=op_node.attributes(),
         indices=None if indices is None else np.asarray(indices),
-        refusal=node.refusal,
+        error=node.refusal,
         fits_32_bits=declared[Role.DATA].dtype in {"int64", "uint64"}
         and all(
             _fits_32_bits(op_node.scope, name)

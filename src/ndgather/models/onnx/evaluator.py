@@ -35,7 +35,7 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.runtimes.corrected_ops import CORRECTED
-from ndgather.settings import LOGGER, counted
+from ndgather.settings import LOGGER, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -162,7 +162,7 @@ class Model:
             own_nodes=counts[True],
             other_nodes=counts[False],
         )
-        own, other = counted(run.own_nodes, "node"), counted(run.other_nodes, "node")
+        own, other = plural(run.own_nodes, "node"), plural(run.other_nodes, "node")
         what = f"{own} ran in ndgather and {other} in the reference evaluator"
         LOGGER.info("%s: %s, %.3f s", self._path, what, run.seconds)
         return run

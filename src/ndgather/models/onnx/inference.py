@@ -15,7 +15,7 @@ from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed, shown
 from ndgather.models.arguments import Array, whole_number
-from ndgather.models.graph.diagnostics import Facts
+from ndgather.models.graph.diagnostics import KnownCall
 from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.nodes import (
     OpNode,
@@ -546,7 +546,7 @@ def _highest_index(op_node: OpNode) -> int:
     try:
         row = op_node.operator().row
         types = dict(zip((item.role for item in row.inputs), op_node.types(), strict=False))
-        facts = Facts.of(row, declared=types, inferred=types, attributes=op_node.attributes())
+        facts = KnownCall.of(row, declared=types, inferred=types, attributes=op_node.attributes())
     except NdgatherError:
         return 0
     data = types[Role.DATA].shape

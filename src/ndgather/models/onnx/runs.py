@@ -52,7 +52,7 @@ from ndgather.models.onnx.nodes import (
 from ndgather.published.schema import Reduction, TensorType
 from ndgather.runtimes.children import call_isolated
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource, model_runtime
-from ndgather.settings import LOGGER, counted
+from ndgather.settings import LOGGER, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -307,8 +307,8 @@ class RuntimeModel:
         if progress is not None:
             progress(self._count, self._count)
         arrays = {name: _output_array(name, values[name]) for name in outputs}
-        seconds, count = time.perf_counter() - start, counted(self._count, "node")
-        what = f"{count} ran in {self.runtime}, {counted(compared, 'node')} compared"
+        seconds, count = time.perf_counter() - start, plural(self._count, "node")
+        what = f"{count} ran in {self.runtime}, {plural(compared, 'node')} compared"
         LOGGER.info("%s: %s, %.3f s", self._path, what, seconds)
         times: Sequence[tuple[str, str, float, int]] = ()
         if self._options.profile and hasattr(self._session, "profile"):

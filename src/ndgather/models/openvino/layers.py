@@ -19,8 +19,8 @@ from ndgather.errors import (
 )
 from ndgather.messages import listed, plain, quoted, shown, unreadable
 from ndgather.models.graph.diagnostics import (
-    Facts,
     Finding,
+    KnownCall,
     Severity,
     noted,
     rule_of,
@@ -360,7 +360,7 @@ class _Checker:
     def _error(self, layer: Layer, title: str, rule: str, what: str) -> Finding:
         return Finding(f"{self.place}{layer}", title, rule, what, Severity.ERROR)
 
-    def _infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], Facts | None]:
+    def _infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], KnownCall | None]:
         """Return the types of the outputs of a layer, and the facts of an operator's call."""
         if layer.type == "Parameter":
             return (parameter_type(layer),), None
@@ -387,7 +387,7 @@ class _Checker:
         inference = function.infer(*types, constants=known, **attributes)
         roles = [item.role for item in row.inputs]
         axis = known.get(Role.AXIS.value)
-        facts = Facts.of(
+        facts = KnownCall.of(
             row,
             declared=dict(zip(roles, types, strict=True)),
             inferred=dict(zip(roles, inference.inputs, strict=True)),

@@ -126,13 +126,13 @@ class ZarrReader:
         if self._known is None:
             if self._all_exist:
                 self._check_exists(chunk)
-            buffers.take_turn()
+            buffers.acquire_permit()
             return np.asarray(self.array[self.grid.box(chunk)])
         stored = self._known.read(chunk, buffers)
         if stored is None:
             if self._all_exist:
                 raise no_chunk()
-            buffers.take_turn()
+            buffers.acquire_permit()
             return np.broadcast_to(self._known.fill_value, self.grid.extent(chunk))
         values = self._known.decoder.decode(stored, buffers)
         if any(map(eq, chunk, self._cut)):

@@ -121,7 +121,7 @@ class Decoder:
 
     def decode(self, stored: Bytes, buffers: Buffers) -> Array:
         """Return the values of a chunk, valid until `buffers` are used again."""
-        buffers.take_turn()
+        buffers.acquire_permit()
         for step in self.steps:
             stored = _run(step, stored, buffers)
         if stored.size != self.bytes:

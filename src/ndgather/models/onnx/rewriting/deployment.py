@@ -254,7 +254,7 @@ def to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str, objec
     return {"target": about, "nodes": [asdict(report) for report in reports]}
 
 
-def table(reports: Sequence[RewrittenNode], target: Target) -> str:
+def as_text(reports: Sequence[RewrittenNode], target: Target) -> str:
     """Return the reports as text, in columns, with a last line that counts them."""
     rows = [("node", "was", "became", "added", "bytes", "index outside", "why")]
     for report in reports:

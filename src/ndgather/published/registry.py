@@ -1,8 +1,8 @@
-"""The table of all operators, searched by name, domain, version and opset."""
+"""The registry of all operators, searched by name, domain, version and opset."""
 
 from __future__ import annotations
 
-import operator as integers
+from operator import index
 
 from ndgather import messages
 from ndgather.errors import AttributeValueError, DTypeError
@@ -135,7 +135,7 @@ def _string(caller: str, option: str, value: object) -> str:
 
 def _integer(option: str, value: object) -> int:
     try:
-        return integers.index(value)  # type: ignore[arg-type]
+        return index(value)  # type: ignore[arg-type]
     except MemoryError:
         raise
     except Exception as error:
