@@ -9,7 +9,14 @@ from onnx.parser import parse_model
 
 from ndgather.errors import NdgatherError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.graph.diagnostics import Finding, Severity, has_errors, summary, table, to_json
+from ndgather.models.graph.diagnostics import (
+    Finding,
+    Severity,
+    as_text,
+    has_errors,
+    summary,
+    to_json,
+)
 
 PORTABLE = Finding(
     where="layer 3",
@@ -29,7 +36,7 @@ ERROR = Finding(
 
 
 def test_the_table_starts_with_the_worst_and_ends_with_the_counts():
-    assert table([PORTABLE, ERROR], width=0).splitlines() == [
+    assert as_text([PORTABLE, ERROR], width=0).splitlines() == [
         "severity  where    operator             rule         what is wrong",
         "error     pick     ai.onnx GatherND-13  index range  indices[0, 0] = 7 is outside axis 1",
         "portable  layer 3  openvino Gather-8    types        "
@@ -41,14 +48,14 @@ def test_the_table_starts_with_the_worst_and_ends_with_the_counts():
 
 
 def test_the_last_column_is_broken_to_fit():
-    lines = table([PORTABLE, ERROR], width=80).splitlines()[:-2]
+    lines = as_text([PORTABLE, ERROR], width=80).splitlines()[:-2]
     assert max(map(len, lines)) <= 80
     assert len(lines) > 3
     assert " ".join(" ".join(lines).split()).count("device takes [one, two]") == 1
 
 
 def test_no_findings_say_so():
-    assert table([]) == summary([]) == "nothing found"
+    assert as_text([]) == summary([]) == "nothing found"
 
 
 def test_only_errors_are_errors():
