@@ -1,14 +1,16 @@
-# One runner: what is done here is what is done everywhere.
+# Every task of the project; continuous integration runs these targets too.
 #
 #   make run     set up, build, and run the main job on real input
 #   make run-storage   the main job on arrays that do not fit in memory, on real data
 #   make test    set up and run the test suite
-#   make check   everything that has to pass: lint, types, contracts, core, tests, main job
+#   make check   what must pass before a change lands: lint, types, contracts, core, tests, docs, main job; it
+#     leaves out the frameworks, ThreadSanitizer, and the tests in a browser
 #   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
-#   make test-frameworks   the tests with torch, JAX, TensorFlow, pandas, polars, pyarrow: they install gigabytes
+#   make test-frameworks   the tests with torch, JAX, TensorFlow, pint, polars and other libraries: they install gigabytes
 #   make test-large   the tests of arrays with more than 2**31 elements: 8 GiB of memory
 #   make check-long   16 threads for a minute, and 100,000 calls of every kind: 20 minutes
-#   make check-asan   the same tests and more with AddressSanitizer and UBSan: 20 minutes
+#   make check-asan   check-core, then the tests of `make test` with AddressSanitizer and UBSan, those of the
+#     core for every instruction set: 20 minutes
 #   make check-tsan   the tests of threads with ThreadSanitizer: 10 minutes
 #   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang
 #   make wheel   build dist/*.whl
@@ -200,7 +202,7 @@ CHROMIUM ?= $(shell command -v chromium)
 test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.min.js
 	CHROMIUM="$(CHROMIUM)" $(BIN)/python -m pytest -q -p no:cacheprovider tests/site $(PYTEST_FLAGS)
 
-# axe says what readers of screens, keyboards and eyes trip over.
+# axe checks accessibility: screen readers, keyboards and contrast.
 build/browser/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-fund --no-audit --prefix build/browser axe-core@4
 
