@@ -4,17 +4,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tests.docs.test_guide import FRAMEWORKS, run_examples
 
 README = Path(__file__).parents[2] / "README.md"
-BLOCKS = re.findall(r"^```python\n(import (?:.+\n)+)```$", README.read_text(), re.MULTILINE)
+BLOCKS = re.findall(r"^    import (?:.+\n)+", README.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("package", ["torch", "jax"])
 def test_pasted_lines_run(package):
-    (block,) = (each for each in BLOCKS if each.startswith(f"import {package}"))
+    (block,) = (each for each in map(dedent, BLOCKS) if each.startswith(f"import {package}"))
     assert block.count("\n") == 5
     subprocess.run([sys.executable, "-c", block], check=True, timeout=120)
 

@@ -17,7 +17,6 @@ from ndgather.models.graph.diagnostics import (
     PORTABLE,
     Finding,
     KnownCall,
-    finding,
     has_errors,
     noted,
     rule_of,
