@@ -25,6 +25,7 @@ COMMANDS = (
     "gather-nd",
     "gather-elements",
     "gather",
+    "gather-ranges",
     "scatter-nd",
     "scatter-elements",
     "draw",
@@ -240,7 +241,7 @@ pytest.importorskip("argcomplete")
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("ndgather gather", {"gather", "gather-nd", "gather-elements"}),
+        ("ndgather gather", {"gather", "gather-nd", "gather-elements", "gather-ranges"}),
         ("ndgather convert --op", {"--opset", "--operator"}),
         ("ndgather compare m.onnx --runtime onnxr", {"onnxruntime "}),
         ("ndgather doc --format j", {"json "}),
@@ -344,4 +345,4 @@ def test_fish_completes(shell, environment):
         text=True,
     )
     found = {line.split("\t")[0] for line in done.stdout.splitlines()}
-    assert found == {"gather-nd", "gather-elements"}
+    assert found == {"gather-nd", "gather-elements", "gather-ranges"}
