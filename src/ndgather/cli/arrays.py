@@ -206,9 +206,8 @@ the one of STOPS beside it, which is not copied itself.
 examples:
   ndgather gather-ranges values.npy starts.npy stops.npy -o rows.npy
       starts (100,) and stops (100,) give rows, as long as all ranges together
-  ndgather gather-ranges s3://bucket/x.zarr/data starts.npy stops.npy -o rows.npy
-      --offsets offsets.npy
-      offsets (101,): where each range begins in rows.npy
+  ndgather gather-ranges x.zarr/data a.npy b.npy -o rows.npy --offsets o.npy
+      o (101,): where each range begins in rows.npy
 """
         + GATHER_FILES.replace("DATA and INDICES", "DATA, STARTS and STOPS")
         .replace("INDICES touch", "ranges touch")
