@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Reader
 
-__all__ = ["Accessor", "reader", "run"]
+__all__ = ["Accessor", "run"]
 
 xarray.register_dataarray_accessor("ndgather")(Accessor)  # type: ignore[no-untyped-call]
 xarray.register_dataset_accessor("ndgather")(Accessor)  # type: ignore[no-untyped-call]

@@ -26,6 +26,10 @@ from ndgather.stored.open_path import ZARR_SUFFIX, store_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ndgather.stored.plan import Key
+
+__all__ = ["Engine"]
+
 _KINDS = "biufcmM"  # of dtypes whose values are decoded element by element
 
 
@@ -126,7 +130,7 @@ class Points(indexing.ExplicitlyIndexedNDArrayMixin):
     __slots__ = ("_key", "_options", "_order", "array")
 
     def __init__(
-        self, array: StoredArray, key: arrays.Key, options: arrays.Options, order: Any = None
+        self, array: StoredArray, key: Key, options: arrays.Options, order: Any = None
     ) -> None:
         self.array, self._key, self._options = array, key, options
         self._order = range(len(self._in_order())) if order is None else order
