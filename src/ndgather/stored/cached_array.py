@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 import threading
 import weakref
 from collections.abc import Iterator
@@ -17,13 +16,13 @@ import numpy as np
 
 from ndgather import arguments, dispatch
 from ndgather.array_call import Call, _core
-from ndgather.errors import CallError, IndexOutOfBoundsError
+from ndgather.errors import CallError
 from ndgather.messages import shown_value
 from ndgather.stored import calls
 from ndgather.stored.chunk_cache import ArrayChunks, ChunkCache
-from ndgather.stored.chunks import Buffers, Grid, TransposedReader, box_shape, stand_in
+from ndgather.stored.chunks import Buffers, Grid, box_shape, stand_in
 from ndgather.stored.estimates import reader_of
-from ndgather.stored.plan import make_plan, tuples, with_data, without_slices
+from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.walk import read_chunk, walk
 
 if TYPE_CHECKING:
@@ -262,14 +261,16 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Return what NumPy returns for numbers, slices, ``...``, None, masks and index arrays."""
         entries = key if isinstance(key, tuple) else (key,)
         if not all(map(_is_basic, entries)):
-            return self._at(_with_all_axes(entries, self.shape))
+            return self._at(key)
         result = stand_in(self.shape, self.dtype)[key]  # raises as NumPy does
-        axes = [entry for entry in _with_all_axes(entries, self.shape) if entry is not None]
+        given: list[Any] = [entry for entry in entries if entry is not None]
+        if not any(entry is ... for entry in given):
+            given.append(...)
+        place = next(n for n, entry in enumerate(given) if entry is ...)
+        given[place : place + 1] = [slice(None)] * (self.ndim - len(given) + 1)
         ranges = [
-            range(size)[entry]
-            if isinstance(entry, slice)
-            else range(entry % size, entry % size + 1)
-            for entry, size in zip(axes, self.shape, strict=True)
+            range(size)[entry if isinstance(entry, slice) else slice(at := entry % size, at + 1)]
+            for entry, size in zip(given, self.shape, strict=True)
         ]
         rising = [steps if steps.step > 0 else steps[::-1] for steps in ranges]
         turned = tuple(slice(None, None, 1 if steps.step > 0 else -1) for steps in ranges)
@@ -287,41 +288,20 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         _read(Call("cached", "gather_nd", None, None), reader, jobs)
         return result
 
-    def _at(self, entries: list[Any]) -> Array:
-        """Return what NumPy returns for an entry per axis, some of them arrays, and None."""
-        is_array = [not (entry is None or isinstance(entry, slice)) for entry in entries]
-        first = is_array.index(True)
-        last = len(is_array) - is_array[::-1].index(True)
-        axes = [entry for entry in entries if entry is not None]
-        for axis, (entry, size) in enumerate(zip(axes, self.shape, strict=True)):
-            if not isinstance(entry, slice):
-                axes[axis] = _positions(entry, axis, size)
-        try:
-            shape = np.broadcast_shapes(*(e.shape for e in axes if not isinstance(e, slice)))
-        except ValueError as error:
-            raise IndexError(f"cached: the index arrays do not fit each other: {error}") from None
-        key = tuple(axes)
-        if not all(
-            not isinstance(entry, slice) or entry.indices(size) == (0, size, 1)
-            for entry, size in zip(axes, self.shape, strict=True)
-        ):
-            key = without_slices(key, self.shape)
-        front = [axis for axis, entry in enumerate(key) if not isinstance(entry, slice)]
-        behind = [axis for axis, entry in enumerate(key) if isinstance(entry, slice)]
-        call = Call("cached", "gather_nd", self, tuples([key[axis] for axis in front]))
-        if behind:
-            transposed = TransposedReader(_CachedReader(self._kept), (*front, *behind))
-            values = calls.gather(call, transposed)
-        else:
-            values = run(call)
-        # The axes of the arrays come first, then those of the slices.
-        others = [entry for entry, array in zip(entries, is_array, strict=True) if not array]
-        new = [len(shape) + place for place, entry in enumerate(others) if entry is None]
-        values = np.expand_dims(values, tuple(new))
-        if all(is_array[first:last]):
-            lead = range(len(shape))
-            values = np.moveaxis(values, lead, [first + axis for axis in lead])
-        return values
+    def _at(self, key: Any) -> Array:
+        """Return what NumPy returns for a key with masks or index arrays."""
+        call = Call("cached", "gather", self, key)
+        if not isinstance(key, tuple) and np.asarray(key).dtype.kind in "iu":
+            positions = np.asarray(key)
+            stand_in(self.shape[:1], self.dtype)[positions]  # raises as NumPy does
+            return run(replace(call, indices=positions))  # type: ignore[no-any-return]  # an array
+        # NumPy says where every element of the result is along each axis.
+        columns = []
+        for axis, size in enumerate(self.shape):
+            along = np.arange(size).reshape(-1, *[1] * (self.ndim - axis - 1))
+            columns.append(np.broadcast_to(along, self.shape)[key])
+        indices = np.stack(columns, axis=-1)
+        return run(replace(call, kind="gather_nd", indices=indices))  # type: ignore[no-any-return]
 
 
 def run(call: Call) -> Any:
@@ -560,76 +540,6 @@ def _is_basic(entry: Any) -> bool:
         and hasattr(entry, "__index__")
         and not np.ndim(entry)
     )
-
-
-def _with_all_axes(entries: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
-    """Return a key with one entry per axis, and None; masks become arrays of positions."""
-    converted: list[Any] = []
-    for entry in entries:
-        if entry is None or entry is ... or isinstance(entry, slice):
-            converted.append(entry)
-        elif _is_basic(entry):
-            converted.append(operator.index(entry))
-        else:
-            array = np.asarray(entry)
-            converted.append(
-                array if array.size or isinstance(entry, np.ndarray) else array.astype(int)
-            )
-    axes_of = [
-        entry.ndim if _is_mask(entry) else int(entry is not None and entry is not ...)
-        for entry in converted
-    ]
-    left = len(shape) - sum(axes_of)
-    if left < 0 or sum(entry is ... for entry in converted) > 1:
-        raise IndexError(
-            f"cached: {sum(axes_of)} indices and {sum(entry is ... for entry in converted)} '...' "
-            f"(allowed: {len(shape)} indices and one '...', at most)"
-        )
-    if not any(entry is ... for entry in converted):
-        converted.append(...)
-        axes_of.append(0)
-    expanded: list[Any] = []
-    axis = 0
-    for entry, count in zip(converted, axes_of, strict=True):
-        if entry is ...:
-            expanded.extend([slice(None)] * left)
-            axis += left
-        elif _is_mask(entry):
-            if not count or entry.shape != shape[axis : axis + count]:
-                raise IndexError(
-                    f"cached: a mask of shape {entry.shape} does not fit axes of shape "
-                    f"{shape[axis : axis + count]}"
-                )
-            expanded.extend(entry.nonzero())
-        else:
-            expanded.append(entry)
-        axis += count
-    return expanded
-
-
-def _is_mask(entry: Any) -> bool:
-    return isinstance(entry, np.ndarray) and entry.dtype == bool
-
-
-def _positions(entry: Any, axis: int, size: int) -> Array:
-    """Return an entry of a key, a number or an array, as positions that are checked."""
-    positions = np.asarray(entry)
-    if positions.dtype.kind not in "iu":
-        raise IndexError(
-            f"cached: index arrays of {positions.dtype} (allowed: integers or booleans)"
-        )
-    positions = positions.astype(np.int64)
-    outside = (positions < -size) | (positions >= size)
-    if outside.any():
-        raise IndexOutOfBoundsError(
-            f"cached: index {positions[outside][0]} is outside axis {axis}, which has size {size} "
-            f"(allowed: {-size}..{size - 1})",
-            value=int(positions[outside][0]),
-            axis=axis,
-            size=size,
-            count=int(outside.sum()),
-        )
-    return np.where(positions < 0, positions + size, positions)
 
 
 def _in_memory(value: Any) -> Any:

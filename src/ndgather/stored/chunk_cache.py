@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import mmap
 import os
 import threading
 from collections import deque
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from ndgather.stored.chunks import Array, Buffers, Reader
 
+_MAPPED_BYTES = 1 << 17  # of a chunk, from which on a cache maps its memory
 _PATIENCE = 0.1  # seconds until a call that has ended no longer waits for another thread's read
 
 
@@ -114,7 +116,12 @@ class ArrayChunks:
 
     def copy(self, values: Array) -> Array:
         """Return a copy of a chunk with the strides of a whole chunk, and read-only."""
-        memory: Array = np.empty(values.shape[:1] + self.grid.largest[1:], self.dtype)
+        shape = values.shape[:1] + self.grid.largest[1:]
+        count = self.size_of(values.shape)
+        if count < _MAPPED_BYTES or self.dtype.hasobject:
+            memory: Array = np.empty(shape, self.dtype)
+        else:  # memory that goes back to the system at once
+            memory = np.frombuffer(mmap.mmap(-1, count), self.dtype).reshape(shape)
         inside: Any = (*map(slice, values.shape), ...)
         kept: Array = memory[inside]
         kept[...] = values
