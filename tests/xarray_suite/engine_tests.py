@@ -1,7 +1,7 @@
 """The tests that xarray has of its backends, with its data sets opened by the engine.
 
-``make test-xarray`` runs them. With zarr in memory, ``test_indexing`` of ``sel`` on a Variable fails
-by every engine, because a Variable has no ``sel``.
+``make test-xarray`` runs them. With zarr in memory, ``test_indexing`` of ``sel`` of a Variable
+fails by every engine, because a Variable has no ``sel``.
 """
 
 import contextlib
