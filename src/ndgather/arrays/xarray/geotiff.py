@@ -23,7 +23,7 @@ def dataset(place: str) -> xarray.Dataset:
     from tifffile import TiffFile  # noqa: PLC0415 - an extra, which `opened` looked for
 
     with TiffFile(place) as file:
-        series, page = file.series[0], file.pages[0]
+        series, page = file.series[0], file.pages.first
         geo: Any = page.geotiff_tags or {}
         attrs = {"_FillValue": page.nodata} if "GDAL_NODATA" in page.tags else {}
     dims = [_DIMS.get(axis, axis.lower()) for axis in series.axes]
