@@ -47,7 +47,7 @@ _ADAPTERS = {
     "jaxlib": "ndgather.arrays.jax",
     "tensorflow": "ndgather.arrays.tensorflow",
     "torch": "ndgather.arrays.torch",
-    "ndgather.stored.cached_array": "ndgather.stored.cached_array",
+    "ndgather.stored.cache.cached_array": "ndgather.stored.cache.cached_array",
     "zarr": "ndgather.stored.zarr",
     "tensorstore": "ndgather.stored.tensorstore",
     "h5py": "ndgather.stored.hdf5",

@@ -1,7 +1,6 @@
 """Arrays that are stored in chunks: gathers and scatters that read each touched chunk once."""
 
-from ndgather.stored.cached_array import CachedArray, cached
-from ndgather.stored.chunk_cache import CacheInfo, ChunkCache
+from ndgather.stored.cache import CachedArray, CacheInfo, ChunkCache, cached
 from ndgather.stored.chunks import missing_chunks
 from ndgather.stored.estimates import Estimate, estimate
 

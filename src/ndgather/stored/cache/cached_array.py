@@ -19,7 +19,7 @@ from ndgather.array_call import Call, _core
 from ndgather.errors import CallError
 from ndgather.messages import shown_value
 from ndgather.stored import calls
-from ndgather.stored.chunk_cache import ArrayChunks, ChunkCache
+from ndgather.stored.cache.chunk_cache import ArrayChunks, ChunkCache
 from ndgather.stored.chunks import Buffers, Grid, box_shape, stand_in
 from ndgather.stored.estimates import reader_of
 from ndgather.stored.plan import make_plan, with_data
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from ndgather.stored.chunk_cache import CacheInfo
+    from ndgather.stored.cache.chunk_cache import CacheInfo
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
 
 _MEMORY = "512 MiB"
@@ -490,14 +490,17 @@ class _BoxJob:
 
 
 def _read(call: Call, reader: _CachedReader, jobs: list[_BoxJob]) -> None:
-    """Do the jobs: by threads if several chunks have to be read."""
+    """Do the jobs, by threads if that is worth it: to start them takes as long as a small chunk."""
     kept = reader.kept
     missing = kept.cache.missing(kept, [reader.number(job.chunk) for job in jobs])
-    if len(missing) > 1:
+    is_small = reader.in_flight == 1 and len(missing) * reader.chunk_bytes <= _BOX_BYTES
+    if len(missing) > 1 and not is_small:
         walk(call, reader, len(jobs), lambda step: jobs[step])
         return
+    buffers = Buffers()
     for job in jobs:
-        job.use(read_chunk(call.caller, reader, job.chunk, True, Buffers()))
+        job.use(read_chunk(call.caller, reader, job.chunk, True, buffers))
+        buffers.release_permit()
 
 
 def _parts(
