@@ -61,7 +61,7 @@ run-storage: $(VENV)/installed-stores-viz-samples
 # Files that import those packages: their examples are run with the tests of frameworks.
 FRAMEWORKS := tests/frameworks $(wildcard $(addprefix src/ndgather/arrays/,torch jax tensorflow pint.py polars.py))
 # Files that `make test` leaves to other targets.
-ELSEWHERE := $(addprefix --ignore=,$(FRAMEWORKS) tests/site)
+ELSEWHERE := $(addprefix --ignore=,$(FRAMEWORKS) tests/site tests/xarray_suite)
 
 # Processes that share the tests between them; 0: one after the other, in this one.
 TEST_WORKERS ?= 2

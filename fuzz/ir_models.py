@@ -56,7 +56,7 @@ def one_input(data: bytes) -> None:
 def _check(path: Path, _choice: int) -> None:
     found = openvino.check(path)
     assert all("\n" not in each.what for each in found)
-    diagnostics.table(found, 80)
+    diagnostics.as_text(found, 80)
     diagnostics.to_json(diagnostics.worst_first(found))
 
 

@@ -251,6 +251,7 @@ def test_two_dimensional_coordinates_by_their_tree(tmp_path, lazy):
     if lazy:
         data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
         data = xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf", cache=False)
+    opened = data
     points = {"lat": ("p", [0.1, 0.9, 0.5]), "lon": ("p", [0.2, 0.3, 0.5])}
     points = {name: xr.DataArray(labels, dims=dim) for name, (dim, labels) in points.items()}
     with pytest.raises(
@@ -265,4 +266,4 @@ def test_two_dimensional_coordinates_by_their_tree(tmp_path, lazy):
     xr.testing.assert_identical(ours, expected)
     with pytest.raises(AttributeValueError, match="only supports selection with method='nearest'"):
         data.ndgather.sel(points)
-    data.close()
+    opened.close()
