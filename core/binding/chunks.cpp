@@ -115,9 +115,11 @@ PyObject* set_chunk(PyObject*, PyObject* args) {
   const bool all = number == -1 && values == Py_None;
   if (!all && (number < 0 || number >= table->count)) return do_not_fit();
   if (values != Py_None && !is_chunk(*table, number, array(values))) return do_not_fit();
-  GilRelease release(table->users.load() == 0 ? 0 : 1e9, false);
-  table->set(all ? 0 : number, all ? table->count : number + 1,
-             values == Py_None ? nullptr : PyArray_BYTES(array(values)));
+  const char* const bytes = values == Py_None ? nullptr : PyArray_BYTES(array(values));
+  {
+    GilRelease release(table->users.load() == 0 ? 0 : 1e9, false);
+    table->set(all ? 0 : number, all ? table->count : number + 1, bytes);
+  }
   Py_RETURN_NONE;
 }
 
