@@ -1,7 +1,6 @@
 """Ranges of stored arrays: what the plain loops say, and each touched chunk is read once."""
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
 
 import h5py
 import numpy as np
@@ -10,6 +9,7 @@ import tensorstore
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.stored.cut_array import CutArray
 
 from ndgather import gather_ranges
 from ndgather.array_call import Call
@@ -21,28 +21,6 @@ from ndgather.stored.ranges import gather
 from ndgather.testing import reference
 
 DTYPES = ("?", "i1", ">i4", "f4", "c16", "M8[s]")
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Reads an array in memory that is cut anyhow."""
-
-    array: np.ndarray
-    grid: Grid
-    reads: list
-    name: str = "cut"
-    chunk_bytes: int = 1000
-    stored_bytes: int = 0
-    in_flight: int = 1
-
-    @property
-    def dtype(self):
-        return self.array.dtype
-
-    def read(self, chunk, buffers):
-        buffers.acquire_permit()
-        self.reads.append(chunk)
-        return self.array[self.grid.box(chunk)]
 
 
 @st.composite
@@ -88,7 +66,7 @@ def test_each_touched_chunk_is_read_once(call, draws):
     for size in data.shape:
         some = draws.draw(st.sets(st.integers(1, max(size - 1, 1)), max_size=4))
         cuts.append(np.diff([0, *sorted(each for each in some if each < size), size]))
-    cut = Cut(data, Grid.of_sizes(cuts), [])
+    cut = CutArray(data, Grid.of_sizes(cuts))
     named = read("gather_ranges", starts, stops, None, data.shape[axis])
     found = gather(Call("gather_ranges", "gather", cut, None, axis=axis), cut, named)
     wanted, _ = reference.gather_ranges(data, starts, stops, axis)

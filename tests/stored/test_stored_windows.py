@@ -1,13 +1,13 @@
 """Windows of stored arrays: what the plain loops say, whatever the chunks are."""
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import zarr
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from tests.stored.cut_array import CutArray
 
 from ndgather import gather_windows
 from ndgather.array_call import Call
@@ -17,28 +17,6 @@ from ndgather.stored.chunks import Grid
 from ndgather.testing import reference
 
 DTYPES = ("?", "i1", "u2", ">i4", "f4", "f8", "c16", "M8[s]")
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Reads an array in memory that is cut anyhow."""
-
-    array: np.ndarray
-    grid: Grid
-    reads: list
-    name: str = "cut"
-    chunk_bytes: int = 1000
-    stored_bytes: int = 0
-    in_flight: int = 1
-
-    @property
-    def dtype(self):
-        return self.array.dtype
-
-    def read(self, chunk, buffers):
-        buffers.acquire_permit()
-        self.reads.append(chunk)
-        return self.array[self.grid.box(chunk)]
 
 
 @st.composite
@@ -89,7 +67,7 @@ def test_any_grid_and_each_touched_chunk_is_read_once(call, draws):
         cuts = draws.draw(st.lists(st.integers(1, size), max_size=3))
         edges = sorted({0, size, *cuts})
         sizes.append([b - a for a, b in itertools.pairwise(edges)])
-    reader = Cut(data, Grid.of_sizes(sizes), [])
+    reader = CutArray(data, Grid.of_sizes(sizes))
     desired = wanted(*call)
     out = np.empty(desired.shape[::-1], data.dtype).T if draws.draw(st.booleans()) else None
     made = Call(
@@ -111,7 +89,7 @@ def touched(data, starts, window, mode, grid):
 
 def test_what_is_refused_is_refused_before_anything_is_read():
     data = np.arange(20).reshape(4, 5)
-    reader = Cut(data, Grid.regular((4, 5), (2, 2)), [])
+    reader = CutArray(data, Grid.regular((4, 5), (2, 2)))
 
     def call(starts, window=(2, 2), **options):
         made = Call("gather_windows", "gather_windows", data, starts, window_shape=window)
