@@ -19,7 +19,7 @@
 #   make faults   the core is built with one fault at a time, and a test has to fail: 10 minutes
 #   make mutants MUTANTS='ndgather.published.inference*'   changes of Python code that no test notices: hours for all
 #   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and for Windows
-#   make bench   measure against numpy, torch, onnxruntime, openvino and numba
+#   make bench   measure against numpy, torch, onnxruntime, openvino, numba, polars ...
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
 #   make models  check, infer, run, compare and convert 40 models that packages ship, and then those of
 #     `make exports`, beside onnxruntime: half an hour

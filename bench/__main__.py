@@ -37,9 +37,9 @@ Every answer is compared with NumPy's before it is timed.
 
     pip install 'ndgather[bench]'
 
-installs torch, onnxruntime, openvino and numba. Without numba the random reads
-are not measured, and a case beyond the caches seems further from its limit than
-it is.
+installs torch, onnxruntime, openvino, numba, polars, SciPy and OpenCV. Without
+numba the random reads are not measured, and a case beyond the caches seems
+further from its limit than it is.
 """
 
 _EXAMPLES = """\

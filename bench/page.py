@@ -7,12 +7,20 @@ from statistics import quantiles
 from typing import TYPE_CHECKING, Any
 
 from .peers import OWN
-from .report import cells, findings, geometric_mean, limit_lines, ratios_by_peer
+from .report import (
+    cells,
+    findings,
+    geometric_mean,
+    limit_lines,
+    ratios_by_peer,
+    seconds_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from .measure import Result
     from .report import Record
 
 _COLOUR = "#4C72B0"
@@ -24,22 +32,33 @@ _STYLE: Any = {
     "svg.fonttype": "none",  # letters as text: a tenth of the size
     "svg.hashsalt": "ndgather",
 }
+_EXAMPLES = ("points-64MB", "token-embedding", "scatter-add-points")
+_MOST_NAMES = 30
 _PAGE = """\
 # Benchmarks
 
 Written by the benchmark from its results; do not edit.
 
-Realistic gathers and scatters, compared with every library that supports the call. In short:
+How long a gather or a scatter takes with ndgather, and with the library that you may use now:
+{count} calls as people make them, from four lookups in a tiny table to a million in 1 GB. Every
+library gives the same answer to the same call on the same arrays, on the same number of threads.
 
-{in_short}
+| instead of | calls that it supports | its time over ndgather's (mean) | from | to | slower in |
+| --- | ---: | ---: | ---: | ---: | ---: |
+{libraries}
+
+Three of the calls:
+
+{examples}
 
 ![Time of each library over ours, all cases together]({picture})
 
 Measured on {where.processor}, {where.processors} processors, {where.system}, with \
 {where.threads} threads, Python {where.python}, {where.date}.
 
-## In which cases
+## Where another library is faster
 
+{in_short}
 {cases}
 
 ## How it was measured
@@ -76,6 +95,10 @@ Another machine gives other numbers.
 
 Ratio: time of the fastest other library over ours.
 
+## Libraries for one kind of call
+
+{special}
+
 ## What the machine allows
 
 ```text
@@ -98,20 +121,21 @@ def write(run: Record, path: Path) -> None:
 
 def text(run: Record, picture: str) -> str:
     """Return the page as Markdown, with the file of its picture."""
-    peers = list(run.setting.versions)
-    titles = ["moved", *peers, "spread", "ratio", "of limit"]
-    rows = [["case", *titles, "who does this"], ["---", *["---:"] * len(titles), "---"]]
-    for result in run.results:
-        texts = cells(result, peers)
-        numbers = [texts[title] for title in titles]
-        rows.append([f"`{result.case.name}`", *numbers, result.case.why])
+    ratios = ratios_by_peer(run)
+    few = [peer for peer, times in ratios.items() if 2 * len(times) < len(run.results)]
+    many = [peer for peer in run.setting.versions if peer not in few]
+    special = [result for result in run.results if {one.peer for one in result.timings} & {*few}]
     in_short, cases = findings(run)
     page = _PAGE.format(
+        count=len(run.results),
+        libraries=_libraries(run),
+        examples=_list(map(_example, _examples(run))),
         in_short=_list(in_short),
         picture=picture,
         where=run.setting,
         cases=_list(cases),
-        table="\n".join(f"| {' | '.join(row)} |" for row in rows),
+        table=_table(run.results, many),
+        special=_table(special, [OWN.name, *few]) if few else "None was measured.",
         limits="\n".join(limit_lines(run)),
         versions=_list(f"{name} {version}" for name, version in run.setting.versions.items()),
     )
@@ -120,9 +144,44 @@ def text(run: Record, picture: str) -> str:
         for name, reason in result.refusals.items():
             refusals.setdefault(f"{name}, {reason}", []).append(f"`{result.case.name}`")
     if refusals:
-        lines = (f"{reason}: {', '.join(names)}" for reason, names in sorted(refusals.items()))
+        lines = (
+            f"{reason}: {', '.join(names) if len(names) <= _MOST_NAMES else f'{len(names)} cases'}"
+            for reason, names in sorted(refusals.items())
+        )
         page += f"\n## Not timed\n\n{_list(lines)}\n"
     return page
+
+
+def _table(results: Iterable[Result], peers: list[str]) -> str:
+    titles = ["moved", *peers, "spread", "ratio", "of limit"]
+    rows = [["case", *titles, "who does this"], ["---", *["---:"] * len(titles), "---"]]
+    for result in results:
+        texts = cells(result, peers)
+        numbers = [texts[title] for title in titles]
+        rows.append([f"`{result.case.name}`", *numbers, result.case.why])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _libraries(run: Record) -> str:
+    """Return a row for every other library, the one with the largest share of the calls first."""
+    ratios = ratios_by_peer(run)
+    return "\n".join(
+        f"| {peer} | {len(times)} | **{geometric_mean(times):.2f}** | {min(times):.2f}"
+        f" | {max(times):.1f} | {sum(time > 1 for time in times)} |"
+        for peer, times in sorted(ratios.items(), key=lambda item: -len(item[1]))
+    )
+
+
+def _examples(run: Record) -> list[Result]:
+    """Return the results of the three examples, or the first ones of a run without them."""
+    named = [result for result in run.results if result.case.name in _EXAMPLES]
+    return named or list(run.results[: len(_EXAMPLES)])
+
+
+def _example(result: Result) -> str:
+    timings = sorted(result.timings, key=lambda timing: timing.seconds)
+    times = ", ".join(f"{timing.peer} {seconds_text(timing.seconds)}" for timing in timings)
+    return f"*{result.case.why}* (`{result.case.name}`): {times}."
 
 
 def _list(lines: Iterable[str]) -> str:

@@ -42,6 +42,7 @@ class Peer:
 
     name: str
     module: str
+    distribution: str = ""
     threads: Literal["all", "one"] = "all"
     needs: tuple[str, ...] = ()
     has_modes: bool = False
@@ -56,7 +57,7 @@ class Peer:
 
     @property
     def version(self) -> str:
-        return metadata.version(self.module)
+        return metadata.version(self.distribution or self.module)
 
     def prepare(self, case: Case, threads: int) -> Idioms:
         """Set the number of threads, and return the idioms for `case`; may raise Unsupported."""
@@ -76,6 +77,10 @@ PEERS = (
     Peer(name="onnxruntime", module="onnxruntime", needs=("onnx",)),
     Peer(name="openvino", module="openvino"),
     Peer(name="numba", module="numba"),
+    Peer(name="polars", module="polars"),
+    Peer(name="pyarrow", module="pyarrow", threads="one"),
+    Peer(name="scipy", module="scipy", threads="one"),
+    Peer(name="cv2", module="cv2", distribution="opencv-python-headless"),
 )
 
 
@@ -112,3 +117,15 @@ def is_take(case: Case) -> bool:
 
 def slice_shape(case: Case) -> tuple[int, ...]:
     return tuple(case.data_shape[axis] for axis in case.slice_axes)
+
+
+def is_pointwise(case: Case) -> bool:
+    """Whether every index tuple of a gather selects one element of data."""
+    return case.operator == "gather_nd" and not case.slice_axes and not case.batch_dims
+
+
+def column_take(case: Case) -> None:
+    """Raise Unsupported unless the case takes numbers from one column into a new one."""
+    is_number = np.dtype(case.dtype).kind in "iuf" and case.dtype != "float16"
+    if case.is_scatter or len(case.data_shape) != 1 or not is_number or case.output != "new":
+        raise Unsupported("only a take of numbers from one column into a new one")

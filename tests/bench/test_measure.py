@@ -171,6 +171,20 @@ def test_page_names_what_is_slower_and_what_is_far_from_which_limit() -> None:
     assert "By operator, with the number of cases: gather_nd 0.82 (2)." in text
 
 
+def test_page_opens_with_every_library_and_examples() -> None:
+    text = page.text(record(result(2.0, numpy=1.0), result(4.0, numpy=32.0)), "picture.svg")
+    assert "| numpy | 2 | **2.00** | 0.50 | 8.0 | 1 |" in text.partition("![")[0]
+    assert "- *made up for this test* (`case`): numpy 1 s, ndgather 2 s." in text
+
+
+def test_page_shows_libraries_for_one_kind_of_call_apart() -> None:
+    special = replace(result(2.0, numpy=3.0, scipy=4.0), case=replace(CASE, name="special"))
+    run = record(result(2.0, numpy=3.0), result(2.0, numpy=3.0), special)
+    table, _, apart = page.text(run, "picture.svg").partition("## Libraries for one kind of call")
+    assert "scipy" not in table.partition("## Every case")[2]
+    assert "| `special` | 1 kB | 2 s | 4 s |" in apart
+
+
 def test_page_says_where_when_and_how_to_repeat() -> None:
     run = record(result(2.0, numpy=3.0))
     text = page.text(run, "picture.svg")
