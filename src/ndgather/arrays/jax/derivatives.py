@@ -1,7 +1,7 @@
 """Derivatives of the two operations: their tangents, and the transposes of linear ones.
 
 A gather is linear in data, a scatter that assigns, adds or subtracts in data and updates together;
-tangents move as what they belong to does. In the other reductions they are weighted and added.
+its tangents move as data and updates do. Other reductions weight the tangents and add them.
 """
 
 from __future__ import annotations
@@ -156,11 +156,11 @@ def updates_of_scatter(
         result = -result
     if op.reduction == "none":
         # Updates are numbered, by tuple or by element; the last of an element leaves its number.
-        places, count = cotangent.shape, indices.shape
+        sizes, count = cotangent.shape, indices.shape
         if op.kind == "scatter_nd":
-            places, count = places[: op.batch_dims + count[-1]], count[:-1]
+            sizes, count = sizes[: op.batch_dims + count[-1]], count[:-1]
         numbers = np.arange(np.prod(count, dtype=int), dtype=np.int32).reshape(count)
-        last = scatter(jnp.zeros(places, np.int32), indices, jnp.asarray(numbers), op)
+        last = scatter(jnp.zeros(sizes, np.int32), indices, jnp.asarray(numbers), op)
         won = gather(last, indices, back) == numbers
         result = jnp.where(won.reshape(*won.shape, *(1,) * (result.ndim - won.ndim)), result, 0)
     return _unrepeated(result, shape, op)

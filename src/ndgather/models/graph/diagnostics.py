@@ -224,7 +224,7 @@ class KnownCall:
 
     @classmethod
     def of(cls, row: OperatorVersion, *, attributes: Mapping[str, Any], **known: Any) -> Self:
-        """Return the facts, with the defaults of the row for missing attributes."""
+        """Return a call, with the defaults of the row for missing attributes."""
         defaults = {item.name: item.default for item in row.attributes if item.default is not None}
         return cls(row=row, attributes={**defaults, **attributes}, **known)
 
@@ -276,19 +276,19 @@ def _first_entry(indices: Array, meets: NDArray[np.bool_], what: str) -> str | N
     return f"indices[{', '.join(map(str, position))}] = {indices[position]} {what}"
 
 
-def _negative_index(facts: KnownCall) -> str | None:
-    if facts.indices is None or not facts.row.index_rule.negative:
+def _negative_index(call: KnownCall) -> str | None:
+    if call.indices is None or not call.row.index_rule.negative:
         return None
-    return _first_entry(facts.indices, facts.indices < 0, "counts from the end")
+    return _first_entry(call.indices, call.indices < 0, "counts from the end")
 
 
-def _index_beyond_32_bits(facts: KnownCall) -> str | None:
+def _index_beyond_32_bits(call: KnownCall) -> str | None:
     limits = np.iinfo(np.int32)
-    if facts.indices is not None:
-        beyond = (facts.indices > limits.max) | (facts.indices < limits.min)
-        return _first_entry(facts.indices, beyond, "needs more than 32 bits")
-    dims = _dims(facts.inferred[Role.DATA]) or ()
-    for axis in facts.indexed_axes(facts.depth) or ():
+    if call.indices is not None:
+        beyond = (call.indices > limits.max) | (call.indices < limits.min)
+        return _first_entry(call.indices, beyond, "needs more than 32 bits")
+    dims = _dims(call.inferred[Role.DATA]) or ()
+    for axis in call.indexed_axes(call.depth) or ():
         size = dims[axis] if dims else None
         if isinstance(size, int) and size > limits.max + 1:
             return f"axis {axis} of data has size {size}"
@@ -296,61 +296,61 @@ def _index_beyond_32_bits(facts: KnownCall) -> str | None:
 
 
 def _has_dtype(*dtypes: str) -> Callable[[KnownCall], str | None]:
-    return lambda facts: f"data is {facts.dtype}" if facts.dtype in dtypes else None
+    return lambda call: f"data is {call.dtype}" if call.dtype in dtypes else None
 
 
-def _batch_pairs(facts: KnownCall) -> Iterator[tuple[int, Dim, Dim]]:
-    data, indices = (_dims(facts.declared[role]) for role in (Role.DATA, Role.INDICES))
-    for axis in range(facts.batch_dims):
+def _batch_pairs(call: KnownCall) -> Iterator[tuple[int, Dim, Dim]]:
+    data, indices = (_dims(call.declared[role]) for role in (Role.DATA, Role.INDICES))
+    for axis in range(call.batch_dims):
         yield axis, data[axis] if data else None, indices[axis] if indices else None
 
 
-def _batch_sizes_differ(facts: KnownCall) -> str | None:
-    shapes = [_dims(facts.declared[role]) for role in (Role.DATA, Role.INDICES)]
-    too_short = any(dims is not None and len(dims) <= facts.batch_dims for dims in shapes)
-    if facts.row.batch_rule is BatchRule.NONE or too_short:
+def _batch_sizes_differ(call: KnownCall) -> str | None:
+    shapes = [_dims(call.declared[role]) for role in (Role.DATA, Role.INDICES)]
+    too_short = any(dims is not None and len(dims) <= call.batch_dims for dims in shapes)
+    if call.row.batch_rule is BatchRule.NONE or too_short:
         return None
-    for axis, have, take in _batch_pairs(facts):
+    for axis, have, take in _batch_pairs(call):
         if isinstance(have, int) and isinstance(take, int) and have != take:
             return f"data has {have} and indices have {take} on batch axis {axis}"
     return None
 
 
-def _batch_sizes_unproved(facts: KnownCall) -> str | None:
-    for axis, have, take in _batch_pairs(facts):
+def _batch_sizes_unproved(call: KnownCall) -> str | None:
+    for axis, have, take in _batch_pairs(call):
         if have is None or have != take:
             sizes = " and ".join("?" if size is None else str(size) for size in (have, take))
             return f"sizes {sizes} of batch axis {axis} are not known to be equal"
     return None
 
 
-def _depth_unknown(facts: KnownCall) -> str | None:
-    known = isinstance(facts.depth, int)
+def _depth_unknown(call: KnownCall) -> str | None:
+    known = isinstance(call.depth, int)
     return None if known else "the length of the index tuples is not known"
 
 
-def _contributed(facts: KnownCall) -> str | None:
-    domain = facts.row.domain
+def _contributed(call: KnownCall) -> str | None:
+    domain = call.row.domain
     return f"the operator is of {domain}" if domain == microsoft.DOMAIN else None
 
 
-def _smaller_off_axis(facts: KnownCall) -> str | None:
-    data, indices = (_dims(facts.inferred[role]) for role in (Role.DATA, Role.INDICES))
+def _smaller_off_axis(call: KnownCall) -> str | None:
+    data, indices = (_dims(call.inferred[role]) for role in (Role.DATA, Role.INDICES))
     for axis, (have, take) in enumerate(zip(data or (), indices or (), strict=False)):
-        if axis != facts.axis and isinstance(have, int) and isinstance(take, int) and take < have:
+        if axis != call.axis and isinstance(have, int) and isinstance(take, int) and take < have:
             return f"indices.shape[{axis}] = {take} is less than data.shape[{axis}] = {have}"
     return None
 
 
-def _duplicates(facts: KnownCall) -> str | None:
+def _duplicates(call: KnownCall) -> str | None:
     """Find two updates of one position that no reduction combines."""
-    indices, data = facts.indices, _dims(facts.inferred[Role.DATA])
-    if facts.row.duplicates is Duplicates.NOT_APPLICABLE or facts.reduction != "none":
+    indices, data = call.indices, _dims(call.inferred[Role.DATA])
+    if call.row.duplicates is Duplicates.NOT_APPLICABLE or call.reduction != "none":
         return None
-    axes = facts.indexed_axes(0 if indices is None or not indices.ndim else indices.shape[-1])
+    axes = call.indexed_axes(0 if indices is None or not indices.ndim else indices.shape[-1])
     if indices is None or data is None or axes is None:
         return None
-    if facts.row.kind is Kind.SCATTER_ND:
+    if call.row.kind is Kind.SCATTER_ND:
         positions = indices.reshape(-1, indices.shape[-1]).astype(np.int64)
     else:
         grid = np.indices(indices.shape)
@@ -369,42 +369,40 @@ def _duplicates(facts: KnownCall) -> str | None:
     return f"the indices name position {position} of data more than once"
 
 
-def _half_reduction(facts: KnownCall) -> str | None:
-    compares = facts.reduction in {"max", "min"}
-    if facts.row.kind is Kind.SCATTER_ELEMENTS and facts.dtype == "float16" and compares:
+def _half_reduction(call: KnownCall) -> str | None:
+    compares = call.reduction in {"max", "min"}
+    if call.row.kind is Kind.SCATTER_ELEMENTS and call.dtype == "float16" and compares:
         return None
-    if facts.reduction == "none" or facts.dtype not in {"float16", "bfloat16"}:
+    if call.reduction == "none" or call.dtype not in {"float16", "bfloat16"}:
         return None
-    return f"reduction is {facts.reduction!r} and data is {facts.dtype}"
+    return f"reduction is {call.reduction!r} and data is {call.dtype}"
 
 
 CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
-    "index range": lambda facts: (
-        "an index is outside its axis" if isinstance(facts.error, IndexOutOfBoundsError) else None
+    "index range": lambda call: (
+        "an index is outside its axis" if isinstance(call.error, IndexOutOfBoundsError) else None
     ),
     "negative index": _negative_index,
     "index width": _index_beyond_32_bits,
-    "64-bit integers": lambda facts: (
-        None if facts.fits_32_bits else _has_dtype("int64", "uint64")(facts)
+    "64-bit integers": lambda call: (
+        None if call.fits_32_bits else _has_dtype("int64", "uint64")(call)
     ),
     "64-bit floats": _has_dtype("float64"),
     "complex data": _has_dtype(*COMPLEX),
     "string data": _has_dtype("string"),
     "batch sizes": _batch_sizes_differ,
     "batch sizes unproved": _batch_sizes_unproved,
-    "batch dims": lambda facts: f"batch_dims is {facts.batch_dims}" if facts.batch_dims else None,
-    "empty tuples": lambda facts: (
-        "the index tuples have length 0"
-        if facts.depth == 0 and facts.row.lowest_depth > 0
-        else None
+    "batch dims": lambda call: f"batch_dims is {call.batch_dims}" if call.batch_dims else None,
+    "empty tuples": lambda call: (
+        "the index tuples have length 0" if call.depth == 0 and call.row.lowest_depth > 0 else None
     ),
     "tuple length": _depth_unknown,
-    "contributed tuple length": lambda facts: _contributed(facts) and _depth_unknown(facts),
+    "contributed tuple length": lambda call: _contributed(call) and _depth_unknown(call),
     "contributed operator": _contributed,
     "off-axis sizes": _smaller_off_axis,
     "duplicates": _duplicates,
-    "reduction": lambda facts: (
-        f"reduction is {facts.reduction!r}" if facts.reduction != "none" else None
+    "reduction": lambda call: (
+        f"reduction is {call.reduction!r}" if call.reduction != "none" else None
     ),
     "reduction of halves": _half_reduction,
 }
@@ -439,15 +437,15 @@ RUNTIME_NOTES = tuple(
 )
 
 
-def runtime_notes(facts: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
+def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
     """Yield the notes on a call, with what about the call meets their conditions.
 
     Notes on errors apply only to a call that cannot run, all others only to one that can.
     """
     for note in RUNTIME_NOTES:
-        of_this_kind = not note.kinds or facts.row.kind in note.kinds
-        if of_this_kind and (note.severity is ERROR) != (facts.error is None):
-            detail = CONDITIONS[note.rule](facts)
+        of_this_kind = not note.kinds or call.row.kind in note.kinds
+        if of_this_kind and (note.severity is ERROR) != (call.error is None):
+            detail = CONDITIONS[note.rule](call)
             if detail is not None:
                 yield note, detail
 
@@ -469,13 +467,13 @@ _DETAIL = ": "  # between what about a call meets a condition, and what runtimes
 def noted(
     where: str, operator: str, notes: Iterable[tuple[RuntimeNote, str, tuple[str, ...]]]
 ) -> Iterator[Finding]:
-    """Yield a finding for every fact about a call that notes are about.
+    """Join the findings of notes that a call meets for the same reason.
 
-    A note comes with the fact, and with the runtimes to list.
+    A note comes with that reason, and with the runtimes to list.
     """
-    facts: dict[tuple[str, str], list[Finding]] = {}
+    by_reason: dict[tuple[str, str], list[Finding]] = {}
     for note, detail, runtimes in notes:
         what = f"{detail}{_DETAIL}{note.what}"
         finding = Finding(where, operator, note.rule, what, note.severity, runtimes)
-        facts.setdefault((note.rule, detail), []).append(finding)
-    yield from map(_joined, facts.values())
+        by_reason.setdefault((note.rule, detail), []).append(finding)
+    yield from map(_joined, by_reason.values())

@@ -123,7 +123,7 @@ def _check_inferred(node: InferredNode) -> Iterator[Finding]:
         return
     name = str(operator.row)
     try:
-        notes = [] if op_node.is_open else list(runtime_notes(_facts(node, operator)))
+        notes = [] if op_node.is_open else list(runtime_notes(_known_call(node, operator)))
     except NdgatherError:  # an attribute has no value, as the refusal says
         notes = []
     if refusal is None:
@@ -139,7 +139,7 @@ def _check_inferred(node: InferredNode) -> Iterator[Finding]:
     yield Finding(op_node.where, name, rule, what, ERROR, runtimes)
 
 
-def _facts(node: InferredNode, operator: Operator) -> KnownCall:
+def _known_call(node: InferredNode, operator: Operator) -> KnownCall:
     op_node, row = node.op_node, operator.row
     types = (*op_node.types(), *(TensorType(),) * len(row.inputs))
     declared = {item.role: known for item, known in zip(row.inputs, types, strict=False)}

@@ -546,12 +546,12 @@ def _highest_index(op_node: OpNode) -> int:
     try:
         row = op_node.operator().row
         types = dict(zip((item.role for item in row.inputs), op_node.types(), strict=False))
-        facts = KnownCall.of(row, declared=types, inferred=types, attributes=op_node.attributes())
+        call = KnownCall.of(row, declared=types, inferred=types, attributes=op_node.attributes())
     except NdgatherError:
         return 0
     data = types[Role.DATA].shape
     if not isinstance(data, tuple) or not data:
         return 0
-    axes = facts.indexed_axes(facts.depth)
-    sizes = data[facts.batch_dims :] if axes is None else data[axes.start : axes.stop]
+    axes = call.indexed_axes(call.depth)
+    sizes = data[call.batch_dims :] if axes is None else data[axes.start : axes.stop]
     return min((size - 1 if isinstance(size, int) and size else 0 for size in sizes), default=0)

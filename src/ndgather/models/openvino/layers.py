@@ -338,7 +338,7 @@ class _Checker:
             if layer.type in OPERATOR_TYPES:
                 title = str(operator_of(layer).row)
             check_ports(layer)
-            inferred, facts = self._infer(layer)
+            inferred, call = self._infer(layer)
         except NdgatherError as error:
             rule = "constants" if isinstance(error, FileError) else rule_of(error, "layer")
             yield self._error(layer, title, rule, str(error).removeprefix(f"{title}: "))
@@ -349,7 +349,7 @@ class _Checker:
                 yield self._error(layer, title, "port", what)
         notes = (
             (note, detail, tuple(name for name in note.runtimes if name.startswith("OpenVINO")))
-            for note, detail in (() if facts is None else runtime_notes(facts))
+            for note, detail in (() if call is None else runtime_notes(call))
         )  # other runtimes do not read an IR
         yield from noted(
             f"{self.place}{layer}",
@@ -361,7 +361,7 @@ class _Checker:
         return Finding(f"{self.place}{layer}", title, rule, what, Severity.ERROR)
 
     def _infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], KnownCall | None]:
-        """Return the types of the outputs of a layer, and the facts of an operator's call."""
+        """Return the types of the outputs of a layer, and the call of an operator."""
         if layer.type == "Parameter":
             return (parameter_type(layer),), None
         if layer.type == "Result":
@@ -387,7 +387,7 @@ class _Checker:
         inference = function.infer(*types, constants=known, **attributes)
         roles = [item.role for item in row.inputs]
         axis = known.get(Role.AXIS.value)
-        facts = KnownCall.of(
+        call = KnownCall.of(
             row,
             declared=dict(zip(roles, types, strict=True)),
             inferred=dict(zip(roles, inference.inputs, strict=True)),
@@ -399,7 +399,7 @@ class _Checker:
                 if role in {Role.DATA, Role.UPDATES}
             ),
         )
-        return inference.outputs, facts
+        return inference.outputs, call
 
     def _fits_32_bits(self, layer: Layer, port: LayerPort) -> bool:
         """Return whether all elements of an input are sizes, positions or small constants."""
