@@ -24,7 +24,7 @@ static_assert(sizeof(Size) == 8, "ndgather needs a 64-bit platform");
 inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
 
 // Why a call is refused: a rule and two numbers. The list below is the only one; Python gets the names from it and writes
-// the texts (src/ndgather/refusals.py).
+// the texts (src/ndgather/arguments.py).
 //
 // none: the call is not refused.
 // raised: a Python exception is set, so nothing is left to explain.

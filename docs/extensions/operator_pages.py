@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from generated_files import write
 
 from ndgather.pages import operator_table
-from ndgather.pages.document import Document, Example, Paragraph, Section, Table, string
+from ndgather.pages.document import Document, Example, Paragraph, Section, Table, render, string
 from ndgather.pages.operator_page import changes, comparison, operator_document, rules
-from ndgather.pages.writers import render
 from ndgather.published import Operator, operators
 from ndgather.published.schema import Kind
 

@@ -1,8 +1,16 @@
 """N-d gather and scatter exactly as each published specification says, fast."""
 
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+from operator import index
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ndgather import errors, settings
+from ndgather import errors, messages
 from ndgather.api import (
     gather,
     gather_elements,
@@ -12,17 +20,12 @@ from ndgather.api import (
     scatter_elements,
     scatter_nd,
 )
-from ndgather.settings import (
-    __version__,
-    get_memory_limit,
-    get_num_threads,
-    release_memory,
-    set_memory_limit,
-    set_num_threads,
-    show_versions,
-)
+from ndgather.array_call import _core
+from ndgather.errors import AttributeValueError
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from ndgather import show, vjp
     from ndgather.published import Operator, operator, operators
     from ndgather.published.schema import RankAtLeast, TensorType
@@ -55,6 +58,8 @@ __all__ = [
     "vjp",
 ]
 
+__version__ = "0.2.0"
+
 # Imported on first use, so that an import of the package takes about as long as one of NumPy.
 _LATER = {
     "show": "show",
@@ -68,6 +73,9 @@ _LATER = {
     "cached": "stored",
 }
 
+_KEPT_AT_MOST = 256 << 20
+_SHARE_OF_MEMORY = 16
+
 
 def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415 - costs as much as the package
@@ -78,4 +86,212 @@ def __getattr__(name: str) -> object:
     return module if name == _LATER[name] else getattr(module, name)
 
 
-settings.apply_defaults()
+def get_num_threads() -> int:
+    """Return how many threads one call may use.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> ndgather.get_num_threads() >= 1
+    True
+    """
+    return _core.get_num_threads()
+
+
+def set_num_threads(count: int) -> None:
+    """Let one call use up to `count` threads, including the calling one.
+
+    The default is the environment variable ``NDGATHER_NUM_THREADS``, or else the number of
+    processors that the process may use: its CPU affinity, bounded by its control group. Results do
+    not depend on it. Small calls always use one thread.
+
+    Parameters
+    ----------
+    count : int
+        1 to 1024.
+
+    Raises
+    ------
+    AttributeValueError
+        `count` is outside that range.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> before = ndgather.get_num_threads()
+    >>> ndgather.set_num_threads(1)
+    >>> ndgather.get_num_threads()
+    1
+    >>> ndgather.set_num_threads(before)
+    """
+    count = _integer("set_num_threads", "count", count)
+    if not 1 <= count <= 1024:
+        raise messages.option_out_of_range("set_num_threads", "count", count, 1, 1024, "threads")
+    _core.set_num_threads(count)
+
+
+def get_memory_limit() -> int:
+    """Return how many bytes of freed results are kept at most; see `set_memory_limit`."""
+    return _core.get_memory_limit()
+
+
+def set_memory_limit(limit: int) -> None:
+    """Keep at most `limit` bytes of large results that are freed, for later results.
+
+    The page faults of a new large array take as long as the gather into it. The memory of results
+    of 1 MiB and more is therefore kept when they are freed, and reused for results of about their
+    size. The default is the environment variable ``NDGATHER_MEMORY_LIMIT``, or else 256 MiB, but at
+    most 1/16 of the memory of the machine.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes; 0 keeps nothing.
+
+    Raises
+    ------
+    AttributeValueError
+        `limit` is negative.
+    """
+    limit = _integer("set_memory_limit", "limit", limit)
+    if not 0 <= limit < 2**63:
+        raise messages.option_out_of_range(
+            "set_memory_limit", "limit", limit, 0, 2**63 - 1, "bytes"
+        )
+    _core.set_memory_limit(limit)
+
+
+def release_memory() -> int:
+    """Return all kept memory to the system.
+
+    Returns
+    -------
+    int
+        The number of bytes.
+    """
+    return _core.release_memory()
+
+
+def _apply_defaults() -> None:
+    """Set the number of threads and the memory limit from the environment or the machine."""
+    threads = _from_environment("NDGATHER_NUM_THREADS")
+    set_num_threads(min(_usable_processors(), 1024) if threads is None else threads)
+    limit = _from_environment("NDGATHER_MEMORY_LIMIT")
+    set_memory_limit(min(_KEPT_AT_MOST, _memory() // _SHARE_OF_MEMORY) if limit is None else limit)
+
+
+def _integer(caller: str, option: str, value: int) -> int:
+    try:
+        return index(value)
+    except MemoryError:
+        raise
+    except Exception:  # whatever its __index__ raises
+        raise messages.option_not_integer(caller, option, value) from None
+
+
+def _from_environment(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise AttributeValueError(
+            f"ndgather: environment[{name}] = {text!r} is not an integer (allowed: an integer)"
+        ) from None
+
+
+def _usable_processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    return max(1, min(count, *_quotas(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")), count))
+
+
+def _quotas(membership: Path, root: Path) -> list[int]:
+    """Return the processor limits of the control groups of the process, rounded up.
+
+    `membership` lists the groups below `root`, one ``number:controllers:path`` per line. Version 2
+    has ``cpu.max``, version 1 ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us``. The groups above
+    count too.
+    """
+    limits = []
+    for line in _read(membership).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = root / "cpu" if controllers else root
+        group = top / path.lstrip("/")
+        for at in (group, *group.parents):
+            if not at.is_relative_to(top):
+                break
+            if controllers:
+                numbers = [_read(at / "cpu.cfs_quota_us"), _read(at / "cpu.cfs_period_us")]
+            else:
+                numbers = _read(at / "cpu.max").split()
+            if len(numbers) == 2 and all(number.strip().isdigit() for number in numbers):
+                quota, period = map(int, numbers)
+                limits.append(max(1, -(-quota // period)))
+    return limits
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return _KEPT_AT_MOST * _SHARE_OF_MEMORY
+
+
+# The optional packages, whose versions are shown.
+_OPTIONAL = (
+    *("array-api-strict", "astropy", "dask", "defusedxml", "h5py", "jax", "jaxlib", "matplotlib"),
+    *("ml_dtypes", "mlx", "ndonnx", "obstore", "onnx", "onnxruntime", "onnxscript", "openvino"),
+    *("pandas", "pint", "polars", "pyarrow", "scipy", "sparse", "tensorflow", "tensorstore"),
+    *("torch", "xarray", "zarr"),
+)
+
+
+def show_versions(file: TextIO | None = None) -> None:
+    """Print what a bug report needs: versions, processor, threads.
+
+    Packages are looked up, not imported.
+
+    Parameters
+    ----------
+    file : text file, optional
+        Where to print; standard output by default.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> ndgather.show_versions()  # doctest: +ELLIPSIS
+    ndgather: ...
+    python: ...
+    """
+    facts: dict[str, object] = {
+        "ndgather": __version__,
+        "python": sys.version.replace("\n", " "),
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "instruction set": _core.instruction_set(),
+        "threads": get_num_threads(),
+        "memory limit": f"{get_memory_limit()} bytes",
+    }
+    for package in ("numpy", *_OPTIONAL):
+        try:
+            facts[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    for name, value in facts.items():
+        print(f"{name}: {value}", file=file)
+
+
+_apply_defaults()

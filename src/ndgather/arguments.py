@@ -1,4 +1,4 @@
-"""The arguments of a call: options are checked, and arrays become arrays of NumPy."""
+"""The arguments of a call: checked, converted to NumPy's arrays, and named in the core's errors."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import operator
 import re
 import sys
 from dataclasses import replace
+from functools import lru_cache
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
-from ndgather import messages, reductions
+from ndgather import messages
 from ndgather.array_call import _core
-from ndgather.errors import AttributeValueError, DTypeError, ShapeError
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
 from ndgather.messages import shown, shown_value
 
 if TYPE_CHECKING:
@@ -26,7 +33,33 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Shape = Sequence[Any]  # sizes may be unknown, or symbols of a library
 
+REDUCTIONS = (*_core.REDUCTIONS, "mean")
 WINDOW_MODES = ("raise", "clip", "fill")
+
+# The reductions that are defined, by the kind of number.
+_SUPPORTED = {
+    "b": ("none", "add", "sub", "mul", "min", "max"),
+    "i": REDUCTIONS,
+    "f": REDUCTIONS,
+    "c": ("none", "add", "sub", "mul", "mean"),
+    "": ("none",),
+}
+_KINDS: dict[str, Literal["b", "i", "f", "c"]] = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
+BFLOAT16 = "bfloat16"
+REGISTERED = 2  # `isbuiltin` of a dtype that another package has registered with NumPy
+
+# What an error text calls a dtype of indices, by its kind.
+_DTYPE_KINDS = {
+    "b": "boolean",
+    "f": "floating",
+    "c": "complex",
+    "O": "made of objects",
+    "S": "made of bytes strings",
+    "U": "made of strings",
+    "T": "made of strings",
+    "M": "a date",
+    "m": "a time span",
+}
 
 # Methods of arrays whose conversion is costly, and what these arrays are.
 _COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
@@ -58,9 +91,9 @@ def checked(
     caller = call.caller
     mode = choice(caller, "mode", call.mode, modes_of(call))
     if call.scatters:
-        reduction = choice(caller, "reduction", call.reduction, reductions.NAMES)
+        reduction = choice(caller, "reduction", call.reduction, REDUCTIONS)
         if supported is None and dtype is not None:
-            supported = reductions.supported_reductions(dtype)
+            supported = supported_reductions(dtype)
         if supported is not None and reduction not in supported:
             name = dtype_name(call.data.dtype)
             raise messages.reduction_type(caller, reduction, name, supported)
@@ -293,7 +326,7 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
 def _holds(element: Array, value: Any) -> bool:
     """Whether an element holds `value` exactly, except that floats may lose precision."""
     dtype = element.dtype
-    kind = reductions.number_kind(dtype)
+    kind = number_kind(dtype)
     if kind in ("b", "i") or dtype.kind in "SUmM":
         unlike = value != value  # noqa: PLR0124 - NaT differs from itself
         return bool(element[()] == value) or bool(unlike)
@@ -331,7 +364,7 @@ def plain_updates(caller: str, value: object, dtype: np.dtype[Any], name: str) -
 
 def _converted(values: Array, dtype: np.dtype[Any]) -> Array | None:
     """Return values in `dtype`, exactly but for the precision of floats; None if one is lost."""
-    source, target = reductions.number_kind(values.dtype), reductions.number_kind(dtype)
+    source, target = number_kind(values.dtype), number_kind(dtype)
     if source == "" or target == "" or "b" in (source, target):
         if values.dtype.kind != dtype.kind:
             return None
@@ -349,6 +382,130 @@ def _converted(values: Array, dtype: np.dtype[Any]) -> Array | None:
             wide = converted.astype(np.result_type(values.dtype, np.float64))
             kept = (np.isnan(values) == np.isnan(wide)) & (np.isinf(values) == np.isinf(wide))
             if dtype.itemsize == 1:  # some of these dtypes round what is beyond to their largest
-                lowest, highest = reductions.extremes(dtype).astype(np.float64)
+                lowest, highest = extremes(dtype).astype(np.float64)
                 kept &= ~((values < lowest) | (values > highest))
     return converted if kept.all() else None
+
+
+def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
+    """Return the error of the first bad entry of indices; `facts` are those of the core."""
+    window = call.window_shape if call.kind == "gather_windows" else None
+    return messages.index_out_of_bounds(call.caller, *facts, window=window)
+
+
+def index_dtype(call: Call) -> DTypeError:
+    dtype = call.indices.dtype  # of another library, it may have no kind
+    kind = _DTYPE_KINDS.get(getattr(dtype, "kind", ""), "not an integer type")
+    return messages.index_dtype(call.caller, dtype, kind, call.indices_name)
+
+
+def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
+    """Raise the error for a refusal of the core, with the shapes that the core has read."""
+    rule, facts, data, indices, slices, updates = refusal
+    caller, first = call.caller, facts[0]
+    match rule:
+        case "out_of_bounds":
+            raise out_of_bounds(call, facts)
+        case "indices_changed":
+            raise NdgatherError(
+                f"{caller}: indices changed while they were read (another thread wrote an entry "
+                f"that is out of bounds, and replaced it)"
+            )
+        case "index_dtype":
+            raise index_dtype(call)
+        case "data_rank":
+            raise messages.rank_too_low(caller, "data", data, first)
+        case "index_rank":
+            raise messages.rank_too_low(caller, call.indices_name, indices, first)
+        case "ranks_differ":
+            raise messages.ranks_differ(caller, data, indices)
+        case "axis" | "batch_dims":
+            why = f"data of shape {shown(data)}"
+            if rule == "batch_dims":
+                why += f" and indices of shape {shown(indices)}"
+            value = getattr(call, rule)
+            raise messages.option_out_of_range(caller, rule, value, first, facts[1], why)
+        case "option_type":
+            name = _core.ARGUMENTS[first]
+            raise messages.option_not_integer(caller, name, getattr(call, name))
+        case "mode":
+            raise messages.unknown_choice(caller, "mode", call.mode, modes_of(call))
+        case "window_rank":
+            raise messages.windows_do_not_fit(caller, data, indices, call.window_shape)
+        case "window_size":
+            raise messages.window_too_large(caller, first, data, call.window_shape)
+        case "result_rank" | "result_size" if call.kind == "gather_windows":
+            raise ShapeError(
+                f"{caller}: window_shape = {shown(call.window_shape)} makes more windows of data "
+                f"{shown(data)} than can be counted (allowed: less than 2**63 bytes and at most 64 "
+                f"axes in all)"
+            )
+        case "batch_size":
+            raise messages.batch_sizes_differ(caller, first, data, indices)
+        case "depth":
+            raise messages.index_too_deep(caller, data, indices, int(call.batch_dims))
+        case "off_axis":
+            raise messages.longer_off_axis(caller, first, facts[1], data, indices)
+        case "updates_shape":
+            raise updates_do_not_fit(call, data, indices, slices, updates)
+        case "result_rank":
+            raise ShapeError(
+                f"{caller}: the result would have rank {first} (allowed: at most {facts[1]})"
+            )
+        case "result_size":
+            raise messages.result_too_large(caller, data if call.scatters else slices)
+        case "out_type":
+            raise messages.out_not_an_array(caller, call.out)
+        case "out_dtype":
+            raise messages.out_dtype(caller, call.out.dtype, call.data.dtype)
+        case "out_shape":
+            result = data if call.scatters else slices
+            raise messages.out_shape(caller, call.out.shape, result)
+        case "out_read_only":
+            raise messages.out_read_only(caller)
+        case "out_overlaps_itself":
+            strides = getattr(call.out, "strides", None)  # other libraries have no such attribute
+            what = f"out = {type(call.out).__name__} object lets"
+            if strides is not None:
+                what = f"out.strides = {shown(strides)} let"
+            raise AttributeValueError(
+                f"{caller}: {what} elements of out share memory (allowed: strides that keep them "
+                f"apart)"
+            )
+        case _:
+            raise AssertionError(f"the core refused a call by an unknown rule: {refusal}")
+
+
+@lru_cache
+def number_kind(dtype: np.dtype[Any]) -> Literal["b", "i", "f", "c", ""]:
+    """Return b, i, f or c for booleans, integers, floats and complex numbers; "" for the rest."""
+    if dtype.isbuiltin != REGISTERED:
+        return _KINDS.get(dtype.kind, "")
+    if dtype.name == BFLOAT16:
+        return "f"
+    if dtype.itemsize != 1:
+        return ""
+    return "i" if dtype.name.startswith(("int", "uint")) else "f"
+
+
+def supported_reductions(dtype: np.dtype[Any]) -> tuple[str, ...]:
+    """Return the reductions that are defined for elements of `dtype`."""
+    return _SUPPORTED[number_kind(dtype)]
+
+
+def every_element(dtype: np.dtype[Any]) -> Array:
+    """Return the elements of a dtype of one byte, from byte 0 to byte 255."""
+    return np.arange(256, dtype=np.uint8).view(dtype)
+
+
+def extremes(dtype: np.dtype[Any]) -> Array:
+    """Return the least and the greatest element of `dtype`, which may be infinite."""
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        return np.array([bounds.min, bounds.max], dtype)
+    if dtype.isbuiltin == REGISTERED and dtype.itemsize == 1:
+        values = every_element(dtype).astype(np.float64)
+        return every_element(dtype)[[np.nanargmin(values), np.nanargmax(values)]]
+    return np.array([-np.inf, np.inf]).astype(dtype)

@@ -1,18 +1,46 @@
-"""Types of other libraries whose arrays the core takes like NumPy's, without a copy.
+"""Arrays of other libraries: types that the core takes like NumPy's, and adapters for the rest.
 
-Such a type offers the exchange of DLPack in C, by its attribute ``__dlpack_c_exchange_api__``: the
-core reads the memory of the arguments, and makes its result an object of the type. An adapter
-accepts the types of its library when it is imported, and takes the calls that the core refuses.
+`accept` names a type that offers the exchange of DLPack in C, by its attribute
+``__dlpack_c_exchange_api__``: the core reads the memory of the arguments, and makes its result an
+object of the type. An adapter accepts the types of its library when it is imported, and takes the
+calls that the core refuses.
+
+An adapter is a module, or any object, with a function ``run(call)``. Adapters are looked up in this
+order, and only the one that a call needs is imported:
+
+1. the attribute ``__ndgather_adapter__`` of a class;
+2. the packages and types listed below;
+3. for a class with ``__array_namespace__``, of the array API standard, `ndgather.arrays.standard`.
+
+Other arguments are converted to NumPy arrays, except those of a device, and lazy or sparse ones.
+
+To carry out calls with a class of your own, write::
+
+    class Tensor:
+        __ndgather_adapter__ = "your_package.gathering"  # or an object with run(call)
+
+``run`` gets an `array_call.Call` with the arguments as they were passed, with `memory`, `progress`
+and `executor` checked, and returns the result. It may replace the arrays in the call by NumPy
+arrays and pass it to `ndgather.api.run`. Subclasses inherit the attribute, unless they set it to
+None.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+
+import numpy as np
 
 from ndgather.array_call import _core
 from ndgather.errors import DTypeError
 from ndgather.messages import shown_value
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
 
 __all__ = ["accept"]
 
@@ -72,3 +100,75 @@ def accept(
     return _core.accept_exchange(
         kind, gradient, records, negated, conjugated, transforms, written, whole_bytes
     )
+
+
+# By the name of a type, of its module, or of its package. If the arguments of a call have several
+# adapters, the first in this list takes it: it knows those below.
+_ADAPTERS = {
+    "xarray": "ndgather.arrays.xarray",
+    "pint": "ndgather.arrays.pint",
+    "pandas": "ndgather.arrays.pandas",
+    "polars": "ndgather.arrays.polars",
+    "pyarrow": "ndgather.arrays.pyarrow",
+    "dask": "ndgather.arrays.dask",
+    "jax": "ndgather.arrays.jax",
+    "jaxlib": "ndgather.arrays.jax",
+    "tensorflow": "ndgather.arrays.tensorflow",
+    "torch": "ndgather.arrays.torch",
+    "ndgather.stored.cache.cached_array": "ndgather.stored.cache.cached_array",
+    "zarr": "ndgather.stored.zarr",
+    "tensorstore": "ndgather.stored.tensorstore",
+    "h5py": "ndgather.stored.hdf5",
+    "numpy.memmap": "ndgather.stored.memory_map",
+    "numpy.ma": "ndgather.arrays.masked",
+    "numpy.ma.core": "ndgather.arrays.masked",
+    "numpy.ndarray": "ndgather.arrays.subclasses",
+}
+# Fast paths by exact type of data: ``f(kind, *core_arguments)``, tried before a `Call` is built;
+# NotImplemented means: go on.
+FAST_PATHS: dict[type, Callable[..., Any]] = {}
+
+_STANDARD = "ndgather.arrays.standard"
+_RANKS = {module: rank for rank, module in enumerate((*_ADAPTERS.values(), _STANDARD))}
+
+
+class Adapter(Protocol):
+    """What carries out calls with arrays of some types."""
+
+    def run(self, call: Call) -> Any: ...
+
+
+def adapter_name(value: object) -> str | None:
+    """Return the name of the adapter for `value`, or None for the core."""
+    cls: Any = type(value)
+    return _adapter_name_of(cls)
+
+
+@lru_cache(maxsize=256)
+def _adapter_name_of(cls: type) -> str | None:
+    if cls is np.ndarray or issubclass(cls, np.generic):
+        return None
+    for base in cls.__mro__:
+        module = base.__module__
+        for name in (f"{module}.{base.__qualname__}", module, module.partition(".")[0]):
+            if name in _ADAPTERS:
+                return _ADAPTERS[name]
+    return _STANDARD if hasattr(cls, "__array_namespace__") else None
+
+
+def adapter(*arguments: object) -> Adapter | None:
+    """Return the adapter for calls with these arguments, or None if the core takes them all."""
+    named = next(filter(None, map(_named_adapter, arguments)), None)
+    if named is not None:
+        return named
+    modules = filter(None, map(adapter_name, arguments))
+    module = min(modules, key=_RANKS.__getitem__, default=None)
+    if module is None:
+        return None
+    return cast("Adapter", sys.modules.get(module) or import_module(module))
+
+
+def _named_adapter(value: object) -> Adapter | None:
+    """Return the adapter that the class of `value` names."""
+    named = getattr(type(value), "__ndgather_adapter__", None)
+    return cast("Adapter | None", import_module(named) if isinstance(named, str) else named)

@@ -6,6 +6,7 @@ The functions that return an exception do not raise it.
 
 from __future__ import annotations
 
+import logging
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Shape = Sequence[object]  # sizes may be symbols
+
+LOGGER = logging.getLogger("ndgather")
+LOGGER.addHandler(logging.NullHandler())
 
 _LONGEST_VALUE = 200
 _LONGEST_QUOTE = 40
@@ -83,6 +87,10 @@ def shown_value(value: object, write: Callable[[object], str] = repr) -> str:
     except Exception:
         return f"{type(value).__name__} object"
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(names: Iterable[str]) -> str:
@@ -422,14 +430,21 @@ def argument_kind(caller: str, argument: str, value: object, what: str, allowed:
 
 
 @contextmanager
-def foreign_errors(kind: type[NdgatherError], text: str) -> Iterator[None]:
-    """Raise `kind` with `text` and the reason for an error of another library in the block."""
+def converted_errors(convert: Callable[[Exception], Exception]) -> Iterator[None]:
+    """Raise ``convert(error)`` for an error of another library in the block."""
     try:
         yield
     except (NdgatherError, MemoryError):
         raise
     except Exception as error:
-        raise kind(f"{text}: {reason(error)}") from error
+        raise convert(error) from error
+
+
+@contextmanager
+def foreign_errors(kind: type[NdgatherError], text: str) -> Iterator[None]:
+    """Raise `kind` with `text` and the reason for an error of another library in the block."""
+    with converted_errors(lambda error: kind(f"{text}: {reason(error)}")):
+        yield
 
 
 def extra_missing(package: str, extra: str) -> ExtraMissingError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, dispatch, messages, refusals, slow_path, windows
+from ndgather import arguments, exchange, messages, slow_path, windows
 from ndgather.array_call import _core
 from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsError, ShapeError
 
@@ -179,13 +179,13 @@ def run(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any
     """Return the values of ranges, and their offsets; `call` is the gather without indices."""
     call, given = arguments.check_storage_options(call), call.out
     data, out = (_without_mapping(value) for value in (call.data, call.out))
-    adapter: Any = dispatch.adapter(data, out)
+    adapter: Any = exchange.adapter(data, out)
     reader = None
     if adapter is None:
         if type(data) is not np.ndarray:
             data = arguments.plain_array(call.caller, "data", data)
         shape = data.shape
-    elif (dispatch.adapter_name(data) or "").startswith("ndgather.stored."):
+    elif (exchange.adapter_name(data) or "").startswith("ndgather.stored."):
         reader = import_module("ndgather.stored.estimates").reader_of(call)
         shape = reader.grid.shape
     else:
@@ -231,7 +231,7 @@ def _run_plain(call: Call, ranges: Ranges) -> Array:
         like = np.broadcast_to(np.zeros((), data.dtype), shape)
         refusal = _core.check_out(plain, like)
         if refusal.rule != "none":
-            refusals.raise_error(replace(call, out=plain), refusal)
+            arguments.raise_error(replace(call, out=plain), refusal)
         if not np.may_share_memory(plain, data):
             copy(data, axis, ranges.starts, ranges.lengths, ranges.offsets[:-1], plain)
             return plain

@@ -1,44 +1,50 @@
 """Calls that the core does not take: they are converted and made again, or an error is raised.
 
 The core takes NumPy arrays in native byte order. Adapters take the arrays of other libraries;
-lists, subclasses and other byte orders are converted here. Object arrays are copied
-by NumPy at positions that the core computes; ``reduction="mean"`` and ``use_init_val=False`` take
-several scatters.
+lists, subclasses and other byte orders are converted here. Object arrays are copied by NumPy at
+positions that the core computes. ``reduction="mean"`` and ``use_init_val=False`` take several
+scatters.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ndgather import arguments, dispatch, reductions, refusals, windows
+from ndgather import arguments, exchange, windows
 from ndgather.array_call import Call, _core
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
+_UFUNCS: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+_IDENTITIES = {"add": False, "sub": False, "mul": True, "mean": False}  # of all dtypes: 0 or 1
+
 
 def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:
     """Return the result of a call that the core refused, or raise the error that says why."""
-    fast_path = dispatch.FAST_PATHS.get(type(values[0]))
+    fast_path = exchange.FAST_PATHS.get(type(values[0]))
     if fast_path is not None and refusal.rule != "out_of_bounds":
         result = fast_path(kind, *values)
         if result is not NotImplemented:
             return result  # type: ignore[no-any-return]  # an array of its library
     call = Call(kind, kind, *values)
     if refusal.rule not in ("fallback", "out_overlaps_input", "out_type"):
-        refusals.raise_error(call, refusal)
+        arguments.raise_error(call, refusal)
     return run(call)
 
 
 def run(call: Call) -> Array:
     """Carry out a call with arguments of any type."""
     call = arguments.check_storage_options(call)
-    adapter = dispatch.adapter(call.data, call.indices, call.updates, call.out)
+    adapter = exchange.adapter(call.data, call.indices, call.updates, call.out)
     if adapter is not None:
         return adapter.run(call)  # type: ignore[no-any-return]  # an array of its library
     plain = plain_scatter(call) if call.scatters else _plain_gather(call)
@@ -59,7 +65,7 @@ def run_plain(call: Call) -> Array:
     result = windows.run(call) if call.kind == "gather_windows" else call.run()
     if isinstance(result, _core.Refusal):
         if result.rule != "out_overlaps_input":
-            refusals.raise_error(call, result)
+            arguments.raise_error(call, result)
         result = run_plain(replace(call, out=None))
     return _deliver(call, result)
 
@@ -70,7 +76,7 @@ def _deliver(call: Call, result: Array) -> Array:
         return result
     refusal = _core.check_out(call.out, result)
     if refusal.rule != "none":
-        refusals.raise_error(call, refusal)
+        arguments.raise_error(call, refusal)
     np.copyto(call.out, result)
     return call.out  # type: ignore[no-any-return]  # an array, as the core has checked
 
@@ -118,12 +124,12 @@ def _scatter_in_steps(call: Call) -> Array:
     updates: Array = call.updates.astype(native, copy=False)
 
     def apply(data: Array, updates: Array, reduction: str) -> None:
-        arithmetic = reductions.for_core(data.dtype, reduction)
+        arithmetic = core_arithmetic(data.dtype, reduction)
         step = replace(call, data=data, updates=updates, out=data, reduction=reduction)
         run_plain(replace(step, arithmetic=arithmetic, use_init_val=True))
 
-    library = reductions.InPlace(apply)
-    reductions.in_steps(library, data, updates, call.reduction, call.use_init_val)
+    library = InPlace(apply)
+    in_steps(library, data, updates, call.reduction, call.use_init_val)
     return data.astype(dtype, copy=False)
 
 
@@ -136,7 +142,7 @@ def result_shape(call: Call) -> tuple[int, ...]:
     axis, batch_dims = (arguments.integer(call, option) for option in ("axis", "batch_dims"))
     refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
     if refusal.rule != "none":
-        refusals.raise_error(call, refusal)
+        arguments.raise_error(call, refusal)
     return refusal.slices
 
 
@@ -152,4 +158,118 @@ def plain_scatter(call: Call) -> Call:
     indices = arguments.native_indices(call.caller, call.indices)
     updates = arguments.plain_updates(call.caller, call.updates, data.dtype, call.updates_name)
     call = arguments.checked(replace(call, data=data, indices=indices, updates=updates), data.dtype)
-    return replace(call, arithmetic=reductions.for_core(data.dtype, call.reduction))
+    return replace(call, arithmetic=core_arithmetic(data.dtype, call.reduction))
+
+
+def core_arithmetic(dtype: np.dtype[Any], reduction: str) -> Array | str | None:
+    """Return the argument `arithmetic` of the core: `byte_results`, the name bfloat16, or None."""
+    if dtype.name == arguments.BFLOAT16:
+        return arguments.BFLOAT16
+    if dtype.isbuiltin == arguments.REGISTERED and reduction not in ("none", "mean"):
+        return byte_results(dtype, reduction)
+    return None
+
+
+@lru_cache(maxsize=64)
+def byte_results(dtype: np.dtype[Any], reduction: str) -> NDArray[np.uint8]:
+    """Return the byte of the result for the byte of an element (row) and of an update (column)."""
+    old, update = (
+        arguments.every_element(dtype)[:, np.newaxis],
+        arguments.every_element(dtype)[np.newaxis, :],
+    )
+    with np.errstate(all="ignore"):
+        if reduction in _UFUNCS:
+            result = _UFUNCS[reduction](old, update)
+        elif reduction in ("min", "max"):  # a NaN wins, and of equal elements the old one stays
+            a, b = old.astype(np.float64), update.astype(np.float64)
+            wins = b < a if reduction == "min" else b > a
+            result = np.where(~np.isnan(a) & (wins | np.isnan(b)), update, old)
+        else:
+            raise AssertionError(f"reduction {reduction!r} has no results for pairs of bytes")
+    results = np.ascontiguousarray(result).view(np.uint8).reshape(-1)
+    results.setflags(write=False)
+    return results
+
+
+def identity(dtype: np.dtype[Any], reduction: str) -> Array:
+    """Return the identity of a reduction: combined with an element, it gives that element."""
+    if reduction in ("min", "max"):
+        return arguments.extremes(dtype)[1 if reduction == "min" else 0, ...]
+    if reduction not in _IDENTITIES:
+        raise AssertionError(f"reduction {reduction!r} has no identity")
+    return np.array(_IDENTITIES[reduction]).astype(dtype)
+
+
+def quotient(totals: Array, counts: NDArray[np.int64]) -> Array:
+    """Return ``totals / counts`` in the dtype of `totals`; integers are rounded down."""
+    dtype = totals.dtype
+    kind = arguments.number_kind(dtype)
+    if kind == "c":
+        result = np.empty_like(totals)
+        result.real = quotient(totals.real, counts)
+        result.imag = quotient(totals.imag, counts)
+        return result
+    with np.errstate(all="ignore"):
+        if kind == "i":
+            wide = np.dtype("u8" if dtype.kind == "u" else "i8")
+            result = totals.astype(wide) // counts.astype(wide)
+        else:
+            result = totals.astype("g" if dtype.char == "g" else "d") / counts.astype("d")
+        return result.astype(dtype)
+
+
+class StepLibrary(Protocol):
+    """What `in_steps` needs of a library of arrays."""
+
+    def scatter(self, data: Any, updates: Any, reduction: str) -> Any:
+        """Return `data` with `updates` at the indices of the call; `data` may be changed."""
+
+    def identity(self, updates: Any, reduction: str) -> Any:
+        """Return an array like `updates` that is filled with the identity of a reduction."""
+
+    def counts(self, data: Any, count: int) -> Any:
+        """Return integers of the shape of `data`, all equal to `count`, to scatter into."""
+
+    def ones(self, updates: Any) -> Any:
+        """Return integers of the shape of `updates`, all 1."""
+
+    def quotient(self, totals: Any, counts: Any, where: Any) -> Any:
+        """Return ``totals / counts`` as `quotient` does, where `where` is true, else `totals`."""
+
+
+def in_steps(
+    library: StepLibrary, data: Any, updates: Any, reduction: str, use_init_val: bool
+) -> Any:
+    """Reduce by several scatters: to a mean, or from the identity of the reduction."""
+    if not use_init_val:
+        data = library.scatter(data, library.identity(updates, reduction), "none")
+    if reduction != "mean":
+        return library.scatter(data, updates, reduction)
+    totals = library.scatter(data, updates, "add")
+    first = int(use_init_val)
+    counts = library.scatter(library.counts(data, first), library.ones(updates), "add")
+    return library.quotient(totals, counts, counts > first)
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """Arrays of NumPy, which `apply(data, updates, reduction)` changes by one scatter."""
+
+    apply: Callable[[Array, Array, str], None]
+
+    def scatter(self, data: Array, updates: Array, reduction: str) -> Array:
+        self.apply(data, updates, reduction)
+        return data
+
+    def identity(self, updates: Array, reduction: str) -> Array:
+        return np.broadcast_to(identity(updates.dtype, reduction), updates.shape)
+
+    def counts(self, data: Array, count: int) -> Array:
+        return np.full(data.shape, count)
+
+    def ones(self, updates: Array) -> Array:
+        return np.broadcast_to(np.int64(1), updates.shape)
+
+    def quotient(self, totals: Array, counts: Array, where: Array) -> Array:
+        totals[where] = quotient(totals[where], counts[where])
+        return totals

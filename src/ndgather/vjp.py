@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import arguments, dispatch, messages, ranges, reductions, slow_path, windows
+from ndgather import arguments, exchange, messages, ranges, slow_path, windows
 from ndgather.api import Call, run
 from ndgather.arguments import choice
 
@@ -43,7 +43,7 @@ def gather_nd(
 ) -> Array:
     """Return the cotangent of `data` in ``gather_nd(data, indices, batch_dims)``.
 
-    Every slice of the cotangent is added to zeros at the place that it was copied from. With
+    Every slice of the cotangent is added to zeros at the position that it was copied from. With
     ``b = batch_dims``, for every position `p` in ``indices.shape[:-1]``::
 
         result[(*p[:b], *indices[p])] += cotangent[p]
@@ -100,8 +100,8 @@ def gather_elements(
 ) -> Array:
     """Return the cotangent of `data` in ``gather_elements(data, indices, axis)``.
 
-    Every element of the cotangent is added to zeros at the place that it was copied from. For every
-    position `p` in ``indices.shape``::
+    Every element of the cotangent is added to zeros at the position that it was copied from. For
+    every position `p` in ``indices.shape``::
 
         result[(*p[:axis], indices[p], *p[axis + 1 :])] += cotangent[p]
 
@@ -152,8 +152,8 @@ def gather_windows(
 ) -> Array:
     """Return the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
 
-    Every window of the cotangent is added to zeros at the place that it was copied from. For every
-    position `p` in ``starts.shape[:-1]`` and `w` in a window::
+    Every window of the cotangent is added to zeros at the position that it was copied from. For
+    every position `p` in ``starts.shape[:-1]`` and `w` in a window::
 
         result[tuple(starts[p] + w)] += cotangent[(*p, *w)]
 
@@ -211,7 +211,7 @@ def gather_ranges(
 ) -> Array:
     """Return the cotangent of `data` in the values of ``gather_ranges(data, starts, stops)``.
 
-    Every range of the cotangent is added to zeros at the place that it was copied from. For
+    Every range of the cotangent is added to zeros at the position that it was copied from. For
     ``axis=0``, and every `i` in ``range(len(starts))``::
 
         result[starts[i] : stops[i]] += cotangent[offsets[i] : offsets[i + 1]]
@@ -256,15 +256,14 @@ def gather_ranges(
     named = ranges.read(caller, starts, stops, lengths, shape[call.axis])
     ranges.check(call, named, by_lengths=lengths is not None)
     positions = named.positions()
-    wanted = (*shape[: call.axis], len(positions), *shape[call.axis + 1 :])
-    found = tuple(np.shape(cotangent))
-    if found != wanted:
-        raise messages.updates_do_not_fit(caller, found, wanted, "cotangent")
+    values_shape = (*shape[: call.axis], len(positions), *shape[call.axis + 1 :])
+    if (actual := tuple(np.shape(cotangent))) != values_shape:
+        raise messages.updates_do_not_fit(caller, actual, values_shape, "cotangent")
     if call.axis == 0:
         return _of_gather(replace(call, indices=positions[:, np.newaxis]), shape)
     along = positions.reshape(-1, *[1] * (len(shape) - call.axis - 1))
     return _of_gather(
-        replace(call, kind="gather_elements", indices=np.broadcast_to(along, wanted)), shape
+        replace(call, kind="gather_elements", indices=np.broadcast_to(along, values_shape)), shape
     )
 
 
@@ -284,7 +283,7 @@ def scatter_nd(
     indices : array_like of any integer type, shape ``(N..., k)``
         Those of the scatter.
     reduction : {"none", "add"}, default "none"
-        That of the scatter. The others are not linear.
+        That of the scatter. Other reductions are not linear.
 
     Returns
     -------
@@ -341,7 +340,7 @@ def scatter_elements(
     axis : int, default 0
         That of the scatter.
     reduction : {"none", "add"}, default "none"
-        That of the scatter. The others are not linear.
+        That of the scatter. Other reductions are not linear.
 
     Returns
     -------
@@ -392,11 +391,11 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
 
     That of data for a gather from data of `data_shape`; those of data and updates for a scatter.
     """
-    adapted = getattr(dispatch.adapter(call.data, call.indices), "vjp", None)
+    adapted = getattr(exchange.adapter(call.data, call.indices), "vjp", None)
     if adapted is not None:
         return adapted(call, data_shape)  # type: ignore[no-any-return]  # a tuple of arrays
     cotangent = arguments.plain_array(call.caller, "cotangent", call.data)
-    if reductions.number_kind(cotangent.dtype) in ("", "b"):
+    if arguments.number_kind(cotangent.dtype) in ("", "b"):
         raise messages.cotangent_dtype(call.caller, cotangent.dtype)
     indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
     call = replace(call, data=cotangent, indices=indices, updates_name="cotangent")
@@ -439,11 +438,11 @@ def _data_and_updates(call: Call) -> tuple[Array, Array]:
     if call.reduction == "add":
         return call.data.copy(), of_updates
     # Updates are numbered, by tuple or by element; every element keeps the number of its last.
-    places, count = call.data.shape, call.indices.shape
+    shape, count = call.data.shape, call.indices.shape
     if call.kind == "scatter_nd":
-        places, count = places[: count[-1]], count[:-1]
+        shape, count = shape[: count[-1]], count[:-1]
     numbers = np.arange(np.prod(count, dtype=int)).reshape(count)
-    last = run(replace(call, data=np.zeros(places, int), updates=numbers))
+    last = run(replace(call, data=np.zeros(shape, int), updates=numbers))
     of_updates[run(replace(gather, data=last)) != numbers] = 0
     zeros = np.broadcast_to(np.zeros((), call.data.dtype), of_updates.shape)
     return run(replace(call, updates=zeros)), of_updates

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import messages, refusals
+from ndgather import arguments, messages
 from ndgather.array_call import _core
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def check(call: Call) -> None:
     empty = np.empty((*call.data.shape[: len(call.window_shape)], 0))
     refusal = replace(call, data=empty, fill_value=None, out=None).run()
     if isinstance(refusal, _core.Refusal):
-        refusals.raise_error(call, refusal)
+        arguments.raise_error(call, refusal)
 
 
 def check_shapes(call: Call) -> None:

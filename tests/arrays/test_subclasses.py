@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ndgather
-from ndgather import reductions
+from ndgather import arguments
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 
 DATA = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -129,7 +129,7 @@ def test_an_unknown_reduction_has_the_error_of_plain_arrays(reduction):
 
 
 def test_a_reduction_of_unknown_units_is_not_carried_out(monkeypatch):
-    monkeypatch.setattr(reductions, "NAMES", (*reductions.NAMES, "power"))
+    monkeypatch.setattr(arguments, "REDUCTIONS", (*arguments.REDUCTIONS, "power"))
     data, updates = lengths(DATA, 1.0), lengths([1.0], 1.0)
     with pytest.raises(KeyError):
         ndgather.scatter_nd(data, [[0, 0]], updates, reduction="power")

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ndgather import reductions, scatter_nd, show
+from ndgather import arguments, scatter_nd, show, slow_path
 from ndgather.testing import element_bytes, reference
 from ndgather.testing.scatter_strategies import assert_same_numbers
 
@@ -66,7 +66,7 @@ def test_every_number_of_sixteen_bits_with_a_few(dtype, reduction):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", ONE_BYTE, ids=str)
 def test_every_pair_of_one_byte(dtype, reduction):
-    every = reductions.every(dtype).astype(np.float64).astype(dtype)
+    every = arguments.every_element(dtype).astype(np.float64).astype(dtype)
     agree(every, every, reduction)
 
 
@@ -201,7 +201,7 @@ def test_elements_of_data_can_be_left_out(reduction, char, expected):
 )
 def test_the_identity_is_the_end_of_the_type(dtype, reduction):
     end = np.array(reference.identity(reduction, dtype)).astype(dtype)
-    identity = reductions.identity(dtype, reduction)
+    identity = slow_path.identity(dtype, reduction)
     assert identity.dtype == dtype
     assert identity.astype(object) == end.astype(object)
 
@@ -246,8 +246,8 @@ def test_all_bits_of_a_long_double_stay():
 @pytest.mark.parametrize(
     "use",
     [
-        lambda name: reductions.identity(np.dtype("f4"), name),
-        lambda name: reductions.byte_results(np.dtype(ml_dtypes.float8_e5m2), name),
+        lambda name: slow_path.identity(np.dtype("f4"), name),
+        lambda name: slow_path.byte_results(np.dtype(ml_dtypes.float8_e5m2), name),
         lambda name: reference.combine(name, np.ones(2), np.ones(2)),
         lambda name: reference.identity(name, np.dtype("i4")),
         lambda name: show.scatter_nd(np.ones(2), [[0], [0]], np.ones(2), reduction=name),
@@ -256,7 +256,7 @@ def test_all_bits_of_a_long_double_stay():
 )
 def test_a_reduction_without_a_rule_raises(use, monkeypatch):
     """No rule takes an unknown name for one that it knows."""
-    monkeypatch.setattr(reductions, "NAMES", (*reductions.NAMES, "power"))
+    monkeypatch.setattr(arguments, "REDUCTIONS", (*arguments.REDUCTIONS, "power"))
     for name in ("power", "Max", ""):
         with pytest.raises((AssertionError, KeyError, ValueError)):
             use(name)

@@ -11,9 +11,9 @@ import pytest
 import ndgather
 from ndgather import published
 from ndgather.api import Call
+from ndgather.arguments import raise_error
 from ndgather.errors import NdgatherError, ShapeError
 from ndgather.published.callables import KnownCalls
-from ndgather.refusals import raise_error
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning"),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ndgather
+from ndgather import _quotas
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError
-from ndgather.settings import quotas
 from ndgather.testing import element_bytes
 
 CALLS = {
@@ -170,14 +170,14 @@ def membership(tmp_path, *lines):
 )
 def test_version_2_states_quota_and_period_in_one_file(tmp_path, limit, expected):
     group(tmp_path / "root/outer/inner", cpu__max=limit)
-    found = quotas(membership(tmp_path, "0::/outer/inner"), tmp_path / "root")
+    found = _quotas(membership(tmp_path, "0::/outer/inner"), tmp_path / "root")
     assert found == expected
 
 
 def test_every_group_above_counts_too(tmp_path):
     group(tmp_path / "root/outer", cpu__max="400000 100000")
     group(tmp_path / "root/outer/inner", cpu__max="300000 100000")
-    found = quotas(membership(tmp_path, "0::/outer/inner"), tmp_path / "root")
+    found = _quotas(membership(tmp_path, "0::/outer/inner"), tmp_path / "root")
     assert sorted(found) == [3, 4]
 
 
@@ -186,8 +186,8 @@ def test_version_1_states_them_in_two_files(tmp_path, quota, expected):
     group(tmp_path / "root/cpu/job", cpu__cfs_quota_us=quota, cpu__cfs_period_us="100000\n")
     group(tmp_path / "root/cpu/other", cpu__cfs_quota_us="100000", cpu__cfs_period_us="100000")
     lines = ("7:memory:/other", "4:cpu,cpuacct:/job")
-    assert quotas(membership(tmp_path, *lines), tmp_path / "root") == expected
+    assert _quotas(membership(tmp_path, *lines), tmp_path / "root") == expected
 
 
 def test_a_system_without_control_groups_has_no_limit(tmp_path):
-    assert quotas(tmp_path / "missing", tmp_path / "root") == []
+    assert _quotas(tmp_path / "missing", tmp_path / "root") == []

@@ -21,10 +21,10 @@ from ndgather.pages.document import (
     Table,
     listing,
     literal,
+    render,
     string,
 )
 from ndgather.pages.operator_page import operator_document
-from ndgather.pages.writers import render
 from ndgather.published import operator, operators
 
 GOLDEN = Path(__file__).parent / "golden" / "GatherND-13.txt"

@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 import ndgather
-from ndgather import reductions
+from ndgather import arguments
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError
 
 REGISTRY = pint.UnitRegistry()
@@ -128,6 +128,6 @@ def test_a_reduction_of_unknown_units_is_not_carried_out(kind, monkeypatch):
     data, updates = quantity(kind, np.zeros(2), "m"), quantity(kind, np.ones(1), "m")
     with pytest.raises(AttributeValueError, match=r"^scatter_nd: reduction = 'power'"):
         ndgather.scatter_nd(data, [[0]], updates, reduction="power")
-    monkeypatch.setattr(reductions, "NAMES", (*reductions.NAMES, "power"))
+    monkeypatch.setattr(arguments, "REDUCTIONS", (*arguments.REDUCTIONS, "power"))
     with pytest.raises(KeyError):
         ndgather.scatter_nd(data, [[0]], updates, reduction="power")

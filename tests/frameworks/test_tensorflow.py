@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 import ndgather
-from ndgather import reductions, vjp
+from ndgather import arguments, vjp
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
 from ndgather.testing import reference
 
@@ -254,8 +254,8 @@ def test_data_that_turn_out_to_be_empty_are_filled():
 
 def test_a_reduction_without_a_rule_raises(monkeypatch):
     """No rule takes an unknown name for one that it knows."""
-    names = (*reductions.NAMES, "power")
-    monkeypatch.setattr(reductions, "NAMES", names)
-    monkeypatch.setattr(reductions, "supported_reductions", lambda dtype: names)
+    names = (*arguments.REDUCTIONS, "power")
+    monkeypatch.setattr(arguments, "REDUCTIONS", names)
+    monkeypatch.setattr(arguments, "supported_reductions", lambda dtype: names)
     with pytest.raises(KeyError):
         ndgather.scatter_nd(tf.ones(2), [[0]], tf.ones(1), reduction="power")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import arguments, reductions, refusals, slow_path
+from ndgather import arguments, slow_path
 from ndgather.array_call import _core
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
     refusal = _core.slices_shape(call.kind, *likely, axis, batch_dims, call.window_shape)
     if refusal.rule != "none":
         known = tuple(call.data.shape), tuple(call.indices.shape)
-        refusals.raise_error(call, _core.Refusal((*refusal[:2], *known, (), ())))
+        arguments.raise_error(call, _core.Refusal((*refusal[:2], *known, (), ())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +265,7 @@ def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Coo
             size += call.window_shape[entry] - 1  # of the axis, not of where windows may begin
         facts = (at, int(given[entry][where]), layout.axes[entry], size, lowest)
         total = prod(shape) * len(flags)
-        return refusals.out_of_bounds(call, (*facts, count, total))
+        return arguments.out_of_bounds(call, (*facts, count, total))
 
     known = library.raise_if_any(outside, error)
     return Coordinates(columns=columns, outside=None if known else outside, known=known)
@@ -312,7 +312,7 @@ def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any)
 def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
     """Return the result of a scatter; `data` and `indices` are shapes that fit.
 
-    The library is a `reductions.StepLibrary` too: its `scatter` is one step on rows.
+    The library is a `slow_path.StepLibrary` too: its `scatter` is one step on rows.
     """
     layout, numbers, outside = rows_of(call, library, data, indices)
     if outside is not None:
@@ -321,7 +321,7 @@ def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
     updates = library.reshape(call.updates, (prod(layout.positions), layout.width))
     library.numbers, library.drops = numbers, outside is not None
     use_init_val = call.use_init_val or call.reduction == "none"
-    new = reductions.in_steps(library, old, updates, call.reduction, use_init_val)
+    new = slow_path.in_steps(library, old, updates, call.reduction, use_init_val)
     return library.reshape(new, data)
 
 

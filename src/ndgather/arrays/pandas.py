@@ -17,12 +17,12 @@ from ndgather.arrays.tables import (
     FILLED,
     Package,
     column_indices,
-    fill_errors,
     flat_indices,
     no_scatter,
     one_axis,
     row_indices,
 )
+from ndgather.messages import converted_errors, fill_value_lost
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -81,7 +81,7 @@ def _taken(call: Call, data: pd.Series, numbers: Indices) -> pd.Series:
         values = slow_path.run(replace(by_number, data=data.to_numpy()))
     else:
         missing = data.dtype.na_value if call.fill_value is None else call.fill_value
-        with fill_errors(call, missing, data.dtype):
+        with converted_errors(lambda _: fill_value_lost(call.caller, missing, data.dtype)):
             values = data.array.take(numbers, allow_fill=True, fill_value=missing)
             if values.dtype != data.dtype:
                 raise TypeError(values.dtype)

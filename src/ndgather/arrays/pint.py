@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pint
 
-from ndgather import dispatch, reductions, slow_path
+from ndgather import arguments, exchange, slow_path
 from ndgather.arguments import choice
 from ndgather.arrays.subclasses import reduction_changes_unit
 from ndgather.errors import DTypeError
@@ -33,12 +33,12 @@ def run(call: Call) -> Any:
     """Return the result of a call with quantities, in the units of data."""
     caller, data = call.caller, call.data
     for name, value in call.named():
-        if dispatch.adapter_name(value) == __name__ and not isinstance(value, pint.Quantity):
+        if exchange.adapter_name(value) == __name__ and not isinstance(value, pint.Quantity):
             raise no_array(caller, name, value, "a Quantity")
     units = data.units if isinstance(data, pint.Quantity) else None
     operation = "select"
     if call.scatters:
-        operation = _OPERATIONS[choice(caller, "reduction", call.reduction, reductions.NAMES)]
+        operation = _OPERATIONS[choice(caller, "reduction", call.reduction, arguments.REDUCTIONS)]
     if units is not None and operation == "sum" and not data._is_multiplicative:
         raise reduction_changes_unit(call)
     units_of_updates = None if operation == "multiply" else units

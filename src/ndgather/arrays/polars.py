@@ -17,7 +17,6 @@ from ndgather.arrays.tables import (
     FILLED,
     Package,
     column_indices,
-    fill_errors,
     flat_indices,
     has_nulls,
     no_scatter,
@@ -26,6 +25,7 @@ from ndgather.arrays.tables import (
     row_indices,
 )
 from ndgather.errors import DTypeError, ShapeError
+from ndgather.messages import converted_errors, fill_value_lost
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -58,7 +58,7 @@ def _carry_out(call: Call, _: Any) -> Any:
 def _taken(call: Call, data: pl.Series, numbers: Indices) -> pl.Series:
     if not (numbers == FILLED).any():
         return data.gather(numbers)
-    with fill_errors(call, call.fill_value, data.dtype):
+    with converted_errors(lambda _: fill_value_lost(call.caller, call.fill_value, data.dtype)):
         filled = pl.Series(data.name, [call.fill_value], dtype=data.dtype, strict=True)
         extended = pl.concat([data, filled], rechunk=False)
     return extended.gather(np.where(numbers == FILLED, len(data), numbers))

@@ -18,7 +18,6 @@ from ndgather import slow_path
 from ndgather.arrays.tables import (
     FILLED,
     Package,
-    fill_errors,
     flat_indices,
     has_nulls,
     no_scatter,
@@ -26,6 +25,7 @@ from ndgather.arrays.tables import (
     row_indices,
 )
 from ndgather.errors import ShapeError
+from ndgather.messages import converted_errors, fill_value_lost
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -94,7 +94,7 @@ def _is_plain(column: Any) -> bool:
 def _taken(call: Call, data: Any, numbers: Indices) -> Any:
     if not (numbers == FILLED).any():
         return data.take(pa.array(numbers))
-    with fill_errors(call, call.fill_value, data.type):
+    with converted_errors(lambda _: fill_value_lost(call.caller, call.fill_value, data.type)):
         filled = pa.array([call.fill_value]).cast(data.type)
     chunks = data.chunks if isinstance(data, pa.ChunkedArray) else [data]
     extended = pa.chunked_array([*chunks, filled], type=data.type)

@@ -46,13 +46,13 @@ def host_array(caller: str, argument: str, value: Any) -> NDArray[Any]:
         raise messages.costly_conversion(
             caller, argument, value, "on another device, or lazy,", "a copy to the CPU"
         )
-    try:
+
+    def unknown_to_numpy(error: Exception) -> DTypeError:  # such as a type that it does not have
+        why = f"cannot be converted by NumPy: {reason(error)}"
+        return messages.not_an_array(caller, argument, value, why)
+
+    with messages.converted_errors(unknown_to_numpy):
         return np.from_dlpack(value)
-    except MemoryError:
-        raise
-    except Exception as error:  # a type that NumPy does not have
-        why = f"cannot be looked at by NumPy: {reason(error)}"
-        raise messages.not_an_array(caller, argument, value, why) from error
 
 
 class StandardLibrary(lowering.Library):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import messages, reductions, refusals, slow_path
+from ndgather import arguments, messages, slow_path
 from ndgather.arguments import choice
 from ndgather.array_call import _core
 from ndgather.errors import DTypeError
@@ -40,7 +40,7 @@ def run(call: Call) -> Any:
     """Return the result of a call, in the class of data."""
     data, out = call.data, call.out
     if call.scatters:
-        reduction = choice(call.caller, "reduction", call.reduction, reductions.NAMES)
+        reduction = choice(call.caller, "reduction", call.reduction, arguments.REDUCTIONS)
         call = replace(call, reduction=reduction)
     if getattr(type(data), "mask", None) is not None:
         raise messages.masked_array(call.caller, "data")
@@ -60,7 +60,7 @@ def run(call: Call) -> Any:
         raise messages.out_of_another_kind(call.caller, out, result)
     refusal = _core.check_out(_plain(out), _plain(result))
     if refusal.rule != "none":
-        refusals.raise_error(call, refusal)
+        arguments.raise_error(call, refusal)
     if _plain(result).size:
         _plain(out)[...] = _like(call.caller, "out", result, out)
     return out

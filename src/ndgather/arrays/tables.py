@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from types import SimpleNamespace
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, dispatch, messages, slow_path
+from ndgather import arguments, exchange, messages, slow_path
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import no_array
 from ndgather.vjp import cotangents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -40,7 +39,7 @@ class Package:
     carry_out: Callable[[Call, Any], Any]
 
     def has(self, value: Any) -> bool:
-        return dispatch.adapter_name(value) == f"ndgather.arrays.{self.name}"
+        return exchange.adapter_name(value) == f"ndgather.arrays.{self.name}"
 
     def plain(self, caller: str, name: str, value: Any) -> Any:
         """Return an argument of the package as a NumPy array, and every other as it is."""
@@ -66,7 +65,7 @@ class Package:
                 f"(allowed: None; a new one is returned)"
             )
         if not self.has(updates):
-            if not isinstance(updates, np.ndarray) and dispatch.adapter_name(updates) is not None:
+            if not isinstance(updates, np.ndarray) and exchange.adapter_name(updates) is not None:
                 updates = arguments.plain_array(caller, call.updates_name, updates)
             plain = arguments.native_indices(caller, call.indices, call.indices_name)
             call = replace(call, indices=plain, updates=updates)
@@ -85,17 +84,6 @@ class Package:
             if cotangent is None:
                 raise result_rank(call, array.ndim, "cotangent.to_numpy()")
         return converted
-
-
-@contextmanager
-def fill_errors(call: Call, value: object, dtype: object) -> Iterator[None]:
-    """Raise the error of a fill value that columns cannot hold in place of any other."""
-    try:
-        yield
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise messages.fill_value_lost(call.caller, value, dtype) from error
 
 
 def flat_indices(call: Call, shape: tuple[int, ...]) -> Indices:

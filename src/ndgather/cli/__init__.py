@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ndgather import __version__, messages
+from ndgather import __version__, messages, set_num_threads
 from ndgather.cli import arrays, check, compare, convert, draw, infer, pages, run, sel
 from ndgather.cli.options import (
     CommandLine,
@@ -33,7 +33,6 @@ from ndgather.errors import NdgatherError, one_line
 from ndgather.messages import reason
 from ndgather.models.tensors.tensor_files import part_name
 from ndgather.runtimes.children import die_with_parent, limit_text
-from ndgather.settings import set_num_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

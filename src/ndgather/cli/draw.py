@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather import api, reductions
+from ndgather import api
+from ndgather.arguments import REDUCTIONS
 from ndgather.cli.arrays import fill_value
 from ndgather.cli.options import add_command, add_common, add_options, terminal
 from ndgather.models.tensors import tensor_files
@@ -55,7 +56,7 @@ def add_to(commands: Any) -> None:
         --window N,...    the sizes of a window
         --mode MODE       what to do with an index out of bounds
         --fill-value V    the value that --mode fill writes
-        --reduction NAME  of a scatter: {", ".join(reductions.NAMES)}
+        --reduction NAME  of a scatter: {", ".join(REDUCTIONS)}
         --no-init-val     leave the elements of DATA out of the reduction where they are updated
     """
     add_options(
@@ -68,7 +69,7 @@ def add_to(commands: Any) -> None:
         axis={"type": int},
         batch_dims={"type": int},
         window={"type": _sizes, "dest": "window_shape"},
-        reduction={"choices": reductions.NAMES},
+        reduction={"choices": REDUCTIONS},
         no_init_val={"action": "store_const", "const": False, "dest": "use_init_val"},
     )
     add_common(draw, _draw)

@@ -86,7 +86,7 @@ def _infer(options: argparse.Namespace) -> None:
             del values["value"]
         _print(options, values)
         return
-    from ndgather.pages.catalog import find  # noqa: PLC0415 - no model needs it
+    from ndgather.pages import find  # noqa: PLC0415 - no model needs it
 
     operator = find(
         "infer", options.target, domain=options.domain, version=options.version, opset=options.opset

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ndgather import messages
 from ndgather.errors import one_line
-from ndgather.messages import did_you_mean, shown, similar
+from ndgather.messages import LOGGER, did_you_mean, shown, similar
 from ndgather.models.graph import port_dtype_name
-from ndgather.settings import LOGGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors import DTypeError, ModelError
-from ndgather.messages import argument_kind, reason
+from ndgather.messages import argument_kind, converted_errors, reason
 
 T = TypeVar("T")
 
@@ -29,10 +29,9 @@ def instance(caller: str, argument: str, value: object, kind: type[T], what: str
 
 
 def file_path(caller: str, argument: str, value: object) -> Path:
-    try:
+    allowed = "str, os.PathLike"
+    with converted_errors(lambda _: argument_kind(caller, argument, value, "a path", allowed)):
         return Path(value)  # type: ignore[arg-type]
-    except Exception as error:
-        raise argument_kind(caller, argument, value, "a path", "str, os.PathLike") from error
 
 
 def named_arrays(caller: str, inputs: object) -> dict[str, Array]:
@@ -91,12 +90,6 @@ def array(name: str, value: object) -> Array:
     """Return `value` as an array."""
     if isinstance(value, np.ndarray):
         return value
-    try:
+    text = f"{name} is a {type(value).__name__} object, which gives no array"
+    with converted_errors(lambda error: DTypeError(f"{text}: {reason(error)} (allowed: an array)")):
         return np.asarray(value)
-    except MemoryError:
-        raise
-    except Exception as error:  # other libraries raise errors of many classes
-        raise DTypeError(
-            f"{name} is a {type(value).__name__} object, which gives no array: {reason(error)} "
-            f"(allowed: an array)"
-        ) from error

@@ -1,10 +1,145 @@
 """The published operators: every version as a row of data, and what follows from the rows.
 
 `schema` has the types of rows, and `rows` a module of data for every specification. `inference`
-applies a row to types and shapes, `callables` makes operators of rows, and `registry` finds them.
+applies a row to types and shapes, `callables` makes operators of rows, and `operator` finds one by
+its name, domain, version and opset.
 """
 
+from __future__ import annotations
+
+from operator import index
+
+from ndgather import messages
+from ndgather.errors import AttributeValueError, DTypeError
+from ndgather.messages import converted_errors, did_you_mean, shown_value
 from ndgather.published.callables import Operator
-from ndgather.published.registry import operator, operators
+from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, ROWS
 
 __all__ = ["Operator", "operator", "operators"]
+
+_OPERATORS = tuple(Operator(row) for row in ROWS)
+
+
+def operators(name: str | None = None, domain: str | None = None) -> tuple[Operator, ...]:
+    """Return all operators, optionally of one name or domain.
+
+    Parameters
+    ----------
+    name : str, optional
+        The name of the operator, such as ``"GatherND"``.
+    domain : str, optional
+        The specification: ``"ai.onnx"`` (also ``""``), ``"com.microsoft"`` or ``"openvino"``.
+
+    Returns
+    -------
+    tuple of Operator
+        One for every version, oldest first for every name.
+
+    Examples
+    --------
+    >>> import ndgather
+    >>> [op.version for op in ndgather.operators("GatherND", "openvino")]
+    [5, 8]
+    """
+    if name is not None:
+        name = _string("operators", "name", name)
+    if domain is not None:
+        domain = _string("operators", "domain", domain)
+        domain = ALIASES.get(domain, domain)
+    return tuple(op for op in _OPERATORS if name in {None, op.name} and domain in {None, op.domain})
+
+
+def operator(
+    name: str,
+    *,
+    domain: str = DEFAULT_DOMAIN,
+    version: int | None = None,
+    opset: int | None = None,
+) -> Operator:
+    """Return one version of an operator.
+
+    Parameters
+    ----------
+    name : str
+        The name of the operator, such as ``"GatherND"``.
+    domain : str, default "ai.onnx"
+        The specification: ``"ai.onnx"`` (also ``""``), ``"com.microsoft"`` or ``"openvino"``.
+    version : int, optional
+        A version of the operator: the first opset with its text. Without `version` and `opset`
+        the newest version is returned.
+    opset : int, optional
+        An opset of the domain; the version that it contains is returned.
+
+    Returns
+    -------
+    Operator
+        The operator, which can be called.
+
+    Raises
+    ------
+    AttributeValueError
+        There is no such operator, version or opset, or both `version` and `opset` are given.
+    DTypeError
+        `name` or `domain` is not a string, or `version` or `opset` not an integer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ndgather
+    >>> op = ndgather.operator("GatherND")
+    >>> op
+    operator('GatherND', domain='ai.onnx', version=13)
+    >>> op(np.array([10, 11, 12]), np.array([[2], [-3]]))
+    array([12, 10])
+    >>> ndgather.operator("Gather", opset=12)
+    operator('Gather', domain='ai.onnx', version=11)
+    >>> ndgather.operator("GatherND", version=14)
+    Traceback (most recent call last):
+    ...
+    ndgather.errors.AttributeValueError: operator: version = 14 has no ai.onnx GatherND \
+(allowed: 11, 12, 13)
+    """
+    name, domain = _string("operator", "name", name), _string("operator", "domain", domain)
+    version = None if version is None else _integer("version", version)
+    opset = None if opset is None else _integer("opset", opset)
+    known = {op.version: op for op in operators(name, domain)}
+    if not known:
+        names = sorted({op.name for op in operators(domain=domain)})
+        if not names:
+            domains = sorted({op.domain for op in operators()})
+            raise messages.unknown_choice("operator", "domain", domain, domains)
+        raise AttributeValueError(
+            f"operator: name = {name!r} is unknown in domain {domain!r} (allowed: "
+            f"{', '.join(names)}){did_you_mean(name, names)}"
+        )
+    if version is not None and opset is not None:
+        raise AttributeValueError(
+            f"operator: version = {shown_value(version)} and opset = {shown_value(opset)} "
+            f"are both given (allowed: one of them)"
+        )
+    if version is not None and version not in known:
+        raise AttributeValueError(
+            f"operator: version = {shown_value(version, str)} has no {domain} {name} (allowed: "
+            f"{', '.join(map(str, sorted(known)))})"
+        )
+    if opset is not None and opset < min(known):
+        raise AttributeValueError(
+            f"operator: opset = {shown_value(opset, str)} has no {domain} {name} (allowed: "
+            f"at least {min(known)})"
+        )
+    if version is None:
+        version = max(since for since in known if opset is None or since <= opset)
+    return known[version]
+
+
+def _string(caller: str, option: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise DTypeError(
+            f"{caller}: {option} = {shown_value(value)} is not a string (allowed: a string)"
+        )
+    return str.__str__(value)
+
+
+def _integer(option: str, value: object) -> int:
+    with converted_errors(lambda _: messages.option_not_integer("operator", option, value)):
+        return index(value)  # type: ignore[arg-type]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import api, messages, reductions
+from ndgather import api, messages
 from ndgather.api import Call
+from ndgather.arguments import REDUCTIONS, supported_reductions
 from ndgather.errors import NdgatherError
-from ndgather.published import arguments
+from ndgather.published import binding
 from ndgather.published.inference import infer
 from ndgather.published.schema import (
     Attribute,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from ndgather.published.arguments import AttributeValue
+    from ndgather.published.binding import AttributeValue
 
     Array = NDArray[Any]
 
@@ -165,9 +166,9 @@ def _reduction(
     word = str(attributes["reduction"])
     dtype: Any = getattr(data, "dtype", known.dtype)
     # Adapters of other libraries raise for what they do not support.
-    names = reductions.NAMES
+    names = REDUCTIONS
     if isinstance(dtype, np.dtype):
-        names = reductions.supported_reductions(dtype)
+        names = supported_reductions(dtype)
     words = {x.word: x.reduction for x in attribute.choices if x.reduction.value in names}
     if word not in words:
         raise messages.reduction_type(str(row), word, dtype, tuple(words))
@@ -311,7 +312,7 @@ class Operator:
             # The checks below hold for these views, whatever other threads do.
             inputs = self._known.held(inputs)
             key = self._known.key(inputs, named)
-        arrays, attributes = arguments.bind_arrays(self.row, inputs, named)
+        arrays, attributes = binding.bind_arrays(self.row, inputs, named)
         call, shape = planned(self.row, arrays, attributes)
         result: Any = api.run(call)
         if len(shape) != len(getattr(result, "shape", shape)):  # some versions join batch axes
@@ -351,7 +352,7 @@ class Operator:
         10 b  11  12 a      [0]     2 a              12 a  10 b
                             [1]     0 b
         """
-        arrays, attributes = arguments.bind_arrays(self.row, inputs, named)
+        arrays, attributes = binding.bind_arrays(self.row, inputs, named)
         try:
             call, shape = planned(self.row, arrays, attributes)
         except NdgatherError as error:
@@ -407,7 +408,7 @@ class Operator:
         ndgather.errors.IndexOutOfBoundsError: ai.onnx GatherND-13: indices[0, 0] = 9 is outside \
 axis 0 of data, which has size 5 (allowed: -5..4)
         """
-        declared, attributes, values = arguments.bind_types(
+        declared, attributes, values = binding.bind_types(
             self.row, types, dict(constants or {}), named
         )
         return infer(self.row, declared, attributes, values=values)

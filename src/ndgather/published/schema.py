@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import dispatch
+from ndgather import exchange
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -340,7 +340,7 @@ def _name(dtype: Any) -> str:
 
 def keeps_its_kind(value: Any) -> bool:
     """Return whether an operator takes `value` as it is: it has an adapter, a type and a shape."""
-    if not dispatch.adapter(value) or getattr(value, "is_nested", False):
+    if not exchange.adapter(value) or getattr(value, "is_nested", False):
         return False
     try:
         return type_of(value).dtype != "object"  # NumPy knows the type of such elements
@@ -356,5 +356,5 @@ def reshaped(array: Any, shape: tuple[Any, ...]) -> Any:
         return array.reshape(shape)
     if hasattr(array, "__array_namespace__"):
         return array.__array_namespace__().reshape(array, shape)
-    reshape = getattr(dispatch.adapter(array), "reshape", np.reshape)
+    reshape = getattr(exchange.adapter(array), "reshape", np.reshape)
     return reshape(array, shape)

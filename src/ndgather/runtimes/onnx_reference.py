@@ -1,19 +1,177 @@
-"""The reference evaluator of ONNX."""
+"""The reference evaluator of ONNX, without its differences from the specification.
+
+These operators replace its own:
+
+- BatchNormalization up to opset 13: onnx assumes training wherever `momentum` is present.
+- GlobalMaxPool: onnx assumes four axes.
+- Softmax, LogSoftmax and Hardmax up to opset 12: they flatten their input to a matrix; onnx works
+  along one axis, as from opset 13.
+- Attention: onnx caps the products that are the fourth output in mode 0.
+- NonMaxSuppression: onnx raises for limits that are scalars, and without the first limit.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
+from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops import load_op
+from onnx.reference.ops.op_batch_normalization import BatchNormalization_14
+from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression as _BoxesOfOnnx
 
-from ndgather.runtimes.corrected_ops import CORRECTED
+from ndgather.errors import ModelError
 from ndgather.runtimes.runtime import model_with_data
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource
+    from ndgather.runtimes.runtime import LoadOptions, ModelSource
+
+Array = NDArray[Any]
+
+_TRAINING_BY_ATTRIBUTE = 14  # from this opset on `training_mode` decides
+_TEST_BY_OUTPUTS = 7  # from this opset on the number of outputs decides
+_WITHOUT_SPATIAL = 9  # from this opset on there is no `spatial`
+_EPSILON = 1e-5
+
+
+class BatchNormalization(BatchNormalization_14):
+    """``scale * (x - mean) / sqrt(var + epsilon) + bias`` for every channel.
+
+    Up to opset 13 it raises in training mode, where mean and variance are those of `x`.
+    """
+
+    op_domain = ""
+
+    def _run(  # type: ignore[override]  # onnx leaves it untyped
+        self, x: Array, scale: Array, bias: Array, mean: Array, var: Array, **attributes: Any
+    ) -> tuple[Array, ...]:
+        present = {attribute.name: attribute for attribute in self.onnx_node.attribute}
+        opset = self.run_params["opsets"][self.domain]
+        if opset >= _TRAINING_BY_ATTRIBUTE:
+            outputs: tuple[Array, ...] = super()._run(x, scale, bias, mean, var, **attributes)  # type: ignore[no-untyped-call]
+            return outputs
+        if opset >= _TEST_BY_OUTPUTS:
+            trains = sum(map(bool, self.onnx_node.output)) > 1
+        else:
+            trains = "is_test" not in present or present["is_test"].i == 0
+        if trains:
+            raise ModelError(
+                f"BatchNormalization of opset {opset} is in training mode (allowed: mean and "
+                "variance as given)"
+            )
+        epsilon = present["epsilon"].f if "epsilon" in present else _EPSILON
+        by_channel = (-1, *(1,) * (x.ndim - 2))
+        if opset < _WITHOUT_SPATIAL and "spatial" in present and present["spatial"].i == 0:
+            by_channel = x.shape[1:]  # every element of a channel has its own statistics
+        arrays = (array.reshape(by_channel) for array in (scale, bias, mean, var))
+        scale, bias, mean, var = arrays
+        y = scale * ((x - mean) / np.sqrt(var + var.dtype.type(epsilon))) + bias
+        return (y.astype(x.dtype),)
+
+
+class GlobalMaxPool(OpRun):
+    """The largest element of every channel, over all axes after the first two."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, **_defaults: object) -> tuple[Array]:
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
+_ALONG_ONE_AXIS = 13  # from this opset on Softmax and the like work along one axis
+
+
+def _by_rows(name: str, of_rows: Callable[[Array], Array]) -> type[OpRun]:
+    """Return an operator that applies a function to every row of a matrix."""
+
+    def _run(self: OpRun, x: Array, **_attributes: object) -> tuple[Array]:
+        values = {attribute.name: attribute.i for attribute in self.onnx_node.attribute}
+        if not x.size:
+            return (x,)
+        if self.run_params["opsets"][self.domain] >= _ALONG_ONE_AXIS:
+            axis = values.get("axis", -1)
+            rows = of_rows(np.moveaxis(x, axis, -1))
+            return (np.ascontiguousarray(np.moveaxis(rows, -1, axis)),)
+        axis = values.get("axis", 1)
+        before = int(np.prod(x.shape[: axis + x.ndim if axis < 0 else axis]))
+        return (of_rows(x.reshape(before, -1)).reshape(x.shape),)
+
+    return type(name, (OpRun,), {"op_domain": "", "_run": _run})
+
+
+def _softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def _log_softmax(x: Array) -> Array:
+    less = x - x.max(axis=-1, keepdims=True)
+    return np.asarray(less - np.log(np.exp(less).sum(axis=-1, keepdims=True)))
+
+
+def _hardmax(x: Array) -> Array:
+    y = np.zeros_like(x)
+    np.put_along_axis(y, x.argmax(axis=-1, keepdims=True), 1, axis=-1)
+    return y
+
+
+_PRODUCTS = 3  # the output of Attention that `qk_matmul_output_mode` selects
+
+
+class Attention(OpRun):
+    """``softmax(softcap(q k) + mask) v``, and, as the fourth output in mode 0, ``q k``."""
+
+    op_domain = ""
+
+    def _run(self, *inputs: Array, **_attributes: object) -> tuple[Array, ...]:
+        node = self.onnx_node
+        outputs = self._by_onnx(node, inputs)
+        present = {attribute.name: attribute for attribute in node.attribute}
+        caps = "softcap" in present and present["softcap"].f > 0
+        mode = present["qk_matmul_output_mode"].i if "qk_matmul_output_mode" in present else 0
+        if not caps or mode or not any(node.output[_PRODUCTS:]):
+            return outputs
+        uncapped = NodeProto()
+        uncapped.CopyFrom(node)
+        uncapped.attribute.remove(present["softcap"])
+        return (*outputs[:_PRODUCTS], self._by_onnx(uncapped, inputs)[_PRODUCTS])
+
+    def _by_onnx(self, node: NodeProto, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        attention = load_op("", "Attention", self.run_params["opsets"][self.domain])
+        outputs: tuple[Array, ...] = attention(node, self.run_params).run(*inputs)
+        return outputs
+
+
+class NonMaxSuppression(_BoxesOfOnnx):
+    """``[batch, class, box]`` of every box kept; limits are scalars, or have one element."""
+
+    op_domain = ""
+
+    def _run(
+        self, boxes: Array, scores: Array, *limits: Array | None, **attributes: Any
+    ) -> tuple[Array]:
+        most, *others = (None if n is None else n.reshape(-1) for n in limits or (None,))
+        if most is None or most[0] <= 0:
+            return (np.empty((0, 3), np.int64),)
+        (kept,) = super()._run(boxes, scores, most, *others, **attributes)  # type: ignore[no-untyped-call]
+        return (kept.reshape(-1, 3),)
+
+
+CORRECTED: tuple[type[OpRun], ...] = (
+    Attention,
+    BatchNormalization,
+    GlobalMaxPool,
+    NonMaxSuppression,
+    _by_rows("Hardmax", _hardmax),
+    _by_rows("LogSoftmax", _log_softmax),
+    _by_rows("Softmax", _softmax),
+)
 
 
 def version() -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import arguments, dispatch, slow_path
+from ndgather import arguments, exchange, slow_path
 from ndgather.api import gather_nd, run
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
@@ -103,7 +103,7 @@ def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
 
 def _data(call: Call) -> tuple[Array, bool, Grid | None]:
     """Return data as an array, whether its values can be read, and its chunks if any."""
-    module = dispatch.adapter_name(call.data) or ""
+    module = exchange.adapter_name(call.data) or ""
     if module.startswith("ndgather.stored.") and not isinstance(call.data, np.memmap):
         reader = reader_of(call)
         if math.prod(reader.grid.shape) > _MOST_READ:
@@ -130,7 +130,7 @@ def shape_of(call: Call) -> tuple[int, ...]:
 def _without_labels(value: object) -> object:
     """Return the array in an array of xarray, without computing a lazy one."""
     module = "ndgather.arrays.xarray"
-    if dispatch.adapter_name(value) != module:
+    if exchange.adapter_name(value) != module:
         return value
     array: object = import_module(module).array_behind(value)
     return array

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ndgather import messages
 from ndgather.show import svg
 from ndgather.show.evaluate import State, evaluate
+from ndgather.show.layout import THEMES
 from ndgather.show.scene import make_scene
-from ndgather.show.theme import THEMES
 
 if TYPE_CHECKING:
     import os

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
-from ndgather.show import theme
+from ndgather.show import layout
 from ndgather.show.layout import Group, Label, Line, picture_drawing
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ def save(scene: Scene, path: Path, theme_name: str) -> None:
     axes: Any = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, drawing.width), ylim=(drawing.height, 0))
     axes.axis("off")
-    colours = theme.THEMES[theme_name]
+    colours = layout.THEMES[theme_name]
     figure.set_facecolor(colours["page"])
     shapes: list[tuple[Shape, int]] = []
     for item in drawing.items:
         group = item if isinstance(item, Group) else Group(0, "", (item,))
-        shapes += ((shape, group.entry % len(theme.ENTRY_COLOURS)) for shape in group.shapes)
+        shapes += ((shape, group.entry % len(layout.ENTRY_COLOURS)) for shape in group.shapes)
     for order, (shape, entry) in enumerate(shapes):
-        entry_colours = theme.ON_ENTRY if isinstance(shape, Label) else theme.ENTRY_COLOURS
-        _paint(axes, shape, {**colours, theme.ENTRY: entry_colours[entry]}, order)
+        entry_colours = layout.ON_ENTRY if isinstance(shape, Label) else layout.ENTRY_COLOURS
+        _paint(axes, shape, {**colours, layout.ENTRY: entry_colours[entry]}, order)
     with warnings.catch_warnings():  # about letters that these fonts do not have
         warnings.simplefilter("ignore", UserWarning)
         figure.savefig(path, format="png", dpi=_DOTS, metadata={"Software": None})
@@ -51,14 +51,14 @@ def _paint(axes: Any, shape: Shape, colours: dict[str, str], order: int) -> None
     from matplotlib.patches import FancyBboxPatch  # noqa: PLC0415 - as above
 
     if isinstance(shape, Label):
-        text = theme.TEXTS[shape.style]
+        text = layout.TEXTS[shape.style]
         axes.text(
             shape.x,
             shape.y,
             shape.text,
             fontsize=text.size * _POINT,
             fontweight="bold" if text.bold else "normal",
-            family=_MONOSPACE if text.family == theme.MONOSPACE else _MONOSPACE[1:],
+            family=_MONOSPACE if text.family == layout.MONOSPACE else _MONOSPACE[1:],
             color=colours[text.colour],
             ha=_ALIGNMENT[shape.anchor],
             va="baseline",
@@ -66,7 +66,7 @@ def _paint(axes: Any, shape: Shape, colours: dict[str, str], order: int) -> None
             parse_math=False,
         )
         return
-    paint = theme.SHAPES[shape.style]
+    paint = layout.SHAPES[shape.style]
     if isinstance(shape, Line):
         axes.plot(
             (shape.x, shape.x + shape.dx),

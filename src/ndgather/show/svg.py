@@ -7,8 +7,19 @@ import re
 from typing import TYPE_CHECKING
 
 from ndgather.show.evaluate import MOST_ENTRIES
-from ndgather.show.layout import Group, Line, Rect, panel_drawing, picture_drawing
-from ndgather.show.theme import ENTRY, ENTRY_COLOURS, ON_ENTRY, SHAPES, TEXTS, THEMES
+from ndgather.show.layout import (
+    ENTRY,
+    ENTRY_COLOURS,
+    ON_ENTRY,
+    SHAPES,
+    TEXTS,
+    THEMES,
+    Group,
+    Line,
+    Rect,
+    panel_drawing,
+    picture_drawing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

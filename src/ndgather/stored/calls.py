@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, dispatch, messages, reductions, refusals, slow_path, windows
+from ndgather import arguments, exchange, messages, slow_path, windows
 from ndgather.array_call import _core
 from ndgather.errors import (
     AttributeValueError,
@@ -22,8 +22,7 @@ from ndgather.errors import (
     StoredArrayError,
     one_line,
 )
-from ndgather.messages import shown_value
-from ndgather.settings import LOGGER, plural
+from ndgather.messages import LOGGER, plural, shown_value
 from ndgather.stored.chunks import stand_in
 from ndgather.stored.plan import WINDOW_BLOCK, Points, make_plan, shared_plan, with_data
 from ndgather.stored.walk import walk, write
@@ -50,7 +49,7 @@ def run(
         if isinstance(value, stored):
             if argument != "data":
                 plain[argument] = arguments.plain_array(caller, name, value)
-        elif dispatch.adapter_name(value) == reader.__module__:  # such as a group
+        elif exchange.adapter_name(value) == reader.__module__:  # such as a group
             raise DTypeError(
                 f"{caller}: {name} = {type(value).__name__} object is not a stored array "
                 f"(allowed: {stored.__module__.partition('.')[0]}.{stored.__name__})"
@@ -104,7 +103,7 @@ def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
         out = arguments.plain_array(call.caller, "out", out)
     refusal = _core.check_out(out, stand_in(shape, call.data.dtype))
     if refusal.rule != "none":
-        refusals.raise_error(replace(call, out=out), refusal)
+        arguments.raise_error(replace(call, out=out), refusal)
     return out
 
 
@@ -247,8 +246,8 @@ class ChunkUpdate:
             self._scatter(values, self.updates.astype(values.dtype, copy=False), self.reduction)
             return values
         native = values.astype(values.dtype.newbyteorder("="), copy=False)
-        library = reductions.InPlace(self._scatter)
-        reductions.in_steps(library, native, self.updates, self.reduction, self.use_init_val)
+        library = slow_path.InPlace(self._scatter)
+        slow_path.in_steps(library, native, self.updates, self.reduction, self.use_init_val)
         return native.astype(values.dtype, copy=False)
 
     def _scatter(self, data: Array, updates: Array, reduction: str) -> None:
@@ -307,7 +306,7 @@ def move(
         _move_references(points, runs, chunk, dense, reduction)
         return
     chunk, dense = np.asarray(chunk), np.asarray(dense)  # without subclasses
-    arithmetic = None if reduction is None else reductions.for_core(chunk.dtype, reduction)
+    arithmetic = None if reduction is None else slow_path.core_arithmetic(chunk.dtype, reduction)
     where = points.local, points.positions, points.block
     _core.move_points(chunk, dense, points.bits, *where, *runs, reduction, arithmetic)
 

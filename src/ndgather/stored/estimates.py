@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ndgather import arguments, dispatch, ranges
+from ndgather import arguments, exchange, ranges
 from ndgather.array_call import Call, _core
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.plan import make_plan, with_data
@@ -145,7 +145,7 @@ def _estimate(call: Call, reader: Reader, plan: Plan | RangePlan, points: int) -
 
 def reader_of(call: Call, argument: str = "data") -> Reader:
     """Return the reader, or for a scatter the writer, of the stored array of a call."""
-    module = dispatch.adapter_name(call.data)
+    module = exchange.adapter_name(call.data)
     adapter = None if module is None else import_module(module)
     opened = getattr(adapter, "writer" if call.scatters else "reader", None)
     cause = None

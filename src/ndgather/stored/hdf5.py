@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from ndgather.errors import DTypeError
-from ndgather.settings import LOGGER
+from ndgather.messages import LOGGER
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, box_shape, missing_raises, no_chunk
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ndgather import messages
-from ndgather.errors import FileError, NdgatherError
+from ndgather.errors import FileError
 from ndgather.messages import listed, reason
 
 if TYPE_CHECKING:
@@ -41,14 +41,10 @@ def opened(place: str, mode: Mode = "r") -> Any:
     look up credentials and regions in the environment.
     """
     file = None if "://" in place else _hdf5_file(place)
-    try:
+    with messages.converted_errors(lambda error: unreadable(place, error)):
         if is_tiff(place):
             return _tiff_array(place, mode)
         return _zarr_array(place, mode) if file is None else _hdf5_array(place, file, mode)
-    except (NdgatherError, MemoryError):
-        raise
-    except Exception as error:  # whatever a store raises that is missing or not allowed
-        raise unreadable(place, error) from error
 
 
 def unreadable(place: str, error: Exception) -> FileError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import arguments, refusals, slow_path, windows
+from ndgather import arguments, slow_path, windows
 from ndgather.array_call import Call, _core
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
@@ -296,7 +296,7 @@ def _points(call: Call, grid: Grid) -> Points:
         part = slice(begin, begin + block)
         result = _core.sort_points(kind, grid.steps, begin, local[part], positions[part], *options)
         if isinstance(result, _core.Refusal):
-            refusals.raise_error(call, result)
+            arguments.raise_error(call, result)
         return result
 
     begins = range(0, max(count, 1), block)

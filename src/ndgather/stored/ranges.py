@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import ranges
-from ndgather.settings import LOGGER, plural
+from ndgather.messages import LOGGER, plural
 from ndgather.stored.calls import provide_out
 from ndgather.stored.plan import chunk_at, with_data
 from ndgather.stored.walk import walk

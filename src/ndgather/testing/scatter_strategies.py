@@ -13,8 +13,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ndgather.arguments import REDUCTIONS, every_element, number_kind, supported_reductions
 from ndgather.array_call import _core
-from ndgather.reductions import NAMES, every, number_kind, supported_reductions
 from ndgather.testing import Call, assert_same_elements, assert_same_form, elements_at, reference
 from ndgather.testing.strategies import (
     FLAVOURS,
@@ -100,7 +100,7 @@ def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
     kind = number_kind(dtype)
     if dtype.isbuiltin == 2 and dtype.itemsize == 1:
         # By value: several bytes may hold the same number of less than eight bits.
-        values = every(dtype).astype(np.float64).astype(dtype)
+        values = every_element(dtype).astype(np.float64).astype(dtype)
         return values[rng.integers(0, 256, (*shape, 1))][..., 0]
     if kind == "c":
         result = np.empty(shape, dtype)
@@ -131,7 +131,7 @@ def scatter_calls(
     index_dtypes: Sequence[np.dtype[Any]] = INDEX_DTYPES,
     modes: Sequence[str] = SCATTER_MODES,
     flavours: Sequence[str] = FLAVOURS,
-    reductions: Sequence[str] = NAMES,
+    reductions: Sequence[str] = REDUCTIONS,
 ) -> ScatterCall:
     """Draw a well-shaped call of `function` with a reduction that its type has.
 

@@ -14,10 +14,9 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ndgather import testing
 from ndgather.array_call import _core
-from ndgather.testing import Call, moves_as_bytes
-from ndgather.testing import layouts as array_layouts
-from ndgather.testing.layouts import strided
+from ndgather.testing import Call, moves_as_bytes, strided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +39,7 @@ Array = NDArray[Any]
 AnyCall = TypeVar("AnyCall", bound=Call)
 
 #: Functions that copy an array to another layout in memory, by the name of the layout.
-LAYOUTS = array_layouts.LAYOUTS
+LAYOUTS = testing.LAYOUTS
 
 #: The names of the modes of gathers.
 MODES = _core.GATHER_MODES

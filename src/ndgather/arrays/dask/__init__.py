@@ -15,7 +15,7 @@ import numpy as np
 from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
-from ndgather import arguments, dispatch, messages, slow_path, windows
+from ndgather import arguments, exchange, messages, slow_path, windows
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.points import axes_of_tuples, layout_of
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
@@ -56,7 +56,7 @@ def run(call: Call) -> DaskArray:
 def _checked(caller: str, name: str, value: Any) -> Any:
     """Return an argument; raise if it is of dask, but not an array of known size."""
     if not isinstance(value, DaskArray):
-        if dispatch.adapter_name(value) == __name__:
+        if exchange.adapter_name(value) == __name__:
             raise messages.not_an_array(caller, name, value, "is of dask, but not an array")
         return value
     if any(np.isnan(size) for size in value.shape):
@@ -81,14 +81,16 @@ class _Stored:
 
 
 def _in_memory_or_stored(caller: str, value: Any) -> Any:
-    adapter = dispatch.adapter_name(value)
+    adapter = exchange.adapter_name(value)
     if adapter is None or isinstance(value, np.ndarray):
         return arguments.plain_array(caller, "data", value)
-    try:
-        reader = import_module(adapter).reader(value)
-    except Exception as error:
+
+    def not_stored(error: Exception) -> DTypeError:
         why = f"is not a stored array: {reason(error)}"
-        raise messages.not_an_array(caller, "data", value, why) from error
+        return messages.not_an_array(caller, "data", value, why)
+
+    with messages.converted_errors(not_stored):
+        reader = import_module(adapter).reader(value)
     return _Stored(value, reader.grid.shape, reader.dtype)
 
 

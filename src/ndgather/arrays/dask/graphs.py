@@ -15,7 +15,7 @@ from dask.array.core import from_array, normalize_chunks
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
-from ndgather import refusals, slow_path
+from ndgather import arguments, slow_path
 from ndgather.arrays.dask import points
 from ndgather.arrays.dask.points import axes_of_tuples
 from ndgather.errors import IndexOutOfBoundsError
@@ -194,7 +194,7 @@ def _first_error(
             negative = call.negative and call.kind != "gather_windows"
             lowest = -error.size if negative else 0
             facts = (position, error.value, error.axis, error.size, lowest, 1, prod(index_shape))
-            errors.append(refusals.out_of_bounds(call, facts))
+            errors.append(arguments.out_of_bounds(call, facts))
     return min(errors, key=lambda error: error.position, default=None)
 
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import messages, reductions
+from ndgather import messages, slow_path
 from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.operation import array, checked, get_route, is_narrow, set_route
 from ndgather.arrays.jax.primitives import TARGET, elements_of_windows, gather, scatter
@@ -91,13 +91,13 @@ def _scatter(call: Call, op: Operation) -> jax.Array:
     if op.reduction == "none":
         return steps.scatter(call.data, call.updates, "none")
     arrays = call.data, call.updates
-    result: jax.Array = reductions.in_steps(steps, *arrays, op.reduction, call.use_init_val)
+    result: jax.Array = slow_path.in_steps(steps, *arrays, op.reduction, call.use_init_val)
     return result
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """What `reductions.in_steps` needs of JAX."""
+    """What `slow_path.in_steps` needs of JAX."""
 
     indices: jax.Array
     op: Operation
@@ -106,7 +106,7 @@ class _Steps:
         return scatter(data, self.indices, updates, replace(self.op, reduction=reduction))
 
     def identity(self, updates: jax.Array, reduction: str) -> jax.Array:
-        identity = reductions.identity(np.dtype(updates.dtype), reduction)
+        identity = slow_path.identity(np.dtype(updates.dtype), reduction)
         return jnp.broadcast_to(jnp.asarray(identity), updates.shape)
 
     def counts(self, data: jax.Array, count: int) -> jax.Array:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import arguments, messages, reductions, refusals, slow_path
+from ndgather import arguments, messages, slow_path
 from ndgather.array_call import Call, _core
 from ndgather.arrays import lowering
 from ndgather.errors import AttributeValueError, DTypeError
@@ -146,7 +146,7 @@ def _indices(call: Call) -> Any:
     if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
         return jnp.zeros(indices.shape, jnp.int32)
     if getattr(indices.dtype, "kind", "") not in ("i", "u"):  # a key of random numbers has none
-        raise refusals.index_dtype(replace(call, indices=indices))
+        raise arguments.index_dtype(replace(call, indices=indices))
     return indices
 
 
@@ -267,7 +267,7 @@ def set_route(route: str) -> None:
     'native'
     >>> set_route(before)
     """
-    global _route  # noqa: PLW0603 - one setting for the process, as settings.py has them
+    global _route  # noqa: PLW0603 - one setting for the process, as for threads
     _route = _available("route", route)
 
 
@@ -280,16 +280,16 @@ def run(op: Operation, data: Array, indices: Array, updates: Array | None = None
 
     call = op.call(whole(data), whole(indices))
     if updates is not None:
-        arithmetic = reductions.for_core(data.dtype, op.reduction)
+        arithmetic = slow_path.core_arithmetic(data.dtype, op.reduction)
         call = replace(call, updates=whole(updates), arithmetic=arithmetic)
     result = call.run()
     if not isinstance(result, _core.Refusal):
         return result
     if result.rule != "out_of_bounds":
-        refusals.raise_error(call, result)
+        arguments.raise_error(call, result)
     position, value, axis, size, lowest, count, total = result.facts
     repeated = [d for d in range(op.lead) if indices.shape[d] == 1]
     times = int(np.prod([lead[d] for d in repeated]))
     where = tuple(at for d, at in enumerate(position) if d not in repeated)
     facts = (where, value, axis - op.skip, size, lowest, count // times, total // times)
-    raise refusals.out_of_bounds(call, facts)
+    raise arguments.out_of_bounds(call, facts)

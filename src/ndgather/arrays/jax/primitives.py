@@ -17,7 +17,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from ndgather import reductions
+from ndgather import slow_path
 from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.jax import operation
@@ -226,7 +226,7 @@ def gather(data: Any, indices: Any, op: Operation) -> jax.Array:
 def scatter(data: Any, indices: Any, updates: Any, op: Operation) -> jax.Array:
     """Apply an operation; dtypes of one byte that C++ does not know bring all results."""
     dtype = np.dtype(data.dtype)
-    arithmetic = reductions.for_core(dtype, op.reduction)
+    arithmetic = slow_path.core_arithmetic(dtype, op.reduction)
     more = () if arithmetic is None or isinstance(arithmetic, str) else (jnp.asarray(arithmetic),)
     result: jax.Array = scatter_p.bind(data, indices, updates, *more, op=op)
     return result

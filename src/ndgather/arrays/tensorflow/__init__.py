@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ndgather import arguments, dispatch, messages, reductions, slow_path
+from ndgather import arguments, exchange, messages, slow_path
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.vjp import cotangents
@@ -134,7 +134,7 @@ class TensorFlowLibrary(lowering.Library):
         return tf.where(met, tf.where(any_unknown | tf.math.is_nan(rows), nan, extreme), rows)
 
     def identity(self, updates: Any, reduction: str) -> Any:
-        number = reductions.identity(np.dtype(updates.dtype.as_numpy_dtype), reduction)
+        number = slow_path.identity(np.dtype(updates.dtype.as_numpy_dtype), reduction)
         return tf.fill(tf.shape(updates), tf.constant(number, updates.dtype))
 
     def counts(self, data: Any, count: int) -> Any:
@@ -169,7 +169,7 @@ def run(call: Call) -> Any:
     """Carry out a call with tensors; the result is a tensor where data is one, or in a graph."""
     caller = call.caller
     for name, value in call.named():
-        if not isinstance(value, _DENSE) and dispatch.adapter_name(value) == __name__:
+        if not isinstance(value, _DENSE) and exchange.adapter_name(value) == __name__:
             raise messages.no_array(caller, name, value, _ALLOWED)
         if isinstance(value, _DENSE) and value.shape.rank is None:
             raise ShapeError(

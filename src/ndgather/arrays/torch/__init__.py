@@ -13,7 +13,7 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
-from ndgather import arguments, dispatch, messages, slow_path
+from ndgather import arguments, exchange, messages, slow_path
 from ndgather.arrays.torch import autograd, checks, compiling, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
@@ -52,7 +52,7 @@ def _with_indices_alone(call: Call) -> Any:
         if isinstance(value, torch.Size):
             size: dict[str, Any] = {argument: tuple(value)}
             call = replace(call, **size)
-        elif not isinstance(value, torch.Tensor) and dispatch.adapter_name(value) == __name__:
+        elif not isinstance(value, torch.Tensor) and exchange.adapter_name(value) == __name__:
             raise messages.not_an_array(call.caller, name, value, "is no tensor")
     indices = call.indices
     if not isinstance(indices, torch.Tensor):

@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
 
-from ndgather import arguments, dispatch, messages, slow_path
+from ndgather import arguments, exchange, messages, slow_path
 from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
@@ -323,7 +323,7 @@ def direct(kind: str, *arguments: Any) -> Any:
 def register() -> None:
     """Let the core try `direct` first when it does not take a tensor itself."""
     for tensor_type in checks.KINDS:
-        dispatch.FAST_PATHS[tensor_type] = direct
+        exchange.FAST_PATHS[tensor_type] = direct
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
-from ndgather import arguments, exchange, messages, reductions, slow_path
+from ndgather import arguments, exchange, messages, slow_path
 from ndgather.array_call import Call, _core
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason, shown_value
@@ -97,7 +97,7 @@ def byte_results(dtype: torch.dtype, reduction: str) -> NDArray[np.uint8]:
 def identity(dtype: torch.dtype, reduction: str) -> Any:
     """Return the number that a reduction starts from where no element takes part."""
     if dtype in NUMPY:
-        return reductions.identity(NUMPY[dtype], reduction).item()
+        return slow_path.identity(NUMPY[dtype], reduction).item()
     if reduction not in ("min", "max"):
         return {"add": 0, "sub": 0, "mul": 1, "mean": 0}[reduction]
     wide = torch.tensor([math.inf])
@@ -119,7 +119,7 @@ def checked(call: Call) -> Call:
     if call.scatters and call.updates.dtype != data.dtype:
         raise _updates_dtype(call, call.updates.dtype)
     alike = np.dtype(np.float32) if data.dtype in _FLOATS else NUMPY.get(data.dtype, np.dtype("V1"))
-    return arguments.checked(call, None, reductions.supported_reductions(alike))
+    return arguments.checked(call, None, arguments.supported_reductions(alike))
 
 
 def _updates_dtype(call: Call, dtype: object) -> DTypeError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ndgather import reductions, slow_path
+from ndgather import slow_path
 from ndgather.arguments import fill_element
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
@@ -122,7 +122,7 @@ def run(call: Call) -> torch.Tensor:
     dtype, reduction = call.data.dtype, call.reduction
     several = reduction != "none" and (reduction == "mean" or not call.use_init_val)
     if several and call.scatters and dtype not in checks.NUMPY:
-        return reductions.in_steps(
+        return slow_path.in_steps(
             _InCore(call), call.data, call.updates, reduction, call.use_init_val
         )
     arrays = _with_arrays(call)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray
 from xarray.core import indexing
 
-from ndgather import dispatch, slow_path
+from ndgather import exchange, slow_path
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.accessor import Accessor, not_an_array
 from ndgather.errors import AttributeValueError, ShapeError
@@ -37,7 +37,7 @@ def run(call: Call) -> Any:
     that is a DataArray too, and the rest are those of `data`, with their coordinates.
     """
     for name, value in call.named():
-        if not isinstance(value, _NAMED) and dispatch.adapter_name(value) == __name__:
+        if not isinstance(value, _NAMED) and exchange.adapter_name(value) == __name__:
             raise not_an_array(call.caller, name, value)
     data, indices = call.data, call.indices
     if isinstance(call.out, _NAMED) or (call.out is not None and isinstance(data, _NAMED)):

@@ -18,7 +18,7 @@ from xarray.core import indexing
 from xarray.core.dtypes import maybe_promote
 
 from ndgather import api
-from ndgather.dispatch import adapter_name
+from ndgather.exchange import adapter_name
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, TransposedReader, box_shape, stand_in
 from ndgather.stored.estimates import estimate_of

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
-from ndgather.messages import reason, shown_value
+from ndgather.messages import converted_errors, reason, shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -196,12 +196,9 @@ def look_up(
             f"(allowed: labels that rise or fall); write .sortby({name!r}) first"
         )
     wide = flat.astype(np.float64) if flat.dtype == np.float16 else flat
-    try:
+    dtypes = index.dtype, labels.dtype
+    with converted_errors(lambda error: not_comparable(caller, name, *dtypes, error)):
         positions = index.get_indexer(pd.Index(wide), method=method, tolerance=tolerance)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise not_comparable(caller, name, index.dtype, labels.dtype, error) from error
     return np.asarray(positions, np.intp).reshape(labels.shape)
 
 

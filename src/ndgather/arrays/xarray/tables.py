@@ -155,7 +155,7 @@ def opened(place: str) -> xarray.Dataset:
     if open_path.is_tiff(place):
         return geotiff.dataset(place)
     is_zarr = "://" in place or Path(place).suffix == _ZARR_SUFFIX or Path(place).is_dir()
-    try:
+    with messages.converted_errors(lambda error: open_path.unreadable(place, error)):
         if not is_zarr:
             if not Path(place).exists():
                 raise FileNotFoundError(2, os.strerror(2))
@@ -163,10 +163,6 @@ def opened(place: str) -> xarray.Dataset:
         with warnings.catch_warnings():  # xarray's, that it reads more files than it might
             warnings.filterwarnings("ignore", "Failed to open Zarr store", RuntimeWarning)
             return xarray.open_dataset(open_path.store_of(place), engine="zarr", chunks=None)
-    except MemoryError:
-        raise
-    except Exception as error:  # a reader of a format may raise anything
-        raise open_path.unreadable(place, error) from error
 
 
 def read(path: Path) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, ModelError, NdgatherError, one_line
-from ndgather.messages import shown
+from ndgather.messages import LOGGER, shown
 from ndgather.models.arguments import Array, named_arrays, names, seconds, tolerance
 from ndgather.models.graph import fit_inputs
 from ndgather.models.graph.diagnostics import rule_of
@@ -30,7 +30,6 @@ from ndgather.models.onnx.runs import (
 )
 from ndgather.published.schema import Kind
 from ndgather.runtimes.children import LIMIT_S, Answer, RuntimeProcess
-from ndgather.settings import LOGGER
 from ndgather.show import style_sheet
 
 if TYPE_CHECKING:

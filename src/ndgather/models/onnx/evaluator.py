@@ -18,7 +18,7 @@ from onnx.reference.op_run import OpFunction, OpRun
 
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, one_line
-from ndgather.messages import foreign_errors, listed
+from ndgather.messages import LOGGER, foreign_errors, listed, plural
 from ndgather.models.arguments import Array, array, instance, named_arrays, sequence
 from ndgather.models.graph import Run, fit_inputs
 from ndgather.models.graph.evaluation import TimedNode, finished
@@ -34,8 +34,7 @@ from ndgather.models.onnx.nodes import (
     with_one_name,
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.runtimes.corrected_ops import CORRECTED
-from ndgather.settings import LOGGER, plural
+from ndgather.runtimes.onnx_reference import CORRECTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -25,7 +25,7 @@ from onnx import (
 
 from ndgather import messages
 from ndgather.errors import ExtraMissingError, FileError, ModelError, NdgatherError, NotLoadedError
-from ndgather.messages import did_you_mean, foreign_errors, listed, reason, shown
+from ndgather.messages import LOGGER, did_you_mean, foreign_errors, listed, plural, reason, shown
 from ndgather.models.arguments import (
     Array,
     file_path,
@@ -52,7 +52,6 @@ from ndgather.models.onnx.nodes import (
 from ndgather.published.schema import Reduction, TensorType
 from ndgather.runtimes.children import call_isolated
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource, model_runtime
-from ndgather.settings import LOGGER, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -62,8 +62,7 @@ def tensor_to_bytes(array: Array, path: object) -> bytes:
         The content of a ``.pb`` file.
     """
     array = as_array("array", array)
-    try:
+    what = f"dtype {array.dtype}"  # which ONNX does not have, or the tensor is above 2 GiB
+    with messages.converted_errors(lambda _: messages.not_storable(path, what, _KIND)):
         strings = array.astype(object) if array.dtype.kind in "UT" else array
         return bytes(numpy_helper.from_array(strings).SerializeToString())
-    except Exception as error:  # ONNX has no such type, or the tensor is above 2 GiB
-        raise messages.not_storable(path, f"dtype {array.dtype}", _KIND) from error

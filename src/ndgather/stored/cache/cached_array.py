@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ndgather import arguments, dispatch
+from ndgather import arguments, exchange
 from ndgather.array_call import Call, _core
 from ndgather.errors import CallError
 from ndgather.messages import shown_value
@@ -350,14 +350,14 @@ def _look_up(kind: str, data: CachedArray, *rest: Any) -> Any:
     return found if isinstance(found, np.ndarray) else NotImplemented
 
 
-dispatch.FAST_PATHS[CachedArray] = _look_up
+exchange.FAST_PATHS[CachedArray] = _look_up
 
 
 def _opened(array: Any, what: str) -> Any:
     """Return the reader or writer of an array that is to be cached."""
     if isinstance(array, np.memmap):
         return import_module("ndgather.stored.memory_map").Pages(array, _BOX_BYTES)
-    module = dispatch.adapter_name(array)
+    module = exchange.adapter_name(array)
     if module is None and hasattr(array, "read") and isinstance(getattr(array, "grid", None), Grid):
         return array
     names = ("shape", "dtype", "__getitem__")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.runtimes.runtime import dtype_named
-from ndgather.testing.layouts import LAYOUTS
+from ndgather.testing import LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
