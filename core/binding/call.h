@@ -79,6 +79,7 @@ PyObject* accept_exchange(PyObject*, PyObject* arguments);
 PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count);
 PyObject* move_points(PyObject*, PyObject* arguments);
 PyObject* copy_ranges(PyObject*, PyObject* arguments);
+PyObject* gather_ranges(PyObject*, PyObject* const* args, Py_ssize_t count);
 PyObject* make_chunk_table(PyObject*, PyObject* arguments);
 PyObject* set_chunk(PyObject*, PyObject* arguments);
 PyObject* count_hits(PyObject*, PyObject* table);

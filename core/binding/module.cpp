@@ -96,6 +96,8 @@ PyMethodDef methods[] = {
      "move_points(chunk, dense, bits, places, positions, block, starts, stops, reduction, arithmetic, /)\n--\n\n"},
     {"copy_ranges", copy_ranges, METH_VARARGS,
      "copy_ranges(data, axis, starts, lengths, places, out, length, /)\n--\n\n"},
+    {"gather_ranges", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(gather_ranges)), METH_FASTCALL,
+     "gather_ranges(data, starts, ends, by_lengths, axis, /)\n--\n\n"},
     {"chunk_table", make_chunk_table, METH_VARARGS, "chunk_table(shape, steps, element, /)\n--\n\n"},
     {"set_chunk", set_chunk, METH_VARARGS, "set_chunk(table, number, values, /)\n--\n\n"},
     {"count_hits", count_hits, METH_O, "count_hits(table, /)\n--\n\n"},

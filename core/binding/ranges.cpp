@@ -1,6 +1,8 @@
 // ranges.cpp - ranges of an array along one axis, copied one after another: rows of different lengths.
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 
 #include "call.h"
 #include "gil.h"
@@ -210,6 +212,53 @@ PyObject* copy_ranges(PyObject*, PyObject* args) {
   }
   if (out != Py_None && !PyArray_CheckExact(out)) return PyErr_Format(PyExc_TypeError, "out is not an array");
   return begun_anew_in_a_child([&] { return copy(array(data), axis, out, length, ranges, count); });
+}
+
+PyObject* gather_ranges(PyObject*, PyObject* const* args, Py_ssize_t argument_count) {
+  if (argument_count != 5) return PyErr_Format(PyExc_TypeError, "gather_ranges takes 5 arguments");
+  PyArrayObject* const data = array(args[0]);
+  const bool by_lengths = args[3] == Py_True;
+  const Size *starts, *ends;
+  Size count = -1;
+  if (!PyArray_CheckExact(args[0]) || PyDataType_REFCHK(PyArray_DESCR(data)) || PyArray_ITEMSIZE(data) == 0 ||
+      !PyLong_CheckExact(args[4]) || !read_numbers(args[1], starts, count) || !read_numbers(args[2], ends, count)) {
+    Py_RETURN_NONE;
+  }
+  const long axis = PyLong_AsLong(args[4]);
+  if (axis == -1 && PyErr_Occurred()) PyErr_Clear();
+  if (axis < 0 || axis >= PyArray_NDIM(data)) Py_RETURN_NONE;
+  npy_intp places = count + 1;
+  PyObject* const offsets = PyArray_SimpleNew(1, &places, NPY_INT64);
+  // Copies, which another thread cannot change after they are checked.
+  const std::unique_ptr<Size[]> own(new (std::nothrow) Size[static_cast<std::size_t>(2 * count)]);
+  if (offsets == nullptr || own == nullptr) {
+    Py_XDECREF(offsets);
+    return PyErr_NoMemory();
+  }
+  const Size size = PyArray_DIM(data, static_cast<int>(axis));
+  auto* const offset = static_cast<Size*>(PyArray_DATA(array(offsets)));
+  Size *const first = own.get(), *const length = first + count;
+  bool fits = true;
+  offset[0] = 0;
+  for (Size r = 0; r < count && fits; ++r) {
+    const Size start = starts[r], end = ends[r];
+    fits = start >= 0 && start <= size && end >= 0 && end <= size;
+    first[r] = start;
+    length[r] = by_lengths ? end : end - start;
+    fits = fits && length[r] >= 0 && length[r] <= size - start && offset[r] <= PTRDIFF_MAX - length[r];
+    offset[r + 1] = fits ? offset[r] + length[r] : 0;
+  }
+  PyObject* values = nullptr;
+  if (fits) {
+    const Size* const ranges[] = {first, length, offset};
+    values = begun_anew_in_a_child(
+        [&] { return copy(data, static_cast<int>(axis), Py_None, offset[count], ranges, count); });
+  }
+  if (values != nullptr && PyArray_Check(values)) return Py_BuildValue("(NN)", values, offsets);
+  Py_DECREF(offsets);
+  Py_XDECREF(values);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  Py_RETURN_NONE;
 }
 
 }  // namespace ndgather

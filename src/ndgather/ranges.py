@@ -177,6 +177,13 @@ def with_axis(call: Call, shape: Sequence[int]) -> Call:
 
 def run(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any, Integers]:
     """Return the values of ranges, and their offsets; `call` is the gather without indices."""
+    options = call.out, call.fill_value, call.memory, call.progress, call.executor
+    has_options = call.mode != "raise" or any(option is not None for option in options)
+    if not has_options and (stops is None) != (lengths is None):
+        ends = stops if lengths is None else lengths
+        done = _core.gather_ranges(call.data, starts, ends, lengths is not None, call.axis)
+        if done is not None:
+            return done
     call, given = arguments.check_storage_options(call), call.out
     data, out = (_without_mapping(value) for value in (call.data, call.out))
     adapter: Any = exchange.adapter(data, out)

@@ -11,33 +11,41 @@ from hypothesis import given, settings
 from tests.arrays.test_xarray_stored import PACKED, assert_same, written
 from tests.arrays.xarray_strategies import isel_indexers
 
+from ndgather import ChunkCache
 from ndgather.arrays.xarray.engine import Engine
+from ndgather.errors import AttributeValueError, StoredArrayError
 
 CHUNKS = {"t2m": (2, 2, 3), "plain": (1, 5, 2), "level": (2, 2)}
 LAZY = {"chunks": None, "cache": False}
 
 
-@pytest.fixture(scope="module", params=["zarr2", "zarr3", "netcdf"])
+KINDS = ["zarr2", "zarr3", "netcdf", "zarr3 small cache", "netcdf no cache"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def opened(request, tmp_path_factory):
     """Return a data set of the engine, and the same as xarray reads it whole."""
+    kind, *cache = request.param.split()
+    kept = {"small": 100, "no": None}
+    engine = {"engine": Engine} | ({"chunk_cache": kept[cache[0]]} if cache else {})
     path = tmp_path_factory.mktemp("data") / "data.zarr"
     data = written()
-    sizes = "chunksizes" if request.param == "netcdf" else "chunks"
+    sizes = "chunksizes" if kind == "netcdf" else "chunks"
     encoding = {name: {sizes: each} for name, each in CHUNKS.items()}
     encoding["t2m"] |= PACKED
-    if request.param == "netcdf":
+    if kind == "netcdf":
         path = path.with_suffix(".nc")
         data.to_netcdf(path, engine="h5netcdf", encoding=encoding)
-        with xr.open_dataset(path, engine=Engine, **LAZY) as found:
+        with xr.open_dataset(path, **engine, **LAZY) as found:
             yield found, xr.load_dataset(path, engine="h5netcdf")
         return
-    version = 2 if request.param == "zarr2" else 3
+    version = 2 if kind == "zarr2" else 3
     if version == 3:
         data = data.drop_vars("name")
     data.to_zarr(path, encoding=encoding, zarr_format=version, consolidated=False)
     options = {"consolidated": False, **LAZY}
     yield (
-        xr.open_dataset(path, engine=Engine, **options),
+        xr.open_dataset(path, **engine, **options),
         xr.open_dataset(path, engine="zarr", **options).load(),
     )
 
@@ -111,6 +119,96 @@ def test_only_chunks_with_points_are_read_and_only_when_needed(half_broken):
     assert good["a"].values.tolist() == [57, 0]
     with pytest.raises(OSError, match=r"isel: chunk \(0, 3\) of .*cannot be read"):
         bad.load()
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Return a function that opens arrays a and b, and one that damages all of their chunks."""
+    values = np.arange(64, dtype="i4").reshape(8, 8)
+    data = xr.Dataset({"a": (("y", "x"), values), "b": (("y", "x"), -values)})
+    chunks = {name: {"chunks": (2, 2)} for name in "ab"}
+    data.to_zarr(tmp_path / "a.zarr", encoding=chunks, consolidated=False)
+
+    def opened(**options):
+        path = tmp_path / "a.zarr"
+        return xr.open_dataset(path, engine=Engine, consolidated=False, **LAZY, **options)
+
+    def damage():
+        for chunk in tmp_path.rglob("c/*/*"):
+            chunk.write_bytes(b"damaged")
+
+    return opened, damage
+
+
+DIAGONAL = {"y": ("p", [7, 0, 7]), "x": ("p", [7, 0, 6])}
+AT_DIAGONAL = [63, 0, 62]
+
+
+def test_decoded_chunks_stay_for_the_next_selection(stored):
+    opened, damage = stored
+    data, other = opened(), opened(chunk_cache=None)
+    first = data.isel(DIAGONAL).load()
+    other.isel(DIAGONAL).load()
+    damage()
+    assert first.a.values.tolist() == data.isel(DIAGONAL).a.values.tolist() == AT_DIAGONAL
+    assert data.a.ndgather.isel(DIAGONAL).values.tolist() == AT_DIAGONAL
+    assert data.ndgather.isel(DIAGONAL).b.values.tolist() == [-63, 0, -62]
+    for call in (
+        lambda: data.isel(y=("p", [7]), x=("p", [0])).load(),
+        lambda: other.isel(DIAGONAL).load(),
+        lambda: pickle.loads(pickle.dumps(data)).isel(DIAGONAL).load(),
+    ):
+        with pytest.raises(StoredArrayError, match="isel: chunk"):
+            call()
+
+
+def test_slices_along_other_axes_keep_their_chunks(stored):
+    opened, damage = stored
+    data = opened()
+    column = {"x": (("p", "q"), [[7, 0, 7]])}
+    found = data.isel(column).load()
+    damage()
+    np.testing.assert_array_equal(found.a, data.isel(column).a)
+    np.testing.assert_array_equal(found.a[:, 0], np.arange(64).reshape(8, 8)[:, [7, 0, 7]])
+
+
+def test_variables_and_data_sets_share_a_budget(stored):
+    opened, _ = stored
+    cache = ChunkCache("1 MB")
+    with opened(chunk_cache=cache) as data, opened(chunk_cache=cache) as other:
+        data.isel(DIAGONAL).load()
+        assert cache.info().chunks == 4
+        other.isel(DIAGONAL).load()
+        assert (cache.info().chunks, cache.info().bytes) == (8, 8 * 16)
+        del other
+    assert cache.info().chunks == 0
+    small = ChunkCache(3 * 16)
+    data = opened(chunk_cache=small)
+    for _ in range(3):
+        assert data.isel(DIAGONAL).a.values.tolist() == AT_DIAGONAL
+        assert data.isel(DIAGONAL).b.values.tolist() == [-63, 0, -62]
+        assert small.info().bytes <= 3 * 16
+    assert small.info().evictions > 0
+
+
+def test_a_file_that_was_closed_is_opened_again(tmp_path):
+    values = np.arange(64.0).reshape(8, 8)
+    for name in ("a.nc", "b.nc"):
+        data = xr.Dataset({"a": (("y", "x"), values)})
+        data.to_netcdf(tmp_path / name, engine="h5netcdf", encoding={"a": {"chunksizes": (2, 2)}})
+    with xr.set_options(file_cache_maxsize=1):
+        first, second = (xr.open_dataset(tmp_path / n, engine=Engine) for n in ("a.nc", "b.nc"))
+        for x in range(8):
+            for data in (first, second):
+                assert data.isel(x=("p", [x]), y=("p", [7])).a.values.tolist() == [56 + x]
+        first.close()
+        second.close()
+
+
+def test_a_wrong_budget_is_named(stored):
+    opened, _ = stored
+    with pytest.raises(AttributeValueError, match="ChunkCache: memory = 'much'"):
+        opened(chunk_cache="much")
 
 
 def test_stores_and_urls(tmp_path):

@@ -371,6 +371,21 @@ def test_many_threads_decode_a_chunk_once():
     assert c.info().decodes == c.info().chunks == len(source.reads)
 
 
+def drawn_call(c, rng):
+    """Make one call of some kind; return its result, and what it should be."""
+    shape = [max(1, size // rng.integers(1, 6)) for size in DATA.shape]
+    tuples = np.stack([rng.integers(0, size, 5) for size in shape], -1)
+    rows = tuples[:, 0]
+    match rng.integers(12):
+        case 0:
+            return ndgather.gather(c, rows), DATA[rows]
+        case 1:
+            return c[rows[0] :, ::2], DATA[rows[0] :, ::2]
+        case 2:
+            c.prefetch(tuples)
+    return ndgather.gather_nd(c, tuples), DATA[tuple(tuples.T)]
+
+
 def test_threads_that_evict_and_fail_all_the_time():
     grid = Grid.regular(DATA.shape, CHUNKS)
     source = CutArray(DATA, grid)
@@ -389,13 +404,11 @@ def test_threads_that_evict_and_fail_all_the_time():
     def ask(seed):
         rng = np.random.default_rng(seed)
         for _ in range(calls):
-            shape = [max(1, size // rng.integers(1, 6)) for size in DATA.shape]
-            tuples = np.stack([rng.integers(0, size, 5) for size in shape], -1)
             try:
-                found = ndgather.gather_nd(c, tuples)
+                found, expected = drawn_call(c, rng)
             except StoredArrayError:
                 continue
-            np.testing.assert_array_equal(found, DATA[tuple(tuples.T)])
+            np.testing.assert_array_equal(found, expected)
             assert c.info().bytes <= 4 * CHUNK_BYTES
             if seed == 3:
                 c.clear()

@@ -79,6 +79,10 @@ class DatasetReader:
         self._filters = _known_filters(array)
 
     @property
+    def is_open(self) -> bool:
+        return bool(self.array)
+
+    @property
     def writeable(self) -> bool:
         return bool(self.array.file.mode != "r")
 

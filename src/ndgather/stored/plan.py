@@ -426,11 +426,10 @@ def chunk_at(step: int | Integers, at: Integers) -> Integers:
 
 def tuples(positions: list[Integers]) -> Integers:
     """Return positions on several axes as index tuples, along a last axis."""
-    shape = np.broadcast_shapes(*(array.shape for array in positions))
-    indices = np.empty((*shape, len(positions)), np.int64)
-    for axis, array in enumerate(positions):
-        indices[..., axis] = array
-    return indices
+    columns = np.empty((len(positions), *np.broadcast(*positions).shape), np.int64)
+    for column, array in zip(columns, positions, strict=True):
+        column[...] = array
+    return np.moveaxis(columns, 0, -1)
 
 
 def without_slices(key: Key, shape: Sequence[int]) -> Key:

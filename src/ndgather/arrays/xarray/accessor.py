@@ -26,7 +26,6 @@ Method = Literal["nearest", "pad", "ffill", "backfill", "bfill", "linear"] | Non
 
 _METHODS = ("nearest", "pad", "backfill", "linear")
 _SYNONYMS = {"ffill": "pad", "bfill": "backfill"}
-_ARRAY = "<the array>"  # the name of a DataArray in its Dataset
 
 
 class Accessor(Generic[T]):
@@ -240,14 +239,13 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
 
     def _dataset(self) -> xarray.Dataset:
         data: Any = self._data
-        if isinstance(data, xarray.Dataset):
-            return data
-        return xarray.Dataset({_ARRAY: data.variable}, coords=data.coords)
+        # As xarray's own methods do: to merge variables anew takes longer than to select points.
+        return data if isinstance(data, xarray.Dataset) else data._to_temp_dataset()
 
     def _like(self, data: xarray.Dataset) -> T:
-        result: Any = data
-        if isinstance(self._data, xarray.DataArray):
-            result = data[_ARRAY].rename(self._data.name)
+        array: Any = self._data
+        is_array = isinstance(array, xarray.DataArray)
+        result: Any = array._from_temp_dataset(data) if is_array else data
         return result  # type: ignore[no-any-return]  # of the type of self._data
 
 

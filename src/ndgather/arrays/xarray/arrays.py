@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +21,7 @@ from xarray.core.dtypes import maybe_promote
 from ndgather import api
 from ndgather.exchange import adapter_name
 from ndgather.stored import calls
+from ndgather.stored.cache import CachedArray, cached_array
 from ndgather.stored.chunks import Grid, TransposedReader, box_shape, stand_in
 from ndgather.stored.estimates import estimate_of
 from ndgather.stored.plan import tuples, without_slices
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
+    from ndgather.stored.cache import ChunkCache
     from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
     from ndgather.stored.estimates import Estimate
     from ndgather.stored.plan import Key, Plan
@@ -52,6 +55,23 @@ class Options:
     chunks: Any = None  # of the stored array, if its variable knows them
     plans: list[Plan] = field(default_factory=list)  # shared by the variables of a data set
     estimates: dict[str, Estimate] | None = None  # by variable, in place of values
+    kept: Kept | None = None  # of data sets that are opened with a cache
+
+
+@dataclass(slots=True)
+class Kept:
+    """The stored array of a variable, whose chunks stay in a cache."""
+
+    cache: ChunkCache
+    chunks: Any
+    name: str
+    array: CachedArray | None = None  # once points were read
+
+    def of(self, array: Any) -> CachedArray:
+        if self.array is None:
+            opened = partial(open_reader, chunks=self.chunks, name=self.name)
+            self.array = CachedArray(array, self.cache, opened)
+        return self.array
 
 
 def chunks_of(variable: Any) -> Sequence[int] | None:
@@ -103,6 +123,15 @@ class BoxReader:
         return np.asarray(taken, self.dtype)
 
 
+def kept_of(array: Any) -> Kept | None:
+    """Return what a data set keeps of the array of a variable, if it was opened with a cache."""
+    while type(array).__name__ != _OF_ENGINE:
+        if isinstance(array, np.ndarray) or not hasattr(array, "array"):
+            return None
+        array = array.array
+    return array.options.kept  # type: ignore[no-any-return]  # of `engine.StoredArray`
+
+
 def unwrapped(array: Any, key: Key | None = None) -> tuple[Any, Key | None, list[Any]]:
     """Return the innermost array, the key into it, and the steps that decode its values.
 
@@ -135,23 +164,23 @@ def decoded(steps: Sequence[Any], values: Array) -> Array:
 
 def take(array: Any, key: Key, options: Options) -> Array:
     """Return the elements of `array` at a key; a position of -1 gives NaN, as in `reindex`."""
-    absent = np.any(
-        np.broadcast_arrays(*(entry < 0 for entry in key if not isinstance(entry, slice))), axis=0
-    )
-    if not absent.any():
-        return _take(array, key, options)
+    arrays = [entry for entry in key if not isinstance(entry, slice)]
+    if all(entry.min(initial=0) >= 0 for entry in arrays):
+        return take_present(array, key, options)
+    absent = np.any(np.broadcast_arrays(*(entry < 0 for entry in arrays)), axis=0)
     present = tuple(
         entry if isinstance(entry, slice) else np.broadcast_to(entry, absent.shape)[~absent]
         for entry in key
     )
-    values = _take(array, present, options)
+    values = take_present(array, present, options)
     dtype, missing = maybe_promote(np.dtype(int) if values.dtype == bool else values.dtype)
     result = np.full((*absent.shape, *values.shape[1:]), missing, dtype)
     result[~absent] = values
     return result
 
 
-def _take(array: Any, key: Key, options: Options) -> Array:
+def take_present(array: Any, key: Key, options: Options) -> Array:
+    """Return the elements of `array` at a key without negative positions."""
     inner, of_inner, steps = unwrapped(array, key)
     key = of_inner or ()
     in_memory = isinstance(inner, np.ndarray)
@@ -164,8 +193,15 @@ def _take(array: Any, key: Key, options: Options) -> Array:
     positions = [entry for entry in key if not isinstance(entry, slice)]
     if not in_memory:
         behind = [axis for axis, entry in enumerate(key) if isinstance(entry, slice)]
-        reader = open_reader(inner, options.chunks, options.name)
         call = replace(options.call, indices=tuples(positions))
+        reader: Reader
+        if options.kept is None or options.estimates is not None:
+            reader = open_reader(inner, options.chunks, options.name)
+        else:
+            cached = options.kept.of(inner)
+            if not behind:
+                return decoded(steps, cached_array.run(replace(call, data=cached)))
+            reader = cached_array.reader(cached)
         transposed = TransposedReader(reader, (*front, *behind))
         if options.estimates is not None:
             options.estimates[options.name] = estimate_of(call, transposed)

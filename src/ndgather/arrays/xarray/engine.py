@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,11 @@ from ndgather.arguments import check_storage_options
 from ndgather.array_call import Call
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.selection import checked_positions
+from ndgather.stored.cache import ChunkCache
 from ndgather.stored.open_path import ZARR_SUFFIX, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ndgather.stored.plan import Key
 
@@ -37,7 +39,11 @@ class Engine(BackendEntrypoint):
     """Open zarr stores and netCDF 4 files as data sets; ``engine="ndgather"`` of `open_dataset`.
 
     Values, coordinates and attributes are those of the engines "zarr" and "h5netcdf", which also
-    have the options. `memory` limits the buffers of a selection of points.
+    have the options. `memory` limits the buffers of a selection of points. The decoded chunks of
+    such selections stay in memory, up to the bytes of `chunk_cache` for the data set: a number, a
+    text such as "2 GiB", a `ndgather.ChunkCache` that other data sets share, or None to keep none.
+    Closing the data set drops them. (``cache=True`` is an option of xarray: it keeps the values of
+    whole variables that were loaded.)
 
     Examples
     --------
@@ -65,7 +71,12 @@ class Engine(BackendEntrypoint):
     )
 
     def open_dataset(
-        self, filename_or_obj: Any, *, memory: Any = None, **options: Any
+        self,
+        filename_or_obj: Any,
+        *,
+        memory: Any = None,
+        chunk_cache: ChunkCache | int | str | None = "512 MiB",
+        **options: Any,
     ) -> xarray.Dataset:
         call = check_storage_options(Call("isel", "gather_nd", None, None, memory=memory))
         engine: Any = H5netcdfBackendEntrypoint()
@@ -73,14 +84,31 @@ class Engine(BackendEntrypoint):
             engine = ZarrBackendEntrypoint()
             if isinstance(filename_or_obj, str):
                 filename_or_obj = store_of(filename_or_obj)
+        cache = chunk_cache
+        if not (cache is None or isinstance(cache, ChunkCache)):
+            cache = ChunkCache(cache)
+        all_kept: list[arrays.Kept] = []
         data: xarray.Dataset = engine.open_dataset(filename_or_obj, **options)
-        for name, of_name in data.variables.items():
-            variable: Any = of_name
+        for name, each in data.variables.items():
+            variable: Any = each
             array = variable._data
             if isinstance(array, indexing.ExplicitlyIndexed) and variable.dtype.kind in _KINDS:
                 chunks = arrays.chunks_of(variable)
-                variable._data = StoredArray(array, arrays.Options(call, str(name), chunks))
+                kept = None if cache is None else arrays.Kept(cache, chunks, str(name))
+                of_name = arrays.Options(call, str(name), chunks, kept=kept)
+                variable._data = StoredArray(array, of_name)
+                all_kept += [] if kept is None else [kept]
+        data.set_close(partial(_close, data._close, all_kept))
         return data
+
+
+def _close(close: Callable[[], object] | None, all_kept: list[arrays.Kept]) -> None:
+    """Close a data set, and drop its chunks."""
+    for kept in all_kept:
+        if kept.array is not None:
+            kept.array.clear()
+    if close is not None:
+        close()
 
 
 def _is_zarr(place: Any) -> bool:
@@ -93,10 +121,10 @@ def _is_zarr(place: Any) -> bool:
 class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
     """The lazy array of a variable; points of it are `Points`."""
 
-    __slots__ = ("_options", "array")
+    __slots__ = ("array", "options")
 
     def __init__(self, array: Any, options: arrays.Options) -> None:
-        self.array, self._options = array, options
+        self.array, self.options = array, options
 
     def get_duck_array(self) -> Any:
         return self.array.get_duck_array()
@@ -108,20 +136,21 @@ class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
         return self.array.transpose(order)
 
     def __getitem__(self, indexer: Any) -> StoredArray:
-        return StoredArray(self.array[indexer], self._options)
+        return StoredArray(self.array[indexer], self.options)
 
     def _oindex_get(self, indexer: Any) -> StoredArray:
-        return StoredArray(self.array.oindex[indexer], self._options)
+        return StoredArray(self.array.oindex[indexer], self.options)
 
     def _vindex_get(self, indexer: Any) -> Points:
         key: list[Any] = []
         for axis, (entry, size) in enumerate(zip(indexer.tuple, self.shape, strict=True)):
-            if isinstance(entry, slice):
+            is_inside = isinstance(entry, slice) or not entry.size
+            if is_inside or (entry.min() >= 0 and entry.max() < size):
                 key.append(entry)
             else:
                 named = xarray.Variable(range(entry.ndim), entry)
                 key.append(checked_positions("isel", f"axis {axis}", named, size).values)
-        return Points(self, tuple(key), self._options)
+        return Points(self, tuple(key), self.options)
 
 
 class Points(indexing.ExplicitlyIndexedNDArrayMixin):
@@ -152,7 +181,8 @@ class Points(indexing.ExplicitlyIndexedNDArrayMixin):
 
     def get_duck_array(self) -> Any:
         options = replace(self._options, plans=[])
-        return arrays.take(self.array.array, self._key, options).transpose(self._order)
+        values = arrays.take_present(self.array.array, self._key, options)
+        return values.transpose(self._order)
 
     async def async_get_duck_array(self) -> Any:
         return await asyncio.to_thread(self.get_duck_array)

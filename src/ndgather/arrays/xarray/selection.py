@@ -252,8 +252,9 @@ def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> A
             f"{caller}: {name}.dtype = {array.dtype} is not an integer type (allowed: positions; "
             f"labels are looked up by sel)"
         )
-    outside = (array < -size) | (array >= size)
-    if outside.any():
+    least, greatest = (array.min(), array.max()) if array.size else (0, -1)
+    if least < -size or greatest >= size:
+        outside = (array < -size) | (array >= size)
         at, count = tuple(int(i) for i in np.argwhere(outside)[0]), int(outside.sum())
         allowed = f"allowed: {-size}..{size - 1}" if size else "the axis is empty"
         more = f"; {count} positions are out of bounds" if count > 1 else ""
@@ -266,7 +267,7 @@ def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> A
             count=count,
         )
     array = array.astype(np.int64, copy=False)
-    return _like(indexer, np.where(array < 0, array + size, array))
+    return _like(indexer, np.where(array < 0, array + size, array) if least < 0 else array)
 
 
 def _like(indexer: Any, array: Any) -> Any:
@@ -318,10 +319,10 @@ def select(
 ) -> xarray.Dataset:
     """Return what ``data.isel(positions)`` is; where a position is -1, every variable is NaN."""
     by_array = {name: np.asarray(p) for name, p in positions.items() if not isinstance(p, slice)}
-    masked = {name for name, array in by_array.items() if (array < 0).any()}
+    masked = {name for name, array in by_array.items() if array.size and array.min() < 0}
     by_points = masked.union(name for name, array in by_array.items() if array.ndim)
     lost = [name for name in data.xindexes if masked.intersection(data.variables[name].dims)]
-    bare = data.drop_indexes(lost)
+    bare: Any = data.drop_indexes(lost) if lost else data
     exchanged = {}
     for name, variable in bare.variables.items():
         array: Any = variable._data
@@ -331,16 +332,17 @@ def select(
             if isinstance(array, indexing.PandasIndexingAdapter):
                 array = variable.values
             of_variable = replace(
-                options, name=options.name or str(name), chunks=arrays.chunks_of(variable)
+                options,
+                name=options.name or str(name),
+                chunks=arrays.chunks_of(variable),
+                kept=arrays.kept_of(array),
             )
             points = PointwiseArray(array, of_variable)
             exchanged[name] = xarray.Variable(
                 variable.dims, points, variable.attrs, variable.encoding
             )
-    coords = {name: exchanged.pop(name) for name in bare.coords if name in exchanged}
-    stand_in = bare.assign_coords(xarray.Coordinates(coords, indexes={})).assign(exchanged)
     with errors_of_xarray(options.call.caller, positions):
-        taken = stand_in.isel(positions)
+        taken: xarray.Dataset = bare._replace({**bare.variables, **exchanged}).isel(positions)
     for name in lost:
         if name in taken.coords and taken[name].dims == (name,):
             taken = taken.set_xindex([name])

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
@@ -115,14 +116,16 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         differ, a tuple of the lengths along every axis.
     """
 
-    def __init__(self, array: Any, cache: ChunkCache) -> None:
-        self.array, self.cache = array, cache
-        self._kept = ArrayChunks(cache, lambda: _opened(array, "reader"))
+    def __init__(
+        self, array: Any, cache: ChunkCache, open_reader: Callable[[Any], Reader] | None = None
+    ) -> None:
+        self.array, self.cache, self._open_reader = array, cache, open_reader
+        self._kept = ArrayChunks(cache, partial(open_reader or _opened, array))
         self.shape, self.dtype = self._kept.grid.shape, self._kept.dtype
         weakref.finalize(self, cache.abandon, self._kept).atexit = False
 
     def __reduce__(self) -> Any:
-        return CachedArray, (self.array, self.cache)
+        return CachedArray, (self.array, self.cache, self._open_reader)
 
     @property
     def ndim(self) -> int:
@@ -311,7 +314,7 @@ def run(call: Call) -> Any:
         indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
         plain = arguments.checked(replace(call, indices=indices, data=data._kept.data), data.dtype)
         kind, _, *rest = plain.arguments()
-        found = _look_up(kind, data, *rest)
+        found = _look_up(kind, data, *rest, caller=call.caller)
         if found is not NotImplemented:
             return found
     return calls.run(call, CachedArray, reader, writer)
@@ -327,7 +330,7 @@ def writer(array: CachedArray) -> _CachedWriter:
     return _CachedWriter(array._kept, _opened(array.array, "writer"))
 
 
-def _look_up(kind: str, data: CachedArray, *rest: Any) -> Any:
+def _look_up(kind: str, data: CachedArray, *rest: Any, caller: str = "") -> Any:
     """Return the result of a gather of single elements, or NotImplemented if points are planned.
 
     Where chunks are missing, they are read, and all points are looked up again.
@@ -345,7 +348,8 @@ def _look_up(kind: str, data: CachedArray, *rest: Any) -> Any:
         counts = kept.grid.counts
         at = zip(*(axis.tolist() for axis in np.unravel_index(numbers, counts)), strict=True)
         jobs = [_BoxJob(chunk) for chunk in at] if counts else [_BoxJob(())]
-        _read(Call(kind, kind, None, None, memory=rest[-3]), _CachedReader(kept), jobs)
+        read = Call(caller or kind, kind, None, None, memory=rest[-3])
+        _read(read, _CachedReader(kept), jobs)
         found = _core.look_up(kept.table, True, kind, kept.data, *rest)
     return found if isinstance(found, np.ndarray) else NotImplemented
 
@@ -353,7 +357,7 @@ def _look_up(kind: str, data: CachedArray, *rest: Any) -> Any:
 exchange.FAST_PATHS[CachedArray] = _look_up
 
 
-def _opened(array: Any, what: str) -> Any:
+def _opened(array: Any, what: str = "reader") -> Any:
     """Return the reader or writer of an array that is to be cached."""
     if isinstance(array, np.memmap):
         return import_module("ndgather.stored.memory_map").Pages(array, _BOX_BYTES)
@@ -390,10 +394,7 @@ class _CachedReader:
         return number
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        kept = self.kept
-        return kept.cache.read(
-            kept, self.number(chunk), lambda: kept.reader.read(chunk, buffers), buffers
-        )
+        return self.kept.cache.read(self.kept, self.number(chunk), chunk, buffers)
 
 
 class _CachedWriter:

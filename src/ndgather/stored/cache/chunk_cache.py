@@ -24,9 +24,13 @@ from ndgather.stored.chunks import stand_in
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ndgather.stored.chunks import Array, Buffers, Reader
+    from numpy.typing import NDArray
+
+    from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
 
 _MAPPED_BYTES = 1 << 17  # of a chunk, from which on a cache maps its memory
+# Zeroed pages of this process alone; a mapping of Windows is never shared without a name.
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
 _PATIENCE = 0.1  # seconds until a call that has ended no longer waits for another thread's read
 
 
@@ -82,9 +86,9 @@ class ArrayChunks:
 
     @property
     def reader(self) -> Reader:
-        """The reader, which is opened again after `forget_reader`."""
+        """The reader, which is opened again after `forget_reader`, and if its file was closed."""
         reader = self._reader
-        if reader is None:
+        if reader is None or not getattr(reader, "is_open", True):
             reader = self._reader = self._open_reader()
         return reader
 
@@ -96,6 +100,7 @@ class ArrayChunks:
         self.forget_reader()
         grid, size = self.grid, self.dtype.itemsize
         steps: Any = grid.steps
+        self._strides = np.empty(grid.largest[:1] and (1, *grid.largest[1:]), self.dtype).strides
         is_plain = size > 0 and not self.dtype.hasobject
         # Where the core looks up points, if it can.
         self.table = None
@@ -114,19 +119,53 @@ class ArrayChunks:
         if self.table is not None:
             _core.set_chunk(self.table, number, values)
 
+    def read(self, chunk: Chunk, buffers: Buffers) -> tuple[Array, bool]:
+        """Return the values of a chunk, and whether they are in memory that can be kept.
+
+        Readers that decode into memory of buffers decode into memory that was allocated for it.
+        """
+        allocated: list[Array] = []
+
+        def new_memory(count: int) -> Array:
+            allocated.append(_new_memory(count))
+            return allocated[-1]
+
+        buffers.new_memory = new_memory
+        try:
+            values = self.reader.read(chunk, buffers)
+        finally:
+            buffers.new_memory = None
+        if values.shape != self.grid.extent(chunk) or values.dtype != self.dtype:
+            raise ValueError(
+                f"the chunk has {values.dtype} values of shape {values.shape}, and not "
+                f"{self.dtype} values of shape {self.grid.extent(chunk)}"
+            )
+        is_own = (
+            len(allocated) == 1
+            and allocated[0].nbytes == self.size_of(values.shape)
+            and values.strides == self._strides
+            and values.ctypes.data == allocated[0].ctypes.data
+        )
+        return values, is_own
+
     def copy(self, values: Array) -> Array:
-        """Return a copy of a chunk with the strides of a whole chunk, and read-only."""
+        """Return a copy of a chunk with the strides of a whole chunk."""
         shape = values.shape[:1] + self.grid.largest[1:]
-        count = self.size_of(values.shape)
-        if count < _MAPPED_BYTES or self.dtype.hasobject:
+        if self.dtype.hasobject:
             memory: Array = np.empty(shape, self.dtype)
-        else:  # memory that goes back to the system at once
-            memory = np.frombuffer(mmap.mmap(-1, count), self.dtype).reshape(shape)
+        else:
+            memory = _new_memory(self.size_of(values.shape)).view(self.dtype).reshape(shape)
         inside: Any = (*map(slice, values.shape), ...)
         kept: Array = memory[inside]
         kept[...] = values
-        kept.flags.writeable = False
         return kept
+
+
+def _new_memory(count: int) -> NDArray[np.uint8]:
+    """Return memory of which a large piece goes back to the system at once."""
+    if count < _MAPPED_BYTES:
+        return np.empty(count, np.uint8)
+    return np.frombuffer(mmap.mmap(-1, count, **_PRIVATE), np.uint8)
 
 
 class ChunkCache:
@@ -207,10 +246,8 @@ class ChunkCache:
             finally:
                 self._lock.release()
 
-    def read(
-        self, chunks: ArrayChunks, number: int, decode: Callable[[], Array], buffers: Buffers
-    ) -> Array:
-        """Return the values of a chunk, which `decode` reads if they are not there.
+    def read(self, chunks: ArrayChunks, number: int, chunk: Chunk, buffers: Buffers) -> Array:
+        """Return the values of a chunk, which is read if it is not there.
 
         One thread decodes, and the others that ask meanwhile wait. All of them get its error, which
         is not kept; if only its own call was stopped, another one decodes.
@@ -241,7 +278,7 @@ class ChunkCache:
             if values is not None:
                 return values
         try:
-            values = self._keep(chunks, number, mine, decode())
+            values = self._keep(chunks, number, mine, *chunks.read(chunk, buffers))
         except BaseException as error:
             with self._lock:
                 if chunks.reading.get(number) is mine:
@@ -276,16 +313,23 @@ class ChunkCache:
                 self._remove(kept)
                 return
             changed = chunks.copy(kept.values)
-            changed.flags.writeable = True
             changed[part] = values
             changed.flags.writeable = False
             chunks.put(number, changed)
             kept.values = changed
 
     def _keep(
-        self, chunks: ArrayChunks, number: int, mine: futures.Future[Array | None], values: Array
+        self,
+        chunks: ArrayChunks,
+        number: int,
+        mine: futures.Future[Array | None],
+        values: Array,
+        is_own: bool,
     ) -> Array:
-        """Return a copy of a chunk that was decoded, and keep it if the budget allows that."""
+        """Return the values of a chunk that was decoded, and keep them if the budget allows that.
+
+        Those that are not in memory of their own are copied.
+        """
         size = chunks.size_of(values.shape)
         with self._lock:
             chunks.decodes += 1
@@ -293,7 +337,10 @@ class ChunkCache:
             self._bytes += size if has_room else 0
         kept = None
         try:
-            kept = KeptChunk(chunks, number, chunks.copy(values), size)
+            if not is_own:
+                values = chunks.copy(values)
+            values.flags.writeable = False
+            kept = KeptChunk(chunks, number, values, size)
         finally:
             with self._lock:
                 is_current = chunks.reading.get(number) is mine
