@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from ndgather.arrays.xarray.arrays import Options
 
+_CONVERTED = pd.Index | xarray.DataArray | xarray.Variable
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -205,7 +207,8 @@ def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) 
 def as_array(caller: str, name: Hashable, indexer: Any) -> NDArray[Any]:
     """Return labels or positions as an array; several axes must have names."""
     try:
-        array = indexer.to_numpy() if isinstance(indexer, pd.Index) else np.asarray(indexer)
+        # NumPy asks an array of xarray for many attributes before it converts it.
+        array = indexer.to_numpy() if isinstance(indexer, _CONVERTED) else np.asarray(indexer)
     except (TypeError, ValueError) as error:
         raise _not_an_array(caller, name, indexer) from error
     if array.ndim > 1 and not isinstance(indexer, xarray.DataArray | xarray.Variable):
@@ -283,7 +286,8 @@ def without_coords(indexer: Any, dims: Iterable[Hashable]) -> Any:
     """Return an indexer without the coordinates that the selection replaces."""
     if not isinstance(indexer, xarray.DataArray):
         return indexer
-    return indexer.drop_vars([name for name in indexer.coords if name in dims])
+    replaced = [name for name in indexer.coords if name in dims]
+    return indexer.drop_vars(replaced) if replaced else indexer
 
 
 class PointwiseArray(indexing.ExplicitlyIndexedNDArrayMixin):
@@ -318,7 +322,11 @@ def select(
     data: xarray.Dataset, positions: Mapping[Hashable, Any], options: Options
 ) -> xarray.Dataset:
     """Return what ``data.isel(positions)`` is; where a position is -1, every variable is NaN."""
-    by_array = {name: np.asarray(p) for name, p in positions.items() if not isinstance(p, slice)}
+    by_array = {
+        name: as_array(options.call.caller, name, p)
+        for name, p in positions.items()
+        if not isinstance(p, slice)
+    }
     masked = {name for name, array in by_array.items() if array.size and array.min() < 0}
     by_points = masked.union(name for name, array in by_array.items() if array.ndim)
     lost = [name for name in data.xindexes if masked.intersection(data.variables[name].dims)]
