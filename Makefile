@@ -49,7 +49,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
-.PHONY: run run-storage test test-frameworks test-xarray test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page conformance docs test-docs clean \
+.PHONY: run run-storage test test-frameworks test-xarray test-targets test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page conformance docs test-docs clean \
   wheel test-wheel check-core check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
@@ -68,6 +68,10 @@ TEST_WORKERS ?= 2
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
+
+# Many examples of the rules for restricted targets, also run by onnxruntime.
+test-targets: $(RUNTIMES)/installed-exports
+	HYPOTHESIS_PROFILE=nightly $(RUNTIMES)/bin/python -m pytest -q tests/models/test_targets.py $(PYTEST_FLAGS)
 
 test-frameworks: $(VENV)/built-for-jax
 	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)

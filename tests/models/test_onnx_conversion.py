@@ -512,12 +512,16 @@ REFUSED = {
         "operator: opset = 10 has no ai.onnx GatherND (allowed: at least 11)",
     ),
     "a reduction that is not there yet": (
-        refused("ScatterND", updates=(3, 4), reduction="add", target={"opset": 13}),
+        refused(
+            "ScatterND", indices=(20, 1), updates=(20, 4), reduction="add", target={"opset": 13}
+        ),
         ModelError,
         "ai.onnx ScatterND-18 cannot become ai.onnx ScatterND-13: it has no reduction add",
     ),
     "a word of a reduction that is not there yet": (
-        refused("ScatterND", updates=(3, 4), reduction="max", target={"opset": 16}),
+        refused(
+            "ScatterND", indices=("N", 1), updates=("N", 4), reduction="max", target={"opset": 16}
+        ),
         ModelError,
         "ai.onnx ScatterND-18 cannot become ai.onnx ScatterND-16: it has no reduction max",
     ),

@@ -3,8 +3,8 @@
 import importlib
 import pkgutil
 import re
+from functools import cache
 from importlib.util import find_spec
-from itertools import product
 
 import numpy as np
 import onnx
@@ -23,7 +23,7 @@ from ndgather.models.onnx.rewriting.target import load_target, target_names
 GATHERS = {"Gather", "GatherElements", "GatherND"}
 SCATTERS = {"ScatterElements", "ScatterND"}
 BASIC = {"Add", "Cast", "Concat", "Constant", "Equal", "Gather", "Less", "Max", "Min", "Mul"}
-BASIC |= {"Reshape", "Slice", "Transpose", "Where"}
+BASIC |= {"Div", "Reshape", "Slice", "Transpose", "Where"}
 FOR_OPEN_SIZES = {"Range", "Shape"}
 FOLDS = {
     "none": lambda old, new: new,
@@ -191,14 +191,46 @@ def assert_results(model, inputs, expected):
         assert result.tobytes() == expected.tobytes()
 
 
-FLAGS = [*product([True, False], repeat=2)]
+# `make check` draws few examples, `make test-targets` many.
+EXAMPLES = max(4, min(200, settings.default.max_examples // 7))
+
+# Targets that need rules which no target of the package needs.
+SMALL = {
+    "low": """
+        operators = ["Add", "Cast", "Concat", "Constant", "Div", "Equal", "Less", "Mul", "Reshape",
+                     "Slice", "Where"]
+        open_sizes = ["Range", "Shape"]
+        limits.GatherND = { ranks = [1, 2], depths = [1], batch_dims = 0, negative = false }
+        limits.ScatterND = { ranks = [1, 2], depths = [1], reductions = ["none"] }
+        limits.ScatterElements = { ranks = [1, 2], axes = [0] }""",
+    "tall": """
+        operators = ["Add", "Concat", "Constant", "Max", "Min", "Mul", "Reshape", "Slice"]
+        open_sizes = ["Range", "Shape"]
+        limits.Gather = { ranks = [2, 2], axes = [0], index_ranks = [1, 1], negative = false }""",
+    "slices": """
+        operators = ["Add", "Concat", "Constant", "Max", "Min", "Mul", "Reshape", "Slice"]
+        open_sizes = ["Range", "Shape"]
+        limits = {}""",
+}
 
 
-@pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
-@pytest.mark.parametrize(("known", "constant"), FLAGS)
-@given(call=calls(GATHERS), narrow=st.booleans(), opset=st.sampled_from([14, 18, 21]))
-@settings(max_examples=25)
-def test_gathers_become_basic(known, constant, checked, call, narrow, opset):
+def small_target(folder, name):
+    path = folder / f"{name}.toml"
+    head = f'name = "{name}"\nwhat = "a test"\nsource = "https://example.org"\ndate = 2026-01-01\n'
+    path.write_text(head + SMALL[name])
+    return path
+
+
+@given(
+    call=calls(GATHERS),
+    known=st.booleans(),
+    constant=st.booleans(),
+    checked=st.booleans(),
+    narrow=st.booleans(),
+    opset=st.sampled_from([14, 18, 21]),
+)
+@settings(max_examples=4 * EXAMPLES)
+def test_gathers_become_basic(call, known, constant, checked, narrow, opset):
     model, inputs = model_of(call, known=known, constant=constant, narrow=narrow, opset=opset)
 
     result = onnx_models.convert(model, target="basic", checked=checked)
@@ -209,12 +241,10 @@ def test_gathers_become_basic(known, constant, checked, call, narrow, opset):
     assert not any(node.why for node in onnx_models.conversion(result, target="basic").nodes)
 
 
-@pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
-@pytest.mark.parametrize("constant", [False, True], ids=["", "constant"])
-@given(call=calls(SCATTERS), narrow=st.booleans())
-@settings(max_examples=25)
+@given(call=calls(SCATTERS), constant=st.booleans(), checked=st.booleans(), narrow=st.booleans())
+@settings(max_examples=3 * EXAMPLES)
 def test_scatters_of_few_updates_or_of_constant_indices_become_basic(
-    constant, checked, call, narrow
+    call, constant, checked, narrow
 ):
     model, inputs = model_of(call, known=True, constant=constant, narrow=narrow)
 
@@ -233,20 +263,177 @@ def test_scatters_of_few_updates_or_of_constant_indices_become_basic(
     assert_results(conversion.model, inputs, call[-1])
 
 
-@pytest.mark.parametrize("target", ["coreml", "qnn", "tensorrt-10"])
-@given(call=calls(GATHERS | SCATTERS), constant=st.booleans(), checked=st.booleans())
-@settings(max_examples=25)
-def test_a_target_takes_what_is_rewritten_for_it(target, call, constant, checked):
+def assert_taken(target, call, *, constant, checked=False):
+    """Rewrite a call for a target, and require the results, and that the target takes all of it."""
     model, inputs = model_of(call, known=True, constant=constant)
 
     conversion = onnx_models.conversion(model, target=target, checked=checked)
 
     (node,) = conversion.nodes
     event("stays" if node.stays else "rewritten" if node.why else "fits")
-    assert_results(conversion.model, inputs, call[-1])
-    if not node.stays:
+    if node.became not in {"", node.was}:
+        assert_results(conversion.model, inputs, call[-1])
         again = onnx_models.conversion(conversion.model, target=target)
         assert not any(node.why for node in again.nodes)
+    return node
+
+
+@given(
+    target=st.sampled_from([name for name in target_names() if name != "basic"]),
+    call=calls(GATHERS | SCATTERS),
+    constant=st.booleans(),
+    checked=st.booleans(),
+)
+@settings(max_examples=6 * EXAMPLES)
+def test_a_target_takes_what_is_rewritten_for_it(target, call, constant, checked):
+    event(target)
+    assert_taken(target, call, constant=constant, checked=checked)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("targets")
+
+
+@given(call=calls(GATHERS | SCATTERS), constant=st.booleans())
+@settings(max_examples=3 * EXAMPLES)
+def test_axes_are_merged_where_the_rank_is_limited(folder, call, constant):
+    assert not assert_taken(small_target(folder, "low"), call, constant=constant).stays
+
+
+@given(call=calls(GATHERS | SCATTERS), constant=st.booleans())
+@settings(max_examples=3 * EXAMPLES)
+def test_no_comparison_is_needed(folder, call, constant):
+    node = assert_taken(small_target(folder, "tall"), call, constant=constant)
+
+    assert not {"Where", "Less", "Equal"} & set(re.findall(r"\w+", node.became))
+    assert not node.stays or "(allowed: 1..16)" in node.why
+
+
+@given(call=calls(GATHERS | SCATTERS))
+@settings(max_examples=3 * EXAMPLES)
+def test_rows_at_constant_places_become_slices(folder, call):
+    node = assert_taken(small_target(folder, "slices"), call, constant=True)
+
+    assert not node.stays or "are more than 16" in node.why
+
+
+def tensor_scatter(past, update, starts, axis, mode):
+    result = past.copy()
+    for before in np.ndindex(past.shape[:axis]):
+        for row in range(update.shape[axis]):
+            place = row + (0 if starts is None else starts[before[0]])
+            place = place % past.shape[axis] if mode == "circular" else place
+            result[(*before, place)] = update[(*before, row)]
+    return result
+
+
+@st.composite
+def caches(draw):
+    """Draw the cache, the update and the starts of a TensorScatter, its axis and its mode."""
+    shape = draw(st.lists(st.integers(1, 3), min_size=2, max_size=4))
+    axis, mode = draw(st.integers(1, len(shape) - 1)), draw(st.sampled_from(["linear", "circular"]))
+    added = [*shape[:axis], draw(st.integers(0, shape[axis])), *shape[axis + 1 :]]
+    most = 9 if mode == "circular" else shape[axis] - added[axis]
+    starts = draw(st.lists(st.integers(0, most), min_size=shape[0], max_size=shape[0]))
+    starts = draw(st.sampled_from([np.array(starts, np.int64), None]))
+    return numbers(draw, tuple(shape)), numbers(draw, tuple(added)), starts, axis, mode
+
+
+@given(
+    cache=caches(),
+    known=st.booleans(),
+    target=st.sampled_from(["basic", "tensorrt-10", "webgpu", "coreml"]),
+    negative=st.booleans(),
+)
+@settings(max_examples=2 * EXAMPLES)
+def test_caches_are_updated_without_tensor_scatter(cache, known, target, negative):
+    past, update, starts, axis, mode = cache
+    inputs = {"past": past, "update": update, "starts": starts}
+    inputs = {name: array for name, array in inputs.items() if array is not None}
+    axis -= past.ndim if negative else 0
+    infos = [
+        helper.make_tensor_value_info(
+            name,
+            helper.np_dtype_to_tensor_dtype(array.dtype),
+            array.shape if known else [None] * array.ndim,
+        )
+        for name, array in inputs.items()
+    ]
+    node = helper.make_node("TensorScatter", list(inputs), ["out"], axis=axis, mode=mode)
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, [None] * past.ndim)
+    graph = helper.make_graph([node], "g", infos, [out])
+    imports = [helper.make_opsetid("", 24)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+    conversion = onnx_models.conversion(model, target=target)
+
+    (report,) = conversion.nodes
+    if target == "coreml":  # it has no comparisons, which positions in a cache need
+        assert starts is None or report.stays
+    elif target == "basic":
+        assert_basic(conversion.model, known=known)
+    assert (report.stays and target == "coreml") or "TensorScatter" not in report.became
+    if not report.stays:
+        expected = tensor_scatter(past, update, starts, axis % past.ndim, mode)
+        assert_results(conversion.model, inputs, expected)
+
+
+def test_sizes_that_are_known_become_constants():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[3, 4] data, float[5] like) => (float[5, 4] out, int64[K] size) {
+          size = Shape(like)
+          zero = Constant<value = int64[1] {0}>()
+          first = Gather(size, zero)
+          count = Squeeze(first)
+          start = Constant<value_int = 0>()
+          step = Constant<value_int = 1>()
+          line = Range(start, count, step)
+          three = Constant<value_int = 3>()
+          rows = Mod(line, three)
+          out = Gather(data, rows) }""")
+    data, like = np.arange(12, dtype=np.float32).reshape(3, 4), np.zeros(5, np.float32)
+
+    conversion = onnx_models.conversion(model, target="basic")
+
+    used = [node.op_type for node in conversion.model.graph.node if node.op_type != "Constant"]
+    assert used[0] == "Mod"
+    assert not {"Shape", "Range", "Squeeze"} & set(used)
+    assert conversion.nodes[0].became == "Constant"
+    for out, size in runs(conversion.model, {"data": data, "like": like}):
+        np.testing.assert_array_equal(out, data[np.arange(5) % 3])
+        np.testing.assert_array_equal(size, [5])
+
+
+def test_attributes_of_the_default_are_left_out():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[5] data, int64[3, 1] at, float[3] new) => (float[5] out, float[3] back) {
+          out = ScatterND<reduction = "none">(data, at, new)
+          back = GatherND<batch_dims = 0>(data, at) }""")
+
+    result = onnx_models.convert(model, target="tensorrt-8")
+
+    assert [len(node.attribute) for node in result.graph.node] == [0, 0]
+
+
+@given(call=calls(SCATTERS), constant=st.booleans(), opset=st.sampled_from([11, 13, 16]))
+@settings(max_examples=2 * EXAMPLES)
+def test_reductions_that_an_opset_does_not_have_are_unrolled(call, constant, opset):
+    model, inputs = model_of(call, known=True, constant=constant)
+    reduction = call[2]["reduction"]
+    taken = reduction == "none" or (opset == 16 and reduction in {"add", "mul"})
+    try:
+        conversion = onnx_models.conversion(model, opset=opset)
+    except ModelError as error:
+        assert not taken
+        assert f"it has no reduction {reduction}" in str(error)  # noqa: PT017
+        assert call[1][1].size > 16
+        return
+
+    assert conversion.model.opset_import[0].version == opset
+    assert [finding.rule for finding in conversion.findings] == ["reduction"] * (not taken)
+    if call[1][2].size or taken:
+        assert_results(conversion.model, inputs, call[-1])
 
 
 def test_every_target_names_its_source_and_its_date():
@@ -258,6 +445,7 @@ def test_every_target_names_its_source_and_its_date():
         assert target.limits
 
 
+@cache
 def node_tests():
     """Return the node tests of gathers and scatters that the package onnx has."""
     for module in pkgutil.iter_modules(node_cases.__path__, f"{node_cases.__name__}."):
@@ -290,13 +478,27 @@ def test_every_node_test_of_onnx_becomes_basic(name, checked):
         assert_results(conversion.model, dict(zip(names, inputs, strict=True)), expected)
 
 
-def test_operators_without_rules_are_named():
-    case = node_tests()["test_tensorscatter"]
+@pytest.mark.parametrize("name", [name for name in node_tests() if "tensorscatter" in name])
+def test_every_node_test_of_tensor_scatter_becomes_basic(name):
+    case = node_tests()[name]
 
-    (node,) = onnx_models.conversion(case.model, target="basic").nodes
+    result = onnx_models.convert(case.model, target="basic")
+
+    assert_basic(result)
+    for inputs, (expected,) in case.data_sets:
+        names = [info.name for info in case.model.graph.input]
+        assert_results(result, dict(zip(names, inputs, strict=True)), expected)
+
+
+def test_operators_without_rules_are_named():
+    model = parse_model("""<ir_version: 5, opset_import: ["" : 10]>
+        g (float[5] data, int64[3] at, float[3] new) => (float[5] out)
+        { out = Scatter(data, at, new) }""")
+
+    (node,) = onnx_models.conversion(model, target="basic").nodes
 
     assert node.stays
-    assert node.why == "no rule rewrites TensorScatter"
+    assert node.why == "basic does not take Scatter"
 
 
 def test_nodes_in_branches_loops_and_functions_are_rewritten():

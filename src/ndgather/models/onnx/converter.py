@@ -27,6 +27,7 @@ from ndgather.models.onnx.nodes import (
     DOMAINS,
     OpNode,
     Scope,
+    attribute_value,
     check_acyclic,
     declaration,
     file_domain,
@@ -34,6 +35,7 @@ from ndgather.models.onnx.nodes import (
     implementation,
     is_published,
     nodes_within,
+    op_nodes,
     opsets,
     row_domain,
     subgraphs,
@@ -41,9 +43,9 @@ from ndgather.models.onnx.nodes import (
     with_one_name,
 )
 from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall
-from ndgather.models.onnx.rewriting.deployment import deploy
+from ndgather.models.onnx.rewriting.deployment import RewrittenNode, deploy
 from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
-from ndgather.models.onnx.rewriting.target import load_target
+from ndgather.models.onnx.rewriting.target import Limits, load_target
 from ndgather.models.onnx.versions import INVALID_RESULT, convert_node, from_oldest
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
@@ -54,6 +56,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ndgather.published.schema import OperatorVersion
+
+
+# The first opset with every reduction of a scatter.
+_REDUCTIONS = {"none": 1, "add": 16, "mul": 16, "max": 18, "min": 18}
 
 
 def convert(
@@ -75,7 +81,9 @@ def convert(
     opset : int, optional
         The target opset: the version of ONNX that the result imports. Every node is converted
         one version after the other. An operator that the target does not have is replaced by the
-        function that defines it, whose results may differ in their last bits.
+        function that defines it, whose results may differ in their last bits. A scatter with a
+        reduction that the target does not have becomes a chain of nodes, if its indices are
+        constants or it has at most 16 updates.
     domain : str, optional
         The domain of the gather and scatter nodes, if it has their operators: ``"ai.onnx"`` or
         ``"com.microsoft"``.
@@ -211,6 +219,9 @@ def _convert(
         raise unknown_target("opset", opset, (f"1..{newest}",))
     proto = from_oldest(with_one_name(original), opset)
     source = opsets(proto.opset_import)
+    unrolled: tuple[RewrittenNode, ...] = ()
+    if opset is not None and opset < source.get(DEFAULT_DOMAIN, opset):
+        proto, unrolled = _with_reductions_of(opset, proto, folder)
     typed, inferred_nodes = infer_types(proto, folder)
     for function in typed.functions:
         name = one_line(f"{function.name} of {function.domain}")
@@ -231,10 +242,39 @@ def _convert(
     )
     converter.convert_graph(result.graph, graph_scope(typed, folder))
     converter.import_domains(result)
+    for node in unrolled:
+        what = f"{node.why}; became {node.became}"
+        finding = Finding(node.where, node.was, "reduction", what, Severity.PORTABLE)
+        converter.findings.append(finding)
     if inferable(original) is original and _is_valid(original):
         with foreign_errors(ModelError, INVALID_RESULT):
             onnx.checker.check_model(result)
     return Conversion(model=result, findings=tuple(converter.findings), folder=folder)
+
+
+def _with_reductions_of(
+    opset: int, model: ModelProto, folder: str | None
+) -> tuple[ModelProto, tuple[RewrittenNode, ...]]:
+    """Return a model whose scatters have reductions of `opset`, and the nodes that were unrolled.
+
+    Those that no rule expresses stay.
+    """
+    words = tuple(word for word, since in _REDUCTIONS.items() if since <= opset)
+    found = (attribute_value(x) for node in op_nodes(model, folder) for x in node.node.attribute)
+    if not {*found} & (_REDUCTIONS.keys() - {*words}):
+        return model, ()
+    basic, reducing = load_target("basic"), Limits(reductions=words)
+    target = replace(
+        basic,
+        name=f"opset {opset}",
+        operators=basic.operators | basic.open_sizes,
+        limits=dict.fromkeys(("Gather", "GatherElements", "GatherND"), Limits())
+        | dict.fromkeys(("ScatterElements", "ScatterND"), reducing),
+    )
+    result, nodes = deploy(
+        without_functions(model), folder, target, checked=True, allow_matmul=False
+    )
+    return result, tuple(node for node in nodes if node.why and not node.stays)
 
 
 def _deployed(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from onnx import TensorProto
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import NdgatherError, one_line
 from ndgather.models.graph.conversion import fit
@@ -22,24 +25,35 @@ from ndgather.models.onnx.nodes import (
     is_published,
     names_read,
     nodes,
+    row_domain,
     subgraphs,
 )
-from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall
+from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall, cache_call
 from ndgather.models.onnx.rewriting.rows import Rows
 from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
+from ndgather.models.onnx.rewriting.target import Limits
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import Role
+from ndgather.published.schema import Role, type_of
 from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from onnx import GraphProto, ModelProto, NodeProto
 
+    from ndgather.models.arguments import Array
     from ndgather.models.onnx.inference import InferredNode
-    from ndgather.models.onnx.rewriting.target import Limits, Target
+    from ndgather.models.onnx.rewriting.target import Target
+    from ndgather.published.schema import TensorType
 
-_WITHOUT_RULES = frozenset({"Scatter", "TensorScatter"})
+_WITHOUT_ROWS = frozenset({"Scatter", "TensorScatter"})
+_OF_SIZES = frozenset(
+    {"Add", "Cast", "Concat", "ConstantOfShape", "Equal", "Expand", "Gather", "Identity", "Max"}
+    | {"Min", "Mul", "Range", "Reshape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
+    | {"Where"}
+)
+"""Operators that compute with the sizes of a model."""
+_MOST_SIZES = 4096
 _MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
 
 
@@ -116,40 +130,90 @@ class _Rewriter:
     def rewrite_graph(self, graph: GraphProto, typed: Scope) -> None:
         rewritten: list[NodeProto] = []
         for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
-            if is_published(node):
-                rewritten += self._rewritten(node, next(self.inferred), typed)
-                continue
-            for inner, inner_typed in zip(subgraphs(node), subgraphs(typed_node), strict=True):
-                self.rewrite_graph(inner, typed.within(typed_node, inner_typed))
-            if node.op_type in _WITHOUT_RULES and not node.domain:
-                op_node = OpNode(node=typed_node, scope=typed)
-                why = "" if self.target.has(node.op_type) else f"no rule rewrites {node.op_type}"
-                was = f"{DEFAULT_DOMAIN} {node.op_type}"
-                became = "" if why else was
-                report = RewrittenNode(where=op_node.where, was=was, became=became, why=why)
-                self.found.append((report, []))
-            rewritten.append(node)
+            published = is_published(node)
+            inferred = next(self.inferred) if published else None
+            op_node = OpNode(node=typed_node, scope=typed)
+            known = None if "Shape" in self.target.operators else _known_sizes(typed_node, typed)
+            if known is not None:
+                value = numpy_helper.from_array(known)
+                rewritten.append(
+                    helper.make_node("Constant", [], node.output, node.name, value=value)
+                )
+                typed.add(rewritten[-1])
+                if published:
+                    self._note(
+                        op_node, "Constant", why="its result is known", outside="not possible"
+                    )
+            elif inferred is not None:
+                rewritten += self._rewritten(node, inferred, typed)
+            elif node.op_type in _WITHOUT_ROWS and not node.domain:
+                rewritten += self._without_row(node, op_node)
+            else:
+                for inner, inner_typed in zip(subgraphs(node), subgraphs(typed_node), strict=True):
+                    self.rewrite_graph(inner, typed.within(typed_node, inner_typed))
+                rewritten.append(node)
         copies = list(map(deepcopy, rewritten))  # some of them are in `graph` itself
         del graph.node[:]
         graph.node.extend(copies)
 
+    def _note(
+        self,
+        op_node: OpNode,
+        became: str | None = "",
+        new: Sequence[NodeProto] = (),
+        **facts: Any,
+    ) -> None:
+        """Add a report of a node; `became` is empty if the target takes it, None if it stays."""
+        node = op_node.node
+        was = f"{row_domain(node.domain)} {node.op_type}"
+        was = str(op_node.operator().row) if is_published(node) else was
+        became = "" if became is None else became or was
+        report = RewrittenNode(where=op_node.where, was=was, became=became, **facts)
+        self.found.append((report, list(new)))
+
     def _rewritten(self, node: NodeProto, inferred: InferredNode, typed: Scope) -> list[NodeProto]:
-        """Return the nodes that replace a node, or the node itself, and note what was done."""
+        """Return the nodes that replace a gather or scatter, or the node itself."""
         op_node = inferred.op_node
         if inferred.refusal is not None:
             raise op_node.named(inferred.refusal)
-        new = SizedNodes(scope=typed, taken=self.taken, prefix=node.output[0])
-        call = GatherCall.of(inferred, new)
-        was = str(call.row)
+        call = GatherCall.of(inferred, self._new_nodes(op_node))
         why = self.target.refusal(call, typed)
         if why is None:
-            self.found.append((RewrittenNode(where=op_node.where, was=was, became=was), []))
+            self._note(op_node)
+            return [_without_defaults(node)]
+        attempts = ((partial(GatherCall.of, inferred), item) for item in self._attempts(call.name))
+        return self._replaced(node, op_node, why, attempts)
+
+    def _without_row(self, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
+        """Return the nodes that replace a TensorScatter or Scatter, or the node itself."""
+        name = node.op_type
+        if self.target.has(name):
+            self._note(op_node)
             return [node]
+        attempts = (
+            (partial(cache_call, op_node, name=core), item)
+            for core in ("ScatterND", "GatherND")
+            for item in self._attempts(core)
+            if name == "TensorScatter" and (core == "GatherND" or core in self.target.limits)
+        )
+        return self._replaced(node, op_node, f"{self.target.name} does not take {name}", attempts)
+
+    def _new_nodes(self, op_node: OpNode) -> SizedNodes:
+        return SizedNodes(scope=op_node.scope, taken=self.taken, prefix=op_node.node.output[0])
+
+    def _replaced(
+        self,
+        node: NodeProto,
+        op_node: OpNode,
+        why: str,
+        attempts: Iterable[tuple[Callable[[SizedNodes], GatherCall], Callable[[GatherCall], str]]],
+    ) -> list[NodeProto]:
+        """Return the nodes of the first attempt that the target takes, or the node itself."""
         reasons = [why]
-        for attempt in self._attempts(call):
-            new = SizedNodes(scope=typed, taken=self.taken, prefix=node.output[0])
+        for call, attempt in attempts:
+            new = self._new_nodes(op_node)
             try:
-                outside = attempt(GatherCall.of(inferred, new))
+                outside = attempt(call(new))
             except NdgatherError as error:
                 reasons.append(str(error))
                 continue
@@ -162,24 +226,19 @@ class _Rewriter:
                 continue
             became = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
             added = sum(counts.values()) - 1
-            report = RewrittenNode(
-                where=op_node.where, was=was, became=became, added=added, why=why, outside=outside
-            )
-            self.found.append((report, list(new.before)))
+            self._note(op_node, became, new.before, added=added, why=why, outside=outside)
             return new.before
-        why = "; ".join(dict.fromkeys(reasons))
-        self.found.append((RewrittenNode(where=op_node.where, was=was, why=why), []))
+        self._note(op_node, None, why="; ".join(dict.fromkeys(reasons)))
         return [node]
 
-    def _attempts(self, call: GatherCall) -> Iterator[Callable[[GatherCall], str]]:
-        """Yield functions that add the nodes for a call, the simplest ones first."""
+    def _attempts(self, before: str) -> Iterator[Callable[[GatherCall], str]]:
+        """Yield functions that add the nodes for a call of an operator, the simplest ones first."""
         changes = EQUIVALENCES.keys() - {("GatherND", "Gather"), ("GatherElements", "Gather")}
-        names = sorted(after for before, after in changes if before == call.name)
-        for name in (call.name, *names):
+        names = sorted(after for origin, after in changes if origin == before)
+        for name in (before, *names):
             if name in self.target.limits:
                 yield partial(self._as_operator, name)
-        if "Gather" in self.target.limits:
-            yield self._as_rows
+        yield self._as_rows
 
     def _as_operator(self, name: str, call: GatherCall) -> str:
         """Write a call as one of an operator of the target, with other indices if need be."""
@@ -205,10 +264,11 @@ class _Rewriter:
         return "not possible" if constant else outside
 
     def _as_rows(self, call: GatherCall) -> str:
-        return self._rows(call, self.target.limits["Gather"]).write()
+        known = (self.target.limits.get(name) for name in ("Gather", "GatherElements"))
+        return self._rows(call, next(filter(None, known), Limits())).write()
 
     def _rows(self, call: GatherCall, limits: Limits) -> Rows:
-        return Rows(call, limits, checked=self.checked, matmul=self.allow_matmul)
+        return Rows(call, self.target, limits, checked=self.checked, matmul=self.allow_matmul)
 
     def reports(self, result: ModelProto, folder: str | None) -> Iterator[RewrittenNode]:
         """Yield the reports, with the bytes that the new nodes write."""
@@ -218,18 +278,65 @@ class _Rewriter:
             for scope, node in nodes(typed, folder):
                 for name in node.output:
                     known = scope.type_of(name)
-                    sizes[name] = None
-                    if known.dtype and isinstance(known.shape, tuple):
-                        items = [size for size in known.shape if isinstance(size, int)]
-                        if len(items) == len(known.shape):
-                            sizes[name] = math.prod(items) * dtype_named(known.dtype).itemsize
+                    items, sizes[name] = _numbers(known), None
+                    if known.dtype is not None and items is not None:
+                        sizes[name] = math.prod(items) * dtype_named(known.dtype).itemsize
         for report, new in self.found:
+            if not new:
+                yield report
+                continue
             written = [
                 sizes.get(node.output[0]) for node in new if node.op_type not in _MOVES_NOTHING
             ]
             known_sizes = [size for size in written if size is not None]
             moved = sum(known_sizes) if len(known_sizes) == len(written) else None
             yield replace(report, moved=moved)
+
+
+def _without_defaults(node: NodeProto) -> NodeProto:
+    """Return a node without attributes that older parsers do not know, if they change nothing."""
+    result = deepcopy(node)
+    for item in node.attribute:
+        if (item.name, item.s or item.i) in {("reduction", b"none"), ("batch_dims", 0)}:
+            result.attribute.remove(item)
+    return result
+
+
+def _known_sizes(node: NodeProto, scope: Scope) -> Array | None:
+    """Return the result of a node that computes with sizes, if all of them are numbers."""
+    if node.domain not in {"", "ai.onnx"} or len(node.output) != 1:
+        return None
+    names = [name for name in node.input if name]
+    if node.op_type in {"Shape", "Size"}:
+        sizes = _numbers(scope.type_of(names[0]))
+        inputs = None if sizes is None else {names[0]: np.broadcast_to(np.float32(0), sizes)}
+    elif node.op_type in _OF_SIZES and all(_is_small(scope.type_of(name)) for name in names):
+        inputs = {name: x for name in names if (x := scope.constant(name)) is not None}
+        inputs = inputs if len(inputs) == len({*names}) and names else None
+    else:
+        inputs = None
+    if inputs is None:
+        return None
+    with suppress(Exception):  # what it refuses stays as it is
+        (result,) = ReferenceEvaluator(node, opsets=dict(scope.opsets)).run(None, inputs)
+        if _is_small(type_of(np.asarray(result))):
+            return np.asarray(result)
+    return None
+
+
+def _numbers(known: TensorType) -> tuple[int, ...] | None:
+    """Return a shape whose sizes are all numbers, or None."""
+    if not isinstance(known.shape, tuple):
+        return None
+    sizes = tuple(size for size in known.shape if isinstance(size, int))
+    return sizes if len(sizes) == len(known.shape) else None
+
+
+def _is_small(known: TensorType) -> bool:
+    """Return whether a value consists of few integers or booleans."""
+    sizes = _numbers(known)
+    whole = known.dtype is not None and (known.dtype == "bool" or "int" in known.dtype)
+    return whole and sizes is not None and math.prod(sizes) <= _MOST_SIZES
 
 
 def _drop_unread(graph: GraphProto, before: GraphProto) -> None:

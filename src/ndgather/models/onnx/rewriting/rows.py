@@ -1,14 +1,15 @@
-"""Gathers and scatters as gathers of rows: Gather along the first axis, with one axis of indices.
+"""Gathers and scatters as gathers and scatters of rows: along the first axis of one or two axes.
 
 A tuple of indices, or the position of an element, is the number of a row once the axes that it
 addresses are one axis: the sum of the indices times the strides of their axes. The rules below
-compute these numbers with plain arithmetic.
+compute these numbers with plain arithmetic. Rows are then taken by Gather, by GatherND with tuples
+of one index, or by Slice and Concat if their numbers are constants.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from ndgather.models.arguments import Array
     from ndgather.models.onnx.nodes import Scope
     from ndgather.models.onnx.rewriting.calls import GatherCall
-    from ndgather.models.onnx.rewriting.target import Limits
+    from ndgather.models.onnx.rewriting.target import Limits, Target
 
 MOST_UPDATES = 16
-"""The largest number of updates that are applied one after the other."""
+"""The largest number of updates that are applied one after the other, and of slices."""
 
 TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
-_GATHER_OF_ROWS = Meaning(axis=0, batch_dims=0, reduction=Reduction.NONE, use_init_val=True)
+_OF_ROWS = Meaning(axis=0, batch_dims=0, reduction=Reduction.NONE, use_init_val=True)
 _LARGEST_INT32 = np.iinfo(np.int32).max
 _SIGNLESS = frozenset({"Abs", "ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Shape", "Size"})
 _SAME_VALUES = frozenset(
@@ -63,7 +64,8 @@ def may_be_negative(scope: Scope, name: str, steps: int = 20) -> bool:
         inputs = inputs[:1]
     elif node.op_type not in _MONOTONE | {"Where"}:
         return True
-    return any(may_be_negative(inner, item, steps - 1) for item in inputs)
+    some = all if node.op_type == "Max" else any
+    return some(may_be_negative(inner, item, steps - 1) for item in inputs)
 
 
 def _chosen(scope: Scope, inputs: list[str]) -> list[str]:
@@ -90,12 +92,14 @@ def _chosen(scope: Scope, inputs: list[str]) -> list[str]:
 class Rows:
     """A call that is rewritten by gathers of rows.
 
-    `limits` are those of Gather in the target. If `checked`, an index that is out of range becomes
-    the number of a row that does not exist.
+    `limits` has the index types that the target takes. If `checked`, an index that is out of range
+    becomes the number of a row that does not exist.
     """
 
-    def __init__(self, call: GatherCall, limits: Limits, *, checked: bool, matmul: bool) -> None:
-        self.call, self.new, self.limits = call, call.new, limits
+    def __init__(
+        self, call: GatherCall, target: Target, limits: Limits, *, checked: bool, matmul: bool
+    ) -> None:
+        self.call, self.new, self.target, self.limits = call, call.new, target, limits
         self.checked, self.matmul = checked, matmul
         self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
         self.meaning = Meaning.of(call.row, call.attributes, None)
@@ -177,9 +181,16 @@ class Rows:
         elif self.call.types[Role.INDICES].dtype != dtype:
             name = new.cast(name, dtype)
         zero, size = new.constant(0, "zero", dtype), new.numbers(sizes, dtype)
-        if may_be_negative(new.scope, name):
+        compares = self.target.has("Less") and self.target.has("Where")
+        if may_be_negative(new.scope, name) and (compares or self.checked):
             behind = new.compute("Add", name, size)
             name = new.compute("Where", new.compute("Less", name, zero), behind, name)
+        elif may_be_negative(new.scope, name):
+            # Max(-Max(index, -1), 0) is 1 for a negative index, and 0 for any other.
+            below = new.compute("Max", name, new.constant(-1, "below", dtype))
+            negated = new.compute("Mul", below, new.constant(-1, "below", dtype))
+            turns = new.compute("Mul", new.compute("Max", negated, zero), size)
+            name = new.compute("Max", new.compute("Add", name, turns), zero)
         if self.checked and new.scope.constant(name) is None:
             large = new.numbers(beyond, dtype)
             name = new.compute("Where", new.compute("Less", name, zero), large, name)
@@ -244,11 +255,14 @@ class Rows:
     ) -> None:
         """Gather rows of data, whose first `count` axes are one axis, and give them a shape."""
         new, rest = self.new, self.data[count:]
-        rows = data if count == 1 else self._as_rows(data, self.data[:count], rest)
         if rank != 1:
             flat = new.reshape(flat, [product(shape[: len(shape) - len(rest)])])
-        result = self._rows_at(rows, 1 + len(rest if count == 1 else rest[:1]), flat)
-        if len(shape) != 1 + len(rest) or (count > 1 and len(rest) > 1):
+        after = len(rest)  # axes of a row
+        if count > 1 or self._gather_of_rows(data, 1 + after, flat) is None:
+            after = min(after, 1)
+            data = self._as_rows(data, self.data[:count], rest)
+        result = self._rows_at(data, 1 + after, flat)
+        if len(shape) != 1 + after or after != len(rest):
             new.reshape(result, shape)
 
     def _as_rows(self, name: str, first: Sequence[Size], rest: Sequence[Size]) -> str:
@@ -258,21 +272,57 @@ class Rows:
         sizes = [product(first)] if not rest else [product(first), product(rest)]
         return self.new.reshape(name, sizes)
 
+    def _gather_of_rows(self, rows: str, rank: int, flat: str) -> str | None:
+        """Return the operator of the target that takes rows of data of a rank, or None."""
+        scope, dim = self.new.scope, None if self._is_open() else 1
+        for name, kind, index_dims in (
+            ("Gather", Kind.GATHER, (dim,)),
+            (
+                "GatherND",
+                Kind.GATHER_ND,
+                (dim, 1),
+            ),
+        ):
+            if name in self.target.limits and not self.target.limits[name].refusal(
+                kind,
+                _OF_ROWS,
+                TensorType(self.call.types[Role.DATA].dtype, (dim,) * rank),
+                TensorType(self.new.dtype if name == "Gather" else "int64", index_dims),
+                constant=scope.constant(flat) is not None,
+                constant_data=scope.has_constant(rows),
+                may_be_negative=False,
+            ):
+                return name
+        return None
+
+    def _as_tuples(self, flat: str) -> str:
+        """Return numbers of rows as index tuples of length 1."""
+        new = self.new
+        flat = flat if new.dtype == "int64" else new.cast(flat, "int64")
+        return new.compute("Reshape", flat, new.constant([-1, 1]))
+
     def _rows_at(self, rows: str, rank: int, flat: str) -> str:
-        """Add the Gather of rows, if the target takes it."""
-        new, call = self.new, self.call
-        known = (None if self._is_open() else 1,)
-        refusal = self.limits.refusal(
-            Kind.GATHER,
-            _GATHER_OF_ROWS,
-            TensorType(call.types[Role.DATA].dtype, known * rank),
-            TensorType(new.dtype, known),
-            constant=new.scope.constant(flat) is not None,
-            may_be_negative=False,
-        )
-        if refusal:
-            raise call.cannot_become("Gather", refusal)
-        return new.add("Gather", rows, flat, axis=0)
+        """Add the nodes that take rows, if the target has such nodes."""
+        new, position = self.new, self.new.scope.constant(flat)
+        name = self._gather_of_rows(rows, rank, flat)
+        if name is None and rank == 1 and self._gather_of_rows(rows, 2, flat):
+            rows = new.compute("Reshape", rows, new.constant([-1, 1]))
+            return new.add("Reshape", self._rows_at(rows, 2, flat), new.constant([-1]))
+        match name:
+            case "Gather":
+                return new.add("Gather", rows, flat, axis=0)
+            case "GatherND":
+                return new.add("GatherND", rows, self._as_tuples(flat))
+        if position is None:
+            why = f"{self.target.name} takes rows at constant positions only"
+            raise self.call.cannot_become("rows", why)
+        ends = np.flatnonzero(np.diff(position, append=-2) != 1) + 1
+        if len(ends) > MOST_UPDATES:
+            why = f"rows at {len(ends)} places are more than {MOST_UPDATES} slices"
+            raise self.call.cannot_become("Slice", why)
+        slices = [(int(x[0]), int(x[-1]) + 1) for x in np.split(position, ends[:-1]) if x.size]
+        parts = [new.part(rows, *bounds, 0) for bounds in slices or [(0, 0)]]
+        return parts[0] if len(parts) == 1 else new.add("Concat", *parts, axis=0)
 
     def _is_open(self) -> bool:
         return any(size.open for size in (*self.data, *self.indices))
@@ -288,7 +338,10 @@ class Rows:
         position = None if rows.open else new.scope.constant(flat)
         data = self._as_rows(call.inputs[Role.DATA], head, rest)
         updates = self._as_rows(call.inputs[Role.UPDATES], places, rest)
-        if self.meaning.reduction is not Reduction.NONE:
+        scatter = self._scatter_of_rows(data, updates, flat, rank, rest)
+        if scatter is not None:
+            result = scatter
+        elif self.meaning.reduction is not Reduction.NONE:
             result = self._reduce(data, updates, flat, position, rows, number, rank)
         elif position is not None:
             result = self._replace(data, updates, position, rows.number, rank)
@@ -299,12 +352,62 @@ class Rows:
             line = new.line(rows, Size(), 0, 1)
             source = new.total([line, new.constant(number.number, "count", new.dtype)])
             for update in range(number.number):
-                here = new.compute("Equal", line, new.part(flat, update, update + 1, 0))
                 place = new.constant(update, "update", new.dtype)
-                source = new.compute("Where", here, place, source)
+                row = new.part(flat, update, update + 1, 0)
+                source = self._where_equal(line, row, place, source)
             both = new.add("Concat", updates, data, axis=0)
             result = self._rows_at(both, rank, source)
         new.reshape(result, self.data)
+
+    def _scatter_of_rows(
+        self, data: str, updates: str, flat: str, rank: int, rest: Sequence[Size]
+    ) -> str | None:
+        """Add a scatter into rows, if the target takes one."""
+        new, dim = self.new, None if self._is_open() else 1
+        reduction = self.meaning.reduction
+        attributes: dict[str, Any] = (
+            {} if reduction is Reduction.NONE else {"reduction": reduction.value}
+        )
+        for name, kind, index_dims in (
+            ("ScatterND", Kind.SCATTER_ND, (dim, 1)),
+            (
+                "ScatterElements",
+                Kind.SCATTER_ELEMENTS,
+                (dim,) * rank,
+            ),
+        ):
+            if name not in self.target.limits or self.target.limits[name].refusal(
+                kind,
+                replace(_OF_ROWS, reduction=reduction),
+                TensorType(self.call.types[Role.DATA].dtype, (dim,) * rank),
+                TensorType("int64" if kind in TUPLES else new.dtype, index_dims),
+                constant=new.scope.constant(flat) is not None,
+                constant_data=new.scope.has_constant(data),
+                may_be_negative=False,
+            ):
+                continue
+            if kind in TUPLES:
+                return new.add("ScatterND", data, self._as_tuples(flat), updates, **attributes)
+            if rank == 2:
+                column = new.compute("Reshape", flat, new.constant([-1, 1]))
+                flat = new.total([column, new.line(product(rest), Size(0), 1, 2)])
+            return new.add("ScatterElements", data, flat, updates, axis=0, **attributes)
+        return None
+
+    def _where_equal(self, line: str, place: str, then: str, other: str) -> str:
+        """Return `then` where two tensors are equal, and `other` elsewhere."""
+        new = self.new
+        if self.target.has("Equal") and self.target.has("Where"):
+            return new.compute("Where", new.compute("Equal", line, place), then, other)
+        # With d = line - place, Max(1 - Max(d, -d), 0) is 1 where they are equal, and 0 elsewhere.
+        minus, one, zero = (new.constant(x, "factor", new.dtype) for x in (-1, 1, 0))
+        apart = new.compute("Add", line, new.compute("Mul", place, minus))
+        distance = new.compute("Max", apart, new.compute("Mul", apart, minus))
+        near = new.compute("Add", new.compute("Mul", distance, minus), one)
+        here = new.compute("Max", near, zero)
+        change = new.compute("Add", then, new.compute("Mul", other, minus))
+        result = new.compute("Add", other, new.compute("Mul", here, change))
+        return new.compute("Max", result, zero)  # which shows that it is not negative
 
     def _too_many(self, number: Size) -> Exception:
         count = "open" if number.open else number.number
@@ -366,8 +469,8 @@ class Rows:
                 place = new.part(flat, update, update + 1, 0)
                 row = self._rows_at(data, rank, place)
                 value = new.add(op_type, row, new.part(updates, update, update + 1, 0))
-                here = new.compute("Equal", line, place)
-                source = new.compute("Where", here, new.constant(0, "first", new.dtype), others)
+                first = new.constant(0, "first", new.dtype)
+                source = self._where_equal(line, place, first, others)
                 data = self._rows_at(new.add("Concat", value, data, axis=0), rank, source)
         elif self.matmul and op_type == "Add" and "float" in dtype:
             line = new.line(rows, Size(), 0, 2)

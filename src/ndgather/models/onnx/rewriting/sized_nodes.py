@@ -47,10 +47,12 @@ def strides(sizes: Sequence[Size]) -> list[Size]:
 
 _FOLDS: Mapping[str, Callable[..., Any]] = {
     "Add": np.add,
+    "Div": np.floor_divide,
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "Equal": np.equal,
     "Expand": lambda array, shape: np.broadcast_to(array, np.broadcast_shapes(array.shape, shape)),
     "Less": np.less,
+    "Max": np.maximum,
     "Mul": np.multiply,
     "Reshape": np.reshape,
     "Where": np.where,
@@ -121,6 +123,9 @@ class SizedNodes(NewNodes):
         opened = [number for number, size in enumerate(sizes) if size.open]
         zeros = [number for number, size in enumerate(sizes) if size.number == 0]
         shape = [0 if size.open else size.number for size in sizes]
+        array = None if opened else self.scope.constant(name)
+        if array is not None:
+            return self.constant(np.reshape(array, shape), dtype=array.dtype)
         if len(opened) == 1 and not zeros:
             shape[opened[0]] = -1
         elif any([sizes[axis]] != list(before[axis : axis + 1]) for axis in opened + zeros):

@@ -46,6 +46,7 @@ class Limits:
     reductions: tuple[str, ...] | None = None
     negative: bool = True  # whether an index may count from the end
     constant: bool = False  # whether indices have to be constants
+    constant_data: bool | None = None  # whether data have to be a constant, or must not be one
     open: bool = True  # whether sizes of data and indices may be open
 
     def refusal(
@@ -56,6 +57,7 @@ class Limits:
         indices: TensorType,
         *,
         constant: bool,
+        constant_data: bool,
         may_be_negative: bool,
     ) -> str | None:
         """Return why the target does not take a call, or None."""
@@ -91,6 +93,8 @@ class Limits:
             return f"batch_dims is {meaning.batch_dims} (allowed: 0..{self.batch_dims})"
         if self.constant and not constant:
             return "indices are not a constant"
+        if self.constant_data is not None and self.constant_data is not constant_data:
+            return f"data are {'a' if constant_data else 'not a'} constant"
         if not self.negative and may_be_negative:
             return "an index may be negative"
         return None
@@ -124,6 +128,7 @@ class Target:
             call.types[Role.DATA],
             call.types[Role.INDICES],
             constant=Role.INDICES in call.constants,
+            constant_data=scope.has_constant(call.inputs[Role.DATA]),
             may_be_negative=not folded and may_be_negative(scope, call.inputs[Role.INDICES]),
         )
 
@@ -182,7 +187,7 @@ def _target(content: Mapping[str, Any], place: str) -> Target:
 
 
 def _limits(place: str, row: Mapping[str, Any]) -> Limits:
-    flags = ("negative", "constant", "open")
+    flags = ("negative", "constant", "constant_data", "open")
     _check_keys(place, row, [item.name for item in fields(Limits)])
     values: dict[str, Any] = {}
     for key, value in row.items():
