@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ndgather import ranges, slow_path
-from ndgather.arguments import WINDOW_MODES, choice, sizes
+from ndgather.arguments import sizes, window_mode
 from ndgather.array_call import Call, _core
 from ndgather.errors import CallError
 from ndgather.messages import did_you_mean, shown_value
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ndgather.array_call import Executor
 
     Mode = Literal["raise", "wrap", "clip", "fill"]
+    WindowMode = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
     ScatterMode = Literal["raise", "wrap", "clip", "drop"]
     Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
@@ -76,8 +77,8 @@ def call_of(kind: str, /, *arguments: Any, **options: Any) -> Call:
         return Call(kind, "gather", indices=None, **given)
     if kind == "gather_windows":
         given["indices"] = given.pop("starts")
-        given["mode"] = choice(kind, "mode", given.get("mode", "raise"), WINDOW_MODES)
-        given["window_shape"] = sizes(kind, "window_shape", given["window_shape"])
+        window = given["window_shape"] = sizes(kind, "window_shape", given["window_shape"])
+        given["mode"] = window_mode(kind, given.get("mode", "raise"), len(window))
     return Call(kind, kind, **given)
 
 
@@ -409,7 +410,7 @@ def gather_windows(
     starts: ArrayLike,
     window_shape: Sequence[int],
     *,
-    mode: Literal["raise", "clip", "fill"] = "raise",
+    mode: WindowMode | Sequence[WindowMode] = "raise",
     fill_value: object = None,
     out: NDArray[Any] | None = None,
     memory: int | str | None = None,
@@ -431,10 +432,13 @@ def gather_windows(
         the end, so that a window around a position near the border cannot come from the other side.
     window_shape : sequence of int, length `k`
         The sizes of a window on the first `k` axes of `data`.
-    mode : {"raise", "clip", "fill"}, default "raise"
-        What becomes of a window that sticks out of `data`. ``raise`` refuses it; ``clip`` moves it
-        to the nearest position at which it is inside, axis by axis; ``fill`` copies what lies
-        inside and fills the rest with `fill_value`.
+    mode : {"raise", "clip", "fill", "wrap", "edge", "reflect"}, default "raise"
+        What happens to a window that sticks out of `data`. ``raise`` raises; ``clip`` moves it to
+        the nearest position at which it is inside; ``fill`` copies what lies inside and fills the
+        rest with `fill_value`. The others continue `data` as ``numpy.pad`` does: ``wrap`` with the
+        other end of the axis, ``edge`` with its first or last element, ``reflect`` with its mirror
+        image, in which the first or last element is not repeated. A sequence has a mode for every
+        axis of a window: ``("edge", "wrap")`` on latitudes and longitudes.
     fill_value : scalar, default zero of the dtype
         For ``mode="fill"``; a value that the dtype of `data` can hold.
     out : array, optional
@@ -453,8 +457,8 @@ def gather_windows(
         A window sticks out of `data`, and `mode` is ``raise``. It names the first such entry of
         `starts` in C order.
     ShapeError
-        The shapes do not fit, `window_shape` is no shape, or a window is larger than `data` (which
-        ``fill`` allows).
+        The shapes do not fit, `window_shape` is no shape, a window is larger than `data` in mode
+        ``raise`` or ``clip``, or no element can be repeated because an axis is empty.
     DTypeError, AttributeValueError, MemoryError
         As for `gather_nd`.
 
@@ -485,6 +489,9 @@ def gather_windows(
     >>> gather_windows(data, [[-1, 4]], (2, 2), mode="fill", fill_value=-1)
     array([[[-1, -1],
             [ 4, -1]]])
+    >>> gather_windows(data, [[2, 4]], (2, 2), mode=("raise", "wrap"))  # over the date line
+    array([[[14, 10],
+            [19, 15]]])
     >>> gather_windows(data, [[0, 0], [3, 1]], (2, 2))
     Traceback (most recent call last):
     ...

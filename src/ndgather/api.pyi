@@ -51,7 +51,7 @@ class _TensorStore(Protocol):
 _Gathered: TypeAlias = _Numbers | _InChunks | _TensorStore
 _Progress: TypeAlias = bool | Callable[[int, int], object] | None
 _Mode: TypeAlias = Literal["raise", "wrap", "clip", "fill"]
-_WindowMode: TypeAlias = Literal["raise", "clip", "fill"]
+WindowMode: TypeAlias = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
 _ScatterMode: TypeAlias = Literal["raise", "wrap", "clip", "drop"]
 _Reduction: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 _A = TypeVar("_A")
@@ -142,7 +142,7 @@ def gather_windows(
     starts: ArrayLike,
     window_shape: Sequence[int],
     *,
-    mode: _WindowMode = ...,
+    mode: WindowMode | Sequence[WindowMode] = ...,
     fill_value: object = ...,
     out: _Array | None = ...,
     memory: int | str | None = ...,
@@ -155,7 +155,7 @@ def gather_windows(
     starts: object,
     window_shape: Sequence[int],
     *,
-    mode: _WindowMode = ...,
+    mode: WindowMode | Sequence[WindowMode] = ...,
     fill_value: object = ...,
     out: _A | _Array | None = ...,
     memory: int | str | None = ...,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Shape = Sequence[Any]  # sizes may be unknown, or symbols of a library
 
 REDUCTIONS = (*_core.REDUCTIONS, "mean")
-WINDOW_MODES = ("raise", "clip", "fill")
+WINDOW_MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
 
 # The reductions that are defined, by the kind of number.
 _SUPPORTED = {
@@ -89,7 +89,11 @@ def checked(
         The reductions that data can have; by default those of `dtype`, or all.
     """
     caller = call.caller
-    mode = choice(caller, "mode", call.mode, modes_of(call))
+    mode = (
+        window_mode(caller, call.mode, len(call.window_shape))
+        if call.kind == "gather_windows"
+        else choice(caller, "mode", call.mode, modes_of(call))
+    )
     if call.scatters:
         reduction = choice(caller, "reduction", call.reduction, REDUCTIONS)
         if supported is None and dtype is not None:
@@ -101,7 +105,7 @@ def checked(
         return replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
     fill_value = call.fill_value
     if fill_value is not None:
-        if mode != "fill":
+        if "fill" not in mode:
             raise messages.fill_value_unused(caller, mode)
         if dtype is not None:
             fill_value = fill_element(caller, fill_value, dtype)
@@ -158,6 +162,20 @@ def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) ->
     if word not in choices:
         raise messages.unknown_choice(caller, option, value, choices)
     return word
+
+
+def window_mode(caller: str, mode: object, depth: int) -> str:
+    """Return the mode of windows: one word for all axes, or one for every axis, with commas."""
+    words = str.split(mode, ",") if isinstance(mode, str) else mode
+    if not isinstance(words, list | tuple):
+        words = [mode]
+    known = [choice(caller, "mode", word, WINDOW_MODES) for word in words]
+    if len(known) not in (1, depth):
+        raise AttributeValueError(
+            f"{caller}: mode = {shown_value(mode)} has {len(known)} modes for windows with "
+            f"{depth} axes (allowed: one for all axes, or one for every axis)"
+        )
+    return ",".join(known if len({*known}) > 1 else known[:1]) or "raise"
 
 
 def as_bool(caller: str, option: str, value: object) -> bool:

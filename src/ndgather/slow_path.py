@@ -85,7 +85,7 @@ def _gather_references(call: Call) -> Array:
     """Gather elements that are references or have no bytes: NumPy copies what the core locates."""
     data = call.data
     positions = np.arange(data.size).reshape(data.shape)
-    fills = call.mode == "fill"
+    fills = "fill" in call.mode
     fill = np.array(-1, positions.dtype) if fills else None
     where = run_plain(replace(call, data=positions, fill_value=fill, out=None))
     flat, flat_where = data.reshape(-1), where.reshape(-1)

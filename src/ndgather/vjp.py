@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from ndgather.api import WindowMode
+
     Array = NDArray[Any]
 
 __all__ = [
@@ -149,6 +151,8 @@ def gather_windows(
     data_shape: Sequence[int],
     starts: ArrayLike,
     window_shape: Sequence[int],
+    *,
+    mode: WindowMode | Sequence[WindowMode] = "raise",
 ) -> Array:
     """Return the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
 
@@ -163,9 +167,12 @@ def gather_windows(
         The shape of the result of the gather, ``(N..., *window_shape, S...)``.
     data_shape : sequence of int, ``(D1, ..., Dk, S...)``
     starts : array_like of any integer type, shape ``(N..., k)``
-        Those of the gather; every window is inside.
+        Those of the gather.
     window_shape : sequence of int, length `k`
         That of the gather.
+    mode : str or sequence of str, default "raise"
+        That of the gather. What a window repeats or mirrors is added where it lies in `data`, and
+        what is filled is left out.
 
     Returns
     -------
@@ -175,7 +182,8 @@ def gather_windows(
     Raises
     ------
     IndexOutOfBoundsError
-        A window sticks out. It names the first such entry of `starts` in C order.
+        A window sticks out, and `mode` is ``raise``. It names the first such entry of `starts` in
+        C order.
     ShapeError, DTypeError, AttributeValueError, MemoryError
         As for `gather_nd`.
 
@@ -194,9 +202,13 @@ def gather_windows(
     >>> from ndgather import vjp
     >>> vjp.gather_windows([[1.0, 2.0], [10.0, 20.0]], (4,), [[0], [1]], (2,))
     array([ 1., 12., 20.,  0.])
+    >>> vjp.gather_windows([[1.0, 2.0]], (4,), [[3]], (2,), mode="wrap")
+    array([2., 0., 0., 1.])
     """
-    window = arguments.sizes("vjp.gather_windows", "window_shape", window_shape)
-    call = Call("vjp.gather_windows", "gather_windows", cotangent, starts, window_shape=window)
+    caller = "vjp.gather_windows"
+    window = arguments.sizes(caller, "window_shape", window_shape)
+    word = arguments.window_mode(caller, mode, len(window))
+    call = Call(caller, "gather_windows", cotangent, starts, mode=word, window_shape=window)
     return _of_gather(call, data_shape)
 
 
@@ -421,15 +433,21 @@ def _add_windows(call: Call) -> None:
         raise messages.updates_do_not_fit(call.caller, call.updates.shape, wanted, "cotangent")
     if not call.updates.size:
         return
-    count = prod(starts.shape[:-1])
+    count, depth = prod(starts.shape[:-1]), len(window)
     updates = call.updates.reshape(count, *wanted[starts.ndim - 1 :])
-    starts = starts.reshape(count, *[1] * len(window), len(window)).astype(np.int64)
-    within = np.moveaxis(np.indices(window), 0, -1)
+    starts = starts.reshape(count, depth)
+    within = np.indices(window)
     step = _INDICES // (within.size + 1) + 1
+    modes, sizes = windows.modes_of(call), call.data.shape
+    scatter = replace(call, kind="scatter_nd", window_shape=(), mode="drop", negative=False)
     for first in range(0, count, step):
         block = slice(first, first + step)
-        elements = replace(call, indices=starts[block] + within, updates=updates[block])
-        run(replace(elements, kind="scatter_nd", window_shape=(), out=call.data))
+        elements = np.empty((len(starts[block]), *window, depth), np.int64)
+        for axis, (mode, size, wide) in enumerate(zip(modes, sizes, window, strict=False)):
+            at = windows.near(mode, starts[block, axis], size, wide)
+            at = at.reshape(-1, *[1] * depth) + within[axis]
+            elements[..., axis] = windows.positions(mode, at, size)
+        run(replace(scatter, indices=elements, updates=updates[block], out=call.data))
 
 
 def _data_and_updates(call: Call) -> tuple[Array, Array]:

@@ -1,8 +1,14 @@
-"""Windows of arrays: their shapes, their views, and the gathers in which windows stick out."""
+"""Windows of arrays: where they lie, their views, and the gathers in which windows stick out.
+
+A window lies in parts: boxes of it that are copied from data. In mode wrap a window that crosses
+the end of an axis has several. In the modes edge and reflect a window first takes the positions
+that it repeats or mirrors, in their order, and is then arranged (`arrange`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +17,8 @@ from ndgather import arguments, messages
 from ndgather.array_call import _core
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
@@ -18,46 +26,189 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Starts = NDArray[np.int64]
 
+_ARRANGED = 2**24  # bytes of windows that are arranged at a time
+
+
+def modes_of(call: Call) -> tuple[str, ...]:
+    """Return the mode of every axis of a window."""
+    words = call.mode.split(",")
+    return tuple(words) if len(words) > 1 else (call.mode,) * len(call.window_shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Boxes of windows: box i is ``low[i]..high[i]`` of window ``window[i]``.
+
+    It is copied from ``starts[i] + low[i]`` of data on.
+    """
+
+    window: Starts
+    starts: Starts
+    low: Starts
+    high: Starts
+
+    def only(self, chosen: Any) -> Parts:
+        fields = (self.window, self.starts, self.low, self.high)
+        return Parts(*(field[chosen] for field in fields))
+
+
+def parts_of(call: Call, starts: Array, sizes: Sequence[int]) -> Parts:
+    """Return the parts of some windows, which begin at the rows of `starts`.
+
+    In the modes raise and clip, and where a window lies inside, a part is the whole window.
+    """
+    modes, depth = modes_of(call), len(call.window_shape)
+    parts = Parts(np.arange(len(starts)), *(np.empty(starts.shape, np.int64) for _ in range(3)))
+    for axis, (mode, size, wide) in enumerate(zip(modes, sizes, call.window_shape, strict=False)):
+        at = near(mode, starts[:, axis], size, wide)
+        low, high = np.zeros_like(at), np.full_like(at, wide)
+        if mode in ("fill", "wrap"):
+            low, high = shared_part(at, size, wide)
+        elif mode in ("edge", "reflect") and wide:
+            first, last = _reach(mode, at, size, wide)
+            at = first.clip(0, max(size - wide, 0))
+            low, high = first - at, last - at + 1
+        for field, column in zip(
+            (parts.starts, parts.low, parts.high), (at, low, high), strict=True
+        ):
+            field[:, axis] = column
+    for axis in (
+        axis for axis in range(depth) if modes[axis] == "wrap" and call.window_shape[axis]
+    ):
+        size, wide = sizes[axis], call.window_shape[axis]
+        turns = -(-(parts.starts[:, axis] + wide) // size)  # of the axis that a window extends over
+        turn = np.arange(turns.sum()) - np.repeat(np.cumsum(turns) - turns, turns)
+        parts = parts.only(np.repeat(np.arange(len(turns)), turns))
+        parts.starts[:, axis] -= turn * size
+        parts.low[:, axis], parts.high[:, axis] = shared_part(parts.starts[:, axis], size, wide)
+    return parts
+
+
+def near(mode: str, starts: Array, size: int, wide: int) -> Starts:
+    """Return starts on an axis as int64, near the axis, of windows with the same elements."""
+    if mode in ("wrap", "reflect"):
+        period = size if mode == "wrap" else max(2 * size - 2, 1)
+        if starts.dtype == np.uint64:
+            starts = starts % np.uint64(max(period, 1))
+        return starts.astype(np.int64) % max(period, 1)
+    if starts.dtype == np.uint64:
+        starts = np.minimum(starts, np.uint64(np.iinfo(np.int64).max))
+    lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, max(size - wide, 0))
+    return starts.astype(np.int64).clip(lowest, highest)
+
+
+def shared_part(starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
+    """Return where the part of each window that is in data begins and ends in the window."""
+    return np.maximum(-starts, 0), np.minimum(size - starts, wide)
+
+
+def _reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
+    """Return the first and the last position that windows repeat or mirror on an axis."""
+    last = starts + wide - 1
+    if mode == "edge":
+        return starts.clip(0, size - 1), last.clip(0, size - 1)
+    end, period = size - 1, max(2 * size - 2, 1)
+    first = np.where(last > end, np.minimum(starts, period - last), starts)
+    first[last >= period] = 0
+    turned = ((starts <= end) & (last >= end)) | (last >= period + end)
+    reached = np.where(last < end, last, np.maximum(period - starts, last - period))
+    return first, np.where(turned, end, reached)
+
+
+def positions(mode: str, at: Any, size: Any) -> Any:
+    """Return the positions on an axis that `at` names; those in mode fill may lie outside."""
+    if mode == "wrap":
+        return at % size
+    if mode == "edge":
+        return at.clip(0, size - 1)
+    if mode == "reflect":
+        period = max(2 * size - 2, 1)
+        return (period - abs(2 * (at % period) - period)) // 2
+    return at
+
+
+def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
+    """Repeat and mirror, in place, what windows in the modes edge and reflect took from data.
+
+    The axes of ``call.indices`` but its last come first in `dense`.
+    """
+    lead = call.indices.shape[:-1]
+    starts = call.indices.reshape(math.prod(lead), len(call.window_shape))
+    if not dense.dtype.hasobject and dense.dtype.itemsize:
+        dense = dense.view(f"V{dense.dtype.itemsize}")  # NumPy copies all of their bytes
+    if not lead:
+        lead, dense = (1,), dense[np.newaxis]
+    window_bytes = math.prod(dense.shape[len(lead) :]) * dense.dtype.itemsize
+    step = max(1, _ARRANGED // max(window_bytes, 1))
+    for axis, mode in enumerate(modes_of(call)):
+        size, wide = sizes[axis], call.window_shape[axis]
+        if mode not in ("edge", "reflect") or not wide:
+            continue
+        at = near(mode, starts[:, axis], size, wide)
+        outside = np.flatnonzero((at < 0) | (at > size - wide))
+        if not len(outside):
+            continue
+        begins, kind = np.unique(at[outside], return_inverse=True)
+        outside = outside[np.argsort(kind, kind="stable")]
+        ends = np.cumsum(np.bincount(kind, minlength=len(begins)))
+        for begin, members in zip(begins, np.split(outside, ends[:-1]), strict=True):
+            first, _ = _reach(mode, begin[np.newaxis], size, wide)
+            taken = positions(mode, begin + np.arange(wide), size)
+            taken -= first.clip(0, max(size - wide, 0))
+            for some in (members[n : n + step] for n in range(0, len(members), step)):
+                where = np.unravel_index(some, lead)
+                dense[where] = dense[where].take(taken, axis=axis + 1)
+
 
 def run(call: Call) -> Array | _core.Refusal:
-    """Gather windows; in mode fill, parts of windows that the core has filled are copied here.
+    """Gather windows; the core copies those that are inside, the parts of others are copied here.
 
     The result is a new array if `out` shares memory with data.
     """
-    if call.mode != "fill":
+    if call.mode in ("raise", "clip"):
         return call.run()
-    check_shapes(call)
+    call = replace(call, indices=call.indices.copy())  # another thread may change them
+    check(call)
     if isinstance(call.out, np.ndarray) and np.may_share_memory(call.out, call.data):
         call = replace(call, out=None)
-    if call.indices.dtype.kind in "iu":
-        call = replace(call, indices=signed(call.indices))
-    result = call.run()
+    window, sizes = call.window_shape, call.data.shape[: len(call.window_shape)]
+    starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
+    parts = parts_of(call, starts, sizes)
+    inside = ((parts.starts >= 0) & (parts.starts <= np.subtract(sizes, window))).all(axis=1)
+    begins = np.empty(starts.shape, np.int64)
+    begins[parts.window[::-1]] = parts.starts[::-1]  # of several parts the first
+    whole = replace(call, indices=begins.reshape(call.indices.shape), mode="raise")
+    if not inside.all() or any(wide > size for wide, size in zip(window, sizes, strict=True)):
+        whole = replace(whole, mode="fill")
+    elif call.fill_value is not None:
+        whole = replace(whole, fill_value=None)
+    result = whole.run()
     if not isinstance(result, _core.Refusal):
-        _copy_parts(call, result)
+        _copy_parts(call, parts.only(~inside), result)
+        arrange(call, sizes, result)
     return result
 
 
-def _copy_parts(call: Call, out: Array) -> None:
-    """Copy the parts in data of windows that stick out, in one call per box of a window."""
-    data, starts, window = call.data, call.indices, call.window_shape
-    first, last = shared_parts(starts, data.shape[: len(window)], window)
-    partly = ((first > 0) | (last < window)).any(axis=-1) & (first < last).all(axis=-1)
-    if not partly.any():
+def _copy_parts(call: Call, parts: Parts, out: Array) -> None:
+    """Copy parts of windows, in one call per box of a window."""
+    parts = parts.only((parts.low < parts.high).all(axis=1))
+    if not len(parts.window):
         return
-    positions, starts = np.argwhere(partly), starts[partly]
-    both = np.concatenate([first[partly], last[partly]], axis=1)
-    parts, part_of = np.unique(both, axis=0, return_inverse=True)
-    part_of = part_of.ravel()  # NumPy 2.0 returns another shape
-    order = np.argsort(part_of, kind="stable")
-    borders = np.searchsorted(part_of[order], np.arange(1, len(parts)))
-    elements = np.dtype(f"V{data.dtype.itemsize}")  # NumPy copies their bytes
-    for (*part,), members in zip(parts.tolist(), np.split(order, borders), strict=True):
-        low, high = part[: len(window)], part[len(window) :]
+    lead, depth = call.indices.shape[:-1], len(call.window_shape)
+    both = np.concatenate([parts.low, parts.high], axis=1)
+    boxes, box_of = np.unique(both, axis=0, return_inverse=True)
+    box_of = box_of.ravel()  # NumPy 2.0 returns another shape
+    order = np.argsort(box_of, kind="stable")
+    borders = np.searchsorted(box_of[order], np.arange(1, len(boxes)))
+    elements = np.dtype(f"V{call.data.dtype.itemsize}")  # NumPy copies their bytes
+    for (*box,), members in zip(boxes.tolist(), np.split(order, borders), strict=True):
+        low, high = box[:depth], box[depth:]
         shape = tuple(end - begin for begin, end in zip(low, high, strict=True))
-        inside = replace(call, indices=starts[members] + low, window_shape=shape, fill_value=None)
+        starts = parts.starts[members] + low
+        inside = replace(call, indices=starts, window_shape=shape, fill_value=None)
         copied: Any = replace(inside, mode="raise", out=None).run()
-        within = (*positions[members].T, *map(slice, low, high))
-        out.view(elements)[within] = copied.view(elements)
+        where: Any = np.unravel_index(parts.window[members], lead) if lead else ()
+        out.view(elements)[(*where, *map(slice, low, high))] = copied.view(elements)
 
 
 def signed(starts: Array) -> Starts:
@@ -65,15 +216,6 @@ def signed(starts: Array) -> Starts:
     if starts.dtype == np.uint64:
         starts = np.minimum(starts, np.uint64(np.iinfo(np.int64).max))
     return starts.astype(np.int64)
-
-
-def shared_parts(
-    starts: Starts, sizes: tuple[int, ...], window: tuple[int, ...]
-) -> tuple[Starts, Starts]:
-    """Return where the part in data of each window begins and ends in the window, on each axis."""
-    wide, most = np.array(window, np.int64), np.array(sizes, np.int64)
-    starts = np.clip(starts, -wide, most)
-    return np.maximum(-starts, 0), np.minimum(most - starts, wide)
 
 
 def view(data: Array, window: tuple[int, ...]) -> Array:
@@ -90,8 +232,23 @@ def view(data: Array, window: tuple[int, ...]) -> Array:
 def check(call: Call) -> None:
     """Raise the error of the shapes and starts of a gather of windows, and copy nothing."""
     check_shapes(call)
-    empty = np.empty((*call.data.shape[: len(call.window_shape)], 0))
-    refusal = replace(call, data=empty, fill_value=None, out=None).run()
+    modes, window = modes_of(call), call.window_shape
+    empty = np.empty((*call.data.shape[: len(window)], 0))
+    call = replace(call, data=empty, mode="raise", fill_value=None, out=None)
+    others = [axis for axis, mode in enumerate(modes) if mode != "raise"]
+    if others:
+        _raise_refusal(replace(call, mode="fill"))  # of types and sizes
+        starts = call.indices.copy()
+        starts[..., others] = 0
+        pairs = zip(modes, window, empty.shape, strict=False)
+        window = tuple(wide if mode == "raise" else min(wide, size) for mode, wide, size in pairs)
+        call = replace(call, indices=starts, window_shape=window)
+    if len(others) < len(modes) or not others:
+        _raise_refusal(call)
+
+
+def _raise_refusal(call: Call) -> None:
+    refusal = call.run()
     if isinstance(refusal, _core.Refusal):
         arguments.raise_error(call, refusal)
 
@@ -104,6 +261,8 @@ def check_shapes(call: Call) -> None:
         raise messages.rank_too_low(caller, call.indices_name, starts, 1)
     if starts[-1] != len(window) or len(window) > len(data):
         raise messages.windows_do_not_fit(caller, data, starts, window)
-    for axis, size in enumerate(window):
-        if size > data[axis] and call.mode != "fill":
+    for axis, (mode, size) in enumerate(zip(modes_of(call), window, strict=True)):
+        if size > data[axis] and (
+            mode in ("raise", "clip") or (mode != "fill" and data[axis] == 0)
+        ):
             raise messages.window_too_large(caller, axis, data, window)

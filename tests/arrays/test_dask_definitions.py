@@ -111,17 +111,25 @@ def test_a_gather_is_the_loop_of_its_definition(function, data):
 @settings(max_examples=FEW)
 @given(data=st.data())
 def test_a_gather_of_windows_is_the_loop_of_its_definition(data):
-    mode = data.draw(st.sampled_from(["raise", "clip", "fill"]))
+    known = ["raise", "clip", "fill", "wrap", "edge", "reflect"]
+    mode = data.draw(st.sampled_from(known))
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     depth = data.draw(st.integers(0, len(shape)))
-    window = tuple(data.draw(st.integers(0, s + 2 * (mode == "fill"))) for s in shape[:depth])
+    modes = [mode] * depth
+    if data.draw(st.booleans()):
+        mode = modes = [data.draw(st.sampled_from(known)) for _ in range(depth)]
+    inside = ("raise", "clip")
+    window = tuple(
+        data.draw(st.integers(0, s + 2 * (each not in inside)))
+        for s, each in zip(shape, modes, strict=False)
+    )
     starts = np.zeros((*data.draw(st.lists(st.integers(0, 4), max_size=2)), depth), np.int16)
     for p in np.ndindex(starts.shape):
         most = max(shape[p[-1]] - window[p[-1]], 0)
-        near = st.integers(0, most) if mode == "raise" else st.integers(-4, most + 4)
+        near = st.integers(0, most) if modes[p[-1]] == "raise" else st.integers(-4, most + 4)
         starts[p] = data.draw(near)
     values = np.arange(1, 1 + np.prod(shape), dtype=np.int32).reshape(shape)
-    options = {"mode": mode, **({"fill_value": -7} if mode == "fill" else {})}
+    options = {"mode": mode, **({"fill_value": -7} if "fill" in mode else {})}
     desired = reference.gather_windows(values, starts, window, **options)
     with dask.config.set({"array.chunk-size": data.draw(st.sampled_from([64, 2**20]))}):
         result = ndgather.gather_windows(data.draw(lazy(values)), starts, window, **options)

@@ -41,6 +41,7 @@ def test_every_function_and_its_options(ndgather, folder):
         ("gather data.npy columns.npy --axis -1 --batch-dims 0", "axis=-1"),
         ("gather-windows data.npy starts.npy --window 2,2 --mode fill --fill-value 9", "9 b"),
         ("gather-windows data.npy both.npz:starts --window 2,2", "(2, 2)"),
+        ("gather-windows data.npy starts.npy --window 2,2 --mode edge,wrap", "edge,wrap"),
         ("scatter-nd data.npy indices.npy updates.npy --reduction add", "108 a"),
         ("scatter-nd data.npy indices.npy updates.npy --reduction add --no-init-val", "7 a"),
         ("scatter-elements data.npy columns.npy row.npy --mode drop", "3→drop"),

@@ -16,18 +16,26 @@ from ndgather.errors import (
 from ndgather.testing import assert_same_elements, element_bytes, moves_as_bytes, reference
 from ndgather.testing.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
 
-MODES = ("raise", "clip", "fill")
+MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
 DATA = np.arange(20).reshape(4, 5)
 
 
 @st.composite
 def window_calls(draw, dtypes=DATA_DTYPES):
     """Data, starts, the shape of a window and options: most windows are inside."""
-    mode = draw(st.sampled_from(MODES))
     shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
     depth = draw(st.integers(0, len(shape)))
-    largest = [size + 2 * (mode == "fill") for size in shape[:depth]]
-    window = tuple(draw(st.integers(0, size)) for size in largest)
+    mode = draw(st.sampled_from(MODES))
+    modes = [mode] * depth
+    if draw(st.booleans()):
+        mode = modes = [draw(st.sampled_from(MODES)) for _ in range(depth)]
+    larger = [
+        0 if each in ("raise", "clip") else size + 2
+        for each, size in zip(modes, shape, strict=False)
+    ]
+    window = tuple(
+        draw(st.integers(0, size + more)) for size, more in zip(shape, larger, strict=False)
+    )
     lead = tuple(draw(st.lists(st.integers(0, 4), max_size=2)))
     kind = draw(st.sampled_from(INDEX_DTYPES))
     limits = np.iinfo(kind)
@@ -36,11 +44,11 @@ def window_calls(draw, dtypes=DATA_DTYPES):
         most = shape[p[-1]] - window[p[-1]]
         inside, near = st.integers(0, max(most, 0)), st.integers(-7, 7)
         far = st.integers(limits.min, limits.max)
-        value = draw(inside if mode == "raise" else inside | near | far)
+        value = draw(inside if modes[p[-1]] == "raise" else inside | near | far)
         starts[p] = min(max(value, limits.min), limits.max)
     data = draw(arranged(distinct(shape, draw(st.sampled_from(dtypes)))))
     options = {"mode": mode}
-    if mode == "fill" and draw(st.booleans()):
+    if "fill" in mode and draw(st.booleans()):
         options["fill_value"] = distinct((5,), data.dtype)[4]
     # Not those that repeat entries: what is inside of one axis may not be inside of another.
     layouts = ("C", "F", "negative strides", "every second", "unaligned", "read-only", "mixed")
@@ -75,7 +83,72 @@ def test_result_is_the_definition(call):
     np.testing.assert_array_equal(starts, before)
     assert actual.flags.c_contiguous
     assert not np.shares_memory(actual, data)
-    event("empty" if not actual.size else options["mode"])
+    event("empty" if not actual.size else str(options["mode"]))
+
+
+PADDED = {"wrap": "wrap", "edge": "edge", "reflect": "reflect", "fill": "constant"}
+
+
+@given(data=st.data())
+def test_windows_that_stick_out_are_windows_of_what_numpy_pads(data):
+    """Every axis padded by itself, then cut by slices; pads may be wider than the axis."""
+    shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
+    depth = data.draw(st.integers(1, len(shape)))
+    modes = [data.draw(st.sampled_from(sorted(PADDED))) for _ in range(depth)]
+    window = tuple(data.draw(st.integers(0, size + 4)) for size in shape[:depth])
+    count = data.draw(st.integers(0, 6))
+    starts = np.array(
+        [[data.draw(st.integers(-16, 16)) for _ in range(depth)] for _ in range(count)], np.int64
+    ).reshape(count, depth)
+    numbers = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+    padded = numbers
+    for axis, mode in enumerate(modes):
+        pads = [(0, 0)] * numbers.ndim
+        pads[axis] = (16, 16 + window[axis])
+        padded = np.pad(padded, pads, PADDED[mode])
+    cuts = [
+        tuple(slice(s + 16, s + 16 + w) for s, w in zip(start, window, strict=True))
+        for start in starts.tolist()
+    ]
+    desired = np.array([padded[cut] for cut in cuts]).reshape(count, *window, *shape[depth:])
+    mode = modes[0] if len({*modes}) == 1 and data.draw(st.booleans()) else modes
+    found = gather_windows(numbers, starts, window, mode=mode)
+    np.testing.assert_array_equal(found, desired, strict=True)
+
+
+def test_a_patch_over_the_date_line():
+    """Latitudes end at the poles, longitudes go around."""
+    world = np.add.outer(np.arange(0, 180, 10), np.arange(0, 36) / 100)
+    [patch] = gather_windows(world, [[16, 34]], (2, 4), mode=("raise", "wrap"))
+    np.testing.assert_array_equal(patch, np.hstack([world[16:18, 34:], world[16:18, :2]]))
+    [patch] = gather_windows(world, [[17, 34]], (2, 4), mode=("edge", "wrap"))
+    np.testing.assert_array_equal(patch[0], patch[1])
+    with pytest.raises(IndexOutOfBoundsError, match=r"starts\[0, 0\] = 17 lets a window of size 2"):
+        gather_windows(world, [[17, 34]], (2, 4), mode=("raise", "wrap"))
+
+
+@pytest.mark.parametrize("mode", ["wrap", "edge", "reflect"])
+@pytest.mark.parametrize("dtype", INDEX_DTYPES)
+def test_extremes_of_every_index_type_where_data_repeats(mode, dtype):
+    limits = np.iinfo(dtype)
+    starts = np.array([[limits.min], [limits.max]], dtype)
+    found = gather_windows(np.arange(5), starts, (7,), mode=mode)
+    same = [[int(start) % 40 if mode != "edge" else min(max(start, -9), 9)] for [start] in starts]
+    desired = reference.gather_windows(np.arange(5), np.array(same), (7,), mode)
+    np.testing.assert_array_equal(found, desired)
+
+
+@pytest.mark.parametrize("mode", ["wrap", "edge", "reflect", ("fill", "wrap")])
+def test_nothing_repeats_an_empty_axis(mode):
+    with pytest.raises(ShapeError, match=r"window_shape\[1\] = 2 is more than data.shape\[1\] = 0"):
+        gather_windows(np.zeros((3, 0)), [[0, 0]], (1, 2), mode=mode)
+    assert gather_windows(np.zeros((3, 0)), [[0, 9]], (1, 0), mode=mode).shape == (1, 1, 0)
+
+
+def test_objects_and_strings_are_repeated_too():
+    words = np.array(["a", "b", "c"], object)
+    assert gather_windows(words, [[-2]], (6,), mode="reflect").tolist() == [list("cbabcb")]
+    assert gather_windows(words.astype("U1"), [2], (2,), mode="wrap").tolist() == ["c", "a"]
 
 
 @given(call=window_calls(), draws=st.data())
@@ -203,7 +276,19 @@ def test_what_is_refused(arguments, error, text):
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"mode": "wrap"}, AttributeValueError, "(allowed: 'raise', 'clip', 'fill')"),
+        (
+            {"mode": "pad"},
+            AttributeValueError,
+            "(allowed: 'raise', 'clip', 'fill', 'wrap', 'edge', 'reflect')",
+        ),
+        ({"mode": ("wrap", "Edge")}, AttributeValueError, "mode = 'Edge' is unknown"),
+        (
+            {"mode": ["wrap"] * 3},
+            AttributeValueError,
+            "has 3 modes for windows with 2 axes (allowed: one for all axes, or one for every",
+        ),
+        ({"mode": 3}, AttributeValueError, "mode = 3 is unknown"),
+        ({"mode": "edge", "fill_value": 1}, AttributeValueError, "mode = 'edge' fills nothing"),
         ({"mode": "fill", "window_shape": (10**30, 1)}, ShapeError, "more windows of data"),
         ({"fill_value": 3}, AttributeValueError, "mode = 'raise' fills nothing"),
         ({"fill_value": 0.5, "mode": "fill"}, DTypeError, "fill_value = 0.5"),
@@ -241,15 +326,14 @@ def test_windows_larger_than_data_stick_out_on_both_sides():
 @given(call=window_calls([np.dtype("f8")]))
 def test_the_gradient_adds_each_window_back(call):
     data, starts, window, options = call
-    if options["mode"] != "raise":
-        return
-    cotangent = distinct(desired(*call).shape, np.dtype("i8")).astype("f8")
-    wanted = np.zeros(data.shape)
-    for p in np.ndindex(starts.shape[:-1]):
-        for w in np.ndindex(window):
-            wanted[tuple(starts[p].astype(int) + w)] += cotangent[(*p, *w)]
-    found = vjp.gather_windows(cotangent, data.shape, starts, window)
-    np.testing.assert_array_equal(found, wanted, strict=True)
+    numbers = np.arange(data.size).reshape(data.shape)
+    sources = reference.gather_windows(numbers, starts, window, options["mode"], -1)
+    cotangent = distinct(sources.shape, np.dtype("i8")).astype("f8")
+    wanted = np.zeros(data.size + 1)  # the last is for what is filled
+    for source, value in zip(sources.flat, cotangent.flat, strict=True):
+        wanted[source] += value
+    found = vjp.gather_windows(cotangent, data.shape, starts, window, mode=options["mode"])
+    np.testing.assert_array_equal(found, wanted[:-1].reshape(data.shape), strict=True)
 
 
 def test_the_gradient_is_made_in_parts_of_bounded_memory():

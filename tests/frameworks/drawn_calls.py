@@ -69,7 +69,7 @@ def drawn_calls(draw, names, dtypes, index_dtypes=("int64", "int32"), reductions
     scatters = name in SCATTERS
     modes = ("raise", "wrap", "clip", "drop" if scatters else "fill")
     if name == "gather_windows":
-        modes = ("raise", "clip", "fill")
+        modes = ("raise", "clip", "fill", "wrap", "edge", "reflect")
     options = {"mode": draw(st.sampled_from(modes))}
     if options["mode"] == "fill" and draw(st.booleans()):
         options["fill_value"] = data.dtype.type(1).item()

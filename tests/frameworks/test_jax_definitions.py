@@ -77,11 +77,15 @@ def test_scatters(route, function, long, drawn):
 @few
 @given(drawn=st.data())
 def test_windows(route, drawn):
-    mode = drawn.draw(st.sampled_from(["raise", "clip", "fill"]))
+    modes = ["raise", "clip", "fill", "wrap", "edge", "reflect"]
+    mode = drawn.draw(st.sampled_from(modes))
     shape = drawn.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     depth = drawn.draw(st.integers(1, len(shape)))
+    if drawn.draw(st.booleans()):
+        several = st.lists(st.sampled_from(modes), min_size=depth, max_size=depth)
+        mode = drawn.draw(several.filter(lambda each: not {"raise", "fill"} <= {*each}))
     window = tuple(drawn.draw(st.integers(1, size)) for size in shape[:depth])
-    far = 0 if mode == "raise" else 3
+    far = 0 if "raise" in mode else 3
     rows = st.tuples(*(st.integers(-far, s - w + far) for s, w in zip(shape, window, strict=False)))
     starts = np.array(drawn.draw(st.lists(rows, min_size=1, max_size=4)))
     data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)

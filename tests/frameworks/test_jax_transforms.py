@@ -32,6 +32,9 @@ OF_DATA = {
     "windows clipped": lambda x: ndgather.gather_windows(
         x, jnp.array([[1, -5], [9, 1]]), (2, 2), mode="clip"
     ),
+    "windows wrapped": lambda x: ndgather.gather_windows(
+        x, jnp.array([[3, -1], [-1, 2]]), (2, 2), mode=("wrap", "reflect")
+    ),
     "windows filled": lambda x: ndgather.gather_windows(
         x, jnp.array([[3, -1], [-1, 2]]), (2, 2), mode="fill"
     ),

@@ -34,10 +34,10 @@ def composed(kind, data, indices, updates=None, **options):
     return composition.run(call)
 
 
-@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill", "edge", "reflect"])
 @pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
 def test_gathers_are_the_loops(kind, shape, places, options, mode, rng):
-    if mode == "wrap" and kind == "gather_windows":
+    if mode in ("edge", "reflect") and kind != "gather_windows":
         return
     if mode in ("wrap", "clip") and 0 in shape:
         return

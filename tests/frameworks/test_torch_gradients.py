@@ -1,5 +1,7 @@
 """Gradients, tangents, `vmap` and `torch.func` in any order, against numbers and torch itself."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -19,6 +21,7 @@ import ndgather.arrays.torch
 from ndgather.array_call import Call
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.errors import NdgatherError
+from ndgather.testing import reference
 
 # torch's own tangents of other functions are written with it.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
@@ -38,10 +41,10 @@ def check(function, *inputs):
     assert torch.autograd.gradgradcheck(function, inputs, check_fwd_over_rev=True, fast_mode=True)
 
 
-@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill", "edge", "reflect"])
 @pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
 def test_gathers(kind, shape, places, options, mode, rng):
-    if (kind == "gather_windows" and mode == "wrap") or 0 in shape:
+    if (kind != "gather_windows" and mode in ("edge", "reflect")) or 0 in shape:
         return
     indices = torch.from_numpy(indices_of(rng, kind, shape, places, options, mode))
     check(lambda data: called(kind, data, indices, mode=mode, **options), data_of(rng, shape))
@@ -310,3 +313,18 @@ def test_a_reduction_without_a_rule_raises():
     ):
         with pytest.raises((AssertionError, KeyError)):
             use()
+
+
+@pytest.mark.parametrize("mode", ["wrap,raise", "fill,reflect", ("edge", "wrap")])
+def test_windows_with_a_mode_for_each_axis(mode, rng):
+    starts = torch.tensor([[-3, 0], [5, 2], [7, 1]])
+    data = data_of(rng, (6, 5))
+    desired = reference.gather_windows(
+        data.numpy(), starts.numpy(), (3, 2), mode.split(",") if isinstance(mode, str) else mode
+    )
+    function = partial(ndgather.gather_windows, starts=starts, window_shape=(3, 2), mode=mode)
+    np.testing.assert_array_equal(function(data).numpy(), desired)
+    check(function, data)
+    mapped = torch.vmap(lambda data, start: ndgather.gather_windows(data, start, (3, 2), mode=mode))
+    found = mapped(data.expand(3, 6, 5), starts)
+    np.testing.assert_array_equal(found.detach().numpy(), desired)

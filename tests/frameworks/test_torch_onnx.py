@@ -58,8 +58,9 @@ def run(program, given):
 GATHERED = [
     (kind, shape, places, options, mode)
     for kind, shape, places, options in GATHERS
-    for mode in ("raise", "wrap", "clip", "fill")
-    if 0 not in shape and 0 not in places and not (kind == "gather_windows" and mode == "wrap")
+    for mode in ("raise", "wrap", "clip", "fill", "edge", "reflect")
+    if 0 not in shape and 0 not in places
+    if kind == "gather_windows" or mode not in ("edge", "reflect")
 ]
 
 

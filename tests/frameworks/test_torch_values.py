@@ -26,11 +26,11 @@ def rng():
     return np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill", "edge", "reflect"])
 @pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
 def test_gathers_are_the_loops(kind, shape, places, options, mode, rng):
-    if kind == "gather_windows" and mode == "wrap":
-        pytest.skip("windows do not wrap")
+    if kind != "gather_windows" and mode in ("edge", "reflect"):
+        pytest.skip("of windows alone")
     if 0 in shape and mode in ("wrap", "clip"):
         pytest.skip("nothing to name")
     indices = indices_of(rng, kind, shape, places, options, mode)

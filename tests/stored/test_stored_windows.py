@@ -16,30 +16,44 @@ from ndgather.stored.calls import gather
 from ndgather.stored.chunks import Grid
 from ndgather.testing import reference
 
+MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
 DTYPES = ("?", "i1", "u2", ">i4", "f4", "f8", "c16", "M8[s]")
 
 
 @st.composite
 def calls(draw):
     """An array, starts, the shape of a window and options; some windows stick out."""
-    mode = draw(st.sampled_from(("raise", "clip", "fill")))
     shape = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     depth = draw(st.integers(0, len(shape)))
-    window = tuple(draw(st.integers(0, size + 3 * (mode == "fill"))) for size in shape[:depth])
+    mode = draw(st.sampled_from(MODES))
+    modes = [mode] * depth
+    if depth and draw(st.booleans()):
+        modes = [draw(st.sampled_from(MODES)) for _ in range(depth)]
+        mode = ",".join(modes)
+    inside = ("raise", "clip")
+    window = tuple(
+        draw(st.integers(0, size + 3 * (each not in inside)))
+        for size, each in zip(shape, modes, strict=False)
+    )
     lead = tuple(draw(st.lists(st.integers(0, 5), max_size=2)))
     starts = np.zeros((*lead, depth), draw(st.sampled_from(("i1", "i4", "i8", "u8"))))
     for p in np.ndindex(starts.shape):
         most = max(shape[p[-1]] - window[p[-1]], 0)
-        low = -12 if mode != "raise" and starts.dtype.kind == "i" else 0
-        starts[p] = draw(st.integers(low, 20 if mode != "raise" else most))
+        stays = modes[p[-1]] == "raise"
+        low = -12 if not stays and starts.dtype.kind == "i" else 0
+        starts[p] = draw(st.integers(low, most if stays else 20))
     dtype = np.dtype(draw(st.sampled_from(DTYPES)))
     data = np.arange(1, np.prod(shape) + 1).astype(dtype).reshape(shape)
     return data, starts, window, mode
 
 
+def listed(mode):
+    return mode.split(",") if "," in mode else mode
+
+
 def wanted(data, starts, window, mode):
     numbers = np.arange(1, data.size + 1).reshape(data.shape)
-    places = reference.gather_windows(numbers, starts, window, mode)
+    places = reference.gather_windows(numbers, starts, window, listed(mode))
     values = np.concatenate([np.zeros(1, data.dtype), data.reshape(-1)])
     return values.astype(data.dtype)[places]
 
@@ -83,7 +97,7 @@ def touched(data, starts, window, mode, grid):
     chunks = list(np.ndindex(*grid.counts))
     for number, chunk in enumerate(chunks):
         owner[grid.box(chunk)] = number + 1
-    named = np.unique(reference.gather_windows(owner, starts, window, mode))
+    named = np.unique(reference.gather_windows(owner, starts, window, listed(mode)))
     return sorted(chunks[each - 1] for each in named if each)
 
 

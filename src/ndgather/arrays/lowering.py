@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import arguments, slow_path
+from ndgather import arguments, slow_path, windows
 from ndgather.array_call import _core
+from ndgather.errors import AttributeValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -206,13 +207,9 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
     Raises IndexOutOfBoundsError in ``mode="raise"`` if the library knows the values.
     """
     window, sizes = call.window_shape, [layout.data[axis] for axis in layout.axes]
-    fills = bool(window) and call.mode == "fill"
-    if fills:  # a start far outside stays outside, whatever is added to it
-        starts = [library.integers(call.indices[..., entry], None) for entry in range(len(window))]
-        limits = zip(starts, window, sizes, strict=True)
-        coordinates = Coordinates(
-            columns=[library.clip(at, -wide, size) for at, wide, size in limits]
-        )
+    modes = windows.modes_of(call)
+    if window and call.mode not in ("raise", "clip"):
+        coordinates = _starts(call, library, layout, modes, sizes)
     else:
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=False)]
         coordinates = _resolved(call, library, layout, begins if window else sizes)
@@ -223,17 +220,81 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
     for entry, wide in enumerate(window):
         along = (wide, *(1,) * (len(window) - entry - 1))
         columns[entry] = columns[entry] + library.reshape(library.arange(wide), along)
-    if fills:
-        flags = [(at < 0) | (at >= size) for at, size in zip(columns, sizes, strict=True)]
-        outside = reduce(or_, flags)
+        columns[entry] = _repeated(library, modes[entry], columns[entry], sizes[entry])
+    if window and "fill" in modes:
+        if not coordinates.known:
+            raise AttributeValueError(
+                f"{call.caller}: mode = {call.mode!r} needs to know the values of starts (allowed: "
+                f"one of raise and fill)"
+            )
+        pairs = zip(columns, sizes, modes, strict=True)
+        flags = [(at < 0) | (at >= size) for at, size, mode in pairs if mode == "fill"]
+        outside = reduce(or_, flags if outside is None else [outside, *flags])
     return replace(coordinates, columns=columns, outside=outside)
 
 
-def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Coordinates:
-    """Return coordinates on axes of these sizes; those of values outside mean nothing."""
+def _starts(
+    call: Call, library: Library, layout: Layout, modes: Sequence[str], sizes: Shape
+) -> Coordinates:
+    """Return the coordinates of the starts of windows, near their axes.
+
+    Raises IndexOutOfBoundsError for those of axes in mode raise.
+    """
+    window = call.window_shape
+    raising = [mode == "raise" for mode in modes]
+    resolved = Coordinates(columns=[])
+    if any(raising):
+        begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=True)]
+        resolved = _resolved(replace(call, mode="raise"), library, layout, begins, raising)
+    columns = []
+    for entry, (mode, wide, size) in enumerate(zip(modes, window, sizes, strict=True)):
+        values = call.indices[..., entry]
+        if mode in ("wrap", "reflect"):
+            period = size if mode == "wrap" else _period(library, size)
+            columns.append(library.integers(values, 1 if _is(period, 0) else period))
+            continue
+        # A start far outside stays outside, whatever is added to it.
+        lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, size - wide)
+        columns.append(library.clip(library.integers(values, None), lowest, highest))
+    return replace(resolved, columns=columns)
+
+
+def _period(library: Library, size: Any) -> Any:
+    """Return after how many positions an axis that is reflected repeats."""
+    twice = 2 * size - 2
+    return max(twice, 1) if isinstance(twice, int) else library.clip(twice, 1, LARGEST)
+
+
+def _repeated(library: Library, mode: str, at: Any, size: Any) -> Any:
+    """Return the positions on an axis that a window repeats or mirrors."""
+    if _is(size, 0):
+        return at  # of no window
+    if mode == "wrap":
+        return at % size
+    if mode == "edge":
+        return library.clip(at, 0, size - 1)
+    if mode == "reflect":
+        period = _period(library, size)
+        return library.where(at % period < size, at % period, period - at % period)
+    return at
+
+
+def _resolved(
+    call: Call,
+    library: Library,
+    layout: Layout,
+    sizes: Shape,
+    raising: Sequence[bool] = (),
+) -> Coordinates:
+    """Return coordinates on axes of these sizes; those of values outside mean nothing.
+
+    Entries of index tuples whose flag in `raising` is false may have any value.
+    """
     mode, indices, tuples = call.mode, call.indices, call.kind.endswith(("_nd", "_windows"))
     given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
     pairs = list(zip(given, sizes, strict=True))
+    columns: list[Any] = []
+    flags: list[Any] = []
     if mode in ("wrap", "clip") and not any(_is(size, 0) for size in sizes):
         if mode == "wrap":
             columns = [library.integers(values, size) for values, size in pairs]
@@ -241,10 +302,11 @@ def _resolved(call: Call, library: Library, layout: Layout, sizes: Shape) -> Coo
             columns = [library.clip(library.integers(v, None), 0, size - 1) for v, size in pairs]
         return Coordinates(columns=columns)
     negative = call.negative and not call.window_shape
-    columns, flags = [], []
     for values, size in pairs:
         column = library.integers(values, None)
-        if mode in ("wrap", "clip"):
+        if raising and not raising[len(flags)]:
+            flags.append(column != column)  # noqa: PLR0124 - no value
+        elif mode in ("wrap", "clip"):
             flags.append(column * 0 == size)  # all values on an empty axis
         else:
             flags.append((column < (-size if negative else 0)) | (column >= size))

@@ -61,7 +61,7 @@ def _is_masked(value: Any) -> bool:
 def _mask(call: Call) -> Mask | None:
     """Return the mask of the result; None if nothing in it is masked."""
     nothing, updates = np.ma.nomask, np.ma.getmask(call.updates)
-    fills = call.mode == "fill" and not call.scatters
+    fills = "fill" in call.mode and not call.scatters
     outside = fills and call.fill_value is None
     if np.ma.getmask(call.data) is nothing and updates is nothing and not outside:
         return None

@@ -89,7 +89,7 @@ class Package:
 def flat_indices(call: Call, shape: tuple[int, ...]) -> Indices:
     """Return the flat indices of the elements that a gather from data of `shape` copies."""
     numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)
-    fill_value = FILLED if call.mode == "fill" else call.fill_value
+    fill_value = FILLED if "fill" in call.mode else call.fill_value
     return slow_path.run(replace(call, data=numbers, fill_value=fill_value, out=None))
 
 

@@ -54,7 +54,8 @@ def add_to(commands: Any) -> None:
         --axis N          the axis that INDICES address
         --batch-dims N    how many leading axes DATA and INDICES share
         --window N,...    the sizes of a window
-        --mode MODE       what to do with an index out of bounds
+        --mode MODE       what to do with an index out of bounds; of windows: one for each axis,
+                          such as edge,wrap
         --fill-value V    the value that --mode fill writes
         --reduction NAME  of a scatter: {", ".join(REDUCTIONS)}
         --no-init-val     leave the elements of DATA out of the reduction where they are updated

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import arguments, exchange, slow_path
+from ndgather import arguments, exchange, slow_path, windows
 from ndgather.api import gather_nd, run
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 Position: TypeAlias = tuple[int, ...]
-Region: TypeAlias = tuple[range, ...]  # one range for every axis
+Region: TypeAlias = "tuple[Sequence[int], ...]"  # positions along every axis, which rise
 
 _MOST_READ = 200  # elements of a stored array that is read whole
 _MOST_RUN = 2**22  # elements of a call that is carried out
@@ -200,8 +200,9 @@ class DrawnEntries:
             source[axis] = coordinate
         for axis, dense_axis in zip(self.axes.slices, self.axes.dense_slices, strict=True):
             source[axis] = place[dense_axis]
-        for axis in range(len(self.call.window_shape)):
-            source[axis] += place[len(entry.position) + axis]
+        for axis, mode in enumerate(windows.modes_of(self.call)):
+            at = source[axis] + place[len(entry.position) + axis]
+            source[axis] = int(windows.positions(mode, np.int64(at), self.call.data.shape[axis]))
         pairs = zip(source, self.call.data.shape, strict=True)
         return tuple(source) if all(0 <= at < size for at, size in pairs) else None
 
@@ -257,10 +258,16 @@ def _entry(call: Call, axes: PointAxes, dense_shape: tuple[int, ...], position: 
         start = (*position[: batch_dims(call)], *(at or 0 for at in coordinates))
         if call.kind.endswith("_elements"):
             start = (*position[:first], *start, *position[first + 1 :])
-        region = [range(size) for size in call.data.shape]
+        region: list[Sequence[int]] = [range(size) for size in call.data.shape]
         sizes = call.window_shape or (1,) * len(start)
-        for axis, begin, size in zip(axes.points, start, sizes, strict=True):
-            region[axis] = range(max(begin, 0), max(min(begin + size, call.data.shape[axis]), 0))
+        modes = windows.modes_of(call) or ("",) * len(start)
+        for axis, begin, size, mode in zip(axes.points, start, sizes, modes, strict=True):
+            size_of_axis = call.data.shape[axis]
+            if mode in ("wrap", "edge", "reflect") and not 0 <= begin <= size_of_axis - size:
+                at = windows.positions(mode, begin + np.arange(size), size_of_axis)
+                region[axis] = tuple(np.unique(at).tolist())
+                continue
+            region[axis] = range(max(begin, 0), max(min(begin + size, size_of_axis), 0))
         data = tuple(region)
         if call.window_shape and not all(data):
             start = data = None
@@ -280,7 +287,9 @@ def _entry(call: Call, axes: PointAxes, dense_shape: tuple[int, ...], position: 
 
 def outside_state(call: Call) -> State:
     """Return what happens to an entry that is out of bounds."""
-    return {"fill": State.FILLED, "drop": State.DROPPED}.get(call.mode, State.ERROR)
+    if "raise" not in call.mode and "fill" in call.mode:
+        return State.FILLED
+    return State.DROPPED if call.mode == "drop" else State.ERROR
 
 
 def _coordinate(call: Call, raw: int, axis: int) -> int | None:
@@ -288,9 +297,11 @@ def _coordinate(call: Call, raw: int, axis: int) -> int | None:
     size: int = call.data.shape[axis]
     negative = call.negative
     if call.kind == "gather_windows":
-        if call.mode == "fill":
-            return raw  # the part of the window that is inside is copied
-        size, negative = size - call.window_shape[axis] + 1, False
+        mode, wide = windows.modes_of(call)[axis], call.window_shape[axis]
+        if mode in ("clip", "raise"):
+            begin = int(windows.near("clip", np.array([raw]), size, wide)[0])
+            return begin if mode == "clip" or begin == raw else None
+        return raw  # the part of the window that is inside is copied, or data is repeated
     if call.mode == "wrap" and size:
         return raw % size
     if call.mode == "clip" and size:

@@ -443,8 +443,12 @@ def _region(name: str, region: Region, shape: Sequence[int]) -> str:
     for span, size in zip(region, shape, strict=True):
         if len(span) == size and size != 1:
             spans.append(":")
+        elif len(span) == 1:
+            spans.append(str(span[0]))
+        elif span[-1] - span[0] == len(span) - 1:
+            spans.append(f"{span[0]}:{span[-1] + 1}")
         else:
-            spans.append(str(span[0]) if len(span) == 1 else f"{span.start}:{span.stop}")
+            spans.append(f"({', '.join(map(str, span))})")
     return f"{name}[{', '.join(spans)}]"
 
 

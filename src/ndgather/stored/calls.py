@@ -78,7 +78,7 @@ def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array
     plan = make_plan(call, grid) if plans is None else shared_plan(call, grid, plans)
     out = provide_out(call, plan.dense_shape)
     dense = plan.axes.dense_view(out)
-    if call.mode == "fill":
+    if "fill" in call.mode:
         value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
         (_fill_windows if call.kind == "gather_windows" else _fill)(plan, value, dense)
 
@@ -87,6 +87,8 @@ def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array
         return _GatherJob(chunk, plan.copies(step, chunk, dense), [])
 
     walk(call, reader, len(plan), job_of)
+    if call.kind == "gather_windows":
+        windows.arrange(plan.call, grid.shape, dense)
     LOGGER.info("%s: %s of %s read", call.caller, plural(len(plan), "chunk"), reader.name)
     return out if call.out is None else call.out
 
@@ -119,14 +121,18 @@ def _fill(plan: Plan, value: Array, dense: Array) -> None:
 
 def _fill_windows(plan: Plan, value: Array, dense: Array) -> None:
     """Fill the windows that stick out; the part of them in data is copied over it later."""
-    window, lead = plan.call.window_shape, plan.call.indices.shape[:-1]
+    window, lead, sizes = plan.call.window_shape, plan.call.indices.shape[:-1], plan.grid.shape
     starts = plan.call.indices.reshape(math.prod(lead), len(window))
     for first in range(0, len(starts), WINDOW_BLOCK):
-        some = windows.signed(starts[first : first + WINDOW_BLOCK])
-        low, high = windows.shared_parts(some, plan.grid.shape[: len(window)], window)
-        outside = np.flatnonzero(((low > 0) | (high < window)).any(axis=1)) + first
-        if len(outside):
-            dense[np.unravel_index(outside, lead) if lead else ()] = value
+        some = starts[first : first + WINDOW_BLOCK]
+        outside = np.zeros(len(some), bool)
+        for axis, mode in enumerate(windows.modes_of(plan.call)):
+            if mode == "fill":
+                at = windows.near(mode, some[:, axis], sizes[axis], window[axis])
+                outside |= (at < 0) | (at > sizes[axis] - window[axis])
+        where = np.flatnonzero(outside) + first
+        if len(where):
+            dense[np.unravel_index(where, lead) if lead else ()] = value
 
 
 @dataclass(frozen=True, slots=True)

@@ -380,12 +380,10 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
     A run has the number of its chunk, its first part, and the box low..high of its window.
     `number` is that of the first window.
     """
-    window, shape = np.array(call.window_shape, np.int64), np.array(grid.shape, np.int64)
-    starts = windows.signed(starts).clip(-window, shape)
-    if call.mode != "fill":
-        starts = starts.clip(0, shape - window)
-    low, high = windows.shared_parts(starts, grid.shape, call.window_shape)
-    member = np.flatnonzero((low < high).all(axis=1))  # the window of every part
+    parts = windows.parts_of(call, starts, grid.shape)
+    parts = parts.only((parts.low < parts.high).all(axis=1))
+    window, starts, low, high = parts.window, parts.starts, parts.low, parts.high
+    member = np.arange(len(window))  # of every piece of a part in one chunk
     chunk: list[Integers] = []
     for axis, step in enumerate(grid.steps):
         first = chunk_at(step, (starts + low)[member, axis])
@@ -411,7 +409,7 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
     new = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)])
     return (
         local[order].astype(np.uint32 if sum(grid.bits) <= 32 else np.uint64),
-        (member[order] + number).astype(np.uint32),
+        (window[member[order]] + number).astype(np.uint32),
         keys[new, 0],
         new,
         low[order[new]],

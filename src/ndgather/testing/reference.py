@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Mode = Literal["raise", "wrap", "clip", "fill", "drop"]
+WindowMode = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
 Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 
@@ -91,30 +92,49 @@ def gather_windows(
     data: Array,
     starts: Array,
     window_shape: tuple[int, ...],
-    mode: Literal["raise", "clip", "fill"] = "raise",
+    mode: WindowMode | Sequence[WindowMode] = "raise",
     fill_value: Any = 0,
 ) -> Array:
     """``out[(*p, *w, *s)] = data[(*(starts[p] + w), *s)]``, element by element.
+
+    `mode` is one for all axes of a window, or one for every axis.
 
     Raises
     ------
     IndexError
         A window sticks out of data, and `mode` does not allow for it.
     """
+    modes = [mode] * len(window_shape) if isinstance(mode, str) else list(mode)
     rest = data.shape[len(window_shape) :]
     out = np.full((*starts.shape[:-1], *window_shape, *rest), fill_value, data.dtype)
     for p in np.ndindex(starts.shape[:-1]):
         start = [int(value) for value in starts[p]]
-        fits = [size - wide for size, wide in zip(data.shape, window_shape, strict=False)]
-        if mode == "clip":
-            start = [min(max(v, 0), most) for v, most in zip(start, fits, strict=True)]
-        if mode == "raise" and not all(0 <= v <= most for v, most in zip(start, fits, strict=True)):
-            raise IndexError(start)
+        for axis, (size, wide) in enumerate(zip(data.shape, window_shape, strict=False)):
+            if modes[axis] == "clip":
+                start[axis] = min(max(start[axis], 0), size - wide)
+            if modes[axis] == "raise" and not 0 <= start[axis] <= size - wide:
+                raise IndexError(start)
         for w in np.ndindex(window_shape):
-            position = tuple(v + step for v, step in zip(start, w, strict=True))
+            position = tuple(
+                _padded(start[axis] + step, data.shape[axis], modes[axis])
+                for axis, step in enumerate(w)
+            )
             if all(0 <= at < size for at, size in zip(position, data.shape, strict=False)):
                 out[(*p, *w)] = data[position]
     return out
+
+
+def _padded(position: int, size: int, mode: str) -> int:
+    """Return the position on an axis that padding by `mode` repeats at `position`."""
+    if mode == "wrap":
+        return position % size
+    if mode == "edge":
+        return min(max(position, 0), size - 1)
+    if mode == "reflect":
+        while not 0 <= position < size:
+            turned = -position if position < 0 else 2 * (size - 1) - position
+            position = turned if size > 1 else 0
+    return position
 
 
 def gather_ranges(

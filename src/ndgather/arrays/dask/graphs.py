@@ -60,7 +60,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
     targets = {
         region: shared("targets", region.coordinates, every) for region, every in of_regions.items()
     }
-    filled = fill if call.mode == "fill" else None
+    filled = fill if "fill" in call.mode else None
     for copied in copied_blocks:
         values: dict[Region, list[Any]] = {region: [] for region in targets}
         for block, members in readers.items():
@@ -77,7 +77,8 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
         for region, target in targets.items():
             graph[(name, *layout.result_block(region, copied))] = (
                 points.assemble,
-                layout.axes,
+                layout,
+                call.indices[(*region.box, ...)] if call.window_shape else None,
                 layout.result_shape(region, copied),
                 fill.dtype,
                 filled,
@@ -150,7 +151,7 @@ def gather_by_lazy_indices(
     for row, members in groupby(layout.regions, key=lambda region: region.coordinates[:1]):
         regions = list(members)
         blocks = [(indices.name, *region.coordinates, *[0] * tuples) for region in regions]
-        if call.mode == "raise":
+        if "raise" in call.mode:
             checked = (f"check-{token}", *row)
             graph[checked] = (_first_error, layout, indices.shape, error, regions, blocks)
             error = checked

@@ -215,7 +215,7 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
     """Raise the error of the first index out of bounds; `shape` is that of the positions."""
     data = stand_in(tuple(map(sum, layout.read_chunks(shape))), np.dtype(np.uint8))
     call = replace(layout.call, data=data, indices=indices)
-    if call.mode == "raise":
+    if "raise" in call.mode:
         (windows.check if call.kind == "gather_windows" else slow_path.run)(call)
 
 
@@ -282,14 +282,19 @@ def take(
 
 
 def assemble(
-    axes: PointAxes,
+    layout: BlockLayout,
+    starts: Array | None,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     fill: Array | None,
     targets: Sequence[Targets],
     values: Sequence[Sequence[Array]],
 ) -> Array:
-    """Return a block of the result; `fill` is None where every element has a value."""
+    """Return a block of the result; `fill` is None where every element has a value.
+
+    `starts` are those of the windows in it, if there are any.
+    """
+    axes = layout.axes
     dense = np.empty(shape, dtype)
     if fill is not None:
         dense[...] = fill
@@ -297,6 +302,9 @@ def assemble(
     view = axes.dense_view(dense) if rank else dense[np.newaxis]
     for points, of_region in zip(targets, values, strict=True):
         points.write(of_region, view, max(rank, 1))
+    if starts is not None:
+        sizes = tuple(map(sum, layout.data_chunks))
+        windows.arrange(replace(layout.call, indices=starts), sizes, axes.dense_view(dense))
     return dense
 
 

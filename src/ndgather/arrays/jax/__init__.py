@@ -15,10 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import messages, slow_path
+from ndgather import messages, slow_path, windows
 from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.operation import array, checked, get_route, is_narrow, set_route
 from ndgather.arrays.jax.primitives import TARGET, elements_of_windows, gather, scatter
+from ndgather.errors import AttributeValueError
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -57,7 +58,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     if cotangent.shape != slices:
         raise messages.updates_do_not_fit(caller, cotangent.shape, slices, "cotangent")
     if op.window_shape:
-        gather(bare.data, indices, op)  # so that an error names an entry of starts
+        _gather(bare, op)  # so that an error names an entry of starts
     return (derivatives.scatter_slices(cotangent, shape, indices, op),)
 
 
@@ -80,10 +81,25 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
 
 
 def _gather(call: Call, op: Operation) -> jax.Array:
-    if not op.window_shape or op.mode != "fill":
+    if not op.window_shape or op.mode in ("raise", "clip"):
         return gather(call.data, call.indices, op)
-    elements = elements_of_windows(call.indices, op.window_shape)
-    return gather(call.data, elements, replace(op, kind="gather_nd", window_shape=()))
+    modes, shape = windows.modes_of(op), call.data.shape
+    by_element = replace(op, kind="gather_nd", mode="raise", window_shape=())
+    raising = [mode == "raise" for mode in modes]
+    if "fill" in modes:
+        if any(raising):
+            raise AttributeValueError(
+                f"{call.caller}: mode = {op.mode!r} of arrays of JAX has raise and fill (allowed: "
+                f"one of them)"
+            )
+        by_element = replace(by_element, mode="fill")
+    elif any(raising):  # so that an error names an entry of starts
+        pairs = zip(op.window_shape, shape, raising, strict=False)
+        sizes = tuple(wide if raises else min(wide, size) for wide, size, raises in pairs)
+        empty = jnp.zeros((*shape[: len(sizes)], 0))
+        starts = call.indices * np.array(raising, call.indices.dtype)
+        gather(empty, starts, replace(op, mode="raise", window_shape=sizes))
+    return gather(call.data, elements_of_windows(call.indices, op, shape), by_element)
 
 
 def _scatter(call: Call, op: Operation) -> jax.Array:

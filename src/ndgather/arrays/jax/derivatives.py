@@ -101,9 +101,8 @@ def scatter_slices(
     zeros = jnp.zeros((*lead, *shape[op.lead :]), cotangent.dtype)
     add = replace(op, kind="scatter_nd", reduction="add", fill=b"", window_shape=())
     if op.window_shape:
-        pairs = zip(shape[op.lead :], op.window_shape, strict=False)
-        last = [size - wide for size, wide in pairs] if op.mode == "clip" else None
-        indices = elements_of_windows(indices, op.window_shape, last)
+        indices = elements_of_windows(indices, op, shape[op.lead :])
+        add = replace(add, mode="fill" if "fill" in op.mode else "raise")
         result = scatter(zeros, indices, cotangent, add)
     elif op.kind == "gather":
         batch, axis = op.batch_dims, op.axis

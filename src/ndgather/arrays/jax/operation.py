@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import arguments, messages, slow_path
+from ndgather import arguments, messages, slow_path, windows
 from ndgather.array_call import Call, _core
 from ndgather.arrays import lowering
 from ndgather.errors import AttributeValueError, DTypeError
@@ -163,6 +163,15 @@ def _narrowed(call: Call) -> jax.Array:
         or (bounds.min <= indices.min() and indices.max() <= bounds.max)
     ):
         return jnp.asarray(indices, kept)
+    if call.window_shape and call.mode not in ("raise", "clip"):
+        windows.check(replace(call, data=np.broadcast_to(np.uint8(0), shape), fill_value=None))
+        near = [
+            windows.near(mode, indices[..., axis], shape[axis], wide)
+            for axis, (mode, wide) in enumerate(
+                zip(windows.modes_of(call), call.window_shape, strict=True)
+            )
+        ]
+        return jnp.asarray(np.stack(near, -1), kept)
     if call.mode == "wrap":
         axes = lowering.layout_of(call, shape, indices.shape).axes
         sizes = np.maximum([shape[axis] for axis in axes], 1).astype(indices.dtype)

@@ -17,7 +17,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from ndgather import slow_path
+from ndgather import slow_path, windows
 from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.jax import operation
@@ -267,12 +267,23 @@ batching.primitive_batchers[gather_p] = _batch_gather
 batching.primitive_batchers[scatter_p] = _batch_scatter
 
 
-def elements_of_windows(
-    starts: jax.Array, window: tuple[int, ...], last: list[int] | None = None
-) -> jax.Array:
-    """Return the index tuples of every element of windows; `last` are starts to clip to."""
-    starts = JaxLibrary().integers(starts, None)  # the end of a window beyond all axes is negative
-    if last is not None:
-        starts = jnp.clip(starts, 0, np.array(last, starts.dtype))
-    within = np.stack([*np.indices(window)], axis=-1).astype(starts.dtype)
-    return starts[(..., *(None,) * len(window), slice(None))] + within
+def elements_of_windows(starts: jax.Array, op: Operation, shape: Sequence[int]) -> jax.Array:
+    """Return the index tuples of every element of windows of data of a shape.
+
+    Those of axes in mode raise and fill may lie outside of data.
+    """
+    library, window = JaxLibrary(), op.window_shape
+    columns = []
+    for axis, (mode, wide) in enumerate(zip(windows.modes_of(op), window, strict=True)):
+        size, at = shape[axis], starts[..., axis]
+        if mode in ("wrap", "reflect"):
+            at = library.integers(at, max(size if mode == "wrap" else 2 * size - 2, 1))
+        else:
+            at = library.integers(at, None)  # the end of a window beyond all axes is negative
+            if mode in ("clip", "edge"):
+                ends = (0, size - wide) if mode == "clip" else (-wide, size)
+                at = jnp.clip(at, *np.array(ends, at.dtype))
+        within = np.arange(wide).reshape(-1, *(1,) * (len(window) - axis - 1)).astype(at.dtype)
+        at = windows.positions(mode, at.reshape(*at.shape, *(1,) * len(window)) + within, size)
+        columns.append(jnp.broadcast_to(at, (*starts.shape[:-1], *window)))
+    return jnp.stack(columns, -1) if columns else jnp.zeros((*starts.shape[:-1], 0), starts.dtype)

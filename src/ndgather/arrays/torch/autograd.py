@@ -34,7 +34,7 @@ _OF_VALUES = ("mul", "min", "max")  # reductions whose derivatives depend on val
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     """Return the gradient of the data of a gather; the values of ``call.data`` do not matter."""
-    mode = "drop" if call.mode == "fill" else call.mode
+    mode = "drop" if "fill" in call.mode else call.mode
     # One row with stride 0 for all: the core writes them, on the threads that then add to them.
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
@@ -43,7 +43,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     if call.kind == "gather_elements":
         return _added(replace(back, kind="scatter_elements"))
     if call.kind == "gather_windows":
-        valid = replace(call, mode="clip") if call.mode == "raise" else call
+        valid = replace(call, mode=call.mode.replace("raise", "clip"))
         count, numbers = composition.row_numbers(valid)
         rest = call.data.shape[len(call.window_shape) :]
         rows = replace(

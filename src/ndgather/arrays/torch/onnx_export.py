@@ -115,14 +115,22 @@ def _gather_windows(op: Any, call: Any) -> Any:
     import onnx  # noqa: PLC0415 - only who exports has it
 
     window = tuple(call.window_shape)
-    depth, fills = len(window), call.mode == "fill"
+    depth, mode = len(window), call.mode
+    if "," in mode:
+        raise _not_in_onnx("mode", mode, "one for all axes", "a gather of windows")
     sizes = _sizes(op, call.data, range(depth))
     begins = op.Sub(sizes, _integers(op, [size - 1 for size in window]))
-    starts, _ = _resolved(op, call.indices, begins, "raise" if fills else call.mode)
+    starts, _ = _resolved(op, call.indices, begins, mode if mode == "clip" else "raise")
     within = np.moveaxis(np.indices(window), 0, -1)
     within = op.Constant(value=onnx.numpy_helper.from_array(np.ascontiguousarray(within)))
     at = op.Add(op.Unsqueeze(starts, _integers(op, range(-1 - depth, -1))), within)
-    at, inside = _resolved(op, at, sizes, "fill" if fills else "raise", negative=False)
+    if mode == "reflect":
+        one, two = op.Constant(value_int=1), op.Constant(value_int=2)
+        period = op.Max(op.Sub(op.Mul(sizes, two), two), one)
+        at = op.Mod(at, period)
+        at = op.Min(at, op.Sub(period, at))
+    by_element = {"wrap": "wrap", "edge": "clip", "fill": "fill"}.get(mode, "raise")
+    at, inside = _resolved(op, at, sizes, by_element, negative=False)
     result = op.GatherND(call.data, at)
     return _filled(op, call, result, _all(op, inside), len(call.data.shape) - depth)
 
@@ -168,9 +176,11 @@ def _expressible(op: Any, call: Any) -> tuple[Any, str]:
     return updates, reduction
 
 
-def _not_in_onnx(option: str, value: object, allowed: str) -> AttributeValueError:
+def _not_in_onnx(
+    option: str, value: object, allowed: str, kind: str = "a scatter"
+) -> AttributeValueError:
     return AttributeValueError(
-        f"torch.onnx.export: {option} = {value!r} of a scatter cannot be expressed in ONNX "
+        f"torch.onnx.export: {option} = {value!r} of {kind} cannot be expressed in ONNX "
         f"(allowed: {allowed})"
     )
 

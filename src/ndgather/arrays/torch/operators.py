@@ -102,8 +102,9 @@ def _mapped_windows(call: Call, data: Any, starts: Any) -> torch.Tensor:
     number = torch.arange(len(starts), device=starts.device)
     number = number.reshape(-1, *(1,) * (starts.dim() - 1)).expand(*starts.shape[:-1], 1)
     starts = torch.cat([number, composition.TorchLibrary(data).integers(starts, None)], -1)
+    mode = f"raise,{call.mode}" if "," in call.mode else call.mode
     wider = replace(call, data=data, indices=starts, window_shape=(1, *call.window_shape))
-    return operate(wider).squeeze(starts.dim() - 1)
+    return operate(replace(wider, mode=mode)).squeeze(starts.dim() - 1)
 
 
 @dataclass(frozen=True)

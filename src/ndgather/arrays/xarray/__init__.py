@@ -86,7 +86,7 @@ def _run(call: Call, chunks: Any) -> Any:
         return slow_path.run(call)
     if call.scatters:
         return slow_path.run(replace(call, data=np.asarray(call.data)))
-    if call.mode == "fill":  # the fill value is not to be decoded
+    if "fill" in call.mode:  # the fill value is not to be decoded
         return calls.gather(call, arrays.open_reader(call.data, chunks, "data"))
     inner, _, steps = arrays.unwrapped(call.data)
     if isinstance(inner, np.ndarray):
