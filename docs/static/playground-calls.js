@@ -217,7 +217,11 @@
         );
       }
     };
-    choice("mode", MODES[caller]);
+    const continued = caller === "gather_windows" ? ["wrap", "edge", "reflect"] : [];
+    choice("mode", [...MODES[caller], ...continued]);
+    if (continued.includes(call.mode)) {
+      throw new SyntaxProblem(`mode: ${call.mode} is not drawn here (drawn: ${MODES[caller].join(", ")})`);
+    }
     call.data = toArray(given.data, caller, "data");
     call.indices = toArray(given.indices, caller, indicesName(call));
     if (!call.indices.values.length) call.indices.dtype = "int64";
