@@ -14,9 +14,9 @@ from onnx.parser import parse_model
 from ndgather.errors import ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.evaluation import index_places
-from ndgather.models.onnx.comparison import explain
+from ndgather.models.onnx.comparison.explanation import explain
 from ndgather.models.onnx.nodes import op_nodes
-from ndgather.models.onnx.runs import check_node
+from ndgather.models.onnx.tracing import check_node
 from ndgather.published import operator
 
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 18]>

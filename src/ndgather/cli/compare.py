@@ -78,7 +78,7 @@ def _compare(options: argparse.Namespace) -> int:
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("compare")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx import comparison  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as above
     from ndgather.models.onnx.files import open_model  # noqa: PLC0415 - as above
     from ndgather.models.onnx.nodes import model_ports  # noqa: PLC0415 - as above
 
@@ -117,13 +117,13 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         result = onnx.compare(options.model, inputs_of(options, ports), **how)
     if options.html is not None:
-        page = comparison.to_html(result, proto, options.model)
+        page = reports.to_html(result, proto, options.model)
         replace_file((options.html, lambda part: part.write_text(page, encoding="utf-8")))
     if options.json:
-        report = comparison.to_json(result)
+        report = reports.to_json(result)
         print(json.dumps({**report, "search": searched} if searched else report, indent=2))
     else:
-        print(comparison.to_text(result))
+        print(reports.to_text(result))
     return int(not result.same)
 
 

@@ -15,15 +15,16 @@ if find_spec("onnx") is None:
     raise messages.extra_missing("onnx", "onnx")
 
 from ndgather.models.onnx.files import Conversion, save
-from ndgather.models.onnx.inference import infer, random_inputs
+from ndgather.models.onnx.inference import infer
 from ndgather.models.onnx.nodes import implementation
+from ndgather.models.onnx.random_inputs import random_inputs
 from ndgather.models.onnx.runs import load, run
 
 if TYPE_CHECKING:
     from ndgather.models.onnx.checks import check
     from ndgather.models.onnx.comparison import Comparison, compare
+    from ndgather.models.onnx.comparison.counterexamples import Parting, search
     from ndgather.models.onnx.converter import conversion, convert
-    from ndgather.models.onnx.counterexamples import Parting, search
     from ndgather.models.onnx.evaluator import Backend, Model, reference_ops
     from ndgather.models.onnx.rewriting.deployment import RewrittenNode
     from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
@@ -58,7 +59,7 @@ _LATER = {
         "onnx.checks": ("check",),
         "onnx.comparison": ("Comparison", "compare"),
         "onnx.converter": ("conversion", "convert"),
-        "onnx.counterexamples": ("Parting", "search"),
+        "onnx.comparison.counterexamples": ("Parting", "search"),
         "onnx.evaluator": ("Backend", "Model", "reference_ops"),
         "onnx.rewriting.deployment": ("RewrittenNode",),
         "tensors.pb_tensor": ("tensor_from_bytes", "tensor_to_bytes"),

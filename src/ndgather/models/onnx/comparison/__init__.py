@@ -5,59 +5,31 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
-from html import escape
-from importlib.resources import files
-from string import Template
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather.errors import DTypeError, IndexOutOfBoundsError, ModelError, NdgatherError, one_line
+from ndgather.errors import ModelError, NdgatherError
 from ndgather.messages import LOGGER, shown
 from ndgather.models.arguments import Array, named_arrays, names, seconds, tolerance
 from ndgather.models.graph import fit_inputs
-from ndgather.models.graph.diagnostics import rule_of
-from ndgather.models.graph.evaluation import index_places
+from ndgather.models.onnx.comparison.explanation import Explanation, explain
 from ndgather.models.onnx.files import open_model
 from ndgather.models.onnx.nodes import model_ports
-from ndgather.models.onnx.runs import (
-    TracedNode,
-    first_difference,
-    load_options,
-    load_runtime,
-    trace,
-)
-from ndgather.published.schema import Kind
+from ndgather.models.onnx.runs import load_options, load_runtime
+from ndgather.models.onnx.tracing import TracedNode, first_difference, trace
 from ndgather.runtimes.children import LIMIT_S, Answer, RuntimeProcess
-from ndgather.show import style_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from onnx import ModelProto
-
     from ndgather.models.onnx.files import Source
-    from ndgather.models.onnx.runs import CheckedNode, ForRuntimes, TracedModel
+    from ndgather.models.onnx.runs import ForRuntimes
+    from ndgather.models.onnx.tracing import TracedModel
     from ndgather.show import Picture
 
 Values = dict[str, Array]
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The rule of the specification that decides what a node returns.
-
-    `advice` is a change of the model with which every runtime returns the same; `indices` are the
-    index values that address the element. `decided` is False if the specification leaves the value
-    open.
-    """
-
-    rule: str
-    text: str
-    advice: str
-    indices: str = ""
-    decided: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,204 +347,3 @@ def _value_text(array: Array | None, position: tuple[int, ...] | None) -> str:
         return str(array[position])
     values = f": {array.tolist()}" if array.size <= 8 else ""
     return f"{array.dtype} {array.shape}{values}"
-
-
-_DEFINITIONS = {
-    Kind.GATHER_ND: "output[p] = data[indices[p]]",
-    Kind.GATHER_ELEMENTS: "output[p] = data[p with indices[p] on axis]",
-    Kind.GATHER: "output[a, i, b] = data[a, indices[i], b]",
-    Kind.SCATTER_ND: "output[indices[p]] = updates[p], all else is data",
-    Kind.SCATTER_ELEMENTS: "output[p with indices[p] on axis] = updates[p], all else is data",
-}
-_DUPLICATES = Explanation(
-    rule="duplicates",
-    text="two indices address one element, and which update it keeps is not defined",
-    advice="make the indices unique, or give the node a reduction",
-    decided=False,
-)
-_NEGATIVE = Explanation(
-    rule="negative index",
-    text="a negative index counts from the end of its axis",
-    advice="add the size first: Where(indices < 0, indices + size, indices)",
-)
-_WIDE_INTEGERS = Explanation(
-    rule="wide integers",
-    text="elements keep all 64 bits",
-    advice="keep values below 2**31, or gather floats or two halves",
-)
-_WIDE_FLOATS = Explanation(
-    rule="wide floats",
-    text="elements keep all 64 bits, and the runtime computes in float32",
-    advice="Cast to float32, so that every runtime computes the same",
-)
-_NAN = Explanation(
-    rule="NaN",
-    text="the specification does not define min and max of NaN",
-    advice="replace NaN before the node",
-    decided=False,
-)
-
-
-def explain(node: CheckedNode) -> Explanation:
-    """Return the rule that decides about a node whose output is not that of its specification."""
-    row, attributes = node.op_node.operator().row, node.op_node.attributes()
-    refusal, expected = node.refusal, node.expected
-    if isinstance(refusal, IndexOutOfBoundsError):
-        return Explanation(
-            rule="index range",
-            text=f"an index out of range is an error: {refusal}",
-            advice="clip the indices to their axis before the node, or select with Where after it",
-        )
-    if refusal is not None:
-        advice = "make the shapes fit before the node"
-        if isinstance(refusal, DTypeError):
-            advice = "Cast to a type that the version takes, or import a newer opset"
-        return Explanation(rule_of(refusal, "model"), str(refusal), advice)
-    if node.first is None or node.actual is None or expected is None:
-        form = None if expected is None else (str(expected.dtype), expected.shape)
-        return Explanation(
-            rule="result",
-            text=f"the result has the type of data and the shape that follows: {form}",
-            advice="declare the shape of the output, and Reshape or Cast after the node",
-        )
-    places = index_places(row, attributes, node.inputs, node.first)
-    reduction = attributes.get("reduction", "none")
-    value = expected[node.first]
-    with np.errstate(over="ignore"):
-        narrow = np.float32(value) if value.dtype == np.float64 else None
-    has_nan = any(
-        array.dtype.kind == "f" and bool(np.isnan(array).any())
-        for array in (node.inputs[0], node.inputs[-1])
-    )
-    if row.kind.scatters and len(places) > 1 and reduction == "none":
-        rule = _DUPLICATES
-    elif any(index < 0 for _, values in places for index in values):
-        rule = _NEGATIVE
-    elif expected.dtype in {np.dtype(np.int64), np.dtype(np.uint64)} and abs(int(value)) >= 2**31:
-        rule = _WIDE_INTEGERS
-    elif narrow is not None and (
-        np.float32(node.actual[node.first]) == narrow or not np.isfinite(narrow)
-    ):
-        rule = _WIDE_FLOATS
-    elif row.kind.scatters and reduction in {"min", "max"} and has_nan:
-        rule = _NAN
-    else:
-        advice = "report it to the runtime with the inputs of this node"
-        rule = Explanation("definition", _DEFINITIONS[row.kind], advice)
-    indices = "; ".join(
-        f"indices[{', '.join(map(str, at))}] = {values[0] if len(values) == 1 else list(values)}"
-        for at, values in places
-    )
-    return replace(rule, indices=indices)
-
-
-def to_json(comparison: Comparison) -> dict[str, Any]:
-    report = {"same": comparison.same, **asdict(comparison)}
-    for node in report["nodes"]:
-        for run in node["runs"]:
-            del run["picture"]
-    return report
-
-
-def to_text(comparison: Comparison) -> str:
-    """Return the runtimes, the nodes that differ and the number of the others, line by line."""
-    lines = [
-        f"{run.runtime} {run.version}: {run.status}{': ' if run.text else ''}{run.text}"
-        for run in comparison.runs
-    ]
-    for node in comparison.nodes:
-        if not node.same:
-            lines += ["", f"{node.where} ({node.operator}, {node.source})"]
-            lines += (f"  {run.runtime}: {_outcome(run)}" for run in node.runs)
-            lines += (f"  {name}: {text}" for name, text in _explanation(node))
-    *details, summary = _last_lines(comparison)
-    return "\n".join(map(one_line, [*lines, *details, "", summary]))
-
-
-def _last_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the outputs that differ, the nodes that cannot be compared, and the counts."""
-    for name, difference in comparison.outputs:
-        yield f"output {name}: {difference}"
-    for node, why in comparison.left:
-        yield f"not compared: {node}, because {why}"
-    same = [node for node in comparison.nodes if node.same]
-    ran = sum(all(run.status != "not run" for run in node.runs) for node in same)
-    other = "other " if len(same) < len(comparison.nodes) else ""
-    nodes, are = ("node", "is") if ran == 1 else ("nodes", "are")
-    rest = f"; {len(same) - ran} did not run in every one" if ran < len(same) else ""
-    yield f"{ran} {other}gather or scatter {nodes} {are} the same in every runtime{rest}."
-
-
-def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
-    """Yield titles and texts of the lines under a node that differs."""
-    explanation = next((run.ruling for run in node.runs if run.ruling is not None), None)
-    if explanation is not None:
-        none = "none of them"
-        if any(run.status == "not run" for run in node.runs):
-            none = "none of those that ran it"
-        yield "rule", f"{explanation.rule}: {explanation.text}"
-        yield "followed by", ", ".join(run.runtime for run in node.runs if run.obeys) or none
-        yield "instead", explanation.advice
-
-
-def _outcome(run: NodeRun) -> str:
-    """Return the outcome of a node in a runtime, in one line."""
-    parts = [run.status]
-    if run.inputs_differ:
-        parts = [f"{run.status} for the inputs it received, which already differ"]
-    refused = run.ours == "refused"
-    if run.place is not None:
-        at = ", ".join(map(str, run.place))
-        parts.append(f"output[{at}] = {run.theirs}, and the specification requires {run.ours}")
-    elif run.theirs:
-        required = "requires an error" if refused else f"requires {run.ours}"
-        parts.append(f"returns {run.theirs}, and the specification {required}")
-    if run.ruling is not None and run.ruling.indices:
-        parts.append(run.ruling.indices)
-    if run.text:
-        parts.append(run.text)
-    return "; ".join(parts)
-
-
-def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
-    """Return a self-contained page with every node that differs, in the graph around it."""
-    runs = (
-        f"<tr><td>{escape(run.runtime)}</td><td>{escape(run.version)}</td>"
-        f"<td>{escape(run.status)} {escape(run.text)}</td></tr>"
-        for run in comparison.runs
-    )
-    differing = (node for node in comparison.nodes if not node.same)
-    page = files("ndgather.models.onnx").joinpath("comparison.html").read_text("utf-8")
-    return Template(page).substitute(
-        title=escape(title),
-        style_of_pictures=style_sheet(),
-        runs="".join(runs),
-        nodes="".join(part for node in differing for part in _node_html(node, model)),
-        lines="".join(f"<p>{escape(line)}</p>" for line in _last_lines(comparison)),
-    )
-
-
-def _node_html(node: NodeComparison, model: ModelProto) -> Iterator[str]:
-    yield f"<h2>{escape(node.where)}</h2><p>{escape(node.operator)} "
-    yield f'(<a href="{escape(node.source)}">its specification</a>)</p>'
-    # The nodes that compute its inputs, the node, and those that read its output.
-    producers = {name: proto for proto in model.graph.node for name in proto.output}
-    before = [
-        f"{producers[name].op_type} → {name}" if name in producers else name for name in node.reads
-    ]
-    after = [proto.op_type for proto in model.graph.node if node.gives in proto.input]
-    yield '<div class="graph">'
-    yield f"<div>{''.join(f'<span>{escape(text)}</span>' for text in before)}</div>→"
-    yield f'<div><span class="it">{escape(node.operator.split(" ", 1)[-1])}</span></div>→<div>'
-    yield from (f"<span>{escape(text)}</span>" for text in after or [f"output {node.gives}"])
-    yield "</div></div><table>"
-    for run in node.runs:
-        colour = {True: "good", False: "bad", None: ""}[run.obeys]
-        yield f'<tr><td>{escape(run.runtime)}</td><td class="{colour}">'
-        yield f"{escape(_outcome(run))}</td></tr>"
-    yield "</table>"
-    picture = next((run.picture for run in node.runs if run.picture is not None), None)
-    if picture is not None:
-        yield picture.to_html(style=False)
-    lines = [f"<b>{name}</b>: {escape(text)}" for name, text in _explanation(node)]
-    yield f"<p>{'<br>'.join(lines)}</p>"

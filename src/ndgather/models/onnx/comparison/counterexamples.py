@@ -13,7 +13,8 @@ from ndgather.models.arguments import Array, whole_number
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison import Comparer
 from ndgather.models.onnx.files import IN_MEMORY
-from ndgather.models.onnx.inference import checked_sizes, highest_indices, open_sizes, random_inputs
+from ndgather.models.onnx.inference import checked_sizes, open_sizes
+from ndgather.models.onnx.random_inputs import highest_indices, random_inputs
 from ndgather.runtimes.children import RuntimeProcess
 
 if TYPE_CHECKING:

@@ -1,0 +1,121 @@
+"""The rule of a specification that decides about a node whose output differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndgather.errors import DTypeError, IndexOutOfBoundsError
+from ndgather.models.graph.diagnostics import rule_of
+from ndgather.models.graph.evaluation import index_places
+from ndgather.published.schema import Kind
+
+if TYPE_CHECKING:
+    from ndgather.models.onnx.tracing import CheckedNode
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The rule of the specification that decides what a node returns.
+
+    `advice` is a change of the model with which every runtime returns the same; `indices` are the
+    index values that address the element. `decided` is False if the specification leaves the value
+    open.
+    """
+
+    rule: str
+    text: str
+    advice: str
+    indices: str = ""
+    decided: bool = True
+
+
+_DEFINITIONS = {
+    Kind.GATHER_ND: "output[p] = data[indices[p]]",
+    Kind.GATHER_ELEMENTS: "output[p] = data[p with indices[p] on axis]",
+    Kind.GATHER: "output[a, i, b] = data[a, indices[i], b]",
+    Kind.SCATTER_ND: "output[indices[p]] = updates[p], all else is data",
+    Kind.SCATTER_ELEMENTS: "output[p with indices[p] on axis] = updates[p], all else is data",
+}
+_DUPLICATES = Explanation(
+    rule="duplicates",
+    text="two indices address one element, and which update it keeps is not defined",
+    advice="make the indices unique, or give the node a reduction",
+    decided=False,
+)
+_NEGATIVE = Explanation(
+    rule="negative index",
+    text="a negative index counts from the end of its axis",
+    advice="add the size first: Where(indices < 0, indices + size, indices)",
+)
+_WIDE_INTEGERS = Explanation(
+    rule="wide integers",
+    text="elements keep all 64 bits",
+    advice="keep values below 2**31, or gather floats or two halves",
+)
+_WIDE_FLOATS = Explanation(
+    rule="wide floats",
+    text="elements keep all 64 bits, and the runtime computes in float32",
+    advice="Cast to float32, so that every runtime computes the same",
+)
+_NAN = Explanation(
+    rule="NaN",
+    text="the specification does not define min and max of NaN",
+    advice="replace NaN before the node",
+    decided=False,
+)
+
+
+def explain(node: CheckedNode) -> Explanation:
+    """Return the rule that decides about a node whose output is not that of its specification."""
+    row, attributes = node.op_node.operator().row, node.op_node.attributes()
+    refusal, expected = node.refusal, node.expected
+    if isinstance(refusal, IndexOutOfBoundsError):
+        return Explanation(
+            rule="index range",
+            text=f"an index out of range is an error: {refusal}",
+            advice="clip the indices to their axis before the node, or select with Where after it",
+        )
+    if refusal is not None:
+        advice = "make the shapes fit before the node"
+        if isinstance(refusal, DTypeError):
+            advice = "Cast to a type that the version takes, or import a newer opset"
+        return Explanation(rule_of(refusal, "model"), str(refusal), advice)
+    if node.first is None or node.actual is None or expected is None:
+        form = None if expected is None else (str(expected.dtype), expected.shape)
+        return Explanation(
+            rule="result",
+            text=f"the result has the type of data and the shape that follows: {form}",
+            advice="declare the shape of the output, and Reshape or Cast after the node",
+        )
+    places = index_places(row, attributes, node.inputs, node.first)
+    reduction = attributes.get("reduction", "none")
+    value = expected[node.first]
+    with np.errstate(over="ignore"):
+        narrow = np.float32(value) if value.dtype == np.float64 else None
+    has_nan = any(
+        array.dtype.kind == "f" and bool(np.isnan(array).any())
+        for array in (node.inputs[0], node.inputs[-1])
+    )
+    if row.kind.scatters and len(places) > 1 and reduction == "none":
+        rule = _DUPLICATES
+    elif any(index < 0 for _, values in places for index in values):
+        rule = _NEGATIVE
+    elif expected.dtype in {np.dtype(np.int64), np.dtype(np.uint64)} and abs(int(value)) >= 2**31:
+        rule = _WIDE_INTEGERS
+    elif narrow is not None and (
+        np.float32(node.actual[node.first]) == narrow or not np.isfinite(narrow)
+    ):
+        rule = _WIDE_FLOATS
+    elif row.kind.scatters and reduction in {"min", "max"} and has_nan:
+        rule = _NAN
+    else:
+        advice = "report it to the runtime with the inputs of this node"
+        rule = Explanation("definition", _DEFINITIONS[row.kind], advice)
+    indices = "; ".join(
+        f"indices[{', '.join(map(str, at))}] = {values[0] if len(values) == 1 else list(values)}"
+        for at, values in places
+    )
+    return replace(rule, indices=indices)

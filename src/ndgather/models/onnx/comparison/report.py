@@ -1,0 +1,131 @@
+"""Comparisons as text, as JSON and as a page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from ndgather.errors import one_line
+from ndgather.show import style_sheet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from onnx import ModelProto
+
+    from ndgather.models.onnx.comparison import Comparison, NodeComparison, NodeRun
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    report = {"same": comparison.same, **asdict(comparison)}
+    for node in report["nodes"]:
+        for run in node["runs"]:
+            del run["picture"]
+    return report
+
+
+def to_text(comparison: Comparison) -> str:
+    """Return the runtimes, the nodes that differ and the number of the others, line by line."""
+    lines = [
+        f"{run.runtime} {run.version}: {run.status}{': ' if run.text else ''}{run.text}"
+        for run in comparison.runs
+    ]
+    for node in comparison.nodes:
+        if not node.same:
+            lines += ["", f"{node.where} ({node.operator}, {node.source})"]
+            lines += (f"  {run.runtime}: {_outcome(run)}" for run in node.runs)
+            lines += (f"  {name}: {text}" for name, text in _explanation(node))
+    *details, summary = _last_lines(comparison)
+    return "\n".join(map(one_line, [*lines, *details, "", summary]))
+
+
+def _last_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield the outputs that differ, the nodes that cannot be compared, and the counts."""
+    for name, difference in comparison.outputs:
+        yield f"output {name}: {difference}"
+    for node, why in comparison.left:
+        yield f"not compared: {node}, because {why}"
+    same = [node for node in comparison.nodes if node.same]
+    ran = sum(all(run.status != "not run" for run in node.runs) for node in same)
+    other = "other " if len(same) < len(comparison.nodes) else ""
+    nodes, are = ("node", "is") if ran == 1 else ("nodes", "are")
+    rest = f"; {len(same) - ran} did not run in every one" if ran < len(same) else ""
+    yield f"{ran} {other}gather or scatter {nodes} {are} the same in every runtime{rest}."
+
+
+def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
+    """Yield titles and texts of the lines under a node that differs."""
+    explanation = next((run.ruling for run in node.runs if run.ruling is not None), None)
+    if explanation is not None:
+        none = "none of them"
+        if any(run.status == "not run" for run in node.runs):
+            none = "none of those that ran it"
+        yield "rule", f"{explanation.rule}: {explanation.text}"
+        yield "followed by", ", ".join(run.runtime for run in node.runs if run.obeys) or none
+        yield "instead", explanation.advice
+
+
+def _outcome(run: NodeRun) -> str:
+    """Return the outcome of a node in a runtime, in one line."""
+    parts = [run.status]
+    if run.inputs_differ:
+        parts = [f"{run.status} for the inputs it received, which already differ"]
+    refused = run.ours == "refused"
+    if run.place is not None:
+        at = ", ".join(map(str, run.place))
+        parts.append(f"output[{at}] = {run.theirs}, and the specification requires {run.ours}")
+    elif run.theirs:
+        required = "requires an error" if refused else f"requires {run.ours}"
+        parts.append(f"returns {run.theirs}, and the specification {required}")
+    if run.ruling is not None and run.ruling.indices:
+        parts.append(run.ruling.indices)
+    if run.text:
+        parts.append(run.text)
+    return "; ".join(parts)
+
+
+def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
+    """Return a self-contained page with every node that differs, in the graph around it."""
+    runs = (
+        f"<tr><td>{escape(run.runtime)}</td><td>{escape(run.version)}</td>"
+        f"<td>{escape(run.status)} {escape(run.text)}</td></tr>"
+        for run in comparison.runs
+    )
+    differing = (node for node in comparison.nodes if not node.same)
+    page = files("ndgather.models.onnx.comparison").joinpath("comparison.html").read_text("utf-8")
+    return Template(page).substitute(
+        title=escape(title),
+        style_of_pictures=style_sheet(),
+        runs="".join(runs),
+        nodes="".join(part for node in differing for part in _node_html(node, model)),
+        lines="".join(f"<p>{escape(line)}</p>" for line in _last_lines(comparison)),
+    )
+
+
+def _node_html(node: NodeComparison, model: ModelProto) -> Iterator[str]:
+    yield f"<h2>{escape(node.where)}</h2><p>{escape(node.operator)} "
+    yield f'(<a href="{escape(node.source)}">its specification</a>)</p>'
+    # The nodes that compute its inputs, the node, and those that read its output.
+    producers = {name: proto for proto in model.graph.node for name in proto.output}
+    before = [
+        f"{producers[name].op_type} → {name}" if name in producers else name for name in node.reads
+    ]
+    after = [proto.op_type for proto in model.graph.node if node.gives in proto.input]
+    yield '<div class="graph">'
+    yield f"<div>{''.join(f'<span>{escape(text)}</span>' for text in before)}</div>→"
+    yield f'<div><span class="it">{escape(node.operator.split(" ", 1)[-1])}</span></div>→<div>'
+    yield from (f"<span>{escape(text)}</span>" for text in after or [f"output {node.gives}"])
+    yield "</div></div><table>"
+    for run in node.runs:
+        colour = {True: "good", False: "bad", None: ""}[run.obeys]
+        yield f'<tr><td>{escape(run.runtime)}</td><td class="{colour}">'
+        yield f"{escape(_outcome(run))}</td></tr>"
+    yield "</table>"
+    picture = next((run.picture for run in node.runs if run.picture is not None), None)
+    if picture is not None:
+        yield picture.to_html(style=False)
+    lines = [f"<b>{name}</b>: {escape(text)}" for name, text in _explanation(node)]
+    yield f"<p>{'<br>'.join(lines)}</p>"

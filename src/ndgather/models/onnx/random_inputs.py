@@ -1,0 +1,156 @@
+"""Random inputs for a model, with indices that are valid."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndgather.errors import ModelError, NdgatherError
+from ndgather.models.arguments import Array, whole_number
+from ndgather.models.graph.diagnostics import KnownCall
+from ndgather.models.onnx.files import Source, open_model
+from ndgather.models.onnx.inference import (
+    check_size_names,
+    checked_sizes,
+    infer_types,
+    open_sizes,
+    origins,
+)
+from ndgather.models.onnx.nodes import OpNode, model_ports, op_nodes
+from ndgather.published.schema import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from onnx import ModelProto
+
+    from ndgather.models.graph import Port
+
+
+_IMAGE_SHAPE = (1, 3, 64, 64)  # of four axes: batch, channels, height, width
+_SIZE = 16
+_MOST_ELEMENTS = 2**40
+
+
+def random_inputs(
+    model: Source, seed: int = 0, *, sizes: Mapping[str, int] | None = None
+) -> dict[str, Array]:
+    """Return random inputs for a model, with indices that are valid.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        As in `run`.
+    seed : int, default 0
+        The same seed returns the same arrays.
+    sizes : mapping of str to int, optional
+        Sizes that the model leaves open: by their names, or as ``"input[axis]"``. The others
+        are 1 on the first axis, 64 on the last two of four axes, and 16 on all others.
+
+    Returns
+    -------
+    dict of str to array
+        The inputs that have no default, by their names.
+
+    Raises
+    ------
+    ModelError
+        The model does not declare how many axes an input has, or has no such open size.
+    DTypeError
+        An argument is of another type.
+
+    Examples
+    --------
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[3, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> inputs = onnx.random_inputs(model, sizes={"M": 50})
+    >>> inputs["rows"].shape, int(inputs["rows"].max())
+    ((50, 1), 2)
+    """
+    proto, folder = open_model(model, "random_inputs")
+    ports = [port for port in model_ports(proto)[0] if not port.optional]
+    seed = whole_number("random_inputs", "seed", seed, 0)
+    chosen = checked_sizes("random_inputs", sizes)
+    shapes = {port.name: _random_shape(port, chosen) for port in ports}
+    check_size_names(sizes or {}, ports)
+    for name, shape in shapes.items():
+        if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
+            raise ModelError(f"input {name!r}: shape = {shape} is too large for a random input")
+    highest = highest_indices(proto, folder, shapes)
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for port in ports:
+        shape = shapes[port.name]
+        dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
+        if dtype.kind == "O":
+            array = np.array(list("abcdefgh"), object)[rng.integers(0, 8, shape)]
+        elif dtype.kind in "iub":
+            most = 1 if dtype.kind == "b" else highest.get(port.name, 1)
+            array = np.asarray(rng.integers(0, most + 1, shape))
+        else:
+            array = np.asarray(rng.random(shape))
+        arrays[port.name] = np.asarray(array, dtype).reshape(shape)
+    return arrays
+
+
+def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
+    """Return a shape for an input, and add the sizes that were open to `chosen`."""
+    if port.shape is None:
+        raise ModelError(
+            f"input {port.name!r}: the model does not declare how many axes it has, so it has no "
+            "random values (allowed: --input, with its values)"
+        )
+    shape, defaults = list(port.shape), (1, *(_SIZE,) * len(port.shape))
+    if len(shape) == len(_IMAGE_SHAPE):
+        defaults = _IMAGE_SHAPE
+    for (_, axis), name in open_sizes([port]).items():
+        by_axis = f"{port.name}[{axis}]"
+        known = by_axis if by_axis in chosen else name
+        shape[axis] = chosen.setdefault(known, defaults[axis])
+    return tuple(size for size in shape if isinstance(size, int))
+
+
+def highest_indices(
+    proto: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, int]:
+    """Return the highest valid index of every input that is used as indices."""
+    typed = deepcopy(proto)
+    for info in typed.graph.input:
+        dims = info.type.tensor_type.shape.dim
+        for dim, size in zip(dims, shapes.get(info.name, ()), strict=False):
+            dim.Clear()
+            dim.dim_value = size
+    try:
+        typed, _ = infer_types(typed, folder)
+    except NdgatherError:
+        typed = proto
+    highest: dict[str, int] = {}
+    for op_node in op_nodes(typed, folder):
+        for indices in op_node.node.input[1:2]:
+            bound = _highest_index(op_node)
+            for _, name, node in origins(op_node.scope, indices):
+                if node is None and name in shapes:
+                    highest[name] = min(highest.get(name, bound), bound)
+    return highest
+
+
+def _highest_index(op_node: OpNode) -> int:
+    """Return the highest index that is valid on every axis that a node indexes, at least 0."""
+    try:
+        row = op_node.operator().row
+        types = dict(zip((item.role for item in row.inputs), op_node.types(), strict=False))
+        call = KnownCall.of(row, declared=types, inferred=types, attributes=op_node.attributes())
+    except NdgatherError:
+        return 0
+    data = types[Role.DATA].shape
+    if not isinstance(data, tuple) or not data:
+        return 0
+    axes = call.indexed_axes(call.depth)
+    sizes = data[call.batch_dims :] if axes is None else data[axes.start : axes.stop]
+    return min((size - 1 if isinstance(size, int) and size else 0 for size in sizes), default=0)

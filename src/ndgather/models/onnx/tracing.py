@@ -1,0 +1,274 @@
+"""Models whose gather and scatter nodes can be computed again from the values of a run."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    TensorProto,
+    ValueInfoProto,
+    shape_inference,
+)
+
+from ndgather.errors import NdgatherError
+from ndgather.models.onnx import files
+from ndgather.models.onnx.inference import check_functions, without_functions
+from ndgather.models.onnx.nodes import (
+    OpNode,
+    Scope,
+    declaration,
+    is_published,
+    names_read,
+    nodes_within,
+    op_nodes,
+)
+from ndgather.published.schema import Reduction, TensorType
+from ndgather.runtimes.runtime import ModelSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ndgather.models.arguments import Array
+
+
+@dataclass(frozen=True, slots=True)
+class TracedNode:
+    """A gather or scatter node, and the outputs of the model that have its inputs and its output.
+
+    The outputs in `in_branch` are empty where the branch of the node did not run.
+    """
+
+    op_node: OpNode
+    reads: tuple[str, ...]
+    gives: str
+    in_branch: frozenset[str]
+
+    def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
+        """Compute the node again from its inputs in a run, and compare its outputs.
+
+        Return None if the node did not run, or its inputs are not known.
+        """
+        actual = values.get(self.gives)
+        if any(name not in values for name in self.in_branch):
+            return None
+        if actual is not None and self.gives in self.in_branch and set(actual.shape) == {0}:
+            return None
+        arrays = []
+        for name, name_in_scope in zip(self.reads, self.op_node.node.input, strict=True):
+            value = values.get(name)
+            value = self.op_node.scope.constant(name_in_scope) if value is None else value
+            if value is None:
+                return None
+            arrays.append(value)
+        return check_node(self.op_node, arrays, None if actual is None else np.asarray(actual))
+
+
+@dataclass(frozen=True, slots=True)
+class TracedModel:
+    """A model whose outputs include the inputs and outputs of its gather and scatter nodes.
+
+    `names` are the added outputs. `untraced` are the nodes whose values cannot be outputs, and why.
+    """
+
+    proto: ModelProto
+    names: tuple[str, ...]
+    nodes: tuple[TracedNode, ...]
+    untraced: tuple[tuple[str, str], ...]
+    folder: str | None
+
+    def source(self, path: str | None = None) -> ModelSource:
+        """Return the source for a runtime: the file at `path`, unless outputs were added."""
+        folder = self.folder if any(files.external_tensors(self.proto)) else None
+        content = self.proto.SerializeToString() if path is None or self.names else path
+        return ModelSource(content=content, folder=folder)
+
+    def up_to(self, wanted: Iterable[str]) -> TracedModel:
+        """Return the part of the model that computes `wanted`, which are its only outputs."""
+        needed, kept = set(wanted), []
+        computed = {name for node in self.proto.graph.node for name in node.output if name}
+        outputs = tuple(name for name in needed if name in computed)
+        for node in reversed(self.proto.graph.node):
+            if not needed.isdisjoint(filter(None, node.output)):
+                kept.append(node)
+                needed |= names_read(node)
+        proto = deepcopy(self.proto)
+        del proto.graph.node[:], proto.graph.output[:]
+        proto.graph.node.extend(reversed(kept))
+        proto.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+        for tensor in self.proto.graph.initializer:
+            if tensor.name not in needed:
+                proto.graph.initializer.remove(tensor)
+        return replace(self, proto=proto, names=outputs)
+
+
+def trace(model: ModelProto, folder: str | None) -> TracedModel:
+    """Add the inputs and outputs of the gather and scatter nodes to the outputs of a model.
+
+    The model is changed in place, unless functions have such nodes; they are inlined in a copy.
+    """
+    check_functions(model)
+    calls = (node for function in model.functions for node in function.node)
+    if any(is_published(inner) for node in calls for inner in nodes_within(node)):
+        model = without_functions(model)
+    if any(op_node.scope.around for op_node in op_nodes(model, folder)):
+        model = shape_inference.infer_shapes(model)  # a branch must declare its outputs
+    outputs = _Outputs(model.graph)
+    traced, untraced = [], []
+    for op_node in list(op_nodes(model, folder)):
+        try:
+            traced.append(outputs.traced(op_node))
+        except _NotTraceableError as error:
+            untraced.append((op_node.where, str(error)))
+    return TracedModel(model, tuple(outputs.added), tuple(traced), tuple(untraced), folder)
+
+
+class _NotTraceableError(Exception):
+    """The values of a node cannot be outputs of the model."""
+
+
+class _Outputs:
+    """The outputs that are added to a graph and to the branches in it."""
+
+    def __init__(self, graph: GraphProto) -> None:
+        self._graph = graph
+        self._names = {output.name for output in graph.output}
+        self._lifted: dict[tuple[int, str], str] = {}
+        self.added: list[str] = []
+
+    def traced(self, op_node: OpNode) -> TracedNode:
+        if not isinstance(op_node.scope.outermost.body, GraphProto):  # onnx did not inline it
+            raise _NotTraceableError("it is in a function that imports another opset")
+        for loop in (node.op_type for node in reversed(op_node.scope.around)):
+            if loop != "If":
+                why = f"it is in the body of a {loop}, which computes a value in every iteration"
+                raise _NotTraceableError(why)
+        if not any(op_node.node.output):
+            raise _NotTraceableError("it has no output")
+        values = [
+            self._output_of(op_node.scope, name)
+            for name in (*op_node.node.input, op_node.node.output[0])
+        ]
+        *reads, gives = (name for name, _ in values)
+        in_branch = frozenset(name for name, is_lifted in values if is_lifted)
+        return TracedNode(op_node, tuple(reads), gives, in_branch)
+
+    def _output_of(self, scope: Scope, name: str) -> tuple[str, bool]:
+        """Return the output of the model that has a value, and whether it comes from a branch."""
+        inner = scope.computing(name)
+        if inner is None or scope.has_constant(name):
+            return name, False  # an input of the model, or a value that it holds
+        is_lifted, known = inner.outer is not None, inner.type_of(name)
+        while inner.outer is not None:
+            name = self._lift(inner, name, known)
+            inner = inner.outer
+        if name not in self._names:
+            self._names.add(name)
+            self.added.append(name)
+            self._graph.output.add(name=name)
+        return name, is_lifted
+
+    def _lift(self, scope: Scope, name: str, known: TensorType) -> str:
+        """Make a value of a branch an output of the If, and return the name that it has there."""
+        key = (id(scope), name)
+        if key in self._lifted:
+            return self._lifted[key]
+        if known.dtype is None:
+            raise _NotTraceableError(f"the type of {name!r}, a value of its branch, is not known")
+        # Some runtimes take no If whose values have an unknown rank.
+        rank = len(known.shape) if isinstance(known.shape, tuple) else 0
+        declared = declaration(TensorType(known.dtype, (None,) * rank if rank else None))
+        outer = self._lifted[key] = f"{name}:{len(self._lifted)}:exposed"
+        node, body, inside = scope.around[-1], scope.body, f"{outer}:inside"
+        node.output.append(outer)
+        body.node.add(op_type="Identity", input=[name], output=[inside])
+        body.output.add(name=inside).type.CopyFrom(declared)
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH and attribute.g != body:
+                empty = f"{outer}:other"
+                _add_empty(attribute.g, empty, declared.tensor_type.elem_type, max(rank, 1))
+                attribute.g.output.add(name=empty).type.CopyFrom(declared)
+        return outer
+
+
+def _add_empty(graph: GraphProto, name: str, element_type: int, rank: int) -> None:
+    """Add nodes that compute an empty tensor; OpenVINO changes constants that are empty."""
+    flat = TensorProto(data_type=element_type, dims=[0])
+    shape = TensorProto(data_type=TensorProto.INT64, dims=[rank], int64_data=[0] * rank)
+    for part, tensor in ("flat", flat), ("shape", shape):
+        attribute = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
+        graph.node.add(op_type="Constant", output=[f"{name}:{part}"], attribute=[attribute])
+    graph.node.add(op_type="Expand", input=[f"{name}:flat", f"{name}:shape"], output=[name])
+
+
+# Checks of nodes that ran
+
+_ORDERED = {Reduction.NONE.value, Reduction.MIN.value, Reduction.MAX.value}
+_ROUNDINGS = 64  # units in the last place by which sums may differ for their order of additions
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedNode:
+    """The output of a node in a runtime, `actual`, and that of its specification, `expected`.
+
+    `expected` is None if the specification does not allow the call, for the reason `refusal`.
+    `first` is the first element that differs, if both are arrays of one shape and dtype.
+    """
+
+    op_node: OpNode
+    inputs: tuple[Array, ...]
+    actual: Array | None
+    expected: Array | None = None
+    refusal: NdgatherError | None = None
+    same: bool = False
+    first: tuple[int, ...] | None = None
+
+
+def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -> CheckedNode:
+    """Compute a node by the version of its operator, and compare."""
+    arrays, attributes = tuple(map(np.asarray, inputs)), op_node.attributes()
+    try:
+        expected = op_node.operator()(*arrays, **attributes)
+    except NdgatherError as refusal:
+        return CheckedNode(op_node, arrays, actual, refusal=refusal)
+    same, first = False, None
+    if actual is not None and expected.shape == actual.shape:
+        strings = {expected.dtype.kind, actual.dtype.kind} <= set("OUST")
+        if strings or expected.dtype == actual.dtype:
+            rounds = attributes.get("reduction", "none") not in _ORDERED
+            first = first_difference(expected, actual, rounds=rounds)
+            same = first is None
+    return CheckedNode(op_node, arrays, actual, expected, same=same, first=first)
+
+
+def first_difference(
+    expected: Array, actual: Array, *, rounds: bool = False, rtol: float = 0.0, atol: float = 0.0
+) -> tuple[int, ...] | None:
+    """Return the first position at which two arrays of one shape differ, or None.
+
+    NaN equals NaN, and 0.0 differs from -0.0. With `rounds`, sums of floats may differ as much as
+    another order of additions changes them; `rtol` and `atol` are those of `numpy.isclose`.
+    """
+    if (rounds or rtol or atol) and np.issubdtype(expected.dtype, np.inexact):
+        if rounds:
+            rtol = _ROUNDINGS * float(np.finfo(expected.dtype).eps)
+            atol = rtol * float(np.abs(expected[np.isfinite(expected)]).max(initial=0))
+        differs = ~np.isclose(expected, actual, rtol, atol, equal_nan=True)
+    elif expected.dtype.kind in "OUST":
+        differs = np.asarray(expected.astype(object) != actual.astype(object))
+    else:
+        bits = [
+            np.ascontiguousarray(array)[..., None].view(np.uint8) for array in (expected, actual)
+        ]
+        differs = np.asarray((bits[0] != bits[1]).any(axis=-1))
+        with np.errstate(invalid="ignore"):
+            both_nan = (expected != expected) & (actual != actual)  # noqa: PLR0124 - NaN
+            differs &= ~np.asarray(both_nan, bool)
+    if not differs.any():
+        return None
+    return tuple(map(int, np.unravel_index(int(differs.argmax()), differs.shape)))
